@@ -27,7 +27,6 @@ names! {
         MAPPED_BYTES = "mapped_bytes";
         OPERATING_SYSTEM_BACKGROUND_CYCLES = "operating_system_background_cycles";
         OPERATING_SYSTEM_CYCLES = "operating_system_cycles";
-        PAGE_TABLE_BYTES = "page_table_bytes";
         PAGE_WALKERS_BUSY = "page_walkers_busy";
         PERFORATED_PAGES = "perforated_pages";
         REFERENCES_PER_WALK = "references_per_walk";

@@ -76,7 +76,7 @@ fn top(found: &[Comparison<'_>], options: &ReportOptions) -> Markup {
 }
 
 fn headline(comparison: &Comparison<'_>) -> Markup {
-    html! { (headline::paragraphs(comparison)) (headline::tiles(comparison)) }
+    headline::paragraphs(comparison)
 }
 
 fn name(comparison: &Comparison<'_>) -> String {
@@ -86,29 +86,42 @@ fn name(comparison: &Comparison<'_>) -> String {
 }
 
 fn section(comparison: &Comparison<'_>, id: &str, is_only: bool, page: &mut Page) -> Markup {
-    let mut bars = relative::figures(comparison, id);
-    bars.extend(stacks::figures(comparison, id));
+    // What is seen without scrolling: the answer, where the time goes, and the speeds.
+    let first = stacks::first(comparison, id).into_iter().chain(relative::figures(comparison, id));
     html! {
         section.comparison id=(id) {
             h2 id={ (id) "-summary" } { @if is_only { "Summary" } @else { (name(comparison)) } }
             @if !is_only { (headline(comparison)) }
             (about(comparison))
+            (figures(first, page))
             (main_table(comparison).scrolling("Main figures by scheme", "main"))
             (sampled_table(comparison))
-            (notes(&remarks(comparison)))
+            (folded_notes(&remarks(comparison)))
             (matrices::matrices(comparison, id, page))
             h2 id={ (id) "-figures" } { "Figures" }
-            (figures(bars, page))
+            (figures(stacks::figures(comparison, id), page))
             (pictures::contents(comparison, id, page))
             (pictures::holes(comparison, id, page))
             (memory::maps(comparison, id, page))
             (over_time::over_time(comparison, id, page))
             h2 id={ (id) "-counters" } { "All counters" }
-            (counters::counters(comparison, id))
+            (folded("Show all counters", &counters::counters(comparison, id)))
             h2 id={ (id) "-configuration" } { "Configuration" }
-            (counters::configuration(comparison, page))
+            (folded("Show the configuration", &counters::configuration(comparison, page)))
         }
     }
+}
+
+/// What not every reader wants, behind a line that opens it.
+fn folded(line: &str, content: &Markup) -> Markup {
+    html! { details.more { summary { (line) } (content) } }
+}
+
+/// The notes behind a line with their number.
+fn folded_notes(lines: &[Markup]) -> Markup {
+    let count = lines.len();
+    let line = format!("{count} {}", if count == 1 { "note" } else { "notes" });
+    html! { @if count > 0 { (folded(&line, &notes(lines))) } }
 }
 
 /// Workload, machine, length and seeds in one line.
@@ -193,7 +206,9 @@ fn words() -> Markup {
     html! {
         section #words {
             h2 { "Words" }
-            dl { @for (word, meaning) in GLOSSARY { div { dt { (word) } dd { (meaning) } } } }
+            (folded("What the words mean", &html! {
+                dl { @for (word, meaning) in GLOSSARY { div { dt { (word) } dd { (meaning) } } } }
+            }))
         }
     }
 }

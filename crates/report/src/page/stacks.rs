@@ -12,10 +12,14 @@ use crate::labels::{MEMORY_PARTS, counter_parts, part, parts, with_unknown};
 use crate::metric::is_walk_references;
 use crate::palette;
 
-/// All stacks of a comparison that have something to show.
+/// Where the time goes: the first figure of a comparison.
+pub(super) fn first(comparison: &Comparison<'_>, id: &str) -> Option<Figure> {
+    cycles(comparison).figure(comparison, id)
+}
+
+/// The other stacks of a comparison that have something to show.
 pub(super) fn figures(comparison: &Comparison<'_>, id: &str) -> Vec<Figure> {
     let found = [
-        cycles(comparison),
         operating_system(comparison),
         references(comparison),
         memory(comparison),
