@@ -150,6 +150,13 @@ impl Simulation {
         Self { setup_until: phase, ..self }
     }
 
+    /// The workload's first instructions were passed over, but not their events. To be said before
+    /// anything runs.
+    pub(crate) fn with_skipped(mut self, instructions: u64) -> Self {
+        self.effort.skip(instructions);
+        self
+    }
+
     /// Takes no maps of memory.
     pub(crate) fn without_maps(self) -> Self {
         let memory = self.memory.without_maps();
@@ -368,7 +375,7 @@ impl Simulation {
         if let ProgramEvent::Gap { .. } = event {
             self.stretches.gap(now);
         }
-        self.effort.add(event, now.instructions, &self.system)?;
+        self.effort.add(self.system.kernel().effort_of(event), now.instructions)?;
         self.system.event(event)
     }
 
