@@ -42,7 +42,7 @@ fn what_else(facts: &fs::Metadata) -> Option<&'static str> {
     if kind.is_file() {
         return None;
     }
-    Some(if kind.is_dir() { "a folder" } else { other(kind) })
+    Some(if kind.is_dir() { "a directory" } else { other(kind) })
 }
 
 #[cfg(unix)]
@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn only_regular_files_are_read() {
         let told = |path: &str| read_text(path).unwrap_err().to_string();
-        assert_eq!(told("/"), "this is a folder; expected a regular file");
+        assert_eq!(told("/"), "this is a directory; expected a regular file");
         assert_eq!(told("/dev/zero"), "this is a device; expected a regular file");
         let own = concat!(env!("CARGO_MANIFEST_DIR"), "/src/file.rs");
         assert!(read_text(own).unwrap().starts_with("//! Input files"));

@@ -212,7 +212,9 @@ impl Comparison {
             if pictures == Pictures::None {
                 simulation = simulation.without_maps();
             }
-            let simulation = simulation.with_window_warmup(measuring.window_warmup.get());
+            let simulation = simulation
+                .with_skipped(workload.skip)
+                .with_window_warmup(measuring.window_warmup.get());
             simulations.push(simulation.with_setup_until(metadata.setup_until));
         }
         let mut touched = Touched::new();

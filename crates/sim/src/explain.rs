@@ -99,7 +99,8 @@ pub fn explain(
     let implicit_maps = !source.metadata().has_events;
     let system = SystemOptions { check: true, implicit_maps, counts_only: false };
     let options = RunOptions { functional: true, system, warmup: 0 };
-    let mut simulation = Simulation::new(machine, composition, memory, seed, options)?;
+    let simulation = Simulation::new(machine, composition, memory, seed, options)?;
+    let mut simulation = simulation.with_skipped(workload.skip);
     let (mut chunk, mut accessed) = (Chunk::default(), Vec::new());
     while source.next_chunk(&mut chunk)? {
         simulation.run(&chunk)?;

@@ -171,6 +171,13 @@ impl Simulation {
         Self { setup_until: phase, ..self }
     }
 
+    /// The workload's first instructions were passed over, but not their events. To be said before
+    /// anything runs.
+    pub(crate) fn with_skipped(mut self, instructions: u64) -> Self {
+        self.effort.skip(instructions);
+        self
+    }
+
     /// Takes no maps of memory.
     pub(crate) fn without_maps(self) -> Self {
         let memory = self.memory.without_maps();
@@ -398,7 +405,7 @@ impl Simulation {
         if let ProgramEvent::Exec | ProgramEvent::Exit { .. } = event {
             self.regions = self.pictures();
         }
-        self.effort.add(event, at, &self.system)?;
+        self.effort.add(self.system.kernel().effort_of(event), at)?;
         self.system.event(event)
     }
 

@@ -56,7 +56,7 @@ fn events_are_delivered_as_they_are_read() {
     assert!(error.starts_with("bomb: byte ") && error.contains("at most 10000000"), "{error}");
     // What is passed over is kept, as far as it goes.
     let (.., error) = read_events(trace_of_events(&ProgramEvent::Exec, 160), 1);
-    assert!(error.expect("too many").contains("events that wait for their instruction"));
+    assert!(error.expect("too many").contains("that wait for their instruction"));
     if let (Some(before), Some(after)) = (before, peak()) {
         assert!(after - before < 512 << 20, "{} more bytes", after - before);
     }

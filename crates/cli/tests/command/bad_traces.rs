@@ -186,7 +186,7 @@ fn events_without_end() {
     writer.push(&perforate_types::Instruction::default(), &[]).unwrap();
     writer.finish().unwrap();
     let run = ["run", "forks", "--scheme", "4k", "--functional", "--memory", "1G"];
-    place.fails(&run, 1, "forks: event ");
+    place.fails(&run, 1, "forks: event 4");
     place.fails(&run, 1, "pages that no instruction is there for; expected those of a program");
     place.succeeds(&["trace", "info", "forks"]);
 }

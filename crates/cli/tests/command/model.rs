@@ -149,5 +149,5 @@ fn bad_files() {
                        <not supported>,,dTLB-load-misses,0,100.00,,\n";
     fails(unsupported.as_bytes(), "v.csv, line 4: dtlb-load-misses was not counted");
     let folder = ["model", "--native", ".", "--virtualized", ".", "--segment-share", "0.9"];
-    place.fails(&folder, 1, ".: this is a folder");
+    place.fails(&folder, 1, ".: this is a directory");
 }

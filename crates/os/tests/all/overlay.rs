@@ -127,7 +127,7 @@ impl Machine {
         let id = self.kernel.current();
         let copied = self.kernel.change_space(id, &mut self.updates, |space, _| {
             let mut copy = Copy::default();
-            for page in space.areas_within(ALL_PAGES).into_iter().flat_map(|area| area.pages()) {
+            for page in space.areas_within(ALL_PAGES).flat_map(|area| area.pages()) {
                 let present = space.find(page);
                 let mapped = present.and_then(|now| Some((now.frame()?, now.permissions())));
                 copy.pages.extend(mapped.map(|mapped| (page, mapped)));

@@ -26,14 +26,13 @@ pub(crate) fn figures(event: &ProgramEvent) -> usize {
     figures.len() + (name.len() + letters) / 64
 }
 
-/// The events in `payload`, whose positions must not fall below `earliest`, and the length of their
-/// list in bytes.
+/// The events in `payload`, whose positions must not fall below `earliest`.
 pub(crate) fn decode(
     payload: &[u8],
     count: u32,
     earliest: u64,
     unpacker: &mut Unpacker,
-) -> Result<(Vec<Placed>, usize), Problem> {
+) -> Result<Vec<Placed>, Problem> {
     let mut columns = [Column::default()];
     unpacker.unpack(payload, &mut columns)?;
     let length = columns[0].rest().len();
@@ -59,5 +58,5 @@ pub(crate) fn decode(
         }
         previous = *position;
     }
-    Ok((events, length))
+    Ok(events)
 }

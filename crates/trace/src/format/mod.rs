@@ -51,8 +51,9 @@ pub(crate) const MAX_CHUNK_EVENTS: usize = 1 << 16;
 /// Longest list of events in a chunk in bytes, uncompressed: they take some times as much in memory.
 pub(crate) const MAX_EVENTS_BYTES: usize = 16 << 20;
 
-/// Longest lists of events, together, that wait for the instruction that they come before.
-pub(crate) const MAX_WAITING_BYTES: usize = 64 << 20;
+/// Most events, with figures of phases counted as events, that wait for the instruction that they come
+/// before: those of all that is passed over, or of a chunk.
+pub(crate) const MAX_WAITING_EVENTS: usize = 1 << 22;
 
 /// Most events between two instructions. Programs make some before the first, and few after; what
 /// has more has no other content, and would be read for minutes.

@@ -12,7 +12,7 @@ use super::file::{End, TraceFile};
 use super::header::{Kind, Problem, problem};
 use super::index::Place;
 use super::instructions::Decoder;
-use super::{MAX_CHUNK_EVENTS, MAX_EVENTS_IN_A_ROW, MAX_GAPS, MAX_WAITING_BYTES, TraceMetadata};
+use super::{MAX_CHUNK_EVENTS, MAX_EVENTS_IN_A_ROW, MAX_GAPS, MAX_WAITING_EVENTS, TraceMetadata};
 use crate::content::Content;
 use crate::source::{ALL_MAKE_ADDRESSES, CHUNK_INSTRUCTIONS, Source, SourceMetadata, Truncation};
 use crate::{TraceError, source::file_name};
@@ -35,8 +35,8 @@ pub struct TraceReader {
     /// Events not delivered yet, and the position of the newest one read.
     events: VecDeque<Placed>,
     newest_event: u64,
-    /// Length in bytes of the lists that they were read from, about.
-    waiting_bytes: usize,
+    /// Figures of those that are phases.
+    figures: usize,
     /// Events read since the last chunk of instructions.
     in_a_row: u64,
     gaps: u64,
@@ -98,7 +98,7 @@ impl TraceReader {
             position: 0,
             events: VecDeque::new(),
             newest_event: 0,
-            waiting_bytes: 0,
+            figures: 0,
             in_a_row: 0,
             gaps: 0,
         })
@@ -141,7 +141,7 @@ impl TraceReader {
         self.decoder.abandon();
         self.events.clear();
         (self.position, self.newest_event) = (0, 0);
-        (self.waiting_bytes, self.in_a_row, self.gaps) = (0, 0, 0);
+        (self.figures, self.in_a_row, self.gaps) = (0, 0, 0);
         self.skip(number)?;
         Ok(self.position)
     }
@@ -196,9 +196,9 @@ impl TraceReader {
             }
             Kind::Events => {
                 let earliest = self.newest_event.max(place.header.first);
-                let (list, bytes) = events::decode(payload, count, earliest, &mut self.unpacker)?;
+                let list = events::decode(payload, count, earliest, &mut self.unpacker)?;
                 self.newest_event = list.last().map_or(earliest, |(position, _)| *position);
-                self.keep(list, bytes)
+                self.keep(list)
             }
             Kind::Instructions => {
                 self.decoder.begin(payload, count, &self.dictionary, &mut self.unpacker)
@@ -207,16 +207,17 @@ impl TraceReader {
         }
     }
 
-    /// Keeps events to be delivered, from a list of so many bytes.
-    fn keep(&mut self, list: Vec<Placed>, bytes: usize) -> Result<(), Problem> {
-        self.waiting_bytes += bytes;
+    /// Keeps events to be delivered.
+    fn keep(&mut self, list: Vec<Placed>) -> Result<(), Problem> {
+        self.figures += list.iter().map(|(_, event)| events::figures(event)).sum::<usize>();
         self.in_a_row += list.len() as u64;
         let is_gap = |event: &&Placed| matches!(event.1, ProgramEvent::Gap { .. });
         self.gaps += list.iter().filter(is_gap).count() as u64;
         self.events.extend(list);
-        if self.waiting_bytes > MAX_WAITING_BYTES {
-            let found = format!("{} events that wait for their instruction", self.events.len());
-            return Err(problem(found, format!("at most {MAX_WAITING_BYTES} bytes of them")));
+        let waiting = self.events.len() + self.figures;
+        if waiting > MAX_WAITING_EVENTS {
+            let found = format!("{waiting} events and figures that wait for their instruction");
+            return Err(problem(found, format!("at most {MAX_WAITING_EVENTS}")));
         }
         if self.in_a_row > MAX_EVENTS_IN_A_ROW {
             let found = format!("{} events without an instruction between them", self.in_a_row);
@@ -265,12 +266,11 @@ impl TraceReader {
     /// Moves the events before instruction `end`, at most so many, into a chunk whose first
     /// instruction is `start`.
     fn deliver_events(&mut self, chunk: &mut Chunk, start: u64, end: u64, at_most: usize) {
-        let before = self.events.len();
         while self.is_due(end) && chunk.events.len() < at_most {
             let Some((position, event)) = self.events.pop_front() else { break };
+            self.figures -= events::figures(&event);
             chunk.events.push((position.saturating_sub(start) as u32, event));
         }
-        self.waiting_bytes = self.waiting_bytes * self.events.len() / before.max(1);
     }
 }
 
