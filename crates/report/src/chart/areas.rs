@@ -87,6 +87,26 @@ impl Areas<'_> {
     }
 }
 
+/// Furthest place and highest stack of all samples, from which charts beside each other have their axes.
+pub(crate) fn furthest<'s>(samples: impl IntoIterator<Item = &'s (f64, Vec<f64>)>) -> (f64, f64) {
+    let ends = samples.into_iter().map(|(place, values)| (*place, values.iter().sum::<f64>()));
+    ends.fold((0.0, 0.0), |top, end| (f64::max(top.0, end.0), f64::max(top.1, end.1)))
+}
+
+/// Whether a series changes by more than 3 % of an axis that ends at `top`, the first tenth of the
+/// samples aside, in which caches fill: there is something to see.
+pub(crate) fn changes(samples: &[(f64, Vec<f64>)], top: f64) -> bool {
+    let settled = &samples[samples.len() / 10..];
+    let Some(first) = settled.first() else { return false };
+    (0..first.1.len()).any(|series| {
+        let values = settled.iter().map(|sample| value(sample, series));
+        let (least, most) = values.fold((f64::INFINITY, 0.0), |(least, most), value| {
+            (f64::min(least, value), f64::max(most, value))
+        });
+        most - least > 0.03 * top
+    })
+}
+
 fn value(sample: &(f64, Vec<f64>), index: usize) -> f64 {
     sample.1.get(index).copied().filter(|value| value.is_finite() && *value > 0.0).unwrap_or(0.0)
 }
@@ -106,6 +126,19 @@ fn thinned(samples: &[(f64, Vec<f64>)]) -> Vec<(f64, Vec<f64>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_settles_does_not_change() {
+        let of = |values: &[f64]| -> Vec<(f64, Vec<f64>)> {
+            values.iter().map(|&value| (0.0, vec![100.0 - value, value])).collect()
+        };
+        let settled = [0.0, 50.0, 50.5, 51.0, 50.0, 50.0, 50.0, 50.0, 50.0, 50.0];
+        assert!(!changes(&of(&settled), 100.0));
+        let mut growing = settled;
+        growing[9] = 55.0;
+        assert!(changes(&of(&growing), 100.0));
+        assert!(!changes(&[], 100.0));
+    }
 
     #[test]
     fn thinning_averages_neighbours() {

@@ -4,6 +4,10 @@ use serde_json::{Value, json};
 
 use super::{Axis, Mark, NAMES, Series, claimed, colour, labels, legend, names, tooltip, visible};
 
+/// The end of what is drawn of a bar; what a datum does not have counts nothing.
+const FURTHEST: &str =
+    "max(0, datum.value || 0, datum.high || 0, datum.paper || 0, datum.open_high || 0)";
+
 /// A chart of bars.
 pub(crate) struct Bars<'a> {
     pub series: Vec<Series>,
@@ -67,7 +71,7 @@ impl Bars<'_> {
             // What is drawn first keeps lines away from the value.
             layers.extend(["var(--card)", "transparent"].map(|ground| {
                 json!({
-                    "transform": [{"calculate": "max(0, datum.value, datum.high, datum.paper, datum.open_high)", "as": "end"}],
+                    "transform": [{"calculate": FURTHEST, "as": "end"}],
                     "mark": {"type": "text", "align": "left", "dx": 5, "fontSize": size, "stroke": ground, "strokeWidth": 4},
                     "encoding": {"x": value("end"), "text": {"field": "text"}},
                 })

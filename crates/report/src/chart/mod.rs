@@ -17,7 +17,7 @@ mod tornado;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-pub(crate) use areas::Areas;
+pub(crate) use areas::{Areas, changes, furthest};
 pub(crate) use bars::Bars;
 pub(crate) use dots::Dots;
 pub(crate) use heat::{Heat, HeatCell};
@@ -230,7 +230,7 @@ fn tooltip(place: &str, place_field: &str) -> Value {
         field(place_field, place),
         field("series", "series"),
         field("text", "value"),
-        field("interval", "over the seeds"),
+        field("interval", "interval"),
     ])
 }
 

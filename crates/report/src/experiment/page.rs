@@ -3,15 +3,17 @@
 use maud::{Markup, html};
 use perforate_results::Vocabulary;
 
+use super::headline::headline;
 use super::summary::{claim_cells, sections, summary};
-use super::tally::{Tally, claims};
+use super::tally::claims;
 use super::{ExperimentResult, chart, compared, unstated};
 use crate::html::{
-    Cell, Grid, Page, ReportOptions, all, command, figures, file_name, header, headings, notes,
-    run_again,
+    Cell, Figure, Grid, Page, ReportOptions, all, command, figures, file_name, header, headings,
+    linked, notes, run_again,
 };
 
-/// More experiments than these are too many to lay charts side by side a second time.
+/// More experiments than these are too many to lay charts side by side a second time, and to have
+/// all on the page at first.
 const MOST_BESIDE: usize = 6;
 
 /// The experiments as one self-contained HTML page.
@@ -22,26 +24,27 @@ pub fn experiments_html(results: &[ExperimentResult], options: &ReportOptions) -
     let vocabulary = &options.vocabulary;
     let body = html! {
         (top(results, options))
-        (summary(results))
+        (summary(results, &mut page))
         (side_by_side(results, vocabulary, &mut page))
-        @for result in results { (section(result, vocabulary, &anchor(results, result), &mut page)) }
+        @if results.len() > MOST_BESIDE { h2 #details { "Experiment by experiment" } }
+        @for result in results { (section(results, result, vocabulary, &mut page)) }
         (run_again(results.iter().map(|result| result.header.version.as_str()), options))
     };
     page.write(options, &body)
 }
 
 fn top(results: &[ExperimentResult], options: &ReportOptions) -> Markup {
-    let tally = Tally::of(claims(results));
+    let counted = || format!("{} experiments without claims.", results.len());
     let headline = html! {
-        p.headline {
-            @if tally.total() == 0 { "Experiments: " (results.len()) "." }
-            @else { "Claims of the papers: " strong { (tally.text()) } ", of " (tally.total()) "." }
-        }
+        p.headline { (headline(claims(results)).unwrap_or_else(counted)) }
     };
     let mut links: Vec<(String, String)> =
         sections(results).into_iter().map(|(id, name)| (id.into(), name.into())).collect();
     if let [only] = results {
         links.push((anchor(results, only), only.header.experiment.clone()));
+    }
+    if results.len() > MOST_BESIDE {
+        links.push(("details".into(), "Experiment by experiment".into()));
     }
     links.push(("again".into(), "Run it again".into()));
     header("Experiments", options, &headline, &links)
@@ -93,7 +96,30 @@ fn axis(result: &ExperimentResult) -> Option<(&str, f64, f64)> {
     Some((&result.header.axis_label, least, most))
 }
 
+/// One experiment; of many, each is made when it is opened.
 fn section(
+    results: &[ExperimentResult],
+    result: &ExperimentResult,
+    vocabulary: &Vocabulary,
+    page: &mut Page,
+) -> Markup {
+    let id = anchor(results, result);
+    let content = content(result, vocabulary, &id, page);
+    let title = &result.header.title;
+    if results.len() <= MOST_BESIDE {
+        return html! { section.comparison id=(id) { h2 { (title) } (content) } };
+    }
+    let tally = result.tally();
+    let summary = html! {
+        (title) " " span.beside {
+            (result.header.experiment)
+            @if tally.total() > 0 { " · " (tally.text()) }
+        }
+    };
+    page.part(&id, &summary, content)
+}
+
+fn content(
     result: &ExperimentResult,
     vocabulary: &Vocabulary,
     id: &str,
@@ -106,11 +132,9 @@ fn section(
     let file = format!("{}-claims", file_name(&header.experiment));
     let label = format!("Claims: {}", header.title);
     html! {
-        section.comparison id=(id) {
-            h2 { (header.title) }
             (about(result))
             @if charts.is_empty() { p.lead { "No values were measured." } }
-            @else { (figures(charts, page)) }
+            @else { (beside(charts, page)) }
             @if !compared.is_empty() { (figures(compared, page)) }
             @if !open.is_empty() {
                 p.lead { "What the papers leave open, and what it does to each claim:" }
@@ -122,8 +146,14 @@ fn section(
             }
             (notes(&remarks(result)))
             (again(result, page))
-        }
     }
+}
+
+/// Charts of the same curves have one legend.
+fn beside(charts: Vec<Figure>, page: &mut Page) -> Markup {
+    let legend = |figure: &Figure| figure.chart["usermeta"]["legend"].clone();
+    let is_same = charts.windows(2).all(|pair| legend(&pair[0]) == legend(&pair[1]));
+    if charts.len() > 1 && is_same { linked(charts, page) } else { figures(charts, page) }
 }
 
 /// Name, source, seeds and warm-up.

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use super::claim::{Claim, Verdict};
 use super::tally::{KindTally, Tally, claims, count_ids, kinds, papers};
 use super::{ExperimentResult, page};
-use crate::html::{Cell, Grid, Heading, all, headings};
+use crate::html::{Cell, Grid, Heading, Page, all, headings};
 
 /// Headings of the sections here, with their anchors, for the page's navigation.
 pub(super) fn sections(results: &[ExperimentResult]) -> Vec<(&'static str, &'static str)> {
@@ -24,19 +24,21 @@ pub(super) fn sections(results: &[ExperimentResult]) -> Vec<(&'static str, &'sta
 }
 
 /// The summary of these experiments.
-pub(super) fn summary(results: &[ExperimentResult]) -> Markup {
-    let part = |anchor| match anchor {
-        "claims" => claims_section(results),
-        "not-reproduced" => explanations(results, Verdict::NotReproduced),
-        "same-direction" => explanations(results, Verdict::SameDirection),
-        "stand-ins" => stand_ins(results),
-        _ => list(results),
+pub(super) fn summary(results: &[ExperimentResult], page: &mut Page) -> Markup {
+    let mut part = |anchor, name| {
+        let explained = |verdict| explanations(results, verdict);
+        let later = match anchor {
+            "not-reproduced" => explained(Verdict::NotReproduced),
+            "same-direction" => explained(Verdict::SameDirection),
+            "stand-ins" => stand_ins(results),
+            "claims" => return html! { h2 id=(anchor) { (name) } (claims_section(results)) },
+            _ => return html! { h2 id=(anchor) { (name) } (list(results)) },
+        };
+        page.part(anchor, &html! { (name) }, later)
     };
-    html! {
-        section.comparison {
-            @for (anchor, name) in sections(results) { h2 id=(anchor) { (name) } (part(anchor)) }
-        }
-    }
+    let parts: Vec<Markup> =
+        sections(results).into_iter().map(|(anchor, name)| part(anchor, name)).collect();
+    html! { section.comparison { (all(parts)) } }
 }
 
 fn claims_section(results: &[ExperimentResult]) -> Markup {

@@ -1,7 +1,7 @@
 //! A whole page: one file without requests.
 //!
-//! Tables and texts stand in the markup. Charts, the data below them and long texts that are folded
-//! away go into one compressed block, which the page's script unpacks.
+//! Tables and texts stand in the markup. Charts, the data below them, and long texts and sections that
+//! are folded away go into one compressed block, from which the page's script takes what is opened.
 
 use std::io::Write as _;
 
@@ -25,6 +25,7 @@ const SCRIPT: &str = concat!(
     include_str!("script/charts.js"),
     include_str!("script/figures.js"),
     include_str!("script/tables.js"),
+    include_str!("script/parts.js"),
     include_str!("script/run.js"),
 );
 
@@ -43,6 +44,7 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 
 pub(crate) struct Page {
     figures: Map<String, Value>,
     texts: Vec<String>,
+    parts: Vec<String>,
 }
 
 impl Page {
@@ -62,10 +64,21 @@ impl Page {
         }
     }
 
+    /// A section that becomes part of the page when it is opened, by a click or by a link to it.
+    pub fn part(&mut self, id: &str, summary: &Markup, content: Markup) -> Markup {
+        self.parts.push(content.into_string());
+        html! {
+            details.part id=(id) {
+                summary { (summary) }
+                div data-part=(self.parts.len() - 1) {}
+            }
+        }
+    }
+
     /// The page with this title and body.
     pub fn write(self, options: &ReportOptions, body: &Markup) -> String {
         let library = if self.figures.is_empty() { String::new() } else { packed(LIBRARY) };
-        let data = json!({"config": chart::config(), "figures": self.figures, "texts": self.texts});
+        let data = json!({"config": chart::config(), "figures": self.figures, "texts": self.texts, "parts": self.parts});
         let page = html! {
             (DOCTYPE)
             html lang="en" {

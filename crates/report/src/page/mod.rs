@@ -87,7 +87,7 @@ fn name(comparison: &Comparison<'_>) -> String {
 
 fn section(comparison: &Comparison<'_>, id: &str, is_only: bool, page: &mut Page) -> Markup {
     // What is seen without scrolling: the answer, where the time goes, and the speeds.
-    let first = stacks::first(comparison, id).into_iter().chain(relative::figures(comparison, id));
+    let first = stacks::first(comparison, id).into_iter().chain(relative::figure(comparison, id));
     html! {
         section.comparison id=(id) {
             h2 id={ (id) "-summary" } { @if is_only { "Summary" } @else { (name(comparison)) } }

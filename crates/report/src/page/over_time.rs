@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use perforate_results::MemoryPoint;
 
 use super::memory::seeds_note;
-use crate::chart::{Areas, Axis, Ground, Lines, Mark, Series};
+use crate::chart::{Areas, Axis, Ground, Lines, Mark, Series, changes};
 use crate::comparison::{Comparison, SchemeRuns};
 use crate::format::{self, MISSING, bytes, compact};
 use crate::html::{Cell, Figure, Grid, Heading, Page, figures, linked};
@@ -36,10 +36,18 @@ pub(super) fn over_time(comparison: &Comparison<'_>, id: &str, page: &mut Page) 
             value: |sample| sample.fragmentation_index_2m,
         },
     ];
-    let indices = figures(indices.iter().filter_map(|index| index.figure(&schemes, id)), page);
+    let steady = indices.iter().filter_map(|index| Some((index.title, index.steady(&schemes)?)));
+    let steady: Vec<_> = steady.collect();
+    let drawn: Vec<Figure> =
+        indices.iter().filter_map(|index| index.figure(&schemes, id)).collect();
     html! {
-        h2 { "Memory over time" }
-        (indices)
+        @if !steady.is_empty() || !drawn.is_empty() {
+            h2 { "Memory over time" }
+            @for (title, value) in steady {
+                p.lead { (title) ": " (format::percent(value)) " throughout, under every scheme." }
+            }
+            (figures(drawn, page))
+        }
         (bloat(comparison, &schemes, id, page))
     }
 }
@@ -62,8 +70,19 @@ impl Index {
         (self.value)(sample).filter(|value| value.abs() <= 1.0)
     }
 
-    /// The chart of the index; none where no scheme ever has it.
+    /// What the index is throughout, where it does not change by more than a hundredth.
+    fn steady(&self, schemes: &[&SchemeRuns<'_>]) -> Option<f64> {
+        let values = || samples(schemes).map(|sample| self.of(sample));
+        let least = values().try_fold(f64::INFINITY, |least, value| Some(least.min(value?)))?;
+        let most = values().flatten().fold(f64::NEG_INFINITY, f64::max);
+        (most - least < 0.01).then_some(most)
+    }
+
+    /// The chart of the index; none where no scheme ever has it, or it does not change.
     fn figure(&self, schemes: &[&SchemeRuns<'_>], id: &str) -> Option<Figure> {
+        if self.steady(schemes).is_some() {
+            return None;
+        }
         let most = samples(schemes).filter_map(|sample| self.of(sample)).reduce(f64::max)?;
         let last = samples(schemes).map(|sample| sample.instruction as f64).fold(0.0, f64::max);
         let all = || {
@@ -151,15 +170,18 @@ fn bloat(
     // What is swapped out or unmapped is worth a colour only where there is any.
     let is_gone = samples(schemes).any(|sample| parts(sample)[2] > 0.0);
     let series: Vec<Series> = MEMORY_PARTS[..2 + usize::from(is_gone)].iter().map(part).collect();
-    let one = |(index, scheme): (usize, &&SchemeRuns<'_>)| {
-        let memory = &scheme.first().series.memory;
-        let points = memory.iter().map(|sample| {
+    let points = |scheme: &SchemeRuns<'_>| -> Vec<(f64, Vec<f64>)> {
+        let point = |sample| {
             let parts = parts(sample).into_iter().take(series.len());
             (sample.instruction as f64, parts.map(|part| part / unit).collect())
-        });
+        };
+        scheme.first().series.memory.iter().map(point).collect()
+    };
+    let one = |(index, (scheme, points)): (usize, (&&SchemeRuns<'_>, Vec<(f64, Vec<f64>)>))| {
+        let memory = &scheme.first().series.memory;
         let chart = Areas {
             series: &series,
-            samples: points.collect(),
+            samples: points,
             top: (last, most / unit),
             value: Axis { label: name, suffix: "" },
         };
@@ -183,7 +205,13 @@ fn bloat(
             },
         }
     };
-    let drawn = linked(schemes.iter().enumerate().map(one).collect(), page);
+    let changing = schemes.iter().map(|scheme| (scheme, points(scheme))).enumerate();
+    let changing = changing.filter(|(_, (_, points))| changes(points, most / unit));
+    let drawn: Vec<Figure> = changing.map(one).collect();
+    if drawn.is_empty() {
+        return html! {};
+    }
+    let drawn = linked(drawn, page);
     html! {
         h2 { "Bloat over time" }
         p.lead {

@@ -1,65 +1,61 @@
 //! Second-level TLB contents over time, and the holes of perforated pages.
 
-use std::collections::BTreeSet;
-
 use maud::{Markup, html};
-use perforate_results::{ContentsPoint, Region};
+use perforate_results::Region;
 
-use crate::chart::{Areas, Axis, Series, holes as draw_holes};
+use super::stacks::{entries, kinds_of_entries};
+use crate::chart::{Areas, Axis, Series, changes, furthest, holes as draw_holes};
 use crate::comparison::{Comparison, SchemeRuns};
 use crate::format::compact;
 use crate::html::{Cell, Figure, Grid, Heading, Page, dot, headings, linked, places};
-use crate::labels::{parts, with_unknown};
 
 /// Pages drawn per comparison; more than these look alike.
 const MOST_PAGES: usize = 12;
 
-fn count(sample: &ContentsPoint, kind: &str) -> f64 {
-    sample.entries.get(kind).unwrap_or(0) as f64
-}
-
-/// One chart per scheme that has samples; all share their axes.
+/// One chart per scheme whose TLB contents change while it runs; all share their axes.
 pub(super) fn contents(comparison: &Comparison<'_>, id: &str, page: &mut Page) -> Markup {
-    let sampled: Vec<&SchemeRuns<'_>> = comparison
-        .schemes
-        .iter()
-        .filter(|scheme| !scheme.first().series.l2_tlb_contents.is_empty())
-        .collect();
-    let samples = || sampled.iter().flat_map(|scheme| &scheme.first().series.l2_tlb_contents);
-    let kinds =
-        samples().flat_map(|sample| sample.entries.0.iter().map(move |(kind, _)| (sample, kind)));
-    let kinds = kinds.filter(|(sample, kind)| count(sample, kind) > 0.0);
-    let kinds: BTreeSet<String> = kinds.map(|(_, kind)| kind.clone()).collect();
-    if kinds.is_empty() {
+    let series = kinds_of_entries(comparison);
+    let points = |scheme: &SchemeRuns<'_>| -> Vec<(f64, Vec<f64>)> {
+        let samples = scheme.first().series.l2_tlb_contents.iter();
+        let values = |sample| series.iter().map(|one| entries(sample, &one.key)).collect();
+        samples.map(|sample| (sample.instruction as f64, values(sample))).collect()
+    };
+    let sampled: Vec<_> =
+        comparison.schemes.iter().map(|scheme| (scheme, points(scheme))).collect();
+    let top = furthest(sampled.iter().flat_map(|(_, points)| points));
+    let changing =
+        sampled.into_iter().enumerate().filter(|(_, (_, points))| changes(points, top.1));
+    let figure = |(index, (scheme, points))| {
+        one_scheme(scheme, points, &series, top, format!("{id}-l2-tlb-{index}"))
+    };
+    let drawn: Vec<Figure> = changing.map(figure).collect();
+    if drawn.is_empty() {
         return html! {};
     }
-    let series = with_unknown(parts(comparison.vocabulary, "l2_tlb_contents"), &kinds);
-    let total = |sample: &ContentsPoint| kinds.iter().map(|kind| count(sample, kind)).sum::<f64>();
-    let top = (
-        samples().map(|sample| sample.instruction as f64).fold(0.0, f64::max),
-        samples().map(total).fold(0.0, f64::max),
-    );
-    let figure = |(index, scheme): (usize, &&SchemeRuns<'_>)| {
-        one_scheme(scheme, &series, top, format!("{id}-l2-tlb-{index}"))
+    let steady = match comparison.schemes.len() - drawn.len() {
+        0 => "",
+        _ => " Schemes whose contents hardly change are left out.",
     };
-    let drawn = linked(sampled.iter().enumerate().map(figure).collect(), page);
     html! {
-        h2 { "What the L2 TLB holds" }
+        h2 { "What the L2 TLB holds over time" }
         p.lead {
             "Entries by kind while the program runs"
-            @if comparison.seeds() > 1 { "; the first seed of each scheme" } "."
+            @if comparison.seeds() > 1 { "; the first seed of each scheme" } "." (steady)
         }
-        (drawn)
+        (linked(drawn, page))
     }
 }
 
-fn one_scheme(scheme: &SchemeRuns<'_>, series: &[Series], top: (f64, f64), id: String) -> Figure {
+fn one_scheme(
+    scheme: &SchemeRuns<'_>,
+    points: Vec<(f64, Vec<f64>)>,
+    series: &[Series],
+    top: (f64, f64),
+    id: String,
+) -> Figure {
     let samples = &scheme.first().series.l2_tlb_contents;
-    let points = samples.iter().map(|sample| {
-        (sample.instruction as f64, series.iter().map(|one| count(sample, &one.key)).collect())
-    });
     let value = Axis { label: "entries", suffix: "" };
-    let chart = Areas { series, samples: points.collect(), top, value };
+    let chart = Areas { series, samples: points, top, value };
     let head = series.iter().map(|one| Heading::with_unit(&one.label, "entries"));
     let rows = samples.iter().map(|sample| {
         let cell =

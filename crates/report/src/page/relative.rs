@@ -1,84 +1,116 @@
-//! Bars of speed relative to 4KB pages and to ideal.
+//! Bars of speed relative to 4KB pages.
+
+use perforate_results::Interval;
 
 use crate::chart::{Axis, Bars, Mark, Series, broken};
 use crate::comparison::{Comparison, SchemeRuns, Spread};
-use crate::format::{self, MISSING};
+use crate::format::{self, MISSING, times};
 use crate::html::{Cell, Figure, Grid, Heading};
 
 /// Most schemes whose speed is drawn as bars where matrices show it too.
 const MOST_BARS: usize = 12;
 
-/// Speed relative to the reference and to ideal, where matrices do not show it better.
-pub(super) fn figures(comparison: &Comparison<'_>, id: &str) -> Vec<Figure> {
-    let has_pairs = comparison.schemes.iter().any(|scheme| scheme.pair().is_some());
-    if !comparison.is_timed() || has_pairs && comparison.schemes.len() > MOST_BARS {
-        return Vec::new();
-    }
-    let references = std::iter::once(comparison.reference).chain(comparison.ideal);
-    references.map(|reference| relative(comparison, reference, id)).collect()
+/// The bar of a scheme.
+struct Bar<'a> {
+    scheme: &'a SchemeRuns<'a>,
+    /// Over the seeds.
+    speed: Option<Spread>,
+    /// Half of the 95 % interval.
+    half: Option<f64>,
 }
 
-fn relative(comparison: &Comparison<'_>, reference: usize, id: &str) -> Figure {
-    let to_ideal = Some(reference) == comparison.ideal;
-    let base = if to_ideal { comparison.ideal_name() } else { comparison.reference_name() };
-    let title = format!("IPC relative to {base}");
-    let (write, unit): (fn(f64) -> String, &str) =
-        if to_ideal { (format::percent, "share of 1") } else { (format::times, "×") };
-    let factor = if to_ideal { 100.0 } else { 1.0 };
-    let schemes = comparison.schemes.iter().enumerate();
-    let values: Vec<(&SchemeRuns<'_>, Option<Spread>)> = schemes
-        .map(|(index, scheme)| (scheme, comparison.relative_ipc(index, reference)))
-        .collect();
-    let mark = |&(scheme, value): &(&SchemeRuns<'_>, Option<Spread>)| {
-        let range = value.filter(|value| value.runs > 1);
+impl Bar<'_> {
+    /// Ends of the interval, or of the range over the seeds.
+    fn ends(&self) -> Option<(f64, f64)> {
+        let speed = self.speed?;
+        match self.half {
+            Some(half) => Some((speed.median - half, speed.median + half)),
+            None => (speed.runs > 1).then_some((speed.least, speed.most)),
+        }
+    }
+
+    fn mark(&self) -> Mark {
+        let around = |speed: Spread| Interval { mean: speed.median, half_width_95: self.half };
         Mark {
-            place: broken(scheme.name),
-            series: scheme.name.to_owned(),
-            value: value.map(|value| value.median * factor),
-            low: range.map(|value| value.least * factor),
-            high: range.map(|value| value.most * factor),
-            text: value.map_or(MISSING.to_owned(), |value| write(value.median)),
-            interval: range.map_or(String::new(), |value| value.range(write)),
+            place: broken(self.scheme.name),
+            series: self.scheme.name.to_owned(),
+            value: self.speed.map(|speed| speed.median),
+            low: self.ends().map(|ends| ends.0),
+            high: self.ends().map(|ends| ends.1),
+            text: self.speed.map_or(MISSING.to_owned(), |speed| times(speed.median)),
+            interval: match (self.speed, self.half) {
+                (Some(speed), Some(_)) => format::relative_speed(around(speed)),
+                (Some(speed), None) if speed.runs > 1 => speed.range(times),
+                _ => String::new(),
+            },
             ..Mark::default()
         }
+    }
+
+    fn row(&self) -> Vec<Cell> {
+        let part = |pick: fn(Spread) -> f64| Cell::value(self.speed.map(pick), times);
+        vec![
+            Cell::scheme(self.scheme.name, self.scheme.colour),
+            part(|speed| speed.median),
+            Cell::value(self.half, times),
+            part(|speed| speed.least),
+            part(|speed| speed.most),
+        ]
+    }
+}
+
+/// Speed relative to the reference, where there is something to compare and matrices do not show it
+/// better.
+pub(super) fn figure(comparison: &Comparison<'_>, id: &str) -> Option<Figure> {
+    let count = comparison.schemes.len();
+    let has_pairs = comparison.schemes.iter().any(|scheme| scheme.pair().is_some());
+    if !comparison.is_timed() || count < 2 || has_pairs && count > MOST_BARS {
+        return None;
+    }
+    let reference = comparison.reference;
+    let bar = |(index, scheme)| Bar {
+        scheme,
+        speed: comparison.relative_ipc(index, reference),
+        half: comparison
+            .speed(index, reference)
+            .filter(|_| index != reference)
+            .and_then(|speed| speed.half_width_95),
     };
-    let series = |&(scheme, _): &(&SchemeRuns<'_>, _)| Series {
-        label: scheme.name.to_owned(),
-        colour: scheme.colour,
+    let bars: Vec<Bar<'_>> = comparison.schemes.iter().enumerate().map(bar).collect();
+    let title = format!("IPC relative to {}", comparison.reference_name());
+    let whiskers = if bars.iter().any(|bar| bar.half.is_some()) {
+        " Whiskers: 95 % interval."
+    } else if comparison.seeds() > 1 {
+        " Whiskers: least to most over the seeds."
+    } else {
+        ""
+    };
+    let series = |bar: &Bar<'_>| Series {
+        label: bar.scheme.name.to_owned(),
+        colour: bar.scheme.colour,
         ..Series::default()
     };
     let chart = Bars {
-        series: values.iter().map(series).collect(),
-        places: values.iter().map(|(scheme, _)| broken(scheme.name)).collect(),
-        marks: values.iter().map(mark).collect(),
+        series: bars.iter().map(series).collect(),
+        places: bars.iter().map(|bar| broken(bar.scheme.name)).collect(),
+        marks: bars.iter().map(Bar::mark).collect(),
         is_grouped: false,
-        value: Axis { label: "", suffix: if to_ideal { " %" } else { "×" } },
+        value: Axis { label: "", suffix: "×" },
         place: "scheme",
-        reference: Some(factor),
+        reference: Some(1.0),
     };
-    let row = |&(scheme, value): &(&SchemeRuns<'_>, Option<Spread>)| {
-        let part = |pick: fn(Spread) -> f64| Cell::value(value.map(pick), write);
-        let parts: [fn(Spread) -> f64; 3] =
-            [|value| value.median, |value| value.least, |value| value.most];
-        std::iter::once(Cell::scheme(scheme.name, scheme.colour)).chain(parts.map(part)).collect()
-    };
-    let head = ["median", "least", "most"].map(|name| Heading::with_unit(name, unit));
-    let whiskers =
-        if comparison.seeds() > 1 { " Whiskers: least to most over the seeds." } else { "" };
-    let meaning = if to_ideal {
-        "How much of the speed on unfragmented memory each scheme keeps."
-    } else {
-        "Instructions per cycle, divided by those of the dashed line. Longer is faster."
-    };
-    Figure {
-        id: format!("{id}-ipc-to-{}", if to_ideal { "ideal" } else { "reference" }),
+    let head = ["median", "± 95 %", "least", "most"].map(|name| Heading::with_unit(name, "×"));
+    Some(Figure {
+        id: format!("{id}-ipc-to-reference"),
         name: format!("{} {title}", comparison.workload),
-        caption: format!("{meaning}{whiskers}"),
+        caption: format!(
+            "Instructions per cycle, divided by those of the dashed line. Longer is faster.{whiskers}"
+        ),
         chart: chart.spec(),
         data: Grid {
             head: std::iter::once("scheme".into()).chain(head).collect(),
-            rows: values.iter().map(row).collect(),
+            rows: bars.iter().map(Bar::row).collect(),
         },
         title,
-    }
+    })
 }

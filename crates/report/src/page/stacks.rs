@@ -1,6 +1,9 @@
-//! Stacked bars: translation cycles, the operating system's work, references per walk, memory.
+//! Stacked bars: where the time goes, the operating system's work, references per walk, contents of the
+//! L2 TLB, memory.
 
 use std::collections::BTreeSet;
+
+use perforate_results::ContentsPoint;
 
 use crate::RunResult;
 use crate::chart::{Axis, Mark, Series, Stacks, broken};
@@ -22,6 +25,7 @@ pub(super) fn figures(comparison: &Comparison<'_>, id: &str) -> Vec<Figure> {
     let found = [
         operating_system(comparison),
         references(comparison),
+        contents(comparison),
         memory(comparison),
         tables(comparison),
     ];
@@ -52,6 +56,8 @@ struct Stack {
     format: fn(f64) -> String,
     /// What the values of the rows count.
     unit: &'static str,
+    /// Series that are less than this share of the longest bar in every row are drawn as one.
+    least_share: f64,
 }
 
 /// Unit an axis of bytes counts in, and its name.
@@ -75,13 +81,52 @@ impl Stack {
         }
     }
 
-    /// The figure; none where there is nothing to draw.
+    /// Puts what is too small to be seen together, at the end.
+    fn join_small_series(&mut self, most: f64) {
+        let least = self.least_share * most;
+        let is_small = |index: &usize| {
+            self.rows.iter().all(|row| row.values[*index].is_none_or(|value| value < least))
+        };
+        let small: Vec<usize> = (0..self.series.len()).filter(is_small).collect();
+        if small.len() < 2 {
+            return;
+        }
+        let is_kept = |index: usize| !small.contains(&index);
+        for row in &mut self.rows {
+            let rest = small.iter().filter_map(|&index| row.values[index]).sum();
+            let values = row.values.iter().enumerate();
+            let kept = values.filter(|(index, _)| is_kept(*index)).map(|(_, value)| *value);
+            row.values = kept.chain([Some(rest)]).collect();
+        }
+        let label = format!("{} others", small.len());
+        let others = Series { label, colour: palette::known("other"), ..Series::default() };
+        let series = std::mem::take(&mut self.series).into_iter().enumerate();
+        let kept = series.filter(|(index, _)| is_kept(*index)).map(|(_, series)| series);
+        self.series = kept.chain([others]).collect();
+    }
+
+    /// Whether all bars look the same.
+    fn is_flat(&self, most: f64) -> bool {
+        let [first, rest @ ..] = self.rows.as_slice() else { return true };
+        let differ = |row: &Row| {
+            let pairs = row.values.iter().zip(&first.values);
+            let value = |value: &Option<f64>| value.unwrap_or(0.0);
+            pairs
+                .map(|(one, other)| (value(one) - value(other)).abs())
+                .any(|gap| gap > most / 500.0)
+        };
+        !rest.is_empty() && !rest.iter().any(differ)
+    }
+
+    /// The figure; none where there is nothing to draw, or the same for all.
     fn figure(mut self, comparison: &Comparison<'_>, id: &str) -> Option<Figure> {
         self.drop_empty_series();
         let most = self.rows.iter().filter_map(Row::total).fold(0.0, f64::max);
-        if most <= 0.0 {
+        if most <= 0.0 || self.is_flat(most) {
             return None;
         }
+        let data = self.data();
+        self.join_small_series(most);
         let (unit, suffix) = if self.unit == "bytes" { unit_of_bytes(most) } else { (1.0, "") };
         let marks = self.rows.iter().flat_map(|row| {
             let values = self.series.iter().zip(&row.values);
@@ -109,7 +154,7 @@ impl Stack {
             title: self.title.into(),
             caption: self.caption.into(),
             chart: chart.spec(),
-            data: self.data(),
+            data,
         })
     }
 
@@ -198,6 +243,7 @@ fn cycles(comparison: &Comparison<'_>) -> Stack {
         series,
         format: ratio,
         unit: "cycles per instruction",
+        least_share: 0.01,
     }
 }
 
@@ -223,6 +269,7 @@ fn operating_system(comparison: &Comparison<'_>) -> Stack {
         series,
         format: ratio,
         unit: "cycles per 1,000 instructions",
+        least_share: 0.0,
     }
 }
 
@@ -248,7 +295,51 @@ fn references(comparison: &Comparison<'_>) -> Stack {
         series,
         format: ratio,
         unit: "references per walk",
+        least_share: 0.0,
     }
+}
+
+/// Entries of the L2 TLB by kind, on average over the first run of each scheme.
+fn contents(comparison: &Comparison<'_>) -> Stack {
+    let series = kinds_of_entries(comparison);
+    let row = |scheme: &SchemeRuns<'_>| {
+        let samples = &scheme.first().series.l2_tlb_contents;
+        let sum = |kind: &str| samples.iter().map(|sample| entries(sample, kind)).sum::<f64>();
+        let mean =
+            |one: &Series| (!samples.is_empty()).then(|| sum(&one.key) / samples.len() as f64);
+        Row {
+            label: scheme.name.to_string(),
+            colour: scheme.colour,
+            values: series.iter().map(mean).collect(),
+        }
+    };
+    Stack {
+        key: "l2-tlb",
+        title: "What the L2 TLB holds",
+        caption: "Entries by kind, on average over the run.",
+        rows: comparison.schemes.iter().map(row).collect(),
+        series,
+        format: ratio,
+        unit: "entries",
+        least_share: 0.0,
+    }
+}
+
+/// The kinds of entries that the L2 TLB of any scheme held.
+pub(super) fn kinds_of_entries(comparison: &Comparison<'_>) -> Vec<Series> {
+    let runs = comparison.schemes.iter().map(SchemeRuns::first);
+    let samples = runs.flat_map(|run| &run.series.l2_tlb_contents);
+    let held = samples.flat_map(|sample| {
+        let kinds = sample.entries.0.iter().map(|(kind, _)| kind);
+        kinds.filter(|kind| entries(sample, kind) > 0.0)
+    });
+    let held: BTreeSet<String> = held.cloned().collect();
+    with_unknown(parts(comparison.vocabulary, "l2_tlb_contents"), &held)
+}
+
+/// Entries of a kind in a sample.
+pub(super) fn entries(sample: &ContentsPoint, kind: &str) -> f64 {
+    sample.entries.get(kind).unwrap_or(0) as f64
 }
 
 /// Touched memory as far as it is mapped, what is mapped beyond it, and what was touched and is in
@@ -272,6 +363,7 @@ fn memory(comparison: &Comparison<'_>) -> Stack {
         rows: comparison.schemes.iter().map(row).collect(),
         format: bytes,
         unit: "bytes",
+        least_share: 0.0,
     }
 }
 
@@ -291,5 +383,6 @@ fn tables(comparison: &Comparison<'_>) -> Stack {
         series,
         format: bytes,
         unit: "bytes",
+        least_share: 0.0,
     }
 }

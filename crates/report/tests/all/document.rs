@@ -33,9 +33,25 @@ pub fn markup(page: &str) -> String {
     })
 }
 
+/// The same with all sections that are made when they are opened.
+fn opened(page: &str) -> String {
+    // A table alone is no page.
+    if !page.contains("id=\"data\"") {
+        return markup(page);
+    }
+    let data = data(page);
+    let parts = strings_of(&data["parts"]);
+    parts.iter().enumerate().fold(markup(page), |text, (number, part)| {
+        let place = format!(" data-part=\"{number}\">");
+        assert!(text.contains(&place), "no place for part {number}");
+        text.replacen(&place, &format!(">{part}"), 1)
+    })
+}
+
+/// Looks at the page with all its sections open.
 pub fn check<T>(page: &str, look: impl FnOnce(&Document<'_>) -> T) -> T {
     let options = ParsingOptions { allow_dtd: true, ..ParsingOptions::default() };
-    let text = markup(page);
+    let text = opened(page);
     let document = Document::parse_with_options(&text, options).unwrap();
     look(&document)
 }
@@ -63,7 +79,7 @@ pub fn value(cell: Node<'_, '_>) -> String {
     cell.attribute("data-value").map_or_else(shown, String::from)
 }
 
-/// What the page's script unpacks: `figures` and `texts`.
+/// What the page's script unpacks: `figures`, `texts` and `parts`.
 pub fn data(page: &str) -> Value {
     let (_, rest) = page.split_once("id=\"data\">").expect("the page has data");
     let packed = BASE64_STANDARD.decode(rest.split_once('<').unwrap().0).unwrap();
@@ -117,4 +133,10 @@ fn cells(
         let mut rows = rows.map(|row| row.children().map(&read).collect());
         (rows.next().expect("headings"), rows.collect())
     })
+}
+
+/// All strings of a list.
+fn strings_of(list: &Value) -> Vec<String> {
+    let strings = list.as_array().into_iter().flatten().filter_map(Value::as_str);
+    strings.map(String::from).collect()
 }

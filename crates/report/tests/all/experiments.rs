@@ -1,6 +1,6 @@
 //! Experiments on the page and in the terminal.
 
-use crate::document::{chart, check, element, find, legend, marks, strings, table, text};
+use crate::document::{chart, check, element, find, legend, marks, markup, strings, table, text};
 use crate::records;
 use crate::vocabulary::options;
 use perforate_report::{
@@ -50,8 +50,30 @@ fn claims_are_counted_in_all_and_by_paper() {
         let headline = with_class(document.root(), "headline").next().unwrap();
         assert_eq!(
             text(headline),
-            "Claims of the papers: 5 reproduced, 1 same direction, 3 not reproduced, of 9."
+            "5 of 9 claims reproduced, 1 in the same direction only, 3 not reproduced; furthest from \
+             the paper: P-C9, ours +55.3 %, the paper's +59.4 %."
         );
+    });
+}
+
+/// Of many experiments the page has a line each at first.
+#[test]
+fn many_experiments_are_made_when_they_are_opened() {
+    let all = records::all();
+    let named = |number: usize| {
+        let numbered = |name: &str| format!("{name}-{number}");
+        let names = ["perforated/fig7", "direct/fig11"];
+        names.iter().fold(all.clone(), |text, name| text.replace(name, &numbered(name)))
+    };
+    let many = page(&(0..10).map(named).collect::<Vec<_>>().join("\n"));
+    let first = markup(&many);
+    let elements = |text: &str| text.matches("</").count();
+    assert!(first.contains("<details class=\"part\" id=\"e-perforated-fig7-3\">"));
+    assert!(!first.contains("<figure") && !first.contains("Not explained in its file."));
+    check(&many, |document| {
+        assert!(find(document, "e-perforated-fig7-3-chart-0").is_some());
+        let whole = document.descendants().filter(|node| node.is_element()).count();
+        assert!(3 * elements(&first) < 2 * whole, "{} of {whole}", elements(&first));
     });
 }
 

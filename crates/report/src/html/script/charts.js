@@ -50,28 +50,31 @@ const toggle = (group, label) => {
   });
   views.forEach((view, chart) => { if (groupOf(chart) === group) view.signal("hidden", hidden).run(); });
 };
+// Charts that are switched together have one legend, above the first.
 const startLegend = (chart) => {
+  const group = groupOf(chart);
   const items = specOf(chart).usermeta?.legend ?? [];
+  if (!items.length || group.querySelector(".legend")) return;
   const box = make("div", { className: "legend" });
   items.forEach((item) => {
-    const made = button(box, "", "show " + item.label, () => toggle(groupOf(chart), item.label));
+    const made = button(box, "", "show " + item.label, () => toggle(group, item.label));
     made.dataset.series = item.label;
     made.setAttribute("aria-pressed", "true");
     made.append(signOf(item), item.label);
   });
-  if (items.length) chart.before(box);
+  if (group === chart) chart.before(box); else group.prepend(box);
 };
 
-const startCharts = () => {
-  const near = new IntersectionObserver((entries) => entries
-    .filter((entry) => entry.isIntersecting)
-    .forEach((entry) => { near.unobserve(entry.target); drawOnce(entry.target); }), { rootMargin: "600px" });
-  all(".chart").forEach((chart) => { startLegend(chart); walkByKeys(chart); near.observe(chart); });
-  let waiting = 0;
-  addEventListener("resize", () => {
-    clearTimeout(waiting);
-    waiting = setTimeout(() => views.forEach((view, chart) => {
-      if (chart.clientWidth && chart.clientWidth !== chart.drawnWidth) draw(chart);
-    }), 150);
-  });
+const near = new IntersectionObserver((entries) => entries
+  .filter((entry) => entry.isIntersecting)
+  .forEach((entry) => { near.unobserve(entry.target); drawOnce(entry.target); }), { rootMargin: "600px" });
+const startCharts = (root) => {
+  all(".chart", root).forEach((chart) => { startLegend(chart); walkByKeys(chart); near.observe(chart); });
 };
+let waiting = 0;
+addEventListener("resize", () => {
+  clearTimeout(waiting);
+  waiting = setTimeout(() => views.forEach((view, chart) => {
+    if (chart.clientWidth && chart.clientWidth !== chart.drawnWidth) draw(chart);
+  }), 150);
+});

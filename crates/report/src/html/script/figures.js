@@ -59,6 +59,7 @@ const startText = (text) => text.closest("details").addEventListener("toggle", (
 const startPrinting = () => {
   let opened = [];
   addEventListener("beforeprint", () => {
+    all(".part").forEach(fillPart);
     opened = all("details:not([open])");
     opened.forEach((part) => { part.open = true; });
     all("[data-text]").forEach(fillText);

@@ -1,16 +1,20 @@
+// What stands in a piece of the page begins to work.
+const startAll = async (root) => {
+  all("table", root).forEach(startSorting);
+  all(".filtered", root).forEach(startFilter);
+  all("[data-text]", root).forEach(startText);
+  all(".command", root).forEach(startCommand);
+  const figures = all("figure", root);
+  if (!figures.length) return;
+  await loadLibrary();
+  figures.forEach(startFigure);
+  startCharts(root);
+};
 const start = async () => {
   page = JSON.parse(await unpack("data"));
-  all("table").forEach(startSorting);
-  all(".filtered").forEach(startFilter);
-  all("[data-text]").forEach(startText);
-  all(".command").forEach(startCommand);
   startPrinting();
-  const figures = all("figure");
-  if (figures.length) {
-    document.head.append(make("script", { textContent: await unpack("library") }));
-    figures.forEach(startFigure);
-    startCharts();
-  }
+  startParts();
+  await startAll(document);
   document.body.dataset.ready = "yes";
 };
 start();

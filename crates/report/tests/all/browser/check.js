@@ -95,6 +95,7 @@
 
   // Charts that are switched together, and one series of them after the other until each chart has
   // lost a mark by it.
+  const legendOf = (part) => all(".legend button", part.closest(".linked") ?? part.closest("figure"));
   const pressedOf = (items) => items.map((item) => item.getAttribute("aria-pressed"));
   const clicked = async (item, counts) => {
     item.click();
@@ -103,7 +104,7 @@
     return counts();
   };
   const checkSwitches = async (charts) => {
-    const items = charts.flatMap((chart) => all(".legend button", chart.closest("figure")));
+    const items = legendOf(charts[0]);
     const marks = () => charts.map((chart) => marksOf(chart).length);
     let same = charts.filter((chart) => items.length && marksOf(chart).length);
     for (const series of new Set(items.map((item) => item.dataset.series))) {
@@ -200,7 +201,7 @@
       } else {
         const parsed = new DOMParser().parseFromString(text, "image/svg+xml");
         const drawing = parsed.documentElement;
-        const isLabelled = all(".legend button", figure).every((item) => drawing.textContent.includes(item.dataset.series.slice(0, 20)));
+        const isLabelled = legendOf(figure).every((item) => drawing.textContent.includes(item.dataset.series.slice(0, 20)));
         if (drawing.nodeName !== "svg" || parsed.querySelector("parsererror")) say("SVG is not well formed", figure.id);
         else if (!drawing.getAttribute("width") || text.includes("var(")) say("SVG needs the page", figure.id);
         else if (!isLabelled) say("SVG has no legend", figure.id);
@@ -219,8 +220,12 @@
     checkWidth();
     // Scrolling has an end at once.
     document.documentElement.style.scrollBehavior = "auto";
-    all("details").forEach((part) => { part.open = true; });
-    await new Promise((next) => setTimeout(next, 50));
+    // What is in a section that is opened may be folded, too.
+    while (document.querySelector("details:not([open]), [data-part]")) {
+      all("details").forEach((part) => { part.open = true; });
+      await new Promise((next) => setTimeout(next, 50));
+      await until("opening sections", () => all(".part > div").every((place) => place.dataset.ready));
+    }
     checkWidth();
     all("[data-text]").filter((text) => !text.textContent).forEach((text) => say("an empty text", text.dataset.text));
     const charts = all(".chart");

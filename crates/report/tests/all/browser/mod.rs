@@ -233,13 +233,13 @@ fn given_pages_work_in_a_browser() {
 /// A page that is wrong in one way, and what is to be said of it.
 const BROKEN: [(&str, &str, &str); 13] = [
     ("<main>", "<main><div style=\"width:3000px\">wide</div>", "the page is too wide"),
-    ("startCharts();", "startCharts(); missing();", "script error"),
-    ("startCharts();", "console.error(1); startCharts();", "console: 1"),
+    ("startCharts(root);", "startCharts(root); missing();", "script error"),
+    ("startCharts(root);", "console.error(1); startCharts(root);", "console: 1"),
     ("view.tooltip(onTip).", "view.", "no value at the pointer"),
     ("#tip{", "svg{pointer-events:none}#tip{", "nothing to point at"),
     ("walkByKeys(chart);", "", "no value by keys"),
     ("view.signal(\"hidden\", hidden).run();", ";", "no switch hides anything"),
-    ("all(\"table\").forEach(startSorting);", "", "a table does not sort"),
+    ("all(\"table\", root).forEach(startSorting);", "", "a table does not sort"),
     (
         "const csv = (table) =>",
         "const csv = (table) => \"\"; const unused = (table) =>",

@@ -1,0 +1,30 @@
+// Sections that are folded away become part of the page when they are opened.
+const fillPart = async (part) => {
+  const place = part.querySelector("[data-part]");
+  if (!place) return;
+  place.innerHTML = page.parts[place.dataset.part];
+  delete place.dataset.part;
+  await startAll(place);
+  place.dataset.ready = "yes";
+};
+// What a link leads to may be folded away, or in a section that was not opened yet.
+const reveal = async (hash) => {
+  const id = decodeURIComponent(hash.slice(1));
+  if (!id) return;
+  const isIn = (place) => page.parts[place.dataset.part].includes(' id="' + id + '"');
+  const waiting = document.getElementById(id) ? null : all("[data-part]").find(isIn);
+  if (waiting) await fillPart(waiting.closest(".part"));
+  const target = document.getElementById(id);
+  if (!target) return;
+  for (let part = target.closest("details"); part; part = part.parentElement.closest("details")) part.open = true;
+  if (target.matches(".part")) await fillPart(target);
+  target.scrollIntoView();
+};
+const startParts = () => {
+  all(".part").forEach((part) => part.addEventListener("toggle", () => { if (part.open) fillPart(part); }));
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest('a[href^="#"]');
+    if (link) reveal(link.hash);
+  });
+  reveal(location.hash);
+};
