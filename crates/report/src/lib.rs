@@ -7,19 +7,20 @@
 //! others are shown by name; counters that are missing are shown as “–”.
 //!
 //! ```
-//! use perforate_report::{ReportOptions, Vocabulary, html, read_results, table};
+//! use perforate_report::{ReportOptions, Rows, Vocabulary, html, read_results, table};
 //! let text = r#"{"scheme":"4k","workload":"random","counters":{"walks":12}}"#;
 //! let results = read_results(text)?;
 //! let options = ReportOptions { title: "Example".into(), ..ReportOptions::default() };
 //! let page = html(&results, &options);
 //! assert!(page.starts_with("<!DOCTYPE html>"));
-//! assert!(table(&results, &Vocabulary::default(), 100).contains("random"));
+//! assert!(table(&results, &Vocabulary::default(), 100, Rows::Main).contains("random"));
 //! # Ok::<(), perforate_report::ReportError>(())
 //! ```
 
 mod answer;
 mod chart;
 mod comparison;
+mod degrees;
 mod error;
 mod experiment;
 mod format;

@@ -6,6 +6,8 @@
 
 use perforate_results::Vocabulary;
 
+use crate::degrees::{Degree, degrees};
+
 /// What a colour stands for, with its value on light and on dark ground.
 pub(crate) struct Colour {
     pub name: &'static str,
@@ -105,6 +107,17 @@ pub(crate) const COLOURS: &[Colour] = &[
     colour("series5", "#2f8fca", "#86ccf5"),
     colour("series6", "#3a3f45", "#e3e7eb"),
     colour("series7", "#7a5195", "#b493d6"),
+    // Degrees of one thing, from the least to the most.
+    colour("degree-a0", "#3d94cf", "#3b78a6"),
+    colour("degree-a1", "#2479b5", "#5597c9"),
+    colour("degree-a2", "#145f96", "#7cb5e2"),
+    colour("degree-a3", "#0b4674", "#a9d0f0"),
+    colour("degree-a4", "#082d4d", "#d6e9fa"),
+    colour("degree-b0", "#cc6f14", "#a8642a"),
+    colour("degree-b1", "#b35a08", "#c97f3f"),
+    colour("degree-b2", "#944604", "#e59c5a"),
+    colour("degree-b3", "#743403", "#f5bd86"),
+    colour("degree-b4", "#522402", "#fcdfc0"),
     // Series nobody has given a meaning yet, in turn.
     colour("extra0", "#f0e442", "#f0e442"),
     colour("extra1", "#8c564b", "#b07a6e"),
@@ -138,16 +151,36 @@ pub(crate) const SHADES: usize = 7;
 const SERIES: [&str; 8] =
     ["series0", "series1", "series2", "series3", "series4", "series5", "series6", "series7"];
 
-/// The colours of an experiment's curves, and how often it, or one like it, was given before: that of the scheme
-/// that a curve is named after, and the next of the others for
-/// curves without a meaning and for all but the first of a meaning.
+/// Hues of degrees, from the least to the most.
+const DEGREES: [[&str; 5]; 2] = [
+    ["degree-a0", "degree-a1", "degree-a2", "degree-a3", "degree-a4"],
+    ["degree-b0", "degree-b1", "degree-b2", "degree-b3", "degree-b4"],
+];
+
+/// The colour of a degree; none where there are more orders or degrees than hues.
+fn of_degree(degree: Degree) -> Option<&'static str> {
+    let hues = DEGREES.get(degree.order)?;
+    let last = hues.len() - 1;
+    (degree.count <= hues.len()).then(|| hues[degree.place * last / (degree.count - 1)])
+}
+
+/// The colours of an experiment's curves, each given as its name and its label, and how often it, or one
+/// like it, was given before: a shade for one of several degrees, else that of the scheme that a curve is
+/// named after, and the next of the others for curves without a meaning and for all but the first of a
+/// meaning.
 pub(crate) fn of_curves<'a>(
     vocabulary: &Vocabulary,
-    names: impl Iterator<Item = &'a str>,
+    curves: impl Iterator<Item = (&'a str, &'a str)>,
 ) -> Vec<(&'static str, usize)> {
+    let (names, labels): (Vec<&str>, Vec<&str>) = curves.unzip();
     let mut given: Vec<(&'static str, usize)> = Vec::new();
     let mut next = 0;
-    for name in names {
+    for (name, degree) in names.into_iter().zip(degrees(labels.into_iter())) {
+        let degree = degree.filter(|_| vocabulary.scheme(name).is_none());
+        if let Some(shade) = degree.and_then(of_degree) {
+            given.push((shade, 0));
+            continue;
+        }
         let meant = of_scheme(vocabulary, name);
         let is_free = given.iter().all(|(other, _)| !are_alike(meant, other));
         let colour = if meant != "other" && is_free {
@@ -212,10 +245,28 @@ mod tests {
 
     #[test]
     fn curves_are_seen_on_both_grounds() {
-        for colour in COLOURS.iter().filter(|colour| SERIES.contains(&colour.name)) {
+        let is_curve = |colour: &&Colour| {
+            SERIES.contains(&colour.name) || DEGREES.as_flattened().contains(&colour.name)
+        };
+        for colour in COLOURS.iter().filter(is_curve) {
             // WCAG asks for 3:1 of graphics; cards are #fff and #191f26.
             assert!(contrast(colour.light, "#ffffff") >= 3.0, "{}", colour.name);
             assert!(contrast(colour.dark, "#191f26") >= 3.0, "{}", colour.name);
+        }
+    }
+
+    #[test]
+    fn degrees_have_shades_of_one_hue() {
+        let labels = ["10 % holes", "90 % holes", "50 % holes", "ideal"];
+        let colours =
+            of_curves(&Vocabulary::default(), labels.map(|label| ("", label)).into_iter());
+        let shades: Vec<&str> = colours.iter().map(|colour| colour.0).collect();
+        assert_eq!(shades, ["degree-a0", "degree-a4", "degree-a2", "series1"]);
+        // One by one they grow darker on light ground, and lighter on dark ground.
+        for hues in DEGREES {
+            let found = hues.map(|name| COLOURS.iter().find(|colour| colour.name == name).unwrap());
+            assert!(found.is_sorted_by(|a, b| luminance(a.light) > luminance(b.light)));
+            assert!(found.is_sorted_by(|a, b| luminance(a.dark) < luminance(b.dark)));
         }
     }
 
@@ -231,12 +282,13 @@ mod tests {
         let schemes = vec![scheme("4k", "page-4k"), scheme("perforated", "perforated")];
         let vocabulary = Vocabulary::new(Vec::new(), schemes);
         let names = ["4k", "perforated", "perforated-90", "x", "y"];
-        let colours = of_curves(&vocabulary, names.into_iter());
+        let colours = of_curves(&vocabulary, names.into_iter().map(|name| (name, "")));
         // Green as it is, the third of the series is too much like the colour of perforated pages.
         let names = ["page-4k", "perforated", "series0", "series1", "series3"];
         assert_eq!(colours, names.map(|name| (name, 0)));
         let many: Vec<String> = (0..20).map(|index| format!("curve {index}")).collect();
-        let mut looks = of_curves(&Vocabulary::default(), many.iter().map(String::as_str));
+        let mut looks =
+            of_curves(&Vocabulary::default(), many.iter().map(|name| (name.as_str(), "")));
         assert_eq!((looks[7], looks[8]), (("series7", 0), ("series0", 1)));
         looks.sort_unstable();
         looks.dedup();

@@ -150,7 +150,7 @@ impl<'a> Table<'a> {
                 names.push(row.scheme);
             }
         }
-        let looks = palette::of_curves(vocabulary, names.iter().copied());
+        let looks = palette::of_curves(vocabulary, names.iter().map(|name| (*name, *name)));
         let series = names.iter().zip(looks).enumerate();
         series
             .map(|(number, (name, (colour, round)))| {
@@ -185,8 +185,18 @@ impl<'a> Table<'a> {
             places.dedup();
             let reference = None;
             let place = self.key;
-            return Bars { series, places, marks, is_grouped: true, value, place, reference }
-                .spec();
+            let range = None;
+            return Bars {
+                series,
+                places,
+                marks,
+                is_grouped: true,
+                value,
+                range,
+                place,
+                reference,
+            }
+            .spec();
         };
         let mut marks = marks;
         marks.sort_by(|a, b| a.x.unwrap_or(0.0).total_cmp(&b.x.unwrap_or(0.0)));

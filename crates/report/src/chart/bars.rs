@@ -16,6 +16,8 @@ pub(crate) struct Bars<'a> {
     /// Whether each place has bars of all series; else it has one bar of its own.
     pub is_grouped: bool,
     pub value: Axis<'a>,
+    /// Ends of the axis of values where other charts have the same.
+    pub range: Option<(f64, f64)>,
     /// What the places are.
     pub place: &'a str,
     /// A value worth a line across.
@@ -37,7 +39,13 @@ impl Bars<'_> {
         let has_values = pitch >= 13;
         let longest = self.marks.iter().map(|mark| mark.text.chars().count()).max().unwrap_or(0);
         let room = if has_values { longest * 7 + 10 } else { 8 };
-        let value = |field: &str| json!({"field": field, "type": "quantitative", "title": self.value.title(), "axis": self.value.spec(NAMES)});
+        let value = |field: &str| {
+            let mut value = json!({"field": field, "type": "quantitative", "title": self.value.title(), "axis": self.value.spec(NAMES)});
+            if let Some((least, most)) = self.range {
+                value["scale"] = json!({"domain": [least.min(0.0), most]});
+            }
+            value
+        };
         let mut bars = json!({"color": colour(&self.series), "x": value("value"), "tooltip": tooltip(self.place, "place")});
         let mut shared = json!({"y": names(&self.places, 8.0 / (group + 8) as f64)});
         if self.is_grouped {

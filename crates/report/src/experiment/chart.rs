@@ -26,25 +26,40 @@ struct Canvas<'r> {
     curves: Vec<Drawn<'r>>,
     /// How the values of its first curve are written; its axis is in these units.
     show: Show,
+    /// Ranges of the other charts with the same axes.
+    alike: Vec<(f64, f64)>,
 }
+
+/// A chart that takes less than one part in so many of a shared axis has an axis of its own.
+const FLAT: f64 = 4.0;
 
 /// The figures of an experiment whose curves have any value; `id` begins their anchors.
 pub(super) fn figures(result: &ExperimentResult, vocabulary: &Vocabulary, id: &str) -> Vec<Figure> {
     let charts = result.charts();
-    let figures = charts.iter().enumerate().filter_map(|(index, chart)| {
-        figure(result, vocabulary, chart, &format!("{id}-chart-{index}"))
-    });
-    figures.collect()
+    let canvases = charts.iter().enumerate();
+    let mut canvases: Vec<(usize, Canvas<'_>)> = canvases
+        .filter_map(|(index, chart)| Some((index, canvas(result, vocabulary, chart)?)))
+        .collect();
+    let ranges: Vec<(f64, f64)> = canvases.iter().map(|(_, canvas)| canvas.own_range()).collect();
+    for place in 0..canvases.len() {
+        let axes = canvases[place].1.axes();
+        let others = canvases.iter().zip(&ranges).enumerate();
+        let alike = others.filter(|(other, ((_, one), _))| *other != place && one.axes() == axes);
+        let alike = alike.map(|(_, (_, range))| *range).collect();
+        canvases[place].1.alike = alike;
+    }
+    let figures = canvases.iter();
+    figures.map(|(index, canvas)| canvas.figure(format!("{id}-chart-{index}"))).collect()
 }
 
-fn figure(
-    result: &ExperimentResult,
+fn canvas<'r>(
+    result: &'r ExperimentResult,
     vocabulary: &Vocabulary,
-    chart: &Chart,
-    id: &str,
-) -> Option<Figure> {
+    chart: &'r Chart,
+) -> Option<Canvas<'r>> {
     let labels = labels(result);
-    let looks = palette::of_curves(vocabulary, labels.iter().map(|curve| curve.name.as_str()));
+    let named = labels.iter().map(|curve| (curve.name.as_str(), curve.label.as_str()));
+    let looks = palette::of_curves(vocabulary, named);
     let drawn = |name: &String| {
         let curve = result.curves.iter().find(|curve| curve.name == *name)?;
         let number = labels.iter().position(|one| one.label == curve.label)?;
@@ -56,19 +71,7 @@ fn figure(
     };
     let curves: Vec<Drawn<'_>> = chart.curves.iter().filter_map(drawn).collect();
     let show = curves.first()?.curve.show;
-    let canvas = Canvas { result, chart, curves, show };
-    Some(Figure {
-        id: id.to_owned(),
-        name: format!("{} {}", result.header.experiment, chart.title),
-        title: chart.title.clone(),
-        caption: canvas.caption(),
-        data: data::table(result, &canvas.curves, show),
-        chart: match chart.form.as_str() {
-            "stacked" => canvas.stacks(),
-            "bars" => canvas.bars(),
-            _ => canvas.lines(),
-        },
-    })
+    Some(Canvas { result, chart, curves, show, alike: Vec::new() })
 }
 
 /// One curve for each label in the experiment's charts: what has one label looks the same in all of
@@ -84,6 +87,26 @@ fn labels(result: &ExperimentResult) -> Vec<&Curve> {
 }
 
 impl Canvas<'_> {
+    fn figure(&self, id: String) -> Figure {
+        Figure {
+            id,
+            name: format!("{} {}", self.result.header.experiment, self.chart.title),
+            title: self.chart.title.clone(),
+            caption: self.caption(),
+            data: data::table(self.result, &self.curves, self.show),
+            chart: match self.chart.form.as_str() {
+                "stacked" => self.stacks(),
+                "bars" => self.bars(),
+                _ => self.lines(),
+            },
+        }
+    }
+
+    /// What its axes show: charts with the same can be compared.
+    fn axes(&self) -> (&str, &str, Show) {
+        (&self.chart.form, &self.chart.value_label, self.show)
+    }
+
     fn points(&self) -> impl Iterator<Item = &Point> {
         self.curves.iter().flat_map(|drawn| &drawn.curve.points)
     }
@@ -111,9 +134,20 @@ impl Canvas<'_> {
         format!("{axis}{intervals}{papers}{open}{cut}").trim_start().to_owned()
     }
 
+    /// The range of this chart, or that of all charts of the experiment with the same axes, unless this
+    /// one would be flat in it.
+    fn range(&self) -> (f64, f64) {
+        let own = self.own_range();
+        let (least, most) = self
+            .alike
+            .iter()
+            .fold(own, |(least, most), other| (least.min(other.0), most.max(other.1)));
+        if (own.1 - own.0) * FLAT < most - least { own } else { (least, most) }
+    }
+
     /// Smallest and largest value, intervals included, in shown units; 0 is among them unless all
     /// lie close together far from it.
-    fn range(&self) -> (f64, f64) {
+    fn own_range(&self) -> (f64, f64) {
         let ends = self.marks().into_iter().flat_map(|mark| {
             let claimed = mark.claimed.unwrap_or_default();
             let paper = Some(claimed.paper).filter(|_| !claimed.paper_text.is_empty());
@@ -211,6 +245,7 @@ impl Canvas<'_> {
             places: self.places(),
             marks: self.on_axis(),
             is_grouped: true,
+            range: (!self.alike.is_empty()).then(|| self.range()),
             value: self.value(),
             place: &self.result.header.axis_label,
             reference: None,

@@ -28,12 +28,20 @@ pub(super) fn headline<'a>(claims: impl Iterator<Item = &'a Claim>) -> Option<St
 /// The claim whose number is furthest from the paper's, among those that are not reproduced, else
 /// among those in the same direction only.
 fn worst<'a>(claims: &[&'a Claim]) -> Option<&'a Claim> {
-    let of = |verdict| {
-        let missed = claims.iter().filter(|claim| claim.verdict == verdict);
-        let missed = missed.filter_map(|claim| Some((*claim, claim.miss()?)));
-        missed.max_by(|one, other| one.1.total_cmp(&other.1)).map(|(claim, _)| claim)
-    };
+    let of = |verdict| misses(claims.iter().copied(), verdict).into_iter().next();
     of(Verdict::NotReproduced).or_else(|| of(Verdict::SameDirection))
+}
+
+/// The claims with this verdict whose numbers can be compared, those furthest from the paper first.
+pub(super) fn misses<'a>(
+    claims: impl Iterator<Item = &'a Claim>,
+    verdict: Verdict,
+) -> Vec<&'a Claim> {
+    let missed = claims.filter(|claim| claim.verdict == verdict);
+    let mut missed: Vec<(&Claim, f64)> =
+        missed.filter_map(|claim| Some((claim, claim.miss()?))).collect();
+    missed.sort_by(|one, other| other.1.total_cmp(&one.1));
+    missed.into_iter().map(|(claim, _)| claim).collect()
 }
 
 #[cfg(test)]

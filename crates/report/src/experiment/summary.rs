@@ -5,9 +5,13 @@ use std::collections::BTreeMap;
 use maud::{Markup, html};
 
 use super::claim::{Claim, Verdict};
+use super::headline::misses;
 use super::tally::{KindTally, Tally, claims, count_ids, kinds, papers};
 use super::{ExperimentResult, page};
 use crate::html::{Cell, Grid, Heading, Page, all, headings};
+
+/// Claims in the list of those that are furthest from the papers.
+const MOST_MISSES: usize = 8;
 
 /// Headings of the sections here, with their anchors, for the page's navigation.
 pub(super) fn sections(results: &[ExperimentResult]) -> Vec<(&'static str, &'static str)> {
@@ -15,6 +19,7 @@ pub(super) fn sections(results: &[ExperimentResult]) -> Vec<(&'static str, &'sta
     let has_stand_ins = results.iter().any(|result| !result.header.stand_ins.is_empty());
     let all = [
         (claims(results).next().is_some(), "claims", "Claims"),
+        (results.len() > 1 && claims(results).next().is_some(), "all-claims", "All claims"),
         (has(Verdict::NotReproduced), "not-reproduced", "Not reproduced, and why"),
         (has(Verdict::SameDirection), "same-direction", "Same direction only"),
         (has_stand_ins, "stand-ins", "Stand-ins"),
@@ -31,6 +36,9 @@ pub(super) fn summary(results: &[ExperimentResult], page: &mut Page) -> Markup {
             "not-reproduced" => explained(Verdict::NotReproduced),
             "same-direction" => explained(Verdict::SameDirection),
             "stand-ins" => stand_ins(results),
+            "all-claims" => {
+                all_claims(results).filtered("claims", "claims", "All claims", "main claims")
+            }
             "claims" => return html! { h2 id=(anchor) { (name) } (claims_section(results)) },
             _ => return html! { h2 id=(anchor) { (name) } (list(results)) },
         };
@@ -42,14 +50,38 @@ pub(super) fn summary(results: &[ExperimentResult], page: &mut Page) -> Markup {
 }
 
 fn claims_section(results: &[ExperimentResult]) -> Markup {
+    let furthest = furthest(results);
     html! {
         (tallies(results).scrolling("Claims by paper", "main"))
         (kind_tallies(results).scrolling("Claims by what they test", "main"))
         // One experiment has its claims beside its charts.
-        @if results.len() > 1 {
-            (all_claims(results).filtered("claims", "claims", "All claims", "main claims"))
+        @if results.len() > 1 && !furthest.rows.is_empty() {
+            h3 { "Furthest from the papers" }
+            (furthest.scrolling("Furthest from the papers", "main claims"))
         }
     }
+}
+
+/// The claims that are missed by most, each with the experiment that it belongs to.
+fn furthest(results: &[ExperimentResult]) -> Grid {
+    let missed = misses(claims(results), Verdict::NotReproduced);
+    let owner = |claim: &Claim| {
+        let owned = owned(results).find(|(_, other)| std::ptr::eq(*other, claim));
+        owned.expect("claims have owners").0
+    };
+    let row = |claim: &Claim| {
+        let mut row = claim_cells(claim, "");
+        row.pop();
+        row.push(link(results, owner(claim)));
+        row
+    };
+    let head = ["claim", "what", "paper", "ours", "interval", "experiment"];
+    Grid { head: headings(head), rows: missed.into_iter().take(MOST_MISSES).map(row).collect() }
+}
+
+/// The experiment's name, which leads to it.
+fn link(results: &[ExperimentResult], result: &ExperimentResult) -> Cell {
+    Cell::link(&result.header.experiment, &page::anchor(results, result))
 }
 
 fn tallies(results: &[ExperimentResult]) -> Grid {
@@ -106,7 +138,7 @@ fn all_claims(results: &[ExperimentResult]) -> Grid {
     let head = ["claim", "what", "paper", "ours", "interval", "verdict", "experiment"];
     let row = |(result, claim): (&ExperimentResult, &Claim)| {
         let mut row = claim_cells(claim, "");
-        row.push(Cell::link(&result.header.experiment, &page::anchor(results, result)));
+        row.push(link(results, result));
         row
     };
     Grid { head: headings(head), rows: owned(results).map(row).collect() }
@@ -176,7 +208,7 @@ fn list(results: &[ExperimentResult]) -> Markup {
     let row = |result: &ExperimentResult| {
         let tally = result.tally();
         vec![
-            Cell::link(&result.header.experiment, &page::anchor(results, result)),
+            link(results, result),
             Cell::prose(&result.header.title, ""),
             Cell::text(&result.header.source),
             Cell::number(&tally.total().into()),

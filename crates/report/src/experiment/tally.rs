@@ -55,16 +55,18 @@ pub(super) struct PaperTally {
 
 /// One line for each paper that has claims, in the order of their letters.
 pub(super) fn papers(results: &[ExperimentResult]) -> Vec<PaperTally> {
-    let mut found: BTreeMap<&str, Vec<&Claim>> = BTreeMap::new();
+    // What is of no paper comes last.
+    let mut found: BTreeMap<(bool, String), Vec<&Claim>> = BTreeMap::new();
     for claim in claims(results) {
-        found.entry(prefix(&claim.id)).or_default().push(claim);
+        let name = paper_name(prefix(&claim.id));
+        found.entry((name == OTHERS, name)).or_default().push(claim);
     }
     found
         .into_iter()
-        .map(|(prefix, claims)| {
+        .map(|((_, name), claims)| {
             let (ids, whole_ids) = count_ids(claims.iter().copied());
             let tally = Tally::of(claims);
-            PaperTally { name: paper_name(prefix), tally, ids, whole_ids }
+            PaperTally { name, tally, ids, whole_ids }
         })
         .collect()
 }
@@ -130,12 +132,15 @@ fn prefix(id: &str) -> &str {
     id.split_once(['-', ' ']).map_or("", |(prefix, _)| prefix)
 }
 
+/// Where claims of no paper are counted.
+const OTHERS: &str = "others";
+
 fn paper_name(prefix: &str) -> String {
     match prefix {
         "P" => "P: perforated pages".into(),
         "G" => "G: gap-tolerant superpages".into(),
         "D" => "D: direct segments in virtual machines".into(),
-        "" | "test" => "others".into(),
+        "" | "test" => OTHERS.into(),
         other => other.into(),
     }
 }

@@ -112,27 +112,78 @@ fn one(result: &ExperimentResult, columns: usize, in_full: bool) -> String {
     text
 }
 
-/// All curves over the axis, in as many blocks as their widths need.
+/// A table for the curves of each chart, and one for those that no chart shows.
 fn values(result: &ExperimentResult, columns: usize) -> String {
-    let mut rows: Vec<&Point> = Vec::new();
-    for point in result.curves.iter().flat_map(|curve| &curve.points) {
-        if point.on_axis && !rows.iter().any(|row| is_same_place(row, point)) {
-            rows.push(point);
-        }
-    }
-    if rows.is_empty() {
+    if result.curves.iter().all(|curve| curve.points.iter().all(|point| !point.on_axis)) {
         return "\nNo points were measured.\n".to_owned();
     }
-    let stride = rows.len().div_ceil(ROWS);
-    let rows: Vec<&Point> = rows.into_iter().step_by(stride).collect();
-    let places = rows.iter().map(|point| cut(&result.place_text(point), LABEL)).collect();
-    let curve = |curve: &Curve| {
-        let cells = rows.iter().map(|row| cell(curve, row)).collect();
-        Column::broken_at(LABEL, &cut(&curve.label, LABEL), cells)
+    let mut groups: Vec<(&str, Vec<&Curve>)> = Vec::new();
+    for chart in &result.header.charts {
+        let named = |name: &String| result.curves.iter().find(|curve| curve.name == *name);
+        let curves: Vec<&Curve> = chart.curves.iter().filter_map(named).collect();
+        // The same curves drawn in another way are the same values.
+        if groups.iter().all(|(_, other)| !is_same(other, &curves)) {
+            groups.push((&chart.title, curves));
+        }
+    }
+    let is_drawn = |curve: &&Curve| {
+        let mut drawn = groups.iter().flat_map(|(_, curves)| curves);
+        drawn.any(|other| std::ptr::eq(*other, *curve))
     };
-    let curves: Vec<Column> = result.curves.iter().map(curve).collect();
-    let axis = Column::texts(&cut(&result.header.axis_label, LABEL), places);
-    blocks(&axis, &curves, columns).iter().map(|block| format!("\n{block}")).collect()
+    let rest: Vec<&Curve> = result.curves.iter().filter(|curve| !is_drawn(curve)).collect();
+    let heading = if groups.is_empty() { "" } else { "Other values" };
+    groups.push((heading, rest));
+    let has_titles = groups.iter().filter(|(_, curves)| !curves.is_empty()).count() > 1;
+    let table = |(title, curves): &(&str, Vec<&Curve>)| {
+        let title = if has_titles { *title } else { "" };
+        curves_table(result, title, curves, columns)
+    };
+    groups.iter().map(table).collect()
+}
+
+fn is_same(one: &[&Curve], other: &[&Curve]) -> bool {
+    one.len() == other.len() && one.iter().zip(other).all(|(a, b)| std::ptr::eq(*a, *b))
+}
+
+/// Curves over the axis, in as many blocks as their widths need. Where there are more curves than
+/// places each has a row.
+fn curves_table(
+    result: &ExperimentResult,
+    title: &str,
+    curves: &[&Curve],
+    columns: usize,
+) -> String {
+    let mut places: Vec<&Point> = Vec::new();
+    for point in curves.iter().flat_map(|curve| &curve.points).filter(|point| point.on_axis) {
+        if !places.iter().any(|place| is_same_place(place, point)) {
+            places.push(point);
+        }
+    }
+    if places.is_empty() {
+        return String::new();
+    }
+    let stride = places.len().div_ceil(ROWS);
+    let places: Vec<&Point> = places.into_iter().step_by(stride).collect();
+    let place_text = |place: &&Point| cut(&result.place_text(place), LABEL);
+    let axis = cut(&result.header.axis_label, LABEL);
+    let blocks = if curves.len() > places.len() {
+        let labels = curves.iter().map(|curve| curve.label.clone()).collect();
+        let column = |place: &&Point| {
+            let cells = curves.iter().map(|curve| cell(curve, place)).collect();
+            Column::broken_at(LABEL, &place_text(place), cells)
+        };
+        let all: Vec<Column> = places.iter().map(column).collect();
+        blocks(&Column::texts(&axis, labels), &all, columns)
+    } else {
+        let column = |curve: &&Curve| {
+            let cells = places.iter().map(|place| cell(curve, place)).collect();
+            Column::broken_at(LABEL, &cut(&curve.label, LABEL), cells)
+        };
+        let all: Vec<Column> = curves.iter().map(column).collect();
+        blocks(&Column::texts(&axis, places.iter().map(place_text).collect()), &all, columns)
+    };
+    let title = if title.is_empty() { "\n".to_owned() } else { format!("\n{title}\n") };
+    title + &blocks.join("\n")
 }
 
 fn is_same_place(one: &Point, other: &Point) -> bool {

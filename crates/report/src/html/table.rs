@@ -35,9 +35,9 @@ impl Cell {
         Self { shown, full, is_number: false }
     }
 
-    /// A text that leads to another place of the page.
+    /// A text that leads to another place of the page, which may be broken after slashes.
     pub fn link(text: &str, anchor: &str) -> Self {
-        let shown = html! { a href={ "#" (anchor) } { (text) } };
+        let shown = html! { a href={ "#" (anchor) } { (breakable(text, '/')) } };
         Self { shown, full: None, is_number: false }
     }
 
@@ -130,6 +130,8 @@ fn breakable(name: &str, after: char) -> Markup {
 /// The name above a column.
 pub(crate) struct Heading {
     shown: String,
+    /// Of what the column is about.
+    colour: Option<&'static str>,
     /// The same with the unit of the numbers in a saved file.
     full: Option<String>,
 }
@@ -137,13 +139,18 @@ pub(crate) struct Heading {
 impl Heading {
     /// A name, and the unit of what [`Cell`]s of this column save.
     pub fn with_unit(name: &str, unit: &str) -> Self {
-        Self { shown: name.to_owned(), full: Some(format!("{name} ({unit})")) }
+        Self { shown: name.to_owned(), colour: None, full: Some(format!("{name} ({unit})")) }
+    }
+
+    /// A scheme's name with its colour.
+    pub fn scheme(name: &str, colour: &'static str) -> Self {
+        Self { shown: name.to_owned(), colour: Some(colour), full: None }
     }
 }
 
 impl<T: Into<String>> From<T> for Heading {
     fn from(name: T) -> Self {
-        Self { shown: name.into(), full: None }
+        Self { shown: name.into(), colour: None, full: None }
     }
 }
 
@@ -177,6 +184,7 @@ impl Grid {
                 thead { tr {
                     @for (column, heading) in self.head.iter().enumerate() {
                         th scope="col" class=[is_number(column).then_some("n")] data-value=[&heading.full] {
+                            @if let Some(colour) = heading.colour { (dot(colour)) }
                             (heading.shown)
                         }
                     }

@@ -14,7 +14,7 @@ pub(crate) use memory::single_map;
 use maud::{Markup, html};
 
 use crate::RunResult;
-use crate::comparison::{Comparison, comparisons};
+use crate::comparison::{Comparison, SchemeRuns, comparisons};
 use crate::format::compact;
 use crate::html::{
     Cell, Grid, Heading, Page, ReportOptions, all, figures, header, notes, run_again,
@@ -141,23 +141,43 @@ fn about(comparison: &Comparison<'_>) -> Markup {
     }
 }
 
+/// Most schemes that have a column each; more have a row each.
+const MOST_COLUMNS: usize = 6;
+
 fn main_table(comparison: &Comparison<'_>) -> Grid {
     let metrics = metrics(comparison);
     let shown: Vec<&Metric> = metrics.iter().filter(|metric| metric.is_main).collect();
-    let mut head = vec![Heading::from("scheme")];
-    head.extend(shown.iter().map(|metric| metric.heading(&metric.label)));
-    let rows = comparison.schemes.iter().enumerate().map(|(index, scheme)| {
-        let cell = |metric: &&Metric| match metric.intervals.get(index) {
-            Some(Some(one)) if one.half_width_95.is_some() => {
-                Cell::number_as(&metric.text(index), Some(one.mean))
-            }
-            _ => Cell::spread(metric.values[index], |value| metric.write(value)),
+    let schemes = &comparison.schemes;
+    if schemes.len() <= MOST_COLUMNS {
+        let heading = |scheme: &SchemeRuns<'_>| Heading::scheme(scheme.name, scheme.colour);
+        let row = |metric: &&Metric| {
+            let name = std::iter::once(Cell::text(&metric.label));
+            name.chain((0..schemes.len()).map(|scheme| main_cell(metric, scheme))).collect()
         };
-        std::iter::once(Cell::scheme(scheme.name, scheme.colour))
-            .chain(shown.iter().map(cell))
-            .collect()
-    });
-    Grid { head, rows: rows.collect() }
+        return Grid {
+            head: std::iter::once("".into()).chain(schemes.iter().map(heading)).collect(),
+            rows: shown.iter().map(row).collect(),
+        };
+    }
+    let head = shown.iter().map(|metric| metric.heading(&metric.label));
+    let row = |(index, scheme): (usize, &SchemeRuns<'_>)| {
+        let name = std::iter::once(Cell::scheme(scheme.name, scheme.colour));
+        name.chain(shown.iter().map(|metric| main_cell(metric, index))).collect()
+    };
+    Grid {
+        head: std::iter::once("scheme".into()).chain(head).collect(),
+        rows: schemes.iter().enumerate().map(row).collect(),
+    }
+}
+
+/// A figure of a scheme with its interval, or with its range over the seeds.
+fn main_cell(metric: &Metric, scheme: usize) -> Cell {
+    match metric.intervals.get(scheme) {
+        Some(Some(one)) if one.half_width_95.is_some() => {
+            Cell::number_as(&metric.text(scheme), Some(one.mean))
+        }
+        _ => Cell::spread(metric.values[scheme], |value| metric.write(value)),
+    }
 }
 
 /// What the windows of a sampled trace say of the program, with confidence intervals.

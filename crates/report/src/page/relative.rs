@@ -96,6 +96,7 @@ pub(super) fn figure(comparison: &Comparison<'_>, id: &str) -> Option<Figure> {
         marks: bars.iter().map(Bar::mark).collect(),
         is_grouped: false,
         value: Axis { label: "", suffix: "×" },
+        range: None,
         place: "scheme",
         reference: Some(1.0),
     };

@@ -19,15 +19,15 @@ pub struct HostRecord {
     missing: Vec<String>,
     assumptions: Vec<String>,
     zones: Vec<Zone>,
-    memory_bytes: f64,
+    pub(super) memory_bytes: f64,
     frames: Option<BTreeMap<String, f64>>,
     mapped_frames: Option<f64>,
     shared_frames: Option<f64>,
     orders: Vec<Order>,
     policy: String,
-    blocks: Option<Blocks>,
-    request_bytes: f64,
-    requests: Vec<Request>,
+    pub(super) blocks: Option<Blocks>,
+    pub(super) request_bytes: f64,
+    pub(super) requests: Vec<Request>,
     pub(super) memory_map: Option<MemoryMap>,
     pub(super) version: String,
 }
@@ -64,9 +64,9 @@ struct Order {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-struct Blocks {
-    blocks: BTreeMap<String, f64>,
-    memory_blocks: f64,
+pub(super) struct Blocks {
+    pub(super) blocks: BTreeMap<String, f64>,
+    pub(super) memory_blocks: f64,
     compactable_with_room: f64,
     whole_without_page_cache: f64,
     holes: Vec<f64>,
@@ -74,17 +74,17 @@ struct Blocks {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-struct Request {
-    case: String,
-    perforates: bool,
+pub(super) struct Request {
+    pub(super) case: String,
+    pub(super) perforates: bool,
     paper: String,
-    shares: Option<Shares>,
+    pub(super) shares: Option<Shares>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-struct Shares {
-    large: f64,
+pub(super) struct Shares {
+    pub(super) large: f64,
     perforated: f64,
 }
 
@@ -250,12 +250,17 @@ impl HostRecord {
         Some(section)
     }
 
-    /// What the count of free blocks alone says.
-    fn whole_blocks(&self) -> Option<Section> {
+    /// Free blocks of 2MB, as the kernel counts them.
+    pub(super) fn free_whole_blocks(&self) -> Option<f64> {
         let count_of = |order: f64| {
             self.orders.iter().find(|known| known.order == order).map(|known| known.counted)
         };
-        let whole = count_of(9.0)? + 2.0 * count_of(10.0)?;
+        Some(count_of(9.0)? + 2.0 * count_of(10.0)?)
+    }
+
+    /// What the count of free blocks alone says.
+    fn whole_blocks(&self) -> Option<Section> {
+        let whole = self.free_whole_blocks()?;
         let mut section = Section::new("2MB blocks", "", &["what they can be", "blocks", "share"]);
         section.rows.push(vec![
             Value::text("whole: all free"),

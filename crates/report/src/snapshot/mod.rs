@@ -7,6 +7,7 @@ mod host;
 mod page;
 mod process;
 mod text;
+mod verdict;
 
 use serde::Deserialize;
 
@@ -80,6 +81,14 @@ impl Snapshot {
         match self {
             Self::Host(record) => record.title(),
             Self::Process(record) => record.title(),
+        }
+    }
+
+    /// What it says about large pages, a sentence each.
+    fn verdict(&self) -> Vec<String> {
+        match self {
+            Self::Host(record) => record.verdict(),
+            Self::Process(record) => record.verdict(),
         }
     }
 

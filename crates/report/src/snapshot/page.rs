@@ -15,7 +15,14 @@ pub fn snapshot_html(snapshot: &Snapshot, options: &ReportOptions) -> String {
     let mut links: Vec<(String, String)> =
         sections.iter().map(|section| (file_name(&section.title), section.title.clone())).collect();
     links.push(("again".into(), "Run it again".into()));
-    let headline = html! { p.headline { (snapshot.title()) } };
+    let verdict = snapshot.verdict();
+    let headline = html! {
+        p.about { (snapshot.title()) }
+        @if let Some((first, rest)) = verdict.split_first() {
+            p.headline { (first) }
+            @if !rest.is_empty() { p.answer { (rest.join(" ")) } }
+        }
+    };
     let remarks: Vec<Markup> = snapshot.notes().iter().map(|note| html! { (note) }).collect();
     let body = html! {
         (header("Snapshot", options, &headline, &links))

@@ -12,24 +12,24 @@ pub struct ProcessRecord {
     program: String,
     missing: Vec<String>,
     notes: Vec<String>,
-    areas: Vec<Area>,
-    totals: Area,
+    pub(super) areas: Vec<Area>,
+    pub(super) totals: Area,
     contents: Option<Contents>,
     pub(super) version: String,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-struct Area {
+pub(super) struct Area {
     start: String,
     permissions: String,
     name: String,
-    mapped_bytes: f64,
-    resident_bytes: f64,
+    pub(super) mapped_bytes: f64,
+    pub(super) resident_bytes: f64,
     swapped_bytes: f64,
     /// Bytes by label, if frames are known.
     sizes: Option<std::collections::BTreeMap<String, f64>>,
-    large_bytes: f64,
+    pub(super) large_bytes: f64,
     folio_bytes: Option<f64>,
     merged_bytes: Option<f64>,
 }

@@ -31,6 +31,7 @@ const LETTERS: [(&str, char, &str); 14] = [
 /// The snapshot as text, at most `columns` characters wide (100 or more).
 pub fn snapshot_table(snapshot: &Snapshot, columns: usize) -> String {
     let mut text = format!("{}\n", snapshot.title());
+    text += &wrapped("", &snapshot.verdict().join(" "), columns);
     for section in snapshot.sections() {
         text += &format!("\n{}\n", &section.title);
         text += &wrapped("", &section.lead, columns);

@@ -17,12 +17,19 @@ pub fn page(lines: &[String]) -> String {
 
 /// The page without its scripts.
 pub fn markup(page: &str) -> String {
+    closed(without_scripts(page))
+}
+
+fn without_scripts(page: &str) -> String {
     let mut parts = page.split("<script").enumerate().map(|(index, part)| match index {
         0 => part,
         _ => part.split_once("</script>").expect("scripts end").1,
     });
-    let text: String = parts.by_ref().collect();
-    // Elements that have no end in HTML have one in XML.
+    parts.by_ref().collect()
+}
+
+/// Elements that have no end in HTML have one in XML.
+fn closed(text: String) -> String {
     ["meta", "link", "wbr"].iter().fold(text, |text, name| {
         let start = format!("<{name}");
         let pieces = text.split(&start).enumerate().map(|(index, piece)| match index {
@@ -41,11 +48,12 @@ fn opened(page: &str) -> String {
     }
     let data = data(page);
     let parts = strings_of(&data["parts"]);
-    parts.iter().enumerate().fold(markup(page), |text, (number, part)| {
+    let text = parts.iter().enumerate().fold(without_scripts(page), |text, (number, part)| {
         let place = format!(" data-part=\"{number}\">");
         assert!(text.contains(&place), "no place for part {number}");
         text.replacen(&place, &format!(">{part}"), 1)
-    })
+    });
+    closed(text)
 }
 
 /// Looks at the page with all its sections open.

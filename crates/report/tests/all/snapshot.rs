@@ -48,6 +48,36 @@ fn tables_say_what_the_record_says() {
 }
 
 #[test]
+fn the_verdict_comes_first() {
+    let text = snapshot_table(&read_snapshot(HOST).unwrap(), 100);
+    let first: String = text.lines().skip(1).take(3).collect::<Vec<_>>().join(" ");
+    assert_eq!(
+        first,
+        "50.0 % of this memory is free in whole 2MB blocks; compaction could free another 37.5 %. \
+         Perforated pages could use another 12.5 %, with what stays as holes; 0.0 % is of no use for \
+         either. "
+    );
+    // Conventional pages at once, and more later.
+    let asked = HOST.replace("\"perforates\":true", "\"perforates\":false");
+    let asked = asked.replace("\"shares\":null", "\"shares\":{\"large\":0.75,\"perforated\":0}");
+    let text = snapshot_table(&read_snapshot(&asked).unwrap(), 1000);
+    assert!(
+        text.contains("A program that touches 2.00 GB gets 50.0 % of it in 2MB pages at once, and 75.0 % later."),
+        "{text}"
+    );
+    // Without the state of blocks, which only root reads: 2 of 2MB and 1 of 4MB in 16MB.
+    let counted = HOST.replace("\"blocks\":{\"blocks\"", "\"unknown\":{\"blocks\"");
+    let text = snapshot_table(&read_snapshot(&counted).unwrap(), 1000);
+    assert!(
+        text.contains("50.0 % of this memory is free in whole 2MB blocks; what comp"),
+        "{text}"
+    );
+    assert!(page(HOST).contains("<p class=\"headline\">50.0 % of this memory"));
+    let text = snapshot_table(&read_snapshot(PROCESS).unwrap(), 1000);
+    assert!(text.contains("0.0 % of what it has in memory is mapped in 2MB pages; 0.0 % lies"));
+}
+
+#[test]
 fn pages_are_well_formed_and_escaped() {
     for text in [HOST, PROCESS] {
         let page = page(text);

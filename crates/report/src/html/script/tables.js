@@ -23,8 +23,9 @@ const startSorting = (table) => {
     rows.forEach((row) => body.appendChild(row));
   };
   headings.forEach((heading, column) => {
-    const made = make("button", { type: "button", textContent: heading.textContent, title: "sort" });
-    heading.replaceChildren(made);
+    const made = make("button", { type: "button", title: "sort" });
+    made.append(...heading.childNodes);
+    heading.append(made);
     made.addEventListener("click", () => sort(heading, column));
   });
 };

@@ -215,6 +215,13 @@
     if (wide > innerWidth) say("the page is too wide", wide + " in " + innerWidth);
   };
 
+  // A wide window shows all columns of the tables that all readers see.
+  const checkColumns = () => {
+    if (innerWidth < 1200) return;
+    all(".scroll").filter((box) => box.querySelector(".main") && box.scrollWidth > box.clientWidth + 1)
+      .forEach((box) => say("a column is cut off", nameOf(box) + " " + box.scrollWidth + " in " + box.clientWidth));
+  };
+
   const checkEverything = async () => {
     await until("the page's script", () => document.body.dataset.ready || found.length);
     checkWidth();
@@ -227,6 +234,7 @@
       await until("opening sections", () => all(".part > div").every((place) => place.dataset.ready));
     }
     checkWidth();
+    checkColumns();
     all("[data-text]").filter((text) => !text.textContent).forEach((text) => say("an empty text", text.dataset.text));
     const charts = all(".chart");
     if (charts.length) await drawAll(charts);

@@ -231,7 +231,8 @@ fn given_pages_work_in_a_browser() {
 }
 
 /// A page that is wrong in one way, and what is to be said of it.
-const BROKEN: [(&str, &str, &str); 13] = [
+const BROKEN: [(&str, &str, &str); 14] = [
+    ("th,td{", "th,td{min-width:20em;", "a column is cut off"),
     ("<main>", "<main><div style=\"width:3000px\">wide</div>", "the page is too wide"),
     ("startCharts(root);", "startCharts(root); missing();", "script error"),
     ("startCharts(root);", "console.error(1); startCharts(root);", "console: 1"),
