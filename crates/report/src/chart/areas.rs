@@ -93,7 +93,7 @@ pub(crate) fn furthest<'s>(samples: impl IntoIterator<Item = &'s (f64, Vec<f64>)
     ends.fold((0.0, 0.0), |top, end| (f64::max(top.0, end.0), f64::max(top.1, end.1)))
 }
 
-/// Whether a series changes by more than 3 % of an axis that ends at `top`, the first tenth of the
+/// Whether a series changes by more than a tenth of an axis that ends at `top`, the first tenth of the
 /// samples aside, in which caches fill: there is something to see.
 pub(crate) fn changes(samples: &[(f64, Vec<f64>)], top: f64) -> bool {
     let settled = &samples[samples.len() / 10..];
@@ -103,7 +103,7 @@ pub(crate) fn changes(samples: &[(f64, Vec<f64>)], top: f64) -> bool {
         let (least, most) = values.fold((f64::INFINITY, 0.0), |(least, most), value| {
             (f64::min(least, value), f64::max(most, value))
         });
-        most - least > 0.03 * top
+        most - least > 0.1 * top
     })
 }
 
@@ -135,7 +135,7 @@ mod tests {
         let settled = [0.0, 50.0, 50.5, 51.0, 50.0, 50.0, 50.0, 50.0, 50.0, 50.0];
         assert!(!changes(&of(&settled), 100.0));
         let mut growing = settled;
-        growing[9] = 55.0;
+        growing[9] = 65.0;
         assert!(changes(&of(&growing), 100.0));
         assert!(!changes(&[], 100.0));
     }

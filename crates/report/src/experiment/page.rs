@@ -22,12 +22,19 @@ const MOST_BESIDE: usize = 6;
 pub fn experiments_html(results: &[ExperimentResult], options: &ReportOptions) -> String {
     let mut page = Page::default();
     let vocabulary = &options.vocabulary;
+    let summary = summary(results, &mut page);
+    let beside = side_by_side(results, vocabulary, &mut page);
+    let sections =
+        all(results.iter().map(|result| section(results, result, vocabulary, &mut page)));
     let body = html! {
         (top(results, options))
-        (summary(results, &mut page))
-        (side_by_side(results, vocabulary, &mut page))
-        @if results.len() > MOST_BESIDE { h2 #details { "Experiment by experiment" } }
-        @for result in results { (section(results, result, vocabulary, &mut page)) }
+        // One experiment begins with its charts, several with what they come to.
+        @if results.len() == 1 { (sections) (summary) } @else {
+            (summary)
+            (beside)
+            @if results.len() > MOST_BESIDE { h2 #details { "Experiment by experiment" } }
+            (sections)
+        }
         (run_again(results.iter().map(|result| result.header.version.as_str()), options))
     };
     page.write(options, &body)
@@ -41,7 +48,7 @@ fn top(results: &[ExperimentResult], options: &ReportOptions) -> Markup {
     let mut links: Vec<(String, String)> =
         sections(results).into_iter().map(|(id, name)| (id.into(), name.into())).collect();
     if let [only] = results {
-        links.push((anchor(results, only), only.header.experiment.clone()));
+        links.insert(0, (anchor(results, only), only.header.experiment.clone()));
     }
     if results.len() > MOST_BESIDE {
         links.push(("details".into(), "Experiment by experiment".into()));

@@ -210,7 +210,7 @@ fn list(results: &[ExperimentResult]) -> Markup {
         vec![
             link(results, result),
             Cell::prose(&result.header.title, ""),
-            Cell::text(&result.header.source),
+            Cell::prose(&result.header.source, ""),
             Cell::number(&tally.total().into()),
             Cell::number(&tally.reproduced.into()),
         ]

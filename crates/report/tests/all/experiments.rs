@@ -264,6 +264,34 @@ fn a_table_for_the_terminal() {
 }
 
 #[test]
+fn curves_stand_under_the_titles_of_their_charts() {
+    let curve = |name: &str, label: &str| json!({"name": name, "label": label, "show": "ratio"});
+    let chart =
+        |title: &str, name: &str| json!({"title": title, "form": "lines", "curves": [name]});
+    let mut records = records::Records::new(
+        "x/y",
+        json!({
+            "title": "t", "axis_label": "holes", "axis_form": "share",
+            "curves": [curve("a", "10 % holes"), curve("b", "10 % holes"),
+                curve("c", "a quotient with a very long name"), curve("d", "d")],
+            "charts": [chart("Clustered", "a"), chart("Dispersed", "b"), chart("Again", "b")],
+        }),
+    );
+    for (name, value) in [("a", 2.0), ("b", 3.0), ("c", 4.0), ("d", 5.0)] {
+        records = records.point(json!({"curve": name, "x": 0.5, "on_axis": true, "value": value}));
+    }
+    let text = experiments_table(&read(&records.text()), 100);
+    for table in [
+        "\nClustered\nholes    10 % holes\n───────────────────\n50.00 %       2.00×\n",
+        "\nDispersed\nholes    10 % holes\n───────────────────\n50.00 %       3.00×\n",
+        "\na quotient with a very long name    4.00×\nd                                   5.00×\n",
+    ] {
+        assert!(text.contains(table), "{table}\n{text}");
+    }
+    assert!(text.contains("\nOther values\n") && !text.contains("Again"), "{text}");
+}
+
+#[test]
 fn the_terminal_says_where_draws_disagree() {
     let text = experiments_table(&read(&records::closed_forms().text()), 100);
     assert!(text.contains("agrees with the closed form at 2 of 3 points"), "{text}");

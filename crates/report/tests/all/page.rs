@@ -38,12 +38,14 @@ fn every_scheme_and_series_is_drawn() {
     assert_eq!(legend(&chart(&page, "c0-cycle-stack")).len(), 10);
     assert_eq!(legend(&chart(&page, "c0-cycle-stack"))[9], "5 others");
     assert_eq!(table(&page, "c0-cycle-stack").0.len(), 1 + 14 + 1, "the data have all");
-    // Six schemes were sampled; every one shows the six kinds that occur, and the same axes.
+    // Six schemes were sampled, of which the contents of one hardly change; every other shows the six
+    // kinds that occur, and the same axes.
     let axes = |chart: &serde_json::Value| {
         ["x", "y"].map(|axis| chart["layer"][0]["encoding"][axis]["scale"]["domain"].clone())
     };
     let first = axes(&chart(&page, "c0-l2-tlb-0"));
-    for index in 0..6 {
+    assert!(!page.contains("c0-l2-tlb-2"));
+    for index in [0, 1, 3, 4, 5] {
         let chart = chart(&page, &format!("c0-l2-tlb-{index}"));
         let kinds = ["perforated", "2MB page", "4KB page", "hole (4KB)", "hole bitmap", "empty"];
         assert_eq!(legend(&chart), kinds);
@@ -69,8 +71,8 @@ fn every_figure_has_its_data() {
     let page = html(&sample(), &options());
     let data = data(&page);
     let figures = data["figures"].as_object().unwrap();
-    // Two of IPC, cycles, references, two of memory, six of TLB contents, four of holes.
-    assert_eq!(figures.len(), 16);
+    // IPC, cycles, references, two of memory, one and five of TLB contents, four of holes.
+    assert_eq!(figures.len(), 15);
     for id in figures.keys() {
         let (head, rows) = table(&page, id);
         assert!(head.len() > 1 && !rows.is_empty(), "{id}");
@@ -78,7 +80,7 @@ fn every_figure_has_its_data() {
     check(&page, |document| {
         let drawn = document.descendants().filter(|node| node.has_tag_name("figure"));
         let drawn: Vec<&str> = drawn.filter_map(|figure| figure.attribute("id")).collect();
-        assert_eq!(drawn.len(), 16);
+        assert_eq!(drawn.len(), 15);
         assert!(drawn.iter().all(|id| figures.contains_key(*id)));
         let ids: Vec<&str> =
             document.descendants().filter_map(|node| node.attribute("id")).collect();
