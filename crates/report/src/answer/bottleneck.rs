@@ -28,11 +28,11 @@ pub(super) fn bottleneck(comparison: &Comparison<'_>) -> Option<Sentence> {
         .iter()
         .filter(|(_, share)| *share >= 0.1)
         .take(3)
-        .map(|(label, share)| format!("{label} {:.0} %", share * 100.0))
+        .map(|(label, share)| format!("{:.0} % is {label}", share * 100.0))
         .collect();
     let mut clauses = Vec::new();
     if !named.is_empty() {
-        clauses.push(format!("of the time spent waiting for translation, {}", named.join(", ")));
+        clauses.push(format!("of that wait, {}", named.join(", ")));
     }
     let busy = [
         (ids::PAGE_WALKERS_BUSY, "the page walkers are busy"),

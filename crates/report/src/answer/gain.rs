@@ -13,6 +13,8 @@ pub(super) struct Gain {
     pub(super) speed: Interval,
     /// The same with the kernel's work.
     pub(super) with_work: Option<f64>,
+    /// Others that this run cannot tell from it.
+    pub(super) as_fast: Vec<usize>,
 }
 
 /// The kernel's work is mentioned where it changes a speed by more than this.
@@ -47,12 +49,14 @@ impl Gain {
     pub(super) fn today(&self, comparison: &Comparison<'_>) -> Sentence {
         let name = comparison.schemes[self.scheme].name;
         let set = comparison.setting(name).map_or(String::new(), |setting| format!(" ({setting})"));
-        let sentence = Sentence::default().plain("Today ").strong(name).plain(set);
+        let sentence = Sentence::default().plain("Today, ").strong(name).plain(set);
         let sentence = match difference(self.speed) {
             Difference::None => sentence.plain(format!(" {NO_DIFFERENCE}{}", around(self.speed))),
-            Difference::Faster => {
-                sentence.plain(" would be ").strong(format::speed(self.speed)).plain(" as fast")
-            }
+            Difference::Faster => sentence
+                .plain(" would make it ")
+                .strong(format::speed(self.speed))
+                .plain(" as fast")
+                .plain(self.others(comparison)),
             Difference::Slower => sentence
                 .plain(", the best that there is, would be slower: ")
                 .strong(format::speed(self.speed))
@@ -81,20 +85,31 @@ impl Gain {
                     .plain(" the speed.");
             }
             Difference::Faster => sentence
-                .plain("Of the proposals ")
+                .plain("Of the proposals, ")
                 .strong(name)
                 .plain(" gains the most: ")
-                .strong(format::speed(self.speed)),
+                .strong(format::speed(self.speed))
+                .plain(self.others(comparison)),
         };
         let over = today.and_then(|today| {
             let speed = comparison.speed(self.scheme, today.scheme)?;
             let other = comparison.schemes[today.scheme].name;
             today.is_faster().then(|| match difference(speed) {
-                Difference::None => format!("; against {other} it {NO_DIFFERENCE}"),
-                _ => format!("; against {other} {}", format::speed(speed)),
+                Difference::None => format!("; against {other}, it {NO_DIFFERENCE}"),
+                _ => format!(" ({} as fast as {other})", format::speed(speed)),
             })
         });
         sentence.plain(self.in_all()).plain(over.unwrap_or_default()).plain(".")
+    }
+
+    /// Those that do as well.
+    fn others(&self, comparison: &Comparison<'_>) -> String {
+        let names = self.as_fast.iter().map(|&other| comparison.schemes[other].name);
+        let names: Vec<&str> = names.collect();
+        if names.is_empty() {
+            return String::new();
+        }
+        format!(" (no difference to {} that this run can show)", names.join(", "))
     }
 }
 

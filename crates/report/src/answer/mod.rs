@@ -64,8 +64,8 @@ pub(crate) fn answer(comparison: &Comparison<'_>) -> Vec<Sentence> {
     if !comparison.is_timed() {
         return counted(comparison).into_iter().collect();
     }
-    let today = best(comparison, |index| comparison.is_available(index));
-    let proposed = best(comparison, |index| !comparison.is_available(index));
+    let today = best(comparison, &|index| comparison.is_available(index));
+    let proposed = best(comparison, &|index| !comparison.is_available(index));
     let found = [
         cost(comparison),
         today.as_ref().map(|gain| gain.today(comparison)),
@@ -94,32 +94,41 @@ fn cost(comparison: &Comparison<'_>) -> Option<Sentence> {
     let most = share.mean + share.half_width_95.unwrap_or(0.0);
     Some(if most < WORTH_A_LOOK {
         start
-            .plain(" hardly waits for address translation: ")
+            .plain(" spends only ")
             .strong(format::share(share))
-            .plain(" of its time, so that no scheme can make its translation much cheaper.")
+            .plain(" of its time waiting for address translation: no scheme can save much of it.")
     } else {
         start
-            .plain(" waits for address translation in ")
+            .plain(" spends ")
             .strong(format::share(share))
-            .plain(" of its time.")
+            .plain(" of its time waiting for address translation.")
     })
 }
 
-/// The fastest of some schemes, the reference and ideal ones apart.
-fn best(comparison: &Comparison<'_>, is_one: impl Fn(usize) -> bool) -> Option<Gain> {
+/// The fastest of some schemes, the reference and ideal ones apart, and those that are as fast.
+fn best(comparison: &Comparison<'_>, is_one: &dyn Fn(usize) -> bool) -> Option<Gain> {
     let ideal = comparison.ideal_of_pairs();
-    let candidates = (0..comparison.schemes.len()).filter(|&index| {
-        let is_bound = Some(index) == comparison.ideal || Some(index) == ideal;
-        index != comparison.reference && !is_bound && is_one(index)
-    });
-    let gains = candidates.filter_map(|scheme| {
+    let candidates = || {
+        (0..comparison.schemes.len()).filter(|&index| {
+            let is_bound = Some(index) == comparison.ideal || Some(index) == ideal;
+            index != comparison.reference && !is_bound && is_one(index)
+        })
+    };
+    let gains = candidates().filter_map(|scheme| {
         let speed = comparison.speed(scheme, comparison.reference)?;
         let figure = ipc_with_operating_system;
         let with_work = comparison.relative(scheme, comparison.reference, figure);
-        Some(Gain { scheme, speed, with_work: with_work.map(|speed| speed.median) })
+        let with_work = with_work.map(|speed| speed.median);
+        Some(Gain { scheme, speed, with_work, as_fast: Vec::new() })
     });
     // The first of several that are as fast.
-    gains.reduce(|best, next| if next.is_better_than(&best) { next } else { best })
+    let best = gains.reduce(|best, next| if next.is_better_than(&best) { next } else { best })?;
+    let is_as_fast = |&other: &usize| {
+        let speed = comparison.speed(best.scheme, other);
+        other != best.scheme && speed.is_some_and(|speed| difference(speed) == Difference::None)
+    };
+    let as_fast = candidates().filter(is_as_fast).collect();
+    Some(Gain { as_fast, ..best })
 }
 
 /// What is left to gain beyond what can be had today.
@@ -131,9 +140,9 @@ fn left(comparison: &Comparison<'_>, today: Option<&Gain>) -> Option<Sentence> {
         Sentence::default()
             .plain("With ")
             .strong(name)
-            .plain(" translation still takes ")
+            .plain(", translation still takes ")
             .strong(format::share(share))
-            .plain(".")
+            .plain(" of its time.")
     })
 }
 
@@ -147,9 +156,9 @@ fn work(comparison: &Comparison<'_>) -> Option<Sentence> {
     };
     let own = share(comparison.reference).filter(|&share| share >= WORTH_A_LOOK)?;
     let is_sampled = reference.first().sampled.is_some();
-    let of = if is_sampled { "of the whole program's time" } else { "of the time in all" };
+    let of = if is_sampled { "of the whole program's time" } else { "of the total time" };
     let sentence = Sentence::default()
-        .plain("The kernel's work (page faults, clearing, page tables) is not in these figures: it takes ")
+        .plain("The kernel's work (page faults, clearing, page tables) is not in these figures. It takes ")
         .strong(format::percent(own))
         .plain(format!(" {of}"));
     let others = (0..comparison.schemes.len()).filter(|&index| index != comparison.reference);
@@ -157,10 +166,10 @@ fn work(comparison: &Comparison<'_>) -> Option<Sentence> {
         .filter_map(|index| Some((index, share(index)?)))
         .reduce(|least, next| if next.1 < least.1 { next } else { least });
     Some(match least.filter(|(_, share)| own - share >= WORTH_A_LOOK) {
-        Some((index, share)) => sentence
-            .plain(", with ")
-            .plain(comparison.schemes[index].name)
-            .plain(format!(" {}.", format::percent(share))),
+        Some((index, share)) => {
+            let name = comparison.schemes[index].name;
+            sentence.plain(format!(", and {} with {name}.", format::percent(share)))
+        }
         None => sentence.plain("."),
     })
 }

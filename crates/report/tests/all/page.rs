@@ -139,7 +139,7 @@ fn the_main_table_and_the_headline_say_what_the_runs_say() {
         let rest = with_class(document, "answer").next().unwrap();
         assert_eq!(
             text(rest).trim(),
-            "Of the proposals perforated gains the most: 1.50×; against thp 1.20×."
+            "Of the proposals, perforated gains the most: 1.50× (1.20× as fast as thp)."
         );
         let table = with_class(document, "main").find(|node| node.has_tag_name("table")).unwrap();
         let rows = table.descendants().filter(|node| node.has_tag_name("tr"));
