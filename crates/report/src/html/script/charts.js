@@ -69,7 +69,11 @@ const near = new IntersectionObserver((entries) => entries
   .filter((entry) => entry.isIntersecting)
   .forEach((entry) => { near.unobserve(entry.target); drawOnce(entry.target); }), { rootMargin: "600px" });
 const startCharts = (root) => {
-  all(".chart", root).forEach((chart) => { startLegend(chart); walkByKeys(chart); near.observe(chart); });
+  const found = all(".chart", root);
+  found.forEach((chart) => { startLegend(chart); walkByKeys(chart); });
+  // What is seen at once waits for nothing.
+  const isSeen = (chart) => chart.clientWidth > 0 && chart.getBoundingClientRect().top < innerHeight;
+  found.forEach((chart) => { if (isSeen(chart)) drawOnce(chart); else near.observe(chart); });
 };
 let waiting = 0;
 addEventListener("resize", () => {
