@@ -46,8 +46,8 @@ pub struct CalibrateArguments {
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     size: Option<Size>,
     /// How often everything is measured [default: 7; with --quick 3]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    rounds: Option<u32>,
+    #[arg(long, value_name = "N")]
+    rounds: Option<Count<1, 1000>>,
     /// Accesses of each simulated chase that are timed, at least [default: 200000]
     #[arg(long, value_name = "N")]
     operations: Option<Count<1000, 1_000_000_000>>,
@@ -64,7 +64,7 @@ pub fn calibrate(arguments: &CalibrateArguments) -> Result<(), Failure> {
     let mut options = Options::new(arguments.quick);
     options.processor = arguments.cpu.unwrap_or(options.processor);
     options.bytes = arguments.size.map_or(options.bytes, Size::bytes);
-    options.rounds = arguments.rounds.unwrap_or(options.rounds);
+    options.rounds = arguments.rounds.map_or(options.rounds, |rounds| rounds.get() as u32);
     options.accesses = arguments.operations.map_or(options.accesses, Count::get);
     options.base.clone_from(&arguments.base);
     if let Some(name) = arguments.out.file_stem() {

@@ -15,6 +15,7 @@ use crate::progress::Bar;
 use crate::recorded::Recorded;
 use crate::remarks::remarks;
 use crate::result_folder::ResultFolder;
+use crate::sections;
 use crate::vary::{Variant, Vary, note_without_effect, variants};
 
 /// Compare schemes on one workload and one memory.
@@ -34,45 +35,67 @@ use crate::vary::{Variant, Vary, note_without_effect, variants};
   perforate compare redis --vary 'fragmentation=portion=50%,holes=25%,clustered;none'
   perforate compare -- ls -lR /usr                    record a program, then compare")]
 pub struct CompareArguments {
-    /// Trace file, bundled trace or workload (see `perforate list workloads`); FORMAT:FILE for a
-    /// foreign trace whose content leaves its format open (docs/foreign-traces.md), - for a trace on
-    /// standard input
-    #[arg(value_name = "TRACE|WORKLOAD")]
+    /// Trace file, bundled trace or workload [default: hpcc, a bundled trace]
+    ///
+    /// `perforate list workloads` has them; FORMAT:FILE is a foreign trace whose content leaves its
+    /// format open (docs/foreign-traces.md), - a trace on standard input
+    #[arg(value_name = "TRACE|WORKLOAD", help_heading = sections::WHAT)]
     workload: Option<String>,
-    /// Schemes to compare, separated by commas, or all; GUEST+HOST is a scheme in a virtual machine
-    /// over one of its host [default: 4k,thp,perforated,ideal; none with --guest or --host]
-    #[arg(long, value_name = "A,B,…")]
-    scheme: Option<String>,
-    /// Schemes of the guest in a virtual machine, each over each of --host
-    /// [default with --host: 4k,thp,perforated]
-    #[arg(long, value_name = "A,B,…", help_heading = "Virtualization")]
-    guest: Option<String>,
-    /// Schemes of the host [default with --guest: 4k,thp,perforated]
-    #[arg(long, value_name = "A,B,…", help_heading = "Virtualization")]
-    host: Option<String>,
-    /// Repeat with this many seeds: the table shows medians, the report the spread too
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
-    seeds: u64,
-    /// Compare once for each of these values of an option, such as defrag, or of a key of the machine
-    /// (see --set): one table and one report of all; with semicolons between values that have commas
-    #[arg(long, value_name = "KEY=A,B,…", value_parser = str::parse::<Vary>)]
+    /// Program to record and compare: its first 50 M instructions
+    ///
+    /// --skip and --instructions choose others
+    #[arg(last = true, value_name = "PROG ARGS…", help_heading = sections::WHAT)]
+    program: Vec<OsString>,
+    /// Compare once for each of these values of an option or key
+    ///
+    /// Of an option, such as defrag, or of a key of the machine (see --set): one table and one report
+    /// of all; with semicolons between values that have commas
+    #[arg(
+        long,
+        value_name = "KEY=A,B,…",
+        value_parser = str::parse::<Vary>,
+        help_heading = sections::WHAT
+    )]
     vary: Option<Vary>,
-    /// Folder for results.jsonl and report.html [default: a new one in results, to which
-    /// results/latest leads]
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
-    /// Print all figures, not only those that matter most
-    #[arg(id = "all-figures", long = "all")]
-    all: bool,
-    /// Print the results as JSON lines and nothing else; files only with --out
-    #[arg(long)]
-    json: bool,
+    /// Schemes to compare, or all [default: 4k,thp,perforated,ideal]
+    ///
+    /// Separated by commas; GUEST+HOST is a scheme in a virtual machine over one of its host. There is
+    /// no default with --guest or --host
+    #[arg(long, value_name = "A,B,…", help_heading = sections::SCHEMES)]
+    scheme: Option<String>,
+    /// Schemes of the guest, each over each of --host [default: 4k,thp,perforated]
+    ///
+    /// In a virtual machine; the default is that where --host is given
+    #[arg(long, value_name = "A,B,…", help_heading = sections::VIRTUAL)]
+    guest: Option<String>,
+    /// Schemes of its host [default: 4k,thp,perforated]
+    ///
+    /// The default is that where --guest is given
+    #[arg(long, value_name = "A,B,…", help_heading = sections::VIRTUAL)]
+    host: Option<String>,
     #[command(flatten)]
     simulation: SimulationArguments,
-    /// Program to record and compare: its first 50 M instructions, or those that --skip and
-    /// --instructions say
-    #[arg(last = true, value_name = "PROG ARGS…")]
-    program: Vec<OsString>,
+    /// Repeat with this many seeds: the table shows medians
+    ///
+    /// The report shows the spread too
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = Count::new(1),
+        help_heading = sections::LENGTH
+    )]
+    seeds: Count<1, 1000>,
+    /// Folder for results.jsonl and report.html [default: a new one in results]
+    ///
+    /// results/latest leads to the new one
+    #[arg(long, value_name = "DIR", help_heading = sections::OUTPUT)]
+    out: Option<PathBuf>,
+    /// Print all figures, not only those that matter most
+    #[arg(id = "all-figures", long = "all", help_heading = sections::OUTPUT)]
+    all: bool,
+    /// Print the results as JSON lines and nothing else; files only with --out
+    #[arg(long, help_heading = sections::OUTPUT)]
+    json: bool,
 }
 
 /// Runs the comparison and shows it.
@@ -95,7 +118,7 @@ pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
     let mut recording = recorded(arguments, &bar)?;
     let mut results = Vec::new();
     for variant in &variants {
-        for repetition in 0..arguments.seeds {
+        for repetition in 0..arguments.seeds.get() {
             let recording = recording.as_mut();
             let mut found = compare_once(arguments, variant, recording, repetition, &bar)?;
             variant.mark(&mut found);
@@ -176,7 +199,7 @@ fn compare_once(
     if recording.is_some() {
         comparison.workload.skip = 0; // was skipped while recording
     }
-    let stage = match arguments.seeds {
+    let stage = match arguments.seeds.get() {
         1 => "simulating".to_owned(),
         _ => format!("simulating seed {seed}"),
     };

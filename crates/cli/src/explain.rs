@@ -10,6 +10,7 @@ use perforate_types::VirtualAddress;
 use crate::failure::Failure;
 use crate::options::{PlacementArguments, part_of};
 use crate::output::{COLUMNS, notes, print};
+use crate::sections;
 
 /// Instructions run before explaining where no number is given.
 const DEFAULT_INSTRUCTIONS: u64 = 1_000_000;
@@ -26,13 +27,25 @@ Cycles are those of an idle machine, with empty data caches and with every line 
 first-level cache. Cases 1–7 are those of P §IV.D.")]
 pub struct ExplainArguments {
     /// Virtual addresses, hexadecimal with 0x or decimal [default: telling ones are chosen]
-    #[arg(value_name = "ADDRESS", value_parser = address)]
+    #[arg(value_name = "ADDRESS", value_parser = address, help_heading = sections::WHAT)]
     addresses: Vec<u64>,
-    /// Trace or workload that is run first, 1 M instructions unless --instructions says more
-    #[arg(long, value_name = "TRACE|WORKLOAD", default_value = "random")]
+    /// Trace or workload that is run first, 1 M instructions of it
+    ///
+    /// --instructions says how many others
+    #[arg(
+        long,
+        value_name = "TRACE|WORKLOAD",
+        default_value = "random",
+        help_heading = sections::WHAT
+    )]
     workload: String,
     /// The scheme
-    #[arg(long, value_name = "NAME", default_value = "perforated")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "perforated",
+        help_heading = sections::SCHEMES
+    )]
     scheme: String,
     #[command(flatten)]
     placement: PlacementArguments,

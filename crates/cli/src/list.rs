@@ -21,6 +21,7 @@ use perforate_trace::bundled;
 #[derive(Args)]
 pub struct ListArguments {
     /// What to list [default: all of them]
+    #[arg(ignore_case = true)]
     what: Option<What>,
 }
 
@@ -195,7 +196,7 @@ fn options(title: &str, options: &[Key]) -> String {
 }
 
 fn lines(indent: &str, options: &[Key]) -> String {
-    let line = |Key { name, form, default, help }: &Key| {
+    let line = |Key { name, form, default, help, .. }: &Key| {
         let option = format!("{name}={form}");
         // Where none is said, the text says what that means.
         let is_said = default.is_empty() || help.contains("[default");

@@ -68,13 +68,16 @@ fn show(arguments: &ShowArguments) -> Result<(), Failure> {
 /// # Errors
 /// There is no such machine, or no such key; the file is wrong.
 pub fn load(name: &str, settings: &MachineSettings) -> Result<Machine, Failure> {
-    if name != HOST && settings.is_empty() {
+    if !name.eq_ignore_ascii_case(HOST) && settings.is_empty() {
         return Ok(Machine::load(name)?);
     }
     checked(&file(name, settings)?, settings)
 }
 
 fn file(name: &str, settings: &MachineSettings) -> Result<MachineFile, Failure> {
+    if name != HOST && name.eq_ignore_ascii_case(HOST) {
+        return Err(Failure::Usage(format!("no machine {name:?}; did you mean {HOST}?")));
+    }
     let mut file = if name == HOST { own_machine()? } else { MachineFile::load(name)? };
     // What is wrong without them is not their fault.
     file.machine()?;

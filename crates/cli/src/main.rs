@@ -18,11 +18,15 @@ mod recorded;
 mod remarks;
 mod result_folder;
 mod run;
+mod sections;
 mod settings;
 mod snapshot;
 mod trace;
 mod validate;
 mod vary;
+
+#[cfg(test)]
+mod argument_tests;
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -31,6 +35,7 @@ use clap::error::{ContextKind, ErrorKind};
 use clap::{Parser, Subcommand};
 
 use failure::Failure;
+use sections::InSections;
 
 #[derive(Parser)]
 #[command(name = "perforate", version, max_term_width = 100, arg_required_else_help = true)]
@@ -44,11 +49,11 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// Compare schemes on one workload and one memory: table, results.jsonl, report.html
-    Compare(compare::CompareArguments),
+    Compare(InSections<compare::CompareArguments>),
     /// Run one scheme and print all its counters
-    Run(run::RunArguments),
+    Run(InSections<run::RunArguments>),
     /// Show one translation step by step
-    Explain(explain::ExplainArguments),
+    Explain(InSections<explain::ExplainArguments>),
     /// Record a real program into a trace
     Record(record::RecordArguments),
     /// Show the memory of a machine or a process: page sizes, fragmentation, a picture
@@ -78,9 +83,9 @@ fn main() -> ExitCode {
         Err(error) => return misused(&error),
     };
     let outcome = match &arguments.command {
-        Command::Compare(arguments) => compare::compare(arguments),
-        Command::Run(arguments) => run::run(arguments),
-        Command::Explain(arguments) => explain::explain(arguments),
+        Command::Compare(InSections(arguments)) => compare::compare(arguments),
+        Command::Run(InSections(arguments)) => run::run(arguments),
+        Command::Explain(InSections(arguments)) => explain::explain(arguments),
         Command::Record(arguments) => record::record(arguments),
         Command::Snapshot(arguments) => snapshot::snapshot(arguments),
         Command::Trace(arguments) => trace::trace(arguments),

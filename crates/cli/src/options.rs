@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 
 use crate::failure::Failure;
 use crate::settings::MachineSettings;
-use crate::{machines, snapshot};
+use crate::{machines, sections, snapshot};
 
 /// Fragmentation where none is named: the point that P §VII.B and §VII.C take for the real machine
 /// of §III.C.
@@ -103,33 +103,34 @@ fn is_switch(key: &Key) -> bool {
     key.form == "yes|no"
 }
 
-/// The part of the help in which an option stands.
-fn heading(name: &str) -> Option<&'static str> {
-    match name {
-        "memory" | "memory-from" | "swap" | "fragmentation" | "age" | "faulty" | "zones" => {
-            Some("Memory")
-        }
-        "compaction" | "defrag" | "khugepaged" | "ksm" | "contents" | "perforation" | "segment"
-        | "superpages" => Some("Operating system"),
-        "io-gap" | "hot-add" | "modes" => Some("Virtualization"),
-        _ => name.starts_with("host-").then_some("Virtualization"),
-    }
-}
-
 fn argument(key: Key) -> Arg {
-    let mut help = key.help.clone();
+    let default = match key.name.as_str() {
+        "fragmentation" => Some(DEFAULT_FRAGMENTATION),
+        _ => Some(key.default.as_str()).filter(|text| !["", "none", "no", "0"].contains(text)),
+    };
+    let default = default.map_or(String::new(), |default| format!(" [default: {default}"));
+    let (brief, mut help) = (key.brief.clone() + &default, key.help.clone() + &default);
+    let end = if default.is_empty() { "" } else { "]" };
     if key.name == "fragmentation" {
-        help += &format!(" [default: {DEFAULT_FRAGMENTATION}; none with --age or --memory-from]");
-    } else if !["", "none", "no", "0"].contains(&key.default.as_str()) {
-        help += &format!(" [default: {}]", key.default);
+        help += "; none with --age or --memory-from";
     }
-    let argument = Arg::new(key.name.clone()).long(key.name.clone()).help(help);
-    let argument = argument.help_heading(heading(&key.name));
+    let argument = Arg::new(key.name.clone()).long(key.name.clone());
+    let argument = argument
+        .help(brief + end)
+        .long_help(help + end)
+        .help_heading(sections::section(&key.name))
+        .hide_short_help(sections::is_rare(&key.name));
     if is_switch(&key) {
         return argument.action(ArgAction::SetTrue);
     }
+    // Many words would leave no room for the help beside them, which names them.
+    let is_long = key.form.len() > 20;
     // A negative size is told to be none.
-    argument.allow_hyphen_values(key.form == "SIZE").value_name(key.form)
+    argument.allow_hyphen_values(key.form == "SIZE").value_name(if is_long {
+        "WORD".into()
+    } else {
+        key.form
+    })
 }
 
 /// Machine, memory, and part of the workload.

@@ -213,18 +213,21 @@ fn process_table(processes: &[ProcessSummary]) -> String {
 
 /// Durations and rates of the recording.
 fn times(summary: &RecordSummary) -> String {
-    let executed =
-        summary.instructions + summary.instructions_skipped + summary.instructions_between;
-    let rate = |count: u64| count as f64 / summary.processor_seconds.max(1e-9) / 1e6;
     let mut text = format!("time: the program ran {:.1} s", summary.program_seconds,);
     if summary.waited_seconds >= 0.05 {
         text += &format!(", waiting {:.1} s for the recorder", summary.waited_seconds);
     }
-    text += &format!("; {:.1} s of processor time", summary.processor_seconds);
-    // Processor time is counted in ticks.
-    if summary.processor_seconds >= 0.1 {
-        let (instructions, records) = (rate(executed), rate(summary.records));
-        text += &format!(": {instructions:.0} M instructions/s, {records:.0} M records/s");
+    if let Some(seconds) = summary.processor_seconds {
+        text += &format!("; {seconds:.1} s of processor time");
+        // Processor time is counted in ticks.
+        if seconds >= 0.1 {
+            let rate = summary.instructions_executed as f64 / seconds / 1e6;
+            text += &format!(": {rate:.0} M instructions/s");
+            // What was ended wrote records that nobody has read.
+            if matches!(summary.ending, Ending::Exited(_) | Ending::Signalled(_)) {
+                text += &format!(", {:.0} M records/s", summary.records as f64 / seconds / 1e6);
+            }
+        }
     }
     text + &format!("\n      the trace was whole after {:.1} s", summary.seconds)
 }
@@ -247,20 +250,23 @@ fn overhead_text(costs: &Overhead, summary: &RecordSummary) -> String {
     let (native, emulated) = (&costs.native, &costs.emulated);
     let (seconds, processor) = (summary.program_seconds, summary.processor_seconds);
     let rows = [
-        ("natively", native.seconds, native.processor_seconds),
-        ("emulator alone", emulated.seconds, emulated.processor_seconds),
+        ("natively", native.seconds, Some(native.processor_seconds)),
+        ("emulator alone", emulated.seconds, Some(emulated.processor_seconds)),
         ("recorded", seconds, processor),
     ];
-    let numbers = |heading: &str, write: &dyn Fn(f64, f64) -> String| {
-        Column::numbers(heading, rows.iter().map(|row| write(row.1, row.2)).collect())
+    let seconds = rows.iter().map(|row| format!("{:.2}", row.1)).collect();
+    // That of processes which nobody waited for is not known.
+    let numbers = |heading: &str, write: &dyn Fn(f64) -> String| {
+        let text = |processor: Option<f64>| processor.map_or("unknown".into(), write);
+        Column::numbers(heading, rows.iter().map(|row| text(row.2)).collect())
     };
     let times = |processor: f64| processor / emulated.processor_seconds.max(1e-9);
     let mut text = columns(
         &[
             Column::texts("overhead", rows.iter().map(|row| row.0.to_owned()).collect()),
-            numbers("seconds", &|seconds, _| format!("{seconds:.2}")),
-            numbers("processor time", &|_, processor| format!("{processor:.2} s")),
-            numbers("times emulator's", &|_, processor| format!("{:.2}×", times(processor))),
+            Column::numbers("seconds", seconds),
+            numbers("processor time", &|processor| format!("{processor:.2} s")),
+            numbers("times emulator's", &|processor| format!("{:.2}×", times(processor))),
         ],
         COLUMNS,
     );

@@ -7,7 +7,7 @@ use perforate_record::{
     Ending, RecordError, RecordOptions, RecordSummary, Selection, TemporaryTrace,
 };
 use perforate_report::text::compact;
-use perforate_sim::RunResult;
+use perforate_sim::{CUT_OFF, RunResult};
 
 use crate::failure::Failure;
 use crate::progress::Bar;
@@ -59,6 +59,8 @@ impl Recorded {
 
     /// Adds to a result of the recording what it does not know of the program.
     pub fn annotate(&self, result: &mut RunResult) {
+        // Ours says more.
+        result.notes.retain(|note| note != CUT_OFF);
         result.config["skipped_instructions"] = self.skipped.into();
         result.notes.extend_from_slice(&self.notes);
     }
@@ -122,7 +124,8 @@ mod tests {
             bytes: 0,
             records: 0,
             program_seconds: 0.0,
-            processor_seconds: 0.0,
+            processor_seconds: Some(0.0),
+            instructions_executed: instructions + instructions_skipped,
             waited_seconds: 0.0,
             seconds: 0.0,
             ending,

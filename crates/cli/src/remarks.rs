@@ -7,12 +7,15 @@ struct Remark<'a> {
     text: &'a str,
     /// The text without what differs from scheme to scheme.
     pattern: String,
+    scheme: &'a str,
     others: Vec<&'a str>,
+    /// The values of `--vary` with which it is said.
+    values: Vec<&'a str>,
 }
 
 /// The notes in order. What is said of several schemes in the same words is said of the first, with
-/// the names of the others. Unless `all` are wanted, what the trace's own file says of itself is
-/// only counted.
+/// the names of the others; what holds for some values of `--vary` only, with those. Unless `all` are
+/// wanted, what the trace's own file says of itself is only counted.
 pub fn remarks(results: &[RunResult], all: bool) -> Vec<String> {
     let mut found: Vec<Remark<'_>> = Vec::new();
     let mut of_trace: Vec<&str> = Vec::new();
@@ -25,15 +28,33 @@ pub fn remarks(results: &[RunResult], all: bool) -> Vec<String> {
                 }
                 continue;
             }
-            let pattern = pattern(text, &result.scheme);
-            match found.iter_mut().find(|known| known.text == text || known.pattern == pattern) {
-                Some(known) if known.text == text || known.others.contains(&&*result.scheme) => {}
-                Some(known) if !all => known.others.push(&result.scheme),
-                _ => found.push(Remark { text, pattern, others: Vec::new() }),
+            let (scheme, pattern) = (result.scheme.as_str(), pattern(text, &result.scheme));
+            let value = varied(result).map(|(_, value)| value);
+            let same =
+                |known: &&mut Remark<'_>| known.text == text || !all && known.pattern == pattern;
+            let place = found.iter_mut().find(same);
+            let known = match place {
+                Some(known) => known,
+                None => {
+                    found.push(Remark { text, pattern, scheme, others: vec![], values: vec![] });
+                    found.last_mut().expect("one was pushed")
+                }
+            };
+            if known.text != text && known.scheme != scheme && !known.others.contains(&scheme) {
+                known.others.push(scheme);
             }
+            known.values.extend(value.filter(|value| !known.values.contains(value)));
         }
     }
-    let mut lines: Vec<String> = found.iter().map(Remark::line).collect();
+    let mut values: Vec<&str> = Vec::new();
+    for (_, value) in results.iter().filter_map(varied) {
+        if !values.contains(&value) {
+            values.push(value);
+        }
+    }
+    let key = results.iter().find_map(varied).map_or("", |(key, _)| key);
+    let mut lines: Vec<String> =
+        found.iter().map(|remark| remark.line(key, values.len())).collect();
     if !of_trace.is_empty() {
         let remarks = if of_trace.len() == 1 { "remark" } else { "remarks" };
         let count = of_trace.len();
@@ -43,12 +64,24 @@ pub fn remarks(results: &[RunResult], all: bool) -> Vec<String> {
 }
 
 impl Remark<'_> {
-    fn line(&self) -> String {
-        match self.others.is_empty() {
-            true => self.text.to_owned(),
-            false => format!("{} (similarly for {})", self.text, self.others.join(", ")),
+    /// The note, with the schemes that it is said of and, unless it is said of all, with the values of
+    /// the key that is varied.
+    fn line(&self, key: &str, all_values: usize) -> String {
+        let mut line = self.text.to_owned();
+        if !self.others.is_empty() {
+            line += &format!(" (similarly for {})", self.others.join(", "));
         }
+        if self.values.len() < all_values {
+            line += &format!(" (with {key}={})", self.values.join(", "));
+        }
+        line
     }
+}
+
+/// Key and value of `--vary` that a result is of.
+fn varied(result: &RunResult) -> Option<(&str, &str)> {
+    let varied = result.config.get("varied")?;
+    Some((varied.get("key")?.as_str()?, varied.get("value")?.as_str()?))
 }
 
 /// A note about a scheme without its name and without numbers; any other note as it is.
@@ -90,6 +123,19 @@ mod tests {
                 "1 remark on how the trace was made: --all prints them"
             ]
         );
+    }
+
+    #[test]
+    fn what_holds_for_some_values_names_them() {
+        let line = |value: &str, memory: &str| {
+            format!(
+                r#"{{"scheme":"4k","workload":"w","notes":["{memory}","the same"],"config":{{"varied":{{"key":"swap","value":"{value}"}}}}}}"#
+            )
+        };
+        let lines = [line("1G", "swap"), line("2G", "swap"), line("none", "no swap")];
+        let results = perforate_report::read_results(&lines.join("\n")).unwrap();
+        let expected = ["swap (with swap=1G, 2G)", "the same", "no swap (with swap=none)"];
+        assert_eq!(remarks(&results, false), expected);
     }
 
     #[test]

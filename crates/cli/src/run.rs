@@ -12,6 +12,7 @@ use crate::options::SimulationArguments;
 use crate::output::{COLUMNS, notes, print, write_text};
 use crate::progress::Bar;
 use crate::result_folder::ResultFolder;
+use crate::sections;
 
 /// Run one scheme and print all its counters.
 #[derive(Args)]
@@ -21,22 +22,28 @@ use crate::result_folder::ResultFolder;
   perforate run random:size=1G --scheme thp --memory 768M --swap 2G --functional
   perforate run my.trace --scheme 4k --json | jq .counters.walks")]
 pub struct RunArguments {
-    /// Trace file, bundled trace or workload (see `perforate list workloads`); FORMAT:FILE for a
-    /// foreign trace whose content leaves its format open (docs/foreign-traces.md), - for a trace on
-    /// standard input
-    #[arg(value_name = "TRACE|WORKLOAD")]
+    /// Trace file, bundled trace or workload [default: hpcc, a bundled trace]
+    ///
+    /// `perforate list workloads` has them; FORMAT:FILE is a foreign trace whose content leaves its
+    /// format open (docs/foreign-traces.md), - a trace on standard input
+    #[arg(value_name = "TRACE|WORKLOAD", help_heading = sections::WHAT)]
     workload: Option<String>,
     /// The scheme; GUEST+HOST is one in a virtual machine over one of its host
-    #[arg(long, value_name = "NAME", default_value = "perforated")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "perforated",
+        help_heading = sections::SCHEMES
+    )]
     scheme: String,
-    /// Print the result as a JSON line and nothing else
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
     simulation: SimulationArguments,
     /// Folder for results.jsonl [default: none is written]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = sections::OUTPUT)]
     out: Option<PathBuf>,
+    /// Print the result as a JSON line and nothing else
+    #[arg(long, help_heading = sections::OUTPUT)]
+    json: bool,
 }
 
 /// Runs the scheme and prints its counters.

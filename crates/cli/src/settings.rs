@@ -4,13 +4,16 @@ use clap::Args;
 use perforate_sim::{MachineFile, SimError};
 
 use crate::failure::Failure;
+use crate::sections;
 
 /// Other values for keys of the machine, in the order in which they were given.
 #[derive(Args, Clone, Debug, Default)]
 pub struct MachineSettings {
-    /// Another value for a key of the machine file, such as tlb.l2.entries=3072 (see `perforate machines
-    /// show NAME`); absent takes a key away; may be given several times
-    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = setting)]
+    /// Another value for a key of the machine, such as tlb.l2.entries=3072
+    ///
+    /// `perforate machines show NAME` has the keys; absent takes a key away; may be given several
+    /// times
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = setting, help_heading = sections::MACHINE)]
     all: Vec<(String, String)>,
 }
 

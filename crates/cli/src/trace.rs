@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use perforate_config::Count;
+use perforate_sim::CUT_OFF;
 use perforate_trace::{
     Compression, ForeignWriter, Limited, Losses, STANDARD_INPUT, Source, TraceFormat, TraceSummary,
     TraceWriter, WorkloadSpec, WriterOptions, formats_of_name, metadata_for, open, split_format,
@@ -67,7 +68,7 @@ docs/foreign-traces.md says what each lacks and what is assumed instead.")]
         #[arg(short, long, value_name = "FILE")]
         output: PathBuf,
         /// Format to write, where the name of the file does not say it
-        #[arg(long, value_name = "FORMAT", value_parser = ["perforate", "champsim", "csv"])]
+        #[arg(long, value_name = "FORMAT", value_parser = ["perforate", "champsim", "csv"], ignore_case = true)]
         to: Option<String>,
         /// Instructions to convert at most
         #[arg(long, value_name = "N")]
@@ -224,6 +225,9 @@ fn info(file: &str) -> Result<(), Failure> {
         has(metadata.has_dependencies),
         has(metadata.has_branches),
     );
+    if metadata.is_cut_off {
+        text += &notes(&[CUT_OFF], COLUMNS);
+    }
     text += &notes(&metadata.assumptions, COLUMNS);
     if let Some(truncation) = source.truncated() {
         text += &format!("warning: incomplete at {truncation}\n");
@@ -344,7 +348,9 @@ struct Target {
 impl Target {
     fn new(output: &Path, to: Option<&str>, level: Option<i32>) -> Result<Self, Failure> {
         let (by_name, compression) = formats_of_name(output);
-        let named = TraceFormat::ALL.into_iter().find(|format| Some(format.name()) == to);
+        let is_named =
+            |format: &TraceFormat| to.is_some_and(|to| to.eq_ignore_ascii_case(format.name()));
+        let named = TraceFormat::ALL.into_iter().find(is_named);
         if let (Some(named), Some(by_name)) = (named, by_name)
             && named != by_name
         {

@@ -52,8 +52,8 @@ pub struct ValidateArguments {
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     size: Option<Size>,
     /// Blocks of four runs, two with and two without large pages [default: 6; with --quick 3]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    repeat: Option<u32>,
+    #[arg(long, value_name = "N")]
+    repeat: Option<Count<1, 1000>>,
     /// Processor to measure on [default: the last that may be used]
     #[arg(long, value_name = "N")]
     cpu: Option<usize>,
@@ -176,7 +176,7 @@ impl ValidateArguments {
             instructions: self.sample_instructions(),
         });
         Ok(Options {
-            effort: Effort::new(self.quick, self.repeat),
+            effort: Effort::new(self.quick, self.repeat.map(|repeat| repeat.get() as u32)),
             processor: self.cpu.unwrap_or(defaults.processor),
             size_bytes: size_bytes.filter(|_| !self.program_only),
             machine: self.machine()?,

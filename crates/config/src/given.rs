@@ -69,6 +69,19 @@ impl Given {
         Self(own).read()
     }
 
+    /// Checks that each key is one of `A` or of `B`, which are read one after the other.
+    ///
+    /// # Errors
+    /// The first that is neither, with the nearest that there is.
+    pub fn check_keys<A: DeserializeOwned, B: DeserializeOwned>(&self) -> Result<(), ConfigError> {
+        let known = [fields::<A>(), fields::<B>()].concat();
+        let is_known = |key: &str| known.iter().any(|field| words::same(field, key));
+        match self.0.iter().find(|(key, _)| !is_known(key)) {
+            Some((key, _)) => Err(ConfigError::unknown_key(key, &known)),
+            None => Ok(()),
+        }
+    }
+
     /// Reads all of it.
     ///
     /// # Errors

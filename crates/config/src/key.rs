@@ -20,6 +20,9 @@ pub struct Key {
     pub default: String,
     /// Its effect: the comment above the field.
     pub help: String,
+    /// Its effect in a line, where the field says it (`#[schemars(extend("brief" = "…"))]`); else as
+    /// `help`.
+    pub brief: String,
 }
 
 /// A word that an enum is written as.
@@ -44,14 +47,18 @@ pub fn words_of<T: JsonSchema>() -> Vec<Word> {
 
 /// All options of a struct, in the order of its fields.
 pub fn keys<T: JsonSchema + DeserializeOwned>() -> Vec<Key> {
-    let key = |(name, property): (String, Value)| Key {
-        name: words::kebab(&name),
-        form: match property.get("form").and_then(Value::as_str) {
-            Some(form) => form.to_owned(),
-            None => form(&property).into_owned(),
-        },
-        default: property.get("default").map_or(String::new(), |value| text_of(value, &property)),
-        help: help(&property),
+    let key = |(name, property): (String, Value)| {
+        let said = |of: &str| property.get(of).and_then(Value::as_str).map(str::to_owned);
+        let help = help(&property);
+        Key {
+            name: words::kebab(&name),
+            form: said("form").unwrap_or_else(|| form(&property).into_owned()),
+            default: property
+                .get("default")
+                .map_or(String::new(), |value| text_of(value, &property)),
+            brief: said("brief").unwrap_or_else(|| help.clone()),
+            help,
+        }
     };
     properties::<T>().into_iter().map(key).collect()
 }

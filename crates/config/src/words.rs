@@ -10,9 +10,11 @@ pub fn kebab(key: &str) -> String {
     key.replace('_', "-")
 }
 
-/// The known word that a wrong one most probably stands for.
+/// The known word that a wrong one most probably stands for; one in other letters, large or small,
+/// is the nearest.
 pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
-    let distance = |known: &&str| strsim::damerau_levenshtein(&kebab(word), &kebab(known));
+    let folded = |word: &str| kebab(word).to_lowercase();
+    let distance = |known: &&str| strsim::damerau_levenshtein(&folded(word), &folded(known));
     let nearest = known.iter().min_by_key(|known| distance(known))?;
     let is_near = distance(nearest) <= nearest.len().max(word.len()) / 3;
     is_near.then_some(*nearest)
@@ -23,6 +25,7 @@ pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
 pub fn suggestion(name: &str, known: &[&str]) -> String {
     match nearest(name, known) {
         Some(near) => format!("did you mean {near}?"),
+        None if known.is_empty() => "there are none".into(),
         None => format!("there are {}", known.join(", ")),
     }
 }
@@ -35,14 +38,15 @@ pub fn unknown(key: &str, known: &[&str]) -> String {
     }
 }
 
-/// A sentence about a word that is none of those that can be.
+/// A sentence about a word that is none of those that can be, with the nearest of them.
 pub fn none_of(word: &str, known: &[&str]) -> String {
     let (all, last) = (known.len(), known.last().copied().unwrap_or_default());
-    let known = match all {
+    let words = match all {
         0 | 1 => last.to_owned(),
         _ => format!("{} or {last}", list(&known[..all - 1], ", ")),
     };
-    format!("expected {known}, not {word:?}")
+    let near = nearest(word, known).map(|near| format!("; did you mean {}?", kebab(near)));
+    format!("expected {words}, not {word:?}{}", near.unwrap_or_default())
 }
 
 fn list(words: &[&str], separator: &str) -> String {
@@ -67,6 +71,32 @@ mod tests {
             "there is no \"x\"; there are portion, holes, max-ptes-none"
         );
         assert_eq!(unknown("hole", &known), "there is no \"hole\"; did you mean holes?");
+    }
+
+    #[test]
+    fn a_name_in_other_letters_is_the_nearest() {
+        let known = ["4k", "4k-colt-4", "ice-lake-sp"];
+        assert_eq!(nearest("4K", &known), Some("4k"));
+        assert_eq!(nearest("ICE_LAKE_SP", &known), Some("ice-lake-sp"));
+        assert_eq!(nearest("Ice-Lake", &known), Some("ice-lake-sp"));
+    }
+
+    #[test]
+    fn a_name_that_is_near_nothing_gets_all_of_them() {
+        let known = ["random", "store"];
+        assert_eq!(suggestion("stroe", &known), "did you mean store?");
+        assert_eq!(suggestion("RANDOM", &known), "did you mean random?");
+        assert_eq!(suggestion("zebra", &known), "there are random, store");
+        assert_eq!(suggestion("", &known), "there are random, store");
+        assert_eq!(suggestion("random", &[]), "there are none");
+    }
+
+    #[test]
+    fn a_wrong_word_gets_those_that_can_be_and_the_nearest() {
         assert_eq!(none_of("c", &["a", "b"]), "expected a or b, not \"c\"");
+        let known = ["never", "always"];
+        let problem = "expected never or always, not \"Allways\"; did you mean always?";
+        assert_eq!(none_of("Allways", &known), problem);
+        assert_eq!(none_of("", &known), "expected never or always, not \"\"");
     }
 }

@@ -232,8 +232,9 @@ impl Figures {
 
     fn check(&self) -> Result<(), String> {
         let Some(figure) = self.asked.difference(&self.known).next() else { return Ok(()) };
-        let known = self.known.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
-        Err(format!("no measurement has a figure {figure:?}; there are {known}"))
+        let known: Vec<&str> = self.known.iter().map(String::as_str).collect();
+        let near = perforate_config::suggestion(figure, &known);
+        Err(format!("no measurement has a figure {figure:?}; {near}"))
     }
 }
 

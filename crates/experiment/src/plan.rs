@@ -3,6 +3,8 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
+use perforate_config::nearest;
+
 use crate::file::{Experiment, Place, filled};
 use crate::formula::{Formula, Reference};
 use crate::kind::Settings;
@@ -62,7 +64,13 @@ impl Formulas {
                     continue;
                 }
                 let Some(next) = formulas.definitions.get(&name) else {
-                    return Err(format!("{name:?} is no definition; figures are figure(subject)"));
+                    let known: Vec<&str> =
+                        formulas.definitions.keys().map(String::as_str).collect();
+                    let near = nearest(&name, &known);
+                    let near = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
+                    return Err(format!(
+                        "{name:?} is no definition; figures are figure(subject){near}"
+                    ));
                 };
                 if above.contains(&name) {
                     return Err(format!("definition {name:?} needs itself"));

@@ -402,7 +402,7 @@ values = [{ size = "32M" }, { size = "128M" }]
         assert_eq!(together.len(), 3, "{together:?}");
 
         for (wrong, problem) in [
-            ("values = [{ sise = \"32M\" }]", "no choice \"sise\"; there are: size"),
+            ("values = [{ sise = \"32M\" }]", "no choice \"sise\"; did you mean size?"),
             ("values = [{ size = \"64M\" }]", "size = 64M is the choice itself"),
             ("values = []", "expected values"),
         ] {

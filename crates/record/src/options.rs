@@ -153,8 +153,12 @@ pub struct RecordSummary {
     pub records: u64,
     /// Seconds from the program's start to the end of the last program.
     pub program_seconds: f64,
-    /// Processor time of the programs in the emulator, in seconds.
-    pub processor_seconds: f64,
+    /// Processor time of the programs in the emulator, in seconds; none where that of some is not
+    /// known, as that of processes which nobody waited for.
+    pub processor_seconds: Option<f64>,
+    /// Instructions that the programs executed, recorded or not, also those that ran ahead of the
+    /// recording when it was ended; the emulator counts them by blocks.
+    pub instructions_executed: u64,
     /// Seconds that virtual CPUs waited for the recorder, summed over all.
     pub waited_seconds: f64,
     /// Seconds from the program's start to the complete trace.

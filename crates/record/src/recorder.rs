@@ -83,6 +83,7 @@ pub fn record(
         started,
         children_before,
         are_programs_ended: false,
+        is_time_known: true,
         last_batch: started,
         replay: Replay::new(),
         first_skipped: None,
@@ -133,6 +134,9 @@ struct Session {
     children_before: f64,
     /// True once all programs were killed.
     are_programs_ended: bool,
+    /// False if processes of the program outlived the first or were ended with it: only a process
+    /// that its parent waited for adds its time to that of our children.
+    is_time_known: bool,
     /// When the last records came.
     last_batch: Instant,
     replay: Replay<TraceWriter>,
@@ -226,6 +230,9 @@ impl Session {
         if self.ended.is_none() {
             let failed = RecordError::system("waiting for the program");
             self.ended = self.child.0.try_wait().map_err(failed)?;
+            if self.ended.is_some() {
+                self.is_time_known &= !self.are_others_running();
+            }
         }
         self.end_replaced()?;
         let is_silent = self.last_batch.elapsed() > LOSS_PERIOD;
@@ -243,6 +250,15 @@ impl Session {
         }
         std::thread::sleep(IDLE_PAUSE);
         Ok(None)
+    }
+
+    /// True if processes run that the first one started.
+    fn are_others_running(&self) -> bool {
+        let first = self.child.0.id();
+        let rings = (0..self.shared.rings()).filter(|&ring| !self.shared.is_ended(ring));
+        let mut others =
+            rings.filter_map(|ring| self.shared.user(ring)).filter(|process| *process != first);
+        others.any(|process| runs(process, &self.emulator))
     }
 
     fn is_ring_used(&self) -> bool {
@@ -388,6 +404,7 @@ impl Session {
     /// Kills all programs that are still recorded.
     fn end_programs(&mut self) {
         if !self.are_programs_ended {
+            self.is_time_known &= !self.are_others_running();
             kill_all(&self.shared, &self.emulator);
             self.child.end();
             self.are_programs_ended = true;
@@ -406,7 +423,11 @@ impl Session {
         }
         let processes = processes(&self.replay, output.processes());
         let accesses = output.accesses;
-        let written = output.sink.finish()?;
+        let is_cut_off = matches!(ending, Ending::Limit | Ending::Size | Ending::Stopped);
+        let written = match is_cut_off {
+            true => output.sink.finish_with(&TraceMetadata { is_cut_off, ..self.metadata() })?,
+            false => output.sink.finish()?,
+        };
         let seconds = self.started.elapsed().as_secs_f64();
         self.partial.finish(&self.options.output)?;
         if ending == Ending::Replaced {
@@ -426,7 +447,11 @@ impl Session {
             bytes: written.bytes,
             records: self.records,
             program_seconds: self.spool.seconds_used(),
-            processor_seconds: children_seconds() - self.children_before,
+            // A program that took the place of the recorded one ran natively.
+            processor_seconds: (self.is_time_known && ending != Ending::Replaced)
+                .then(|| children_seconds() - self.children_before),
+            instructions_executed: header.phases.recorded.load(Ordering::Relaxed)
+                + header.phases.skipped.load(Ordering::Relaxed),
             waited_seconds: header.waited_nanoseconds.load(Ordering::Relaxed) as f64 * 1e-9,
             seconds,
             ending,

@@ -46,6 +46,7 @@ struct Period {
 impl<'de, C: DeserializeOwned> Deserialize<'de> for Daemon<C> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut given = Given::deserialize(deserializer)?;
+        given.check_keys::<Period, C>().map_err(D::Error::custom)?;
         let Period { every } = given.take().map_err(D::Error::custom)?;
         let knobs = given.read().map_err(D::Error::custom)?;
         Ok(Self { every: every.unwrap_or(Count::new(PERIOD)), knobs })

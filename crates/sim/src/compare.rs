@@ -20,6 +20,10 @@ use crate::{
     Workload, open_workload,
 };
 
+/// Said of traces that end before their program did.
+pub const CUT_OFF: &str = "the recording was ended before its program: what share of the program \
+                           the trace is is not known";
+
 /// Everything that makes one comparison; the same inputs and seed give the same results.
 pub struct Comparison {
     /// What to run.
@@ -324,6 +328,9 @@ impl Comparison {
         if let Some(truncation) = source.truncated() {
             notes.push(format!("the trace is incomplete: {truncation}"));
         }
+        if metadata.is_cut_off {
+            notes.push(CUT_OFF.into());
+        }
         if !self.functional {
             notes.push(
                 "IPC is steady state; the figures \"including OS work\" add what page faults, clearing, \
@@ -346,6 +353,7 @@ impl Comparison {
                 "memory begins with the frames free, movable and fixed that {} had{ideal}",
                 snapshot.file
             ));
+            notes.extend(snapshot.left_out());
         }
         if self.memory.fragmentation.is_some() {
             notes.push(

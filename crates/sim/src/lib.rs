@@ -42,7 +42,7 @@ mod wiring;
 mod workload;
 
 pub use background::{Background, Daemon};
-pub use compare::{Comparison, Progress, compare, compare_figures, compare_with};
+pub use compare::{CUT_OFF, Comparison, Progress, compare, compare_figures, compare_with};
 pub use energy::EnergyCosts;
 pub use error::SimError;
 pub use exits::{Exits, HostWork};

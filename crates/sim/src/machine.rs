@@ -276,12 +276,14 @@ pub fn one_line(error: &toml::de::Error, text: &str) -> String {
     format!("line {line}: {message}")
 }
 
-/// Serde's message about an unknown key lists all that there are; the nearest says more.
+/// Serde's message about an unknown key or word lists all that there are; the nearest says more.
 fn with_nearest(message: &str) -> Option<String> {
-    let (key, known) = message.strip_prefix("unknown field `")?.split_once('`')?;
+    let what = ["unknown field", "unknown variant"];
+    let what = what.into_iter().find(|what| message.starts_with(what))?;
+    let (name, known) = message.strip_prefix(what)?.strip_prefix(" `")?.split_once('`')?;
     let known: Vec<&str> = known.split('`').skip(1).step_by(2).collect();
-    let near = nearest(key, &known)?;
-    Some(format!("unknown field `{key}`; did you mean `{near}`?"))
+    let near = nearest(name, &known)?;
+    Some(format!("{what} `{name}`; did you mean `{near}`?"))
 }
 
 #[cfg(test)]

@@ -16,13 +16,17 @@ pub struct PlacementOptions {
     /// Machine: a name from `perforate list machines` or a machine file; on the command line also
     /// host, this machine by CPUID and what `perforate calibrate` measured.
     #[schemars(extend("form" = "NAME|FILE"))]
+    #[schemars(extend("brief" = "A name (`perforate list machines`), a file, or host: this machine"))]
     pub machine: String,
     /// Seed of workload and memory; the same seed gives the same results.
+    #[schemars(extend("brief" = "Seed of workload and memory"))]
     pub seed: Count,
     /// Instructions to pass over first; what they map stays mapped.
+    #[schemars(extend("brief" = "Instructions to pass over first"))]
     pub skip: Count,
     /// Instructions to run, warm-up included, for example 10M [default: the whole trace, 20M of a
     /// workload].
+    #[schemars(extend("brief" = "Instructions to run, such as 10M [default: all; 20M of a workload]"))]
     pub instructions: Option<Count>,
 }
 
@@ -40,6 +44,7 @@ pub struct MeasuringOptions {
     /// Instructions before measuring starts, or auto: as many as every scheme takes to settle
     /// (MSER-5), found by running twice [default: a fifth of the run].
     #[schemars(extend("form" = "N|auto"))]
+    #[schemars(extend("brief" = "Instructions before measuring starts, or auto [default: a fifth]"))]
     pub warmup: Option<WarmupLength>,
     /// Instructions at the beginning of each window of a sampled trace that are left out of the
     /// figures with ±.
@@ -103,6 +108,7 @@ impl MemoryOptions {
         let of_host = |key: &Key| Key {
             name: format!("host-{}", key.name),
             help: format!("As {}, of the host under a virtual machine", key.name),
+            brief: format!("As {}, of the host", key.name),
             ..key.clone()
         };
         let hosts: Vec<Key> = all.iter().filter(is_shared).map(of_host).collect();

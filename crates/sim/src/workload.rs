@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use perforate_config::nearest;
-use perforate_trace::{Limited, STANDARD_INPUT, Source, WORKLOADS, WorkloadSpec, bundled};
+use perforate_trace::{
+    Limited, STANDARD_INPUT, Source, TraceFormat, WORKLOADS, WorkloadSpec, bundled,
+};
 
 use crate::sparse::Sparse;
 use crate::{MemoryState, SimError, host_memory};
@@ -70,10 +72,12 @@ fn hint(name: &str) -> String {
     let traces = bundled::all();
     let workloads = || WORKLOADS.iter().map(|workload| workload.name);
     let known: Vec<&str> = workloads().chain(traces.iter().map(|(name, _)| &**name)).collect();
-    let name = name.split(':').next().unwrap_or_default();
-    match nearest(name, &known) {
-        Some(near) => format!("did you mean {near}?"),
-        None => {
+    let (name, rest) = name.split_once(':').map_or((name, None), |(name, rest)| (name, Some(rest)));
+    let formats = TraceFormat::ALL.map(TraceFormat::name);
+    match (nearest(name, &known), nearest(name, &formats), rest) {
+        (Some(near), ..) => format!("did you mean {near}?"),
+        (None, Some(format), Some(file)) => format!("did you mean {format}:{file}?"),
+        _ => {
             let workloads = workloads().collect::<Vec<_>>().join(", ");
             format!("workloads are {workloads}; a trace is given by its path")
         }

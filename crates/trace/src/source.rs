@@ -34,6 +34,9 @@ pub struct SourceMetadata {
     /// is no part of a run's warm-up, and does not count against its length.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub setup_until: Option<&'static str>,
+    /// Whether the program ran on after the last instruction: its recording was ended before it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_cut_off: bool,
     /// What the source does not know and what was assumed instead, one sentence each.
     pub assumptions: Vec<String>,
 }

@@ -81,8 +81,8 @@ struct RunOptions {
     #[arg(long)]
     quick: bool,
     /// Runs of everything, with seeds that follow each other [default: as the file says]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
-    seeds: Option<u64>,
+    #[arg(long, value_name = "N")]
+    seeds: Option<Count<1, MOST_SEEDS>>,
     /// The first seed [default: as the file says]
     #[arg(long, value_name = "N")]
     seed: Option<Count>,
@@ -96,10 +96,9 @@ struct RunOptions {
         value_name = "N",
         num_args = 0..=1,
         default_missing_value = "16",
-        conflicts_with = "shard",
-        value_parser = clap::value_parser!(u16)
+        conflicts_with = "shard"
     )]
-    unstated: Option<u16>,
+    unstated: Option<Count<0, MOST_UNSTATED>>,
     /// Runs at the same time [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
@@ -132,13 +131,17 @@ struct MergeArguments {
     json: bool,
 }
 
+/// Most draws of many other values together.
+const MOST_UNSTATED: u64 = 65_535;
+/// Most runs of everything.
+const MOST_SEEDS: u64 = Experiment::MOST_SEEDS;
 /// Most samples: their sums are exact in 64 bits.
 const MOST_SAMPLES: u64 = 1_000_000_000_000;
 
 impl RunOptions {
     fn wanted(&self) -> ExperimentOptions {
         let (seed, samples) = (self.seed.map(Count::get), self.samples.map(Count::get));
-        ExperimentOptions { quick: self.quick, seeds: self.seeds, seed, samples }
+        ExperimentOptions { quick: self.quick, seeds: self.seeds.map(Count::get), seed, samples }
     }
 }
 

@@ -31,7 +31,7 @@ pub fn run(
     let experiments: Vec<Experiment> =
         experiments.iter().map(|experiment| experiment.clone().with(&wanted)).collect();
     let build = build()?;
-    let unstated = unstated(&experiments, options.unstated)?;
+    let unstated = unstated(&experiments, options.unstated.map(|count| count.get() as u16))?;
     let variants = unstated.iter().flatten().flat_map(Unstated::experiments);
     let all: Vec<Experiment> = experiments.iter().chain(variants).cloned().collect();
     let plan = Plan::of(&all, &build)?;

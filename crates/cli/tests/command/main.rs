@@ -17,6 +17,7 @@ mod recording;
 mod run;
 mod snapshot;
 mod statistics;
+mod suggestions;
 mod traces;
 mod validate;
 mod vary;

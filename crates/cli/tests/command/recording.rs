@@ -123,3 +123,45 @@ fn an_interrupted_recording_is_not_compared() {
     assert!(output.stdout.is_empty());
     assert_eq!(place.names(), ["endless.sh"]);
 }
+
+/// A recording that ended before its program says so wherever it is used; a whole one does not.
+#[test]
+fn a_trace_that_was_cut_off_says_so() {
+    const CUT_OFF: &str = "the recording was ended before its program";
+    let place = Place::new();
+    let program = ["--", "/bin/echo", "hello"];
+    for (name, part) in [("cut.trace", &["--instructions", "20k"][..]), ("whole.trace", &[])] {
+        let found = place.run(&[&["record", "-o", name], part, &program].concat());
+        if lacks_emulator(&found) {
+            return;
+        }
+        assert_eq!(found.code, Some(0), "{}", found.err);
+        let said = [
+            place.succeeds(&["trace", "info", name]),
+            place.succeeds(&["run", name, "--functional"]),
+        ];
+        let is_cut = name == "cut.trace";
+        assert!(said.iter().all(|text| text.contains(CUT_OFF) == is_cut), "{name}: {said:?}");
+    }
+    // What is made of it, too.
+    place.succeeds(&["trace", "convert", "cut.trace", "-o", "again.trace"]);
+    assert!(place.succeeds(&["trace", "info", "again.trace"]).contains(CUT_OFF));
+}
+
+/// Processes that are ended with the first one leave no processor time: there is no rate to print.
+#[test]
+fn a_rate_is_that_of_the_same_instructions() {
+    let place = Place::new();
+    let endless = "while :; do :; done & while :; do :; done";
+    let found =
+        place.run(&["record", "-o", "x", "--instructions", "3M", "--", "/bin/sh", "-c", endless]);
+    if lacks_emulator(&found) {
+        return;
+    }
+    assert_eq!(found.code, Some(0), "{}", found.err);
+    assert!(found.out.contains("2 processes"), "{}", found.out);
+    assert!(!found.out.contains("processor time"), "{}", found.out);
+    let one = ["record", "-o", "y", "--instructions", "3M", "--", "/bin/sh", "-c"];
+    let found = place.run(&[&one[..], &["while :; do :; done"]].concat());
+    assert!(found.out.contains("s of processor time"), "{}", found.out);
+}

@@ -1,5 +1,7 @@
 //! Whether an experiment makes sense, before anything is measured.
 
+use perforate_config::suggestion;
+
 use super::{Axis, Claim, Experiment, Measure, Place};
 use crate::kind::check_key;
 use crate::plan::Formulas;
@@ -63,8 +65,9 @@ impl Experiment {
             for alternative in plausible.alternatives(&no_table).map_err(wrong)? {
                 for (name, text) in alternative.changes {
                     let Some(default) = self.choices.get(&name) else {
-                        let known = Vec::from_iter(self.choices.keys().cloned()).join(", ");
-                        return Err(wrong(format!("no choice {name:?}; there are: {known}")));
+                        let known: Vec<&str> = self.choices.keys().map(String::as_str).collect();
+                        let near = suggestion(&name, &known);
+                        return Err(wrong(format!("no choice {name:?}; {near}")));
                     };
                     if default.0 == text {
                         return Err(wrong(format!("{name} = {text} is the choice itself")));
@@ -89,7 +92,7 @@ impl Experiment {
             if !self.curves.iter().any(|curve| curve.name == *name) {
                 let known: Vec<&str> =
                     self.curves.iter().map(|curve| curve.name.as_str()).collect();
-                return wrong(format!("no curve {name:?}; there are {}", known.join(", ")));
+                return wrong(format!("no curve {name:?}; {}", suggestion(name, &known)));
             }
         }
         let named: Vec<Place> = match &claim.measure {

@@ -241,7 +241,14 @@ impl Experiment {
             self.settings.iter().map(|(key, text)| (key.as_str(), text.0.as_str())).collect();
         if let Some(name) = state {
             let state = self.states.iter().find(|state| state.name == name);
-            let state = state.ok_or_else(|| format!("there is no state {name:?}"))?;
+            let state = state.ok_or_else(|| {
+                let known: Vec<&str> =
+                    self.states.iter().map(|state| state.name.as_str()).collect();
+                format!(
+                    "there is no state {name:?}; {}",
+                    perforate_config::suggestion(name, &known)
+                )
+            })?;
             texts.extend(state.settings.iter().map(|(key, text)| (key.as_str(), text.0.as_str())));
         }
         let mut settings = Settings::default();

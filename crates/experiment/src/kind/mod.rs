@@ -14,7 +14,7 @@ mod vm_page_sharing;
 
 use std::collections::BTreeMap;
 
-use perforate_config::Key;
+use perforate_config::{Key, suggestion};
 pub use settings::{Settings, check_key};
 
 /// Figures of one measurement by name, units in the names; shares are 0–1. A figure that does not
@@ -110,7 +110,7 @@ pub const ALL: &[&dyn Kind] = &[
 /// There is none.
 pub fn find(name: &str) -> Result<&'static dyn Kind, String> {
     ALL.iter().copied().find(|kind| kind.name() == name).ok_or_else(|| {
-        let known = ALL.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", ");
-        format!("kind {name:?} is unknown; there are {known}")
+        let known: Vec<&str> = ALL.iter().map(|kind| kind.name()).collect();
+        format!("kind {name:?} is unknown; {}", suggestion(name, &known))
     })
 }

@@ -50,6 +50,7 @@ impl Settings {
     /// # Errors
     /// As [`Machine::load_with`].
     pub fn machine(&self, name: &str) -> Result<Machine, String> {
+        check_machine(name)?;
         let changed = self.0.iter().filter_map(|(key, text)| {
             key.strip_prefix(MACHINE_KEYS).map(|rest| (rest, text.as_str()))
         });
@@ -66,6 +67,7 @@ impl Settings {
             let text = self.text(name).unwrap_or(default);
             let path = match name.as_str() {
                 "machine" => {
+                    check_machine(text)?;
                     inputs.push(Machine::text(text).map_err(|error| error.to_string())?);
                     continue;
                 }
@@ -78,6 +80,18 @@ impl Settings {
         }
         Ok(inputs)
     }
+}
+
+/// Refuses what is a machine on the command line only: an experiment's numbers are kept and compared
+/// with those of other days, and what this machine says of itself may be another then.
+fn check_machine(name: &str) -> Result<(), String> {
+    if !name.eq_ignore_ascii_case("host") {
+        return Ok(());
+    }
+    Err("machine = \"host\" is for the command line; an experiment takes a file: write one with \
+         `perforate calibrate --out my.toml` (measured) or `perforate machines show host > my.toml` \
+         (as the processor says), and set machine = \"my.toml\""
+        .into())
 }
 
 /// A content hash: a trace that is recorded anew is another input.
@@ -145,6 +159,8 @@ mod tests {
         let expected =
             Some { reads: Count::new(500_000), heap: Size(4096), machine: String::new() };
         assert_eq!(read.read(), Ok(expected));
+        let problem = read.machine("host").unwrap_err();
+        assert!(problem.contains("calibrate --out my.toml"), "{problem}");
         assert_eq!(read.machine("gtsm-table4").unwrap().walker.walkers, 4);
         let problem = settings(&[("heap", "64")]).read::<Some>().unwrap_err();
         assert_eq!(problem, "setting heap: 64 has no unit: 64M or 64G?");

@@ -139,18 +139,26 @@ fn parts_make_the_whole() {
 #[test]
 fn mistakes_name_the_file_and_the_key() {
     for (from, to, expected) in [
-        ("title = ", "titel = ", "line 3: unknown field `titel`"),
+        ("title = ", "titel = ", "line 3: unknown field `titel`; did you mean `title`?"),
         ("values = [0.0, 0.02]", "values = [0.0, 1.02]", "1.02 is no share"),
         ("seeds = 2", "seeds = 0", "seeds is 0, not 1 to 1000"),
         (
             "seeds = 2",
             "kind = \"simulated\"",
-            "kind \"simulated\" is unknown; there are simulation",
+            "kind \"simulated\" is unknown; did you mean simulation?",
         ),
         (
             "machine = ",
             "maschine = ",
             "settings of simulation: there is no \"maschine\"; did you mean machine?",
+        ),
+        ("\"gtsm-table4\"", "\"host\"", "set machine = \"my.toml\""),
+        ("\"gtsm-table4\"", "\"GTSM-table4\"", "did you mean gtsm-table4?"),
+        ("functional = true", "defrag = \"alwyas\"", "did you mean always?"),
+        (
+            "half * 4",
+            "haff * 4",
+            "\"haff\" is no definition; figures are figure(subject); did you mean half?",
         ),
         ("\"thp\"", "\"4k\"", "curve \"4k\" is there twice"),
         ("curve = \"thp\"", "curve = \"other\"", "claim \"T-1\": no curve \"other\"; there are 4k"),

@@ -38,6 +38,10 @@ pub struct HostFiles {
     pub pagetypeinfo: Option<String>,
     /// `iomem`.
     pub iomem: Option<String>,
+    /// `swaps`; a machine without swap may lack it.
+    pub swaps: Option<String>,
+    /// `/sys/kernel/mm/ksm/run`, of this machine alone.
+    pub ksm: Option<String>,
     /// `sys/kernel/osrelease`.
     pub release: String,
     /// Length of `kpageflags` in frames, if it is an ordinary file.
@@ -46,6 +50,16 @@ pub struct HostFiles {
     pub taken_unix_seconds: u64,
     /// Files that could not be read: a line each, with the reason and the consequence.
     pub missing: Vec<String>,
+}
+
+/// Whether same pages are merged.
+const KSM: &str = "/sys/kernel/mm/ksm/run";
+
+/// The swap space that `/proc/swaps` lists: a line of headings, then file, type, size in KB, ….
+fn swap_bytes(text: &str) -> u64 {
+    let sizes =
+        text.lines().skip(1).filter_map(|line| line.split_whitespace().nth(2)?.parse().ok());
+    sizes.fold(0_u64, u64::saturating_add).saturating_mul(1 << 10)
 }
 
 /// The consequence of a missing file.
@@ -77,9 +91,11 @@ impl HostFiles {
         files.zoneinfo = files.read("zoneinfo");
         files.pagetypeinfo = files.read("pagetypeinfo");
         files.iomem = files.read("iomem");
+        files.swaps = read_text(folder.join("swaps")).ok();
         files.release = kernel_release(folder);
         if folder == Path::new("/proc") {
             let now = SystemTime::now().duration_since(UNIX_EPOCH);
+            files.ksm = read_text(KSM).ok();
             files.taken_unix_seconds = now.map_or(0, |since| since.as_secs());
         }
         files
@@ -150,6 +166,8 @@ pub fn read_host(
         kernel: std::mem::take(&mut files.release),
         taken_unix_seconds: files.taken_unix_seconds,
         missing: std::mem::take(&mut files.missing),
+        swap_bytes: files.swaps.as_deref().map_or(0, swap_bytes),
+        merges_pages: files.ksm.as_deref().is_some_and(|text| text.trim() == "1"),
         ..SnapshotAbout::default()
     };
     let has_counts = files.read_zones(&mut about);

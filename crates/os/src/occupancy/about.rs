@@ -37,6 +37,16 @@ pub struct SnapshotAbout {
     pub mapped_frames: Option<u64>,
     /// Frames that more than one entry of page tables maps, if known.
     pub shared_frames: Option<u64>,
+    /// Swap space in use or not; 0 if unknown.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub swap_bytes: u64,
+    /// Whether the kernel merges same pages (`/sys/kernel/mm/ksm/run` is 1).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub merges_pages: bool,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// A zone as the kernel describes it.

@@ -251,7 +251,9 @@ impl MachineFile {
             .map(String::as_str)
             .filter(|known| *known != BASE && !OWN.contains(known))
             .collect();
-        let ends_so = |known: &&&str| known.rsplit('.').next() == Some(key);
+        let ends_so = |known: &&&str| {
+            known.rsplit('.').next().is_some_and(|last| last.eq_ignore_ascii_case(key))
+        };
         if let Some(near) = all.iter().find(ends_so).copied().or_else(|| nearest(key, &all)) {
             return format!("there is no key {key:?}; did you mean {near}?");
         }

@@ -25,20 +25,25 @@ const MOST_ADDED_BYTES: u64 = 4 << 40;
 #[serde(default, deny_unknown_fields)]
 pub struct MemoryOptions {
     /// Physical memory [default: 16G; of a host a quarter more than its guest's, and 512M].
+    #[schemars(extend("brief" = "Physical memory [default: 16G]"))]
     pub memory: Option<Size>,
     /// Begin with the memory of a real machine, as `perforate snapshot host -o FILE` found it: its
     /// size, its zones, which frames are free, movable, page cache, unmovable; on the command line
     /// also host, this machine as it is now.
     #[schemars(extend("form" = "FILE"))]
+    #[schemars(extend("brief" = "The memory of a real machine, from a snapshot; host: this one's, now"))]
     pub memory_from: Option<String>,
     /// Swap space, for example 2G; memory of the program is swapped out when physical memory is
     /// short, and host memory may be smaller than its guest's [default: none].
+    #[schemars(extend("brief" = "Swap space [default: none]"))]
     pub swap: Option<Size>,
     /// Injected fragmentation, or none: portion=P%,holes=H%,clustered|dispersed and if wanted
     /// ,unallocated or ,unusable=U%.
+    #[schemars(extend("brief" = "Injected fragmentation, or none"))]
     pub fragmentation: Option<Fragmentation>,
     /// Age memory by a simulated system uptime: PRESET[,unusable=U%][,slab=S%][,pinned=P%][,free=F%] (see `perforate list
     /// ageing`).
+    #[schemars(extend("brief" = "Age memory by a simulated uptime (see `perforate list ageing`)"))]
     pub age: Option<Ageing>,
     /// Faulty frames: uniform=S%, clustered=S%, or a file with one frame number a line.
     #[schemars(extend("form" = "SPEC|FILE"))]
@@ -49,9 +54,11 @@ pub struct MemoryOptions {
     pub compaction: Option<Compaction>,
     /// Compaction in page faults, as Linux's transparent_hugepage/defrag: always, defer,
     /// defer+madvise, madvise or never [default: never].
+    #[schemars(extend("brief" = "Compaction in page faults, as in Linux [default: never]"))]
     pub defrag: Option<Defrag>,
     /// Background promotion while the program runs: default, or
     /// every=INSTRUCTIONS,pages-to-scan=4096,max-ptes-none=511,… with Linux's knobs.
+    #[schemars(extend("brief" = "Background promotion while the program runs; default: as Linux"))]
     pub khugepaged: Option<Daemon<KhugepagedConfig>>,
     /// Same-page merging while the program runs: default, or every=INSTRUCTIONS,
     /// pages-to-scan=100,max-page-sharing=256; needs contents.

@@ -5,7 +5,8 @@ mod record;
 use std::io::{self, BufReader, Read, Write};
 use std::sync::Arc;
 
-use perforate_os::HostSnapshot;
+use perforate_config::Size;
+use perforate_os::{HostSnapshot, SnapshotAbout};
 use perforate_types::PageSize;
 use serde::Serialize;
 use xxhash_rust::xxh3::Xxh3;
@@ -68,6 +69,23 @@ impl MemorySnapshot {
     /// The snapshot.
     pub(crate) fn shared(&self) -> Arc<HostSnapshot> {
         Arc::clone(&self.snapshot)
+    }
+
+    /// What the machine did to its memory beside what lies in the frames, which the simulated memory
+    /// does not take over; none if it did nothing of the kind.
+    pub(crate) fn left_out(&self) -> Option<String> {
+        let SnapshotAbout { swap_bytes, merges_pages, .. } = self.snapshot.about;
+        let swap = (swap_bytes > 0).then(|| format!("{} of swap", Size(swap_bytes)));
+        let merging = merges_pages.then(|| "same-page merging (KSM) that runs".to_owned());
+        let had: Vec<String> = swap.into_iter().chain(merging).collect();
+        (!had.is_empty()).then(|| {
+            format!(
+                "{} has {}, which the simulated memory does not take over: --swap and --ksm give it \
+                 its own",
+                self.file,
+                had.join(" and ")
+            )
+        })
     }
 
     /// Memory that is there.

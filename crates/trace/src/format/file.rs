@@ -64,6 +64,7 @@ impl TraceFile {
         if trace.use_index(unpacker).map_err(io("read"))?.is_none() {
             trace.scan().map_err(io("read"))?;
         }
+        trace.read_last_metadata(unpacker)?;
         let counts = trace.places.iter().filter(|place| place.header.kind == Kind::Instructions);
         trace.instructions = counts.map(|place| u64::from(place.header.count)).sum();
         if let End::Truncated(truncation) = &mut trace.end {
@@ -111,19 +112,40 @@ impl TraceFile {
             Ok(Found::Damaged(problem)) => return Err(wrong(self, problem)),
             Err(error) => return Err(TraceError::io(&self.path, "read", error)),
         };
+        self.metadata = self.metadata_at(&place, unpacker)?;
+        self.places.push(place);
+        Ok(())
+    }
+
+    /// Takes over the last metadata, which have what was known only at the end of a recording.
+    fn read_last_metadata(&mut self, unpacker: &mut Unpacker) -> Result<(), TraceError> {
+        let mut later = self.places[1..].iter();
+        let last = later.rfind(|place| place.header.kind == Kind::Metadata).copied();
+        if let Some(place) = last {
+            self.metadata = self.metadata_at(&place, unpacker)?;
+        }
+        Ok(())
+    }
+
+    fn metadata_at(
+        &mut self,
+        place: &Place,
+        unpacker: &mut Unpacker,
+    ) -> Result<TraceMetadata, TraceError> {
         let mut payload = Vec::new();
-        self.read_payload(&place, &mut payload)?;
+        self.read_payload(place, &mut payload)?;
+        let wrong = |problem: Problem| {
+            TraceError::damaged(&self.path, place.offset, problem.found, problem.expected)
+        };
         let mut columns = [Column::default()];
-        unpacker.unpack(&payload, &mut columns).map_err(|problem| wrong(self, problem))?;
+        unpacker.unpack(&payload, &mut columns).map_err(wrong)?;
         let length = columns[0].rest().len();
         if length > MAX_METADATA_BYTES {
             let found = format!("metadata of {length} bytes");
-            return Err(wrong(self, problem(found, format!("at most {MAX_METADATA_BYTES}"))));
+            return Err(wrong(problem(found, format!("at most {MAX_METADATA_BYTES}"))));
         }
-        self.metadata = serde_json::from_slice(columns[0].rest())
-            .map_err(|error| wrong(self, problem(format!("metadata: {error}"), "valid JSON")))?;
-        self.places.push(place);
-        Ok(())
+        serde_json::from_slice(columns[0].rest())
+            .map_err(|error| wrong(problem(format!("metadata: {error}"), "valid JSON")))
     }
 
     /// Takes the list of chunks from the index; `None` where there is no sound index.

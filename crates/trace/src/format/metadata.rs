@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// The first chunk of a trace file, stored as JSON. Unknown keys of later versions are ignored;
+/// The first chunk of a trace file, stored as JSON; another before the index, which has what is known
+/// only at the end, takes its place. Unknown keys of later versions are ignored;
 /// keys that are absent have their defaults.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -19,6 +20,9 @@ pub struct TraceMetadata {
     pub created_by: String,
     /// Instructions of the program that passed before the first one recorded.
     pub instructions_skipped: u64,
+    /// Whether the program ran on after the last instruction: the recording was ended before it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_cut_off: bool,
     /// Whether the trace carries map events.
     pub has_events: bool,
     /// Whether instructions name the registers they read and write.

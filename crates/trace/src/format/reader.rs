@@ -85,6 +85,7 @@ impl TraceReader {
             has_dependencies: metadata.has_dependencies,
             has_branches: metadata.has_branches,
             setup_until: None,
+            is_cut_off: metadata.is_cut_off,
             assumptions: assumptions(&file),
         };
         Ok(Self {

@@ -106,13 +106,17 @@ impl TraceWriter {
     fn begin(&mut self, metadata: &TraceMetadata) -> io::Result<()> {
         self.file.write_all(&SIGNATURE)?;
         self.file.write_all(&VERSION.to_le_bytes())?;
+        self.write_metadata(metadata)
+    }
+
+    fn write_metadata(&mut self, metadata: &TraceMetadata) -> io::Result<()> {
         let metadata = serde_json::to_vec(metadata)?;
         if metadata.len() > MAX_METADATA_BYTES {
             let problem = format!("metadata of {} bytes is too long", metadata.len());
             return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
         }
         let payload = self.packer.pack(&[metadata])?;
-        self.write_chunk(Kind::Metadata, &payload, 1, 0)
+        self.write_chunk(Kind::Metadata, &payload, 1, self.summary.instructions)
     }
 
     /// Appends an instruction and its memory accesses (at most 255, reads and writes of at least
@@ -252,6 +256,17 @@ impl TraceWriter {
     pub fn finish(mut self) -> Result<TraceSummary, TraceError> {
         self.flush()?;
         self.write_end().map_err(|error| TraceError::io(&self.path, "write", error))?;
+        Ok(self.summary)
+    }
+
+    /// As [`TraceWriter::finish`], with metadata that say what is known only now.
+    ///
+    /// # Errors
+    /// If the rest cannot be written.
+    pub fn finish_with(mut self, metadata: &TraceMetadata) -> Result<TraceSummary, TraceError> {
+        self.flush()?;
+        let written = self.write_metadata(metadata).and_then(|()| self.write_end());
+        written.map_err(|error| TraceError::io(&self.path, "write", error))?;
         Ok(self.summary)
     }
 

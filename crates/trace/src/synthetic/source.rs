@@ -136,6 +136,7 @@ pub(crate) fn metadata(name: String) -> SourceMetadata {
         has_dependencies: true,
         has_branches: true,
         setup_until: None,
+        is_cut_off: false,
         assumptions: Vec::new(),
     }
 }

@@ -137,6 +137,37 @@ fn metadata_comes_back_and_unknown_keys_are_ignored() {
     assert_eq!(later.recorder, "r");
 }
 
+/// What is known only at the end of a recording stands in the file as what was known before, also in
+/// one whose end is lost afterwards.
+#[test]
+fn the_last_metadata_count() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("a.trace");
+    let begun = TraceMetadata { recorder: "by hand".into(), ..TraceMetadata::default() };
+    let ended = TraceMetadata { is_cut_off: true, ..begun.clone() };
+    let write = |count: u64| {
+        let mut writer = TraceWriter::create(&path, &begun).unwrap();
+        (0..count).for_each(|number| {
+            writer.push(&instruction(number << 2), &[read(number << 3)]).unwrap();
+        });
+        writer
+    };
+    write(3).finish().unwrap();
+    assert!(!TraceReader::open(&path).unwrap().metadata().is_cut_off);
+    for count in [0, 3] {
+        write(count).finish_with(&ended).unwrap();
+        let mut reader = TraceReader::open(&path).unwrap();
+        assert_eq!(reader.trace_metadata(), &ended);
+        assert!(reader.metadata().is_cut_off && reader.truncated().is_none());
+        assert_eq!(read_all(&mut reader).0.instructions.len() as u64, count);
+    }
+    let bytes = std::fs::read(&path).unwrap();
+    std::fs::write(&path, &bytes[..bytes.len() - 40]).unwrap();
+    let mut reader = TraceReader::open(&path).unwrap();
+    assert!(reader.truncated().is_some() && reader.metadata().is_cut_off);
+    assert_eq!(read_all(&mut reader).0.instructions.len(), 3);
+}
+
 #[test]
 fn a_workload_converts() {
     let folder = tempdir().unwrap();

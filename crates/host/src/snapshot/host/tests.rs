@@ -142,3 +142,12 @@ fn this_machine_can_be_read() {
     let found = snapshot.frames().unwrap().memory_frames();
     assert!(found.abs_diff(memory) < memory / 50, "{found} frames found, {memory} present");
 }
+
+#[test]
+fn swap_is_summed_and_merging_seen() {
+    let swaps =
+        "Filename Type Size Used Priority\n/dev/dm-1 partition 2097148 0 -2\n/swap file 4 0 -3\n";
+    assert_eq!(swap_bytes(swaps), 2_097_152 << 10);
+    assert_eq!(swap_bytes("Filename Type Size Used Priority\n"), 0);
+    assert_eq!(swap_bytes("nonsense\nx y z\n"), 0);
+}

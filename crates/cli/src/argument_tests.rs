@@ -1,0 +1,184 @@
+//! All arguments of all commands: help that can be read, counts and sizes as people write them.
+
+use clap::error::{ContextKind, ErrorKind};
+use clap::{Arg, Command, CommandFactory};
+use perforate_config::{Given, Key};
+use perforate_sim::{MeasuringOptions, MemoryOptions, PlacementOptions};
+use perforate_trace::{WORKLOADS, WorkloadSpec};
+
+use crate::Arguments;
+use crate::options::Flags;
+
+/// Columns of help where nothing else is known.
+const WIDTH: usize = 100;
+
+/// All commands, the words that call them first.
+fn commands() -> Vec<(Vec<String>, Command)> {
+    fn add(path: &[String], command: &Command, found: &mut Vec<(Vec<String>, Command)>) {
+        let path = [path, &[command.get_name().to_owned()]].concat();
+        found.push((path.clone(), command.clone()));
+        command.get_subcommands().for_each(|inner| add(&path, inner, found));
+    }
+    let mut all = Arguments::command().term_width(WIDTH);
+    all.build();
+    let mut found = Vec::new();
+    add(&[], &all, &mut found);
+    found
+}
+
+fn command(name: &str) -> Command {
+    let is_its = |(path, _): &(Vec<String>, Command)| path.len() == 2 && path[1] == name;
+    commands().into_iter().find(is_its).expect(name).1
+}
+
+/// All arguments that take a value, with the words before them.
+fn values() -> Vec<(Vec<String>, Arg)> {
+    let of = |(path, command): (Vec<String>, Command)| {
+        let takes_value = |argument: &&Arg| argument.get_action().takes_values();
+        let arguments: Vec<Arg> = command.get_arguments().filter(takes_value).cloned().collect();
+        arguments.into_iter().map(move |argument| (path.clone(), argument))
+    };
+    commands().into_iter().flat_map(of).collect()
+}
+
+fn value_name(argument: &Arg) -> &str {
+    argument.get_value_names().and_then(|names| names.first()).map_or("", |name| name.as_str())
+}
+
+/// What is wrong with this value of an option of a command, if anything is; other arguments may be
+/// missing.
+fn problem(path: &[String], argument: &Arg, value: &str) -> Option<String> {
+    let flag = format!("--{}={value}", argument.get_long()?);
+    let error = Arguments::command().try_get_matches_from([path, &[flag]].concat()).err()?;
+    let is_value = matches!(error.kind(), ErrorKind::ValueValidation | ErrorKind::InvalidValue);
+    let of = error.get(ContextKind::InvalidArg).map(ToString::to_string).unwrap_or_default();
+    (is_value && of.contains(argument.get_long()?)).then(|| error.to_string())
+}
+
+#[test]
+fn the_tree_of_commands_is_sound() {
+    Arguments::command().debug_assert();
+}
+
+#[test]
+fn arguments_of_simulations_stand_in_sections() {
+    for name in ["compare", "run", "explain"] {
+        for argument in command(name).get_arguments() {
+            assert!(argument.get_help_heading().is_some(), "{name} {}", argument.get_id());
+        }
+    }
+}
+
+#[test]
+fn no_help_is_wider_than_a_page() {
+    for (path, mut command) in commands() {
+        for help in [command.render_help(), command.render_long_help()] {
+            for line in help.to_string().lines() {
+                assert!(line.chars().count() <= WIDTH, "{path:?}: {line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_short_help_of_compare_fits_and_leads_to_the_long_one() {
+    let mut compare = command("compare");
+    let (short, long) = (compare.render_help(), compare.render_long_help());
+    let (short, long) = (short.to_string(), long.to_string());
+    assert!(short.lines().count() <= 70, "{short}");
+    assert!(short.contains("`perforate compare --help`") && !long.contains("compare --help`"));
+    for rare in ["--host-memory", "--ksm", "--zones", "--modes"] {
+        assert!(!short.contains(rare) && long.contains(rare), "{rare}");
+    }
+    for used in ["[TRACE|WORKLOAD]", "--scheme", "--fragmentation", "--set", "Examples:"] {
+        assert!(short.contains(used) && long.contains(used), "{used}");
+    }
+    let sections = ["What to run:", "Schemes:", "Memory:", "Machine:", "Output:", "Examples:"];
+    let places = sections.map(|section| short.find(section).expect(section));
+    assert!(places.is_sorted(), "{short}");
+}
+
+/// What is a number and no count.
+const NUMBERS: [(&str, &str); 3] = [
+    ("level", "of a compression: a name for an effort"),
+    ("cpu", "the name of a processor"),
+    ("jobs", "threads, of which nobody has thousands"),
+];
+
+#[test]
+fn counts_take_letters() {
+    let mut counts = 0;
+    for (path, argument) in values() {
+        let id = argument.get_id().as_str();
+        if !matches!(value_name(&argument), "N" | "N|auto")
+            || NUMBERS.iter().any(|(name, _)| *name == id)
+        {
+            continue;
+        }
+        counts += 1;
+        for count in ["1k", "0.001M", "1e3"] {
+            assert_eq!(problem(&path, &argument, count), None, "{path:?} {id}");
+        }
+        let is_known =
+            ["9x", "many"].iter().all(|count| problem(&path, &argument, count).is_some());
+        let is_read_later = all_flags().iter().any(|key| key.name == id);
+        assert!(is_known || is_read_later, "{path:?} {id}");
+    }
+    assert!(counts > 15, "{counts}");
+}
+
+#[test]
+fn sizes_take_letters() {
+    let mut sizes = 0;
+    for (path, argument) in values() {
+        if value_name(&argument) == "SIZE" {
+            sizes += 1;
+            for size in ["4G", "512M", "64MiB", "2048KB"] {
+                assert_eq!(problem(&path, &argument, size), None, "{path:?} {argument}");
+            }
+        }
+    }
+    assert!(sizes > 5, "{sizes}");
+}
+
+fn all_flags() -> Vec<Key> {
+    [PlacementOptions::keys(), MeasuringOptions::keys(), MemoryOptions::keys()].concat()
+}
+
+/// The flags of a simulation are texts until they are read.
+#[test]
+fn counts_and_sizes_of_simulations_take_letters() {
+    fn read<T: Flags>(key: &Key, value: &str) -> Result<(), String> {
+        let given: Given = [(key.name.as_str(), value)].into_iter().collect();
+        given.grouped("host").read::<T>().map(drop).map_err(|error| error.to_string())
+    }
+    let run = [PlacementOptions::keys(), MeasuringOptions::keys()].concat();
+    let counts = run.iter().filter(|key| matches!(key.form.as_str(), "N" | "N|auto"));
+    for key in counts {
+        let read = [read::<PlacementOptions>(key, "2k"), read::<MeasuringOptions>(key, "2k")];
+        assert!(read.iter().any(Result::is_ok), "{}: {read:?}", key.name);
+    }
+    for key in MemoryOptions::keys().iter().filter(|key| key.form == "SIZE") {
+        for size in ["4G", "512M", "64MiB", "2048KB"] {
+            assert_eq!(read::<MemoryOptions>(key, size), Ok(()), "{}", key.name);
+        }
+    }
+}
+
+#[test]
+fn counts_and_sizes_of_workloads_take_letters() {
+    for workload in WORKLOADS {
+        for option in workload.options() {
+            let value = match option.form.as_str() {
+                "N" => "1k",
+                "SIZE" => "64MiB",
+                _ => continue,
+            };
+            let text = format!("{}:{}={value}", workload.name, option.name);
+            if let Err(error) = WorkloadSpec::parse(&text) {
+                let error = error.to_string();
+                assert!(!error.contains("expected a"), "{error}");
+            }
+        }
+    }
+}
