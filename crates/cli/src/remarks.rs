@@ -14,14 +14,15 @@ struct Remark<'a> {
 }
 
 /// The notes in order. What is said of several schemes in the same words is said of the first, with
-/// the names of the others; what holds for some values of `--vary` only, with those. Unless `all` are
-/// wanted, what the trace's own file says of itself is only counted.
+/// the names of the others; what holds for some values of `--vary` only, with those, and the memory of
+/// all values in one note. Unless `all` are wanted, what the trace's own file says of itself is only counted.
 pub fn remarks(results: &[RunResult], all: bool) -> Vec<String> {
     let mut found: Vec<Remark<'_>> = Vec::new();
     let mut of_trace: Vec<&str> = Vec::new();
+    let memory = memory_of_values(results);
     for result in results {
         let assumptions = assumptions(result);
-        for text in result.notes.iter().map(String::as_str) {
+        for text in result.notes.iter().skip(memory.iter().count()).map(String::as_str) {
             if !all && assumptions.contains(&text) {
                 if !of_trace.contains(&text) {
                     of_trace.push(text);
@@ -46,15 +47,9 @@ pub fn remarks(results: &[RunResult], all: bool) -> Vec<String> {
             known.values.extend(value.filter(|value| !known.values.contains(value)));
         }
     }
-    let mut values: Vec<&str> = Vec::new();
-    for (_, value) in results.iter().filter_map(varied) {
-        if !values.contains(&value) {
-            values.push(value);
-        }
-    }
-    let key = results.iter().find_map(varied).map_or("", |(key, _)| key);
-    let mut lines: Vec<String> =
-        found.iter().map(|remark| remark.line(key, values.len())).collect();
+    let (key, all_values) = all_values(results);
+    let of_values = found.iter().map(|remark| remark.line(key, all_values));
+    let mut lines: Vec<String> = memory.into_iter().chain(of_values).collect();
     if !of_trace.is_empty() {
         let remarks = if of_trace.len() == 1 { "remark" } else { "remarks" };
         let count = of_trace.len();
@@ -71,11 +66,45 @@ impl Remark<'_> {
         if !self.others.is_empty() {
             line += &format!(" (similarly for {})", self.others.join(", "));
         }
-        if self.values.len() < all_values {
-            line += &format!(" (with {key}={})", self.values.join(", "));
-        }
-        line
+        line + &with_values(key, &self.values, all_values)
     }
+}
+
+/// Which values of the key something holds for, unless for all of them.
+fn with_values(key: &str, values: &[&str], all_values: usize) -> String {
+    match values.len() < all_values {
+        true => format!(" (with {key}={})", values.join(", ")),
+        false => String::new(),
+    }
+}
+
+/// The key that is varied, and the number of its values.
+fn all_values(results: &[RunResult]) -> (&str, usize) {
+    let mut values: Vec<&str> = results.iter().filter_map(varied).map(|(_, value)| value).collect();
+    values.sort_unstable();
+    values.dedup();
+    (results.iter().find_map(varied).map_or("", |(key, _)| key), values.len())
+}
+
+/// The descriptions of memory that results of several values begin their notes with, in one: what is the
+/// same for all values is said once. None where nothing is varied.
+fn memory_of_values(results: &[RunResult]) -> Option<String> {
+    let mut phrases: Vec<(&str, Vec<&str>)> = Vec::new();
+    for result in results {
+        let (_, value) = varied(result)?;
+        for phrase in result.notes.first()?.split("; ") {
+            match phrases.iter_mut().find(|(known, _)| *known == phrase) {
+                Some((_, values)) if values.contains(&value) => {}
+                Some((_, values)) => values.push(value),
+                None => phrases.push((phrase, vec![value])),
+            }
+        }
+    }
+    let (key, all_values) = all_values(results);
+    let texts = phrases
+        .iter()
+        .map(|(phrase, values)| format!("{phrase}{}", with_values(key, values, all_values)));
+    Some(texts.collect::<Vec<_>>().join("; ")).filter(|text| !text.is_empty())
 }
 
 /// Key and value of `--vary` that a result is of.
@@ -127,14 +156,23 @@ mod tests {
 
     #[test]
     fn what_holds_for_some_values_names_them() {
-        let line = |value: &str, memory: &str| {
+        let line = |value: &str, memory: &str, note: &str| {
             format!(
-                r#"{{"scheme":"4k","workload":"w","notes":["{memory}","the same"],"config":{{"varied":{{"key":"swap","value":"{value}"}}}}}}"#
+                r#"{{"scheme":"4k","workload":"w","notes":["{memory}","{note}","the same"],"config":{{"varied":{{"key":"swap","value":"{value}"}}}}}}"#
             )
         };
-        let lines = [line("1G", "swap"), line("2G", "swap"), line("none", "no swap")];
+        let lines = [
+            line("1G", "1GB; swap of 1GB", "swapped"),
+            line("2G", "1GB; swap of 2GB", "swapped"),
+            line("none", "1GB", "full"),
+        ];
         let results = perforate_report::read_results(&lines.join("\n")).unwrap();
-        let expected = ["swap (with swap=1G, 2G)", "the same", "no swap (with swap=none)"];
+        let expected = [
+            "1GB; swap of 1GB (with swap=1G); swap of 2GB (with swap=2G)",
+            "swapped (with swap=1G, 2G)",
+            "the same",
+            "full (with swap=none)",
+        ];
         assert_eq!(remarks(&results, false), expected);
     }
 

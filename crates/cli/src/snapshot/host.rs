@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use perforate_config::{ConfigError, Size, read};
+use perforate_config::{ConfigError, Count, Size, read};
 use perforate_host::snapshot::{HostFiles, read_host};
 use perforate_os::HostSnapshot;
 use perforate_sim::{MemorySnapshot, Progress, SnapshotRecord};
@@ -57,8 +57,8 @@ struct Question {
     #[arg(long, value_name = "SIZE|none", default_value = "2G", allow_hyphen_values = true)]
     request: String,
     /// Seed of the order in which page cache is dropped
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
+    #[arg(long, value_name = "N", default_value_t = Count::new(1))]
+    seed: Count,
 }
 
 impl Question {
@@ -80,7 +80,7 @@ impl Question {
 
     fn ask(&self, snapshot: HostSnapshot) -> Result<SnapshotRecord, Failure> {
         let (policy, bytes) = (self.policy()?, self.request_bytes()?);
-        Ok(SnapshotRecord::of(&Arc::new(snapshot), policy, bytes, self.seed))
+        Ok(SnapshotRecord::of(&Arc::new(snapshot), policy, bytes, self.seed.get()))
     }
 }
 

@@ -108,8 +108,8 @@ fn no_machine_files_at_all() {
     fails(&place, b"\xff\xfe", "UTF-8");
     std::fs::create_dir(place.path("folder.toml")).unwrap();
     for (name, code, expected) in [
-        ("folder.toml", 1, "this is a folder"),
-        (".", 1, "this is a folder"),
+        ("folder.toml", 1, "this is a directory"),
+        (".", 1, "this is a directory"),
         ("missing.toml", 1, "No such file"),
         ("nope", 2, "there are perforated-table2, ice-lake-sp"),
         ("", 2, "there are perforated-table2"),

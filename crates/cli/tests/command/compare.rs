@@ -51,7 +51,7 @@ fn results_are_not_overwritten() {
     assert_ne!(place.read("results/latest/results.jsonl"), first);
     let table = place.succeeds(&short(&["--out", "results/latest"]));
     assert!(table.contains("results/latest/results.jsonl (replaced)"), "{table}");
-    place.fails(&["compare", "nothing.trace"], 1, "nothing.trace");
+    place.fails(&["compare", "nothing.trace"], 2, "nothing.trace");
     let folders = ["001-compare-random-size-64M", "002-compare-random-size-64M", "latest"];
     assert_eq!(names_in(&place, "results"), folders);
 }
