@@ -8,7 +8,9 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum ExperimentError {
     /// No experiment of this name.
-    #[error("no experiment {name:?}; {suggestion}; or name a group or a file (.toml)")]
+    #[error(
+        "no experiment {name:?}; {suggestion} (groups, and files that end in .toml, can be named, too)"
+    )]
     Unknown {
         /// What was asked for.
         name: String,

@@ -12,7 +12,7 @@ fn short(more: &[&'static str]) -> Vec<&'static str> {
 #[test]
 fn guests_on_hosts_are_matrices() {
     let place = Place::new();
-    let sides = ["--scheme", "4k", "--guest", "4k,perforated", "--host", "thp,segment"];
+    let sides = ["--scheme", "4k", "--guest", "4k,perforated", "--host", "thp,segment", "--all"];
     let table = place.succeeds(&short(&sides));
     for line in table.lines() {
         assert!(line.chars().count() <= 100, "{line}");
