@@ -40,14 +40,14 @@ fn figure(result: &ExperimentResult, show: Show, name: &str, id: &str) -> Option
         })
         .collect();
     let has_ranges = claims.iter().any(|claim| claim.unstated.is_some());
-    let open = if has_ranges { " Grey: ours over what the paper leaves open." } else { "" };
+    let open =
+        if has_ranges { " Grey: range of ours over what the paper leaves open." } else { "" };
     Some(Figure {
         id: format!("{id}-compared-{name}"),
         name: format!("{} paper and ours {name}", result.header.experiment),
         title: format!("The paper's {name} and ours"),
         caption: format!(
-            "Diamonds: the paper's, where it states bounds the bound. Dots: ours, lines over the \
-             seeds.{open}"
+            "Diamonds: the paper's number, or its bound. Dots: ours; lines: range over the seeds.{open}"
         ),
         data: data(&claims, show),
         chart: Dots { marks, value: Axis { label: "", suffix: show.suffix() } }.spec(),

@@ -144,7 +144,7 @@ fn content(
             @else { (beside(charts, page)) }
             @if !compared.is_empty() { (figures(compared, page)) }
             @if !open.is_empty() {
-                p.lead { "What the papers leave open, and what it does to each claim:" }
+                p.lead { "How each claim depends on what the papers leave open:" }
                 (figures(open, page))
             }
             @if !result.claims.is_empty() {

@@ -92,7 +92,7 @@ fn tallies(results: &[ExperimentResult]) -> Grid {
         "same direction",
         "not reproduced",
         "distinct ids",
-        "ids wholly reproduced",
+        "ids fully reproduced",
     ];
     let row = |name: &str, tally: &Tally, ids: usize, whole_ids: usize| {
         let Tally { reproduced, same_direction, not_reproduced } = *tally;
@@ -199,7 +199,7 @@ fn stand_ins(results: &[ExperimentResult]) -> Markup {
     let head = headings(["paper's program", "ours", "experiments"]);
     let grid = Grid { head, rows: found.iter().map(row).collect() };
     html! {
-        p.lead { "Programs that nobody may pass on, and those of like behaviour that were run instead." }
+        p.lead { "Programs that may not be redistributed, and the similar programs that were run instead." }
         (grid.scrolling("Stand-ins", "main"))
     }
 }

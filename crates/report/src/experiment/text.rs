@@ -52,7 +52,7 @@ fn tallies(papers: &[PaperTally], columns: usize) -> String {
         column("reproduced", &|paper| paper.tally.reproduced.to_string()),
         column("direction", &|paper| paper.tally.same_direction.to_string()),
         column("not", &|paper| paper.tally.not_reproduced.to_string()),
-        column("ids wholly", &|paper| format!("{} of {}", paper.whole_ids, paper.ids)),
+        column("ids fully", &|paper| format!("{} of {}", paper.whole_ids, paper.ids)),
     ];
     table(&all, columns)
 }

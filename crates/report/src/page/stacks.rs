@@ -238,7 +238,7 @@ fn cycles(comparison: &Comparison<'_>) -> Stack {
     Stack {
         key: "cycle-stack",
         title: "Where the time goes",
-        caption: "Cycles per instruction, by what the run waited for last at each moment (its critical path): they add up to its time. What overlaps with something longer counts nothing.",
+        caption: "Cycles per instruction on the critical path, by what the program was waiting for. The parts add up to the run time; latency hidden behind something longer does not count.",
         rows,
         series,
         format: ratio,

@@ -63,10 +63,10 @@ impl HostRecord {
     fn holes(&self) -> Option<String> {
         let share = self.share(&["perforable_now", "perforable"])?;
         let stays = self.share(&["neither", "reclaimable"])?;
-        let worth = if share < 0.02 { "no more than" } else { "another" };
+        let only = if share < 0.02 { "only " } else { "" };
         Some(format!(
-            "Perforated pages could use {worth} {}, with what stays as holes; {} is of no use for \
-             either.",
+            "Perforated pages could cover {only}another {}, with holes where memory cannot be moved; {} \
+             cannot become large pages of either kind.",
             percent(share),
             percent(stays)
         ))

@@ -134,7 +134,7 @@ fn the_main_table_and_the_headline_say_what_the_runs_say() {
         // 0.5 / 0.4 = 1.25; 0.6 / 0.4 = 1.5; 0.6 / 0.5 = 1.2.
         assert_eq!(
             text(headline),
-            "Today thp (transparent_hugepage/enabled=always) would be 1.25× as fast."
+            "Today, thp (transparent_hugepage/enabled=always) would make it 1.25× as fast."
         );
         let rest = with_class(document, "answer").next().unwrap();
         assert_eq!(
