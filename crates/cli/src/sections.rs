@@ -103,5 +103,5 @@ fn help_flag() -> Arg {
 /// The place of an argument's section.
 fn place(argument: &Arg) -> usize {
     let is_its = |section: &&str| argument.get_help_heading() == Some(*section);
-    ORDER.iter().position(|section| is_its(section)).unwrap_or(ORDER.len())
+    ORDER.iter().position(is_its).unwrap_or(ORDER.len())
 }
