@@ -247,7 +247,7 @@ fn a_table_for_the_terminal() {
         "          why: Memory is faster here. (Not tested.)\n",
         "\nclaims: 3 reproduced, 1 same direction, 1 not reproduced, of 5\n",
         "                     claims  reproduced  direction  not  ids fully\n",
-        "\nP: perforated pages       5           3          1    1      2 of 4\n",
+        "\nP: perforated pages       5           3          1    1     2 of 4\n",
         "20.00 %  0 % (-4.00 % – +6.00 %)",
     ] {
         assert!(text.contains(line), "{line}\n{text}");
