@@ -22,6 +22,7 @@ const CHANGED_BY_WORK: f64 = 0.02;
 
 /// What is said instead of a figure that is inside its interval.
 const NO_DIFFERENCE: &str = "makes no difference that this run can show";
+const A_DIFFERENCE: &str = "makes a difference that this run can show";
 
 impl Gain {
     pub(super) fn is_faster(&self) -> bool {
@@ -48,6 +49,15 @@ impl Gain {
     /// The best of what a user can have today.
     pub(super) fn today(&self, comparison: &Comparison<'_>) -> Sentence {
         let name = comparison.schemes[self.scheme].name;
+        if difference(self.speed) == Difference::None && !self.as_fast.is_empty() {
+            let names = std::iter::once(name).chain(self.names_as_fast(comparison));
+            let names = names.collect::<Vec<_>>().join(", ");
+            return Sentence::default().plain("Today, none of ").strong(names).plain(format!(
+                " {A_DIFFERENCE}{}{}.",
+                around(self.speed),
+                self.in_all()
+            ));
+        }
         let set = comparison.setting(name).map_or(String::new(), |setting| format!(" ({setting})"));
         let sentence = Sentence::default().plain("Today, ").strong(name).plain(set);
         let sentence = match difference(self.speed) {
@@ -102,10 +112,16 @@ impl Gain {
         sentence.plain(self.in_all()).plain(over.unwrap_or_default()).plain(".")
     }
 
+    fn names_as_fast<'a>(
+        &'a self,
+        comparison: &'a Comparison<'a>,
+    ) -> impl Iterator<Item = &'a str> {
+        self.as_fast.iter().map(|&other| comparison.schemes[other].name)
+    }
+
     /// Those that do as well.
     fn others(&self, comparison: &Comparison<'_>) -> String {
-        let names = self.as_fast.iter().map(|&other| comparison.schemes[other].name);
-        let names: Vec<&str> = names.collect();
+        let names: Vec<&str> = self.names_as_fast(comparison).collect();
         if names.is_empty() {
             return String::new();
         }

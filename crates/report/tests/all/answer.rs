@@ -104,6 +104,10 @@ fn schemes_that_are_as_fast_are_named_together() {
     let text = flat(&shown(&lines, 100, Rows::Main));
     let both = "would make it 1.250× ± <0.001 as fast (no difference to 1g that this run can show)";
     assert!(text.contains(both), "{text}");
+    let lines = ["4k", "thp", "1g"].map(|name| run(name, [4000; 10], [400; 10], json!({})));
+    let text = flat(&shown(&lines, 100, Rows::Main));
+    let none = "Today, none of thp, 1g makes a difference that this run can show (± <0.01).";
+    assert!(text.contains(none), "{text}");
 }
 
 #[test]
