@@ -1,9 +1,11 @@
 //! Pairs of guest and host as matrices: guests as rows, hosts as columns, one matrix per figure.
 
-use perforate_results::RunResult;
+use perforate_results::{Interval, RunResult};
 use perforate_types::spaced;
 
+use crate::answer::{Difference, difference};
 use crate::comparison::{Comparison, Spread};
+use crate::format;
 use crate::ids;
 use crate::metric::{Form, Metric, l2_tlb_mpki, per_kilo_instruction, references_per_walk};
 
@@ -117,6 +119,42 @@ impl Matrix {
     pub fn value(&self, scheme: Option<usize>) -> Option<Spread> {
         self.metric.values[scheme?]
     }
+
+    /// The same as text; “~1” for a speed that may be none other.
+    pub fn text(&self, scheme: Option<usize>) -> Option<String> {
+        let value = self.value(scheme)?.median;
+        let is_none = |speed: Interval| difference(speed) == Difference::None;
+        match (self.interval(scheme), self.metric.form) {
+            (Some(speed), Form::Times) if is_none(speed) => Some("~1".into()),
+            _ => Some(self.metric.write(value)),
+        }
+    }
+
+    fn interval(&self, scheme: Option<usize>) -> Option<Interval> {
+        self.metric.intervals.get(scheme?).copied()?.filter(|one| one.half_width_95.is_some())
+    }
+
+    /// Half of the 95 % interval, in the metric's own unit.
+    pub fn half_width(&self, scheme: Option<usize>) -> Option<f64> {
+        self.interval(scheme)?.half_width_95
+    }
+
+    /// How sure it is: half of the interval, or least to most over the seeds; empty where neither says
+    /// anything.
+    pub fn uncertainty(&self, scheme: Option<usize>) -> String {
+        if let Some(half) = self.half_width(scheme) {
+            return match self.metric.form {
+                Form::Percent => format::plus_minus(half * 100.0, 1),
+                _ => format::plus_minus(half, 2),
+            };
+        }
+        let Some(Spread { least, most, .. }) = self.value(scheme) else { return String::new() };
+        let (least, most) = (self.metric.write(least), self.metric.write(most));
+        match least == most {
+            true => String::new(),
+            false => format!("{}–{most}", least.trim_end_matches(" %").trim_end_matches('×')),
+        }
+    }
 }
 
 /// What the overhead of translation is measured against.
@@ -130,7 +168,9 @@ pub(crate) fn matrices(comparison: &Comparison<'_>, pairs: &Pairs<'_>) -> Vec<Ma
         let Some(reference) = reference else { return };
         let values = all.clone().map(|scheme| comparison.relative_ipc(scheme, reference));
         let label = format!("IPC ÷ {}", comparison.schemes[reference].name);
-        let matrix = Matrix::new(key, label, form, values.collect(), meaning);
+        let mut matrix = Matrix::new(key, label, form, values.collect(), meaning);
+        let interval = |scheme| comparison.speed(scheme, reference).filter(|_| scheme != reference);
+        matrix.metric.intervals = all.clone().map(interval).collect();
         found.push(Matrix { is_more_better: true, ..matrix });
     };
     let ideal = comparison.ideal_of_pairs();

@@ -34,16 +34,13 @@ fn figure(matrix: &Matrix, comparison: &Comparison<'_>, pairs: &Pairs<'_>, id: &
     let title = capital(&matrix.metric.label) + if unit == " %" { ", %" } else { "" };
     let columns: Vec<&str> = pairs.columns().collect();
     let cell = |guest: usize, column: usize| {
-        let value = matrix.value(pairs.scheme(guest, column));
-        let write = |value| matrix.metric.write(value);
-        let said = value.map_or(String::new(), |value| write(value.median));
+        let scheme = pairs.scheme(guest, column);
+        let said = matrix.text(scheme).unwrap_or_default();
         HeatCell {
-            value: value.map(|value| value.median),
+            value: matrix.value(scheme).map(|value| value.median),
             text: said.trim_end_matches(unit).to_owned(),
             said,
-            interval: value
-                .filter(|value| value.runs > 1)
-                .map_or(String::new(), |value| value.range(write)),
+            interval: matrix.uncertainty(scheme),
         }
     };
     let row = |guest: usize| (0..columns.len()).map(|column| cell(guest, column)).collect();
@@ -73,7 +70,8 @@ fn capital(text: &str) -> String {
 /// One row per cell, so that a saved file needs no further work.
 fn data(matrix: &Matrix, pairs: &Pairs<'_>, columns: &[&str]) -> Grid {
     let row = |guest: usize, column: usize| {
-        let value = matrix.value(pairs.scheme(guest, column));
+        let scheme = pairs.scheme(guest, column);
+        let value = matrix.value(scheme);
         let part = |pick: fn(Spread) -> f64| {
             Cell::value(value.map(pick), |value| matrix.metric.write(value))
         };
@@ -81,13 +79,14 @@ fn data(matrix: &Matrix, pairs: &Pairs<'_>, columns: &[&str]) -> Grid {
             Cell::text(pairs.guests[guest]),
             Cell::text(columns[column]),
             part(|value| value.median),
+            Cell::value(matrix.half_width(scheme), |value| matrix.metric.write(value)),
             part(|value| value.least),
             part(|value| value.most),
         ]
     };
     let places = (0..pairs.guests.len())
         .flat_map(|guest| (0..columns.len()).map(move |column| (guest, column)));
-    let numbers = ["median", "least", "most"].map(|name| matrix.metric.heading(name));
+    let numbers = ["median", "± 95 %", "least", "most"].map(|name| matrix.metric.heading(name));
     Grid {
         head: ["guest", "host"].map(Into::into).into_iter().chain(numbers).collect(),
         rows: places.map(|(guest, column)| row(guest, column)).collect(),

@@ -3,7 +3,7 @@
 use unicode_width::UnicodeWidthStr;
 
 use super::{Column, HEADING, blocks, cut, wrapped};
-use crate::comparison::{Comparison, Spread};
+use crate::comparison::Comparison;
 use crate::format::MISSING;
 use crate::matrix::{Matrix, OVERHEAD, Pairs, matrices as all_matrices};
 
@@ -37,6 +37,11 @@ fn legend(pairs: &Pairs<'_>, matrices: &[Matrix], is_all_above: bool) -> Vec<Str
     if pairs.has_gap(matrices) {
         lines.push(format!("{MISSING}: not run, or without this figure."));
     }
+    let schemes = || pairs.schemes().map(Some);
+    if matrices.iter().any(|matrix| schemes().any(|one| matrix.half_width(one).is_some())) {
+        let about = "±: half of the 95 % interval; ~1: no difference that this run can show.";
+        lines.push(about.to_string());
+    }
     if matrices.iter().any(|matrix| matrix.key == "overhead") {
         lines.push(format!("translation overhead: {OVERHEAD}"));
     }
@@ -52,7 +57,7 @@ fn draw(matrix: &Matrix, pairs: &Pairs<'_>, columns: usize) -> Vec<String> {
     let tables = |(with_ranges, heading)| {
         let label = columns / 4;
         let has_ranges =
-            with_ranges && pairs.schemes().any(|one| !range(matrix, Some(one)).is_empty());
+            with_ranges && pairs.schemes().any(|one| !matrix.uncertainty(Some(one)).is_empty());
         let lines = |text: String, below: String| {
             if has_ranges { vec![text, below] } else { vec![text] }
         };
@@ -60,8 +65,8 @@ fn draw(matrix: &Matrix, pairs: &Pairs<'_>, columns: usize) -> Vec<String> {
         let column = |(place, name): (usize, &str)| {
             let cells = (0..pairs.guests.len()).flat_map(|guest| {
                 let scheme = pairs.scheme(guest, place);
-                let value = scheme.map_or(MISSING.to_owned(), |scheme| matrix.metric.text(scheme));
-                lines(value, range(matrix, scheme))
+                let value = matrix.text(scheme).unwrap_or_else(|| MISSING.to_owned());
+                lines(value, matrix.uncertainty(scheme))
             });
             Column::broken_at(heading, name, cells.collect())
         };
@@ -73,16 +78,6 @@ fn draw(matrix: &Matrix, pairs: &Pairs<'_>, columns: usize) -> Vec<String> {
     let pieces = whole.unwrap_or_else(|| tables((false, HEADINGS[2])));
     let title = cut(&matrix.metric.label, columns);
     pieces.iter().map(|piece| format!("{title}\n{piece}")).collect()
-}
-
-/// Least to most over the seeds; empty where they are the same.
-fn range(matrix: &Matrix, scheme: Option<usize>) -> String {
-    let Some(Spread { least, most, .. }) = matrix.value(scheme) else { return String::new() };
-    let (least, most) = (matrix.metric.write(least), matrix.metric.write(most));
-    match least == most {
-        true => String::new(),
-        false => format!("{}–{most}", least.trim_end_matches(" %").trim_end_matches('×')),
-    }
 }
 
 /// As many beside each other as fit, the rest below.
