@@ -8,11 +8,13 @@ use crate::format::{compact, ratio};
 /// More samples than this cannot be told apart.
 const MOST_SAMPLES: usize = 200;
 
+/// A place on the horizontal axis and one value per series.
+pub(crate) type Sample = (f64, Vec<f64>);
+
 /// A chart of stacked areas.
 pub(crate) struct Areas<'a> {
     pub series: &'a [Series],
-    /// Place on the horizontal axis and one value per series.
-    pub samples: Vec<(f64, Vec<f64>)>,
+    pub samples: Vec<Sample>,
     /// Largest values of both axes, so that charts beside each other can be compared.
     pub top: (f64, f64),
     pub value: Axis<'a>,
@@ -74,7 +76,7 @@ impl Areas<'_> {
     }
 
     /// One sample, with all series as text from the top of the stack down.
-    fn row(&self, sample: &(f64, Vec<f64>)) -> Value {
+    fn row(&self, sample: &Sample) -> Value {
         let values: Vec<f64> = (0..self.series.len()).map(|index| value(sample, index)).collect();
         let line =
             |(series, value): (&Series, &f64)| format!("\n{}: {}", series.label, ratio(*value));
@@ -88,14 +90,14 @@ impl Areas<'_> {
 }
 
 /// Furthest place and highest stack of all samples, from which charts beside each other have their axes.
-pub(crate) fn furthest<'s>(samples: impl IntoIterator<Item = &'s (f64, Vec<f64>)>) -> (f64, f64) {
+pub(crate) fn furthest<'s>(samples: impl IntoIterator<Item = &'s Sample>) -> (f64, f64) {
     let ends = samples.into_iter().map(|(place, values)| (*place, values.iter().sum::<f64>()));
     ends.fold((0.0, 0.0), |top, end| (f64::max(top.0, end.0), f64::max(top.1, end.1)))
 }
 
 /// Whether a series changes by more than a tenth of an axis that ends at `top`, the first tenth of the
 /// samples aside, in which caches fill: there is something to see.
-pub(crate) fn changes(samples: &[(f64, Vec<f64>)], top: f64) -> bool {
+pub(crate) fn changes(samples: &[Sample], top: f64) -> bool {
     let settled = &samples[samples.len() / 10..];
     let Some(first) = settled.first() else { return false };
     (0..first.1.len()).any(|series| {
@@ -107,14 +109,14 @@ pub(crate) fn changes(samples: &[(f64, Vec<f64>)], top: f64) -> bool {
     })
 }
 
-fn value(sample: &(f64, Vec<f64>), index: usize) -> f64 {
+fn value(sample: &Sample, index: usize) -> f64 {
     sample.1.get(index).copied().filter(|value| value.is_finite() && *value > 0.0).unwrap_or(0.0)
 }
 
 /// Averages of neighbouring samples, at most [`MOST_SAMPLES`] of them.
-fn thinned(samples: &[(f64, Vec<f64>)]) -> Vec<(f64, Vec<f64>)> {
+fn thinned(samples: &[Sample]) -> Vec<Sample> {
     let group = samples.len().div_ceil(MOST_SAMPLES).max(1);
-    let average = |group: &[(f64, Vec<f64>)]| {
+    let average = |group: &[Sample]| {
         let count = group.len() as f64;
         let series = group.iter().map(|sample| sample.1.len()).max().unwrap_or(0);
         let mean = |index| group.iter().map(|sample| value(sample, index)).sum::<f64>() / count;
@@ -129,7 +131,7 @@ mod tests {
 
     #[test]
     fn what_settles_does_not_change() {
-        let of = |values: &[f64]| -> Vec<(f64, Vec<f64>)> {
+        let of = |values: &[f64]| -> Vec<Sample> {
             values.iter().map(|&value| (0.0, vec![100.0 - value, value])).collect()
         };
         let settled = [0.0, 50.0, 50.5, 51.0, 50.0, 50.0, 50.0, 50.0, 50.0, 50.0];
@@ -143,7 +145,7 @@ mod tests {
     #[test]
     fn thinning_averages_neighbours() {
         // 400 samples: pairs (0,1), (2,3), …: the first average is 0.5 at place 1.
-        let samples: Vec<(f64, Vec<f64>)> =
+        let samples: Vec<Sample> =
             (0..400).map(|index| (index as f64, vec![index as f64])).collect();
         let thin = thinned(&samples);
         assert_eq!(thin.len(), 200);

@@ -17,7 +17,7 @@ mod tornado;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-pub(crate) use areas::{Areas, changes, furthest};
+pub(crate) use areas::{Areas, Sample, changes, furthest};
 pub(crate) use bars::Bars;
 pub(crate) use dots::Dots;
 pub(crate) use heat::{Heat, HeatCell};

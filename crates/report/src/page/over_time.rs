@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use perforate_results::MemoryPoint;
 
 use super::memory::seeds_note;
-use crate::chart::{Areas, Axis, Ground, Lines, Mark, Series, changes};
+use crate::chart::{Areas, Axis, Ground, Lines, Mark, Sample, Series, changes};
 use crate::comparison::{Comparison, SchemeRuns};
 use crate::format::{self, MISSING, bytes, compact};
 use crate::html::{Cell, Figure, Grid, Heading, Page, figures, linked};
@@ -170,14 +170,14 @@ fn bloat(
     // What is swapped out or unmapped is worth a colour only where there is any.
     let is_gone = samples(schemes).any(|sample| parts(sample)[2] > 0.0);
     let series: Vec<Series> = MEMORY_PARTS[..2 + usize::from(is_gone)].iter().map(part).collect();
-    let points = |scheme: &SchemeRuns<'_>| -> Vec<(f64, Vec<f64>)> {
+    let points = |scheme: &SchemeRuns<'_>| -> Vec<Sample> {
         let point = |sample| {
             let parts = parts(sample).into_iter().take(series.len());
             (sample.instruction as f64, parts.map(|part| part / unit).collect())
         };
         scheme.first().series.memory.iter().map(point).collect()
     };
-    let one = |(index, (scheme, points)): (usize, (&&SchemeRuns<'_>, Vec<(f64, Vec<f64>)>))| {
+    let one = |(index, (scheme, points)): (usize, (&&SchemeRuns<'_>, Vec<Sample>))| {
         let memory = &scheme.first().series.memory;
         let chart = Areas {
             series: &series,

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use perforate_results::Region;
 
 use super::stacks::{entries, kinds_of_entries};
-use crate::chart::{Areas, Axis, Series, changes, furthest, holes as draw_holes};
+use crate::chart::{Areas, Axis, Sample, Series, changes, furthest, holes as draw_holes};
 use crate::comparison::{Comparison, SchemeRuns};
 use crate::format::compact;
 use crate::html::{Cell, Figure, Grid, Heading, Page, dot, headings, linked, places};
@@ -15,7 +15,7 @@ const MOST_PAGES: usize = 12;
 /// One chart per scheme whose TLB contents change while it runs; all share their axes.
 pub(super) fn contents(comparison: &Comparison<'_>, id: &str, page: &mut Page) -> Markup {
     let series = kinds_of_entries(comparison);
-    let points = |scheme: &SchemeRuns<'_>| -> Vec<(f64, Vec<f64>)> {
+    let points = |scheme: &SchemeRuns<'_>| -> Vec<Sample> {
         let samples = scheme.first().series.l2_tlb_contents.iter();
         let values = |sample| series.iter().map(|one| entries(sample, &one.key)).collect();
         samples.map(|sample| (sample.instruction as f64, values(sample))).collect()
@@ -48,7 +48,7 @@ pub(super) fn contents(comparison: &Comparison<'_>, id: &str, page: &mut Page) -
 
 fn one_scheme(
     scheme: &SchemeRuns<'_>,
-    points: Vec<(f64, Vec<f64>)>,
+    points: Vec<Sample>,
     series: &[Series],
     top: (f64, f64),
     id: String,
