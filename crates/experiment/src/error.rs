@@ -8,13 +8,11 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum ExperimentError {
     /// No experiment of this name.
-    #[error(
-        "no experiment {name:?}; {suggestion} (groups, and files that end in .toml, can be named, too)"
-    )]
+    #[error("no experiment {name:?}; {suggestion}")]
     Unknown {
         /// What was asked for.
         name: String,
-        /// The nearest name, or all of them.
+        /// The nearest name, or where to find all of them.
         suggestion: String,
     },
     /// A file could not be read or written.

@@ -177,6 +177,8 @@ fn wrong_use() {
         2,
         "no experiment \"gtsm/fig99\"; did you mean gtsm/fig",
     );
+    place.fails(&["experiment", "run", "perforatd"], 2, "did you mean perforated?");
+    place.fails(&["experiment", "run", "x"], 2, "groups are perforated, gtsm, ");
     place.fails(&["experiment", "run", "none.toml"], 1, "none.toml: ");
     let twice = ["experiment", "run", "gtsm/fig3", "gtsm/fig3", "--quick"];
     place.fails(&twice, 2, "experiment \"gtsm/fig3\" is named twice");

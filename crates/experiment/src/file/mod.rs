@@ -170,9 +170,7 @@ impl Experiment {
         }
         let path = Path::new(name);
         if path.extension().is_none_or(|extension| extension != "toml") {
-            let known: Vec<&str> = bundled::FILES.iter().map(|(name, _)| *name).collect();
-            let suggestion = perforate_config::suggestion(name, &known);
-            return Err(ExperimentError::Unknown { name: name.into(), suggestion });
+            return Err(ExperimentError::Unknown { name: name.into(), suggestion: near(name) });
         }
         let text = perforate_config::read_text(path)
             .map_err(|source| ExperimentError::File { path: path.into(), source })?;
@@ -277,4 +275,18 @@ pub fn filled(place: &Values, text: &str) -> Result<String, String> {
         return Err(format!("{text:?}: placeholder {{{name}}} has no value"));
     }
     Ok(text)
+}
+
+/// What to say of a name that no experiment and no group has.
+fn near(name: &str) -> String {
+    let names = bundled::FILES.iter().map(|(name, _)| *name);
+    let groups = names.clone().filter_map(|name| Some(name.split_once('/')?.0));
+    let mut known: Vec<&str> = groups.collect();
+    known.dedup();
+    let groups = known.join(", ");
+    known.extend(names);
+    match perforate_config::nearest(name, &known) {
+        Some(near) => format!("did you mean {near}?"),
+        None => format!("groups are {groups}; `perforate experiment list` has all experiments"),
+    }
 }
