@@ -77,6 +77,19 @@ impl<'a> SchemeRuns<'a> {
         self.spread(|run| run.counter(name)).map(|spread| spread.median)
     }
 
+    /// How many times as fast these runs are as those of another scheme, or of another comparison with
+    /// the same workload; with an interval: from parts of the runs paired with each other, and from the
+    /// seeds if there are several.
+    pub fn speed_over(&self, other: &Self) -> Option<Interval> {
+        let speeds = self.runs.iter().filter_map(|run| {
+            let other = other.runs.iter().find(|other| other.seed == run.seed)?;
+            let mean = run.ipc? / other.ipc.filter(|&ipc| ipc > 0.0)?;
+            let parts = run.batches.speed_over(&other.batches);
+            Some(Interval { mean, half_width_95: parts.and_then(|parts| parts.half_width_95) })
+        });
+        over_seeds(&speeds.collect::<Vec<_>>())
+    }
+
     /// Schemes of guest and host; none for native runs.
     pub fn pair(&self) -> Option<(&'a str, &'a str)> {
         let run = self.first();
@@ -140,17 +153,9 @@ impl<'a> Comparison<'a> {
             .or_else(|| place(|scheme| scheme.pair().is_some()))
     }
 
-    /// How many times as fast `scheme` is as `reference`, with an interval: from parts of the runs
-    /// paired with each other, and from the seeds if there are several.
+    /// How many times as fast `scheme` is as `reference`, with an interval.
     pub fn speed(&self, scheme: usize, reference: usize) -> Option<Interval> {
-        let (one, other) = (&self.schemes[scheme], &self.schemes[reference]);
-        let speeds = one.runs.iter().filter_map(|run| {
-            let other = other.runs.iter().find(|other| other.seed == run.seed)?;
-            let mean = run.ipc? / other.ipc.filter(|&ipc| ipc > 0.0)?;
-            let parts = run.batches.speed_over(&other.batches);
-            Some(Interval { mean, half_width_95: parts.and_then(|parts| parts.half_width_95) })
-        });
-        over_seeds(&speeds.collect::<Vec<_>>())
+        self.schemes[scheme].speed_over(&self.schemes[reference])
     }
 
     /// Share of the cycles for which a scheme waits for address translation.

@@ -1,10 +1,11 @@
 //! Results for several values of one option: what the value does to each scheme.
 
 use maud::{Markup, html};
-use perforate_results::{RunResult, Vocabulary};
+use perforate_results::{Interval, RunResult, Vocabulary};
 
+use crate::answer::{Difference, difference};
 use crate::chart::{Axis, Bars, Ground, Lines, Mark, Series, broken};
-use crate::comparison::{Comparison, Spread, comparisons};
+use crate::comparison::{Comparison, SchemeRuns, Spread, comparisons};
 use crate::format::{self, MISSING};
 use crate::html::{Cell, Figure, Grid, Heading, Page, figures};
 use crate::metric::per_kilo_instruction;
@@ -71,8 +72,8 @@ struct Row<'a> {
     spread: Option<Spread>,
     /// With the work of the operating system, which some options move to where it is not seen.
     with_work: Option<f64>,
-    over_first_value: Option<f64>,
-    over_first_scheme: Option<f64>,
+    over_first_value: Option<Interval>,
+    over_first_scheme: Option<Interval>,
 }
 
 /// All values of one option.
@@ -93,21 +94,25 @@ impl<'a> Table<'a> {
         };
         let mut rows = Vec::new();
         for comparison in found {
-            let first_scheme = comparison.schemes[0].name;
             for scheme in &comparison.schemes {
                 let spread = scheme.spread(quantity.of);
-                let over = |base: Option<f64>| {
-                    let base = base.filter(|base| *base > 0.0)?;
-                    Some(spread?.median / base)
+                let over = |base: &SchemeRuns<'_>| {
+                    let below = base.spread(quantity.of)?.median;
+                    let mean = (below > 0.0).then_some(spread?.median / below)?;
+                    let is_same = std::ptr::eq(base, scheme);
+                    let speed = scheme.speed_over(base).filter(|_| is_timed && !is_same);
+                    let half_width_95 = speed.and_then(|speed| speed.half_width_95);
+                    Some(Interval { mean, half_width_95 })
                 };
+                let of_first_value = found[0].schemes.iter().find(|one| one.name == scheme.name);
                 rows.push(Row {
                     varied: Varied::of(scheme.first())?,
                     scheme: scheme.name,
                     colour: scheme.colour,
                     spread,
                     with_work: median(comparison, scheme.name, Quantity::WITH_WORK),
-                    over_first_value: over(median(&found[0], scheme.name, quantity)),
-                    over_first_scheme: over(median(comparison, first_scheme, quantity)),
+                    over_first_value: of_first_value.and_then(over),
+                    over_first_scheme: over(&comparison.schemes[0]),
                 });
             }
         }
@@ -118,7 +123,11 @@ impl<'a> Table<'a> {
     fn columns(&self) -> Vec<Figures> {
         let first = &self.rows[0];
         let of = |label: String, figure, is_change| Figures { label, figure, is_change };
-        let value = of(self.quantity.label.to_owned(), |row| Some(row.spread?.median), false);
+        let value = of(
+            self.quantity.label.to_owned(),
+            |row| row.spread.map(|spread| sure(spread.median)),
+            false,
+        );
         let is_short = first.varied.value.chars().count() <= MOST_IN_HEADING;
         let first_value = if is_short { first.varied.value } else { "the first" };
         let over_value = of(format!("over {first_value}"), |row| row.over_first_value, true);
@@ -129,7 +138,7 @@ impl<'a> Table<'a> {
         }
         if self.rows.iter().any(|row| row.with_work.is_some()) {
             let label = Quantity::WITH_WORK.label.to_owned();
-            all.push(of(label, |row| row.with_work, false));
+            all.push(of(label, |row| row.with_work.map(sure), false));
         }
         all
     }
@@ -213,8 +222,11 @@ impl<'a> Table<'a> {
             false => Heading::from(one.label.as_str()),
         });
         let row = |row: &Row<'_>| {
-            let cells =
-                columns.iter().map(|one| Cell::value((one.figure)(row), |value| one.text(value)));
+            let cell = |one: &Figures| match (one.figure)(row) {
+                Some(value) => Cell::number_as(&one.text(value), Some(value.mean)),
+                None => Cell::missing(),
+            };
+            let cells = columns.iter().map(cell);
             [Cell::text(row.varied.value), Cell::scheme(row.scheme, row.colour)]
                 .into_iter()
                 .chain(cells)
@@ -241,21 +253,33 @@ impl<'a> Table<'a> {
     }
 }
 
+/// A figure without an interval.
+fn sure(mean: f64) -> Interval {
+    Interval { mean, half_width_95: None }
+}
+
 /// A column of figures.
 struct Figures {
     label: String,
-    figure: fn(&Row<'_>) -> Option<f64>,
+    figure: fn(&Row<'_>) -> Option<Interval>,
     /// Whether it is a quotient, shown as what is gained.
     is_change: bool,
 }
 
 impl Figures {
-    fn text(&self, value: f64) -> String {
-        match self.is_change {
+    fn text(&self, value: Interval) -> String {
+        let change = (value.mean - 1.0) * 100.0;
+        match (self.is_change, value.half_width_95) {
+            (false, _) => format::ratio(value.mean),
+            (true, Some(half)) if difference(value) == Difference::None => {
+                format!("~0 {} %", format::plus_minus(half * 100.0, 1))
+            }
+            (true, Some(half)) => {
+                format!("{change:+.1} {} %", format::plus_minus(half * 100.0, 1))
+            }
             // A change that is shown as none has no sign.
-            true if ((value - 1.0) * 1000.0).round() == 0.0 => "0 %".into(),
-            true => format!("{:+.1} %", (value - 1.0) * 100.0),
-            false => format::ratio(value),
+            (true, None) if (change * 10.0).round() == 0.0 => "0 %".into(),
+            (true, None) => format!("{change:+.1} %"),
         }
     }
 
@@ -295,7 +319,13 @@ pub fn varied_table(
         seeds => format!(" · medians of {seeds} seeds"),
     };
     let title = format!("{} · machine {}{seeds}", first.workload, first.machine);
-    Some(format!("{}\n\n{}", crate::text::cut(&title, width), columns(&all, width)))
+    let is_unsure =
+        |row: &Row<'_>| row.over_first_value.is_some_and(|one| one.half_width_95.is_some());
+    let about = match table.rows.iter().any(is_unsure) {
+        true => "±: half of the 95 % interval; ~0: no difference that this run can show\n",
+        false => "",
+    };
+    Some(format!("{}\n\n{}{about}", crate::text::cut(&title, width), columns(&all, width)))
 }
 
 /// The part of a page that shows all values together; nothing where none was varied.

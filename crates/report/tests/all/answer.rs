@@ -1,6 +1,6 @@
 //! The answer: what it says follows from the runs, and nothing is said that they cannot show.
 
-use perforate_report::{Rows, RunResult, read_results};
+use perforate_report::{Rows, RunResult, read_results, varied_table};
 use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr;
 
@@ -187,4 +187,23 @@ fn the_main_table_is_short_and_fits() {
             assert!(text.lines().any(|line| line.starts_with(name)), "{name}:\n{text}");
         }
     }
+}
+
+/// Of 4k with three values of a key: the second makes it faster, the third nothing that can be shown.
+#[test]
+fn changes_by_a_value_come_with_intervals() {
+    let line = |value: &str, cycles: [u64; 10]| {
+        let mut line: Value = serde_json::from_str(&run("4k", cycles, [0; 10], json!({}))).unwrap();
+        line["config"] = json!({"varied": {"key": "knob", "value": value, "number": null}});
+        line.to_string()
+    };
+    let unsure = [3000, 5000, 3000, 5000, 3000, 5000, 3000, 5000, 3000, 5000];
+    let lines = [line("a", [4000; 10]), line("b", [3200; 10]), line("c", unsure)].join("\n");
+    let vocabulary = vocabulary();
+    let text = varied_table(&read_results(&lines).unwrap(), &vocabulary, 100).unwrap();
+    for row in ["a     4k      0.250", "b     4k      0.312  +25.0 ± <0.1 %", "c     4k      0.250"]
+    {
+        assert!(text.contains(row), "{row}\n{text}");
+    }
+    assert!(text.contains("~0 ± ") && text.contains("~0: no difference"), "{text}");
 }
