@@ -37,6 +37,9 @@ const RARE: [&str; 12] = [
     "modes",
 ];
 
+/// Where an option stands that no section has; a test excludes it.
+pub const NOWHERE: &str = "Options";
+
 /// The section of an option of a simulation.
 pub fn section(option: &str) -> &'static str {
     match option {
@@ -46,7 +49,10 @@ pub fn section(option: &str) -> &'static str {
         | "superpages" => SYSTEM,
         "io-gap" | "hot-add" | "modes" => VIRTUAL,
         _ if option.starts_with("host-") => VIRTUAL,
-        _ => LENGTH,
+        "seed" | "skip" | "instructions" | "warmup" | "window-warmup" | "functional" | "check" => {
+            LENGTH
+        }
+        _ => NOWHERE,
     }
 }
 
