@@ -145,6 +145,11 @@ impl Machine {
             .collect()
     }
 
+    /// Whether this is the name of a bundled machine, not a path.
+    pub fn is_bundled(name: &str) -> bool {
+        BUNDLED.iter().any(|(bundled, _)| *bundled == name)
+    }
+
     /// The bundled machine of this name, or the machine in the file at this path.
     ///
     /// # Errors

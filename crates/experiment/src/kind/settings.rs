@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use perforate_config::{Changes, ConfigError, Given, Key, Options};
 use perforate_sim::Machine;
@@ -12,6 +13,12 @@ use xxhash_rust::xxh3::Xxh3;
 
 /// The beginning of keys that change a key of the machine file: `machine.walker.walkers`.
 const MACHINE_KEYS: &str = "machine.";
+
+/// Bundled machines that were asked for. An experiment has thousands of points, and few machines.
+static BUNDLED: Mutex<BTreeMap<MachineSettings, Machine>> = Mutex::new(BTreeMap::new());
+
+/// The name of a machine, and the keys of its file that were changed.
+type MachineSettings = (String, Vec<(String, String)>);
 
 /// Settings by key; numbers and truth values as their texts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -54,7 +61,20 @@ impl Settings {
         let changed = self.0.iter().filter_map(|(key, text)| {
             key.strip_prefix(MACHINE_KEYS).map(|rest| (rest, text.as_str()))
         });
-        Machine::load_with(name, changed).map_err(|error| error.to_string())
+        let load = || Machine::load_with(name, changed.clone()).map_err(|error| error.to_string());
+        if !Machine::is_bundled(name) {
+            return load();
+        }
+        let known = (
+            name.to_owned(),
+            changed.clone().map(|(key, text)| (key.into(), text.into())).collect(),
+        );
+        if let Some(machine) = BUNDLED.lock().unwrap_or_else(PoisonError::into_inner).get(&known) {
+            return Ok(machine.clone());
+        }
+        let machine = load()?;
+        BUNDLED.lock().unwrap_or_else(PoisonError::into_inner).insert(known, machine.clone());
+        Ok(machine)
     }
 
     /// Contents of the files that these settings name, those of defaults included.

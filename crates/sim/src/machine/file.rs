@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use perforate_config::{Size, nearest, read};
 use toml_edit::{DocumentMut, Item, Value};
@@ -49,7 +50,18 @@ impl MachineFile {
     /// No such machine, an unreadable file, a text that is no TOML, a base that there is not. What
     /// the keys mean is read by [`Self::machine`].
     pub fn load(name: &str) -> Result<Self, SimError> {
-        Self::of(Source { name: name.into(), text: text(name)? })
+        // Bundled files are parsed once, as an experiment asks for the same few thousands of times.
+        static PARSED: [OnceLock<MachineFile>; BUNDLED.len()] =
+            [const { OnceLock::new() }; BUNDLED.len()];
+        let parsed = BUNDLED.iter().position(|(bundled, _)| *bundled == name).map(|at| &PARSED[at]);
+        if let Some(file) = parsed.and_then(OnceLock::get) {
+            return Ok(file.clone());
+        }
+        let file = Self::of(Source { name: name.into(), text: text(name)? })?;
+        Ok(match parsed {
+            Some(parsed) => parsed.get_or_init(|| file).clone(),
+            None => file,
+        })
     }
 
     /// The machine file with this text, which errors call by this name.
