@@ -5,9 +5,9 @@
 //! given to whoever asks first. What needs no shared part gets its time without an event, as soon
 //! as the time of what it waits for is known.
 
-use std::cmp::{Ordering, Reverse};
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 
+use crate::calendar::Calendar;
 use crate::hierarchy::FillId;
 use crate::translation::WalkId;
 
@@ -71,39 +71,10 @@ pub(crate) struct Wanted {
     pub(crate) lends_walker: bool,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Scheduled {
-    time: u64,
-    /// Events of one cycle happen in the order in which they were scheduled.
-    order: u64,
-    event: Event,
-}
-
-impl PartialEq for Scheduled {
-    fn eq(&self, other: &Self) -> bool {
-        (self.time, self.order) == (other.time, other.order)
-    }
-}
-
-impl Eq for Scheduled {}
-
-impl PartialOrd for Scheduled {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Scheduled {
-    fn cmp(&self, other: &Self) -> Ordering {
-        (self.time, self.order).cmp(&(other.time, other.order))
-    }
-}
-
 /// Everything to come.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Agenda {
-    events: BinaryHeap<Reverse<Scheduled>>,
-    scheduled: u64,
+    events: Calendar,
     /// Time of the last event. Nothing happens earlier from here on.
     pub(crate) now: u64,
     /// Times that have become known, and who has yet to be told.
@@ -115,15 +86,13 @@ impl Agenda {
     #[inline]
     pub(crate) fn schedule(&mut self, time: u64, event: Event) {
         debug_assert!(time >= self.now, "{event:?} at {time}, which is before {}", self.now);
-        let order = self.scheduled;
-        self.scheduled += 1;
-        self.events.push(Reverse(Scheduled { time, order, event }));
+        self.events.add(self.now, time, event);
     }
 
     /// The next event; time goes on to it.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<Event> {
-        let Reverse(Scheduled { time, event, .. }) = self.events.pop()?;
+        let (time, event) = self.events.next(self.now)?;
         self.now = time;
         Some(event)
     }

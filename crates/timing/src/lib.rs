@@ -10,6 +10,7 @@
 mod agenda;
 mod branch;
 mod cache;
+mod calendar;
 mod config;
 mod counters;
 mod critical_path;

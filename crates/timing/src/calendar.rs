@@ -1,0 +1,228 @@
+//! Events by their time, in order.
+//!
+//! Nearly all of them happen within a few hundred cycles. Each of these cycles has a list of its own, so
+//! that putting an event down and finding the next takes the same few steps however many there are.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::agenda::Event;
+
+/// Cycles that have a list of their own, those from now on.
+const NEAR: u64 = 1024;
+/// Bits of a word of the map of lists.
+const WORD: usize = u64::BITS as usize;
+
+/// Events by their time. Those of one cycle happen in the order in which they were put down.
+#[derive(Clone, Debug)]
+pub(crate) struct Calendar {
+    /// The first and the last event of each near cycle, by cycle modulo [`NEAR`].
+    days: Vec<Day>,
+    /// Which days have events, a bit each.
+    busy: [u64; NEAR as usize / WORD],
+    entries: Vec<Entry>,
+    /// The first entry that is not used; the others follow.
+    free: u32,
+    /// Events that are further away: time, order, place of the event.
+    far: BinaryHeap<Reverse<(u64, u64, u32)>>,
+    /// Events that were far away when they were put down.
+    order: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Day {
+    first: u32,
+    last: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    event: Event,
+    /// The next of the same day, or the next that is not used.
+    next: u32,
+}
+
+const NONE: u32 = u32::MAX;
+
+impl Default for Calendar {
+    fn default() -> Self {
+        Self {
+            days: vec![Day { first: NONE, last: NONE }; NEAR as usize],
+            busy: [0; NEAR as usize / WORD],
+            entries: Vec::new(),
+            free: NONE,
+            far: BinaryHeap::new(),
+            order: 0,
+        }
+    }
+}
+
+impl Calendar {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.busy.iter().all(|word| *word == 0) && self.far.is_empty()
+    }
+
+    /// Puts down what happens at `time`, `now` or later.
+    #[inline]
+    pub(crate) fn add(&mut self, now: u64, time: u64, event: Event) {
+        let place = self.place_for(event);
+        if time - now < NEAR {
+            self.append(time, place);
+        } else {
+            self.add_far(time, place);
+        }
+    }
+
+    #[inline]
+    fn place_for(&mut self, event: Event) -> u32 {
+        let entry = Entry { event, next: NONE };
+        let place = self.free;
+        match self.entries.get_mut(place as usize) {
+            Some(unused) => {
+                self.free = unused.next;
+                *unused = entry;
+                place
+            }
+            None => {
+                self.entries.push(entry);
+                (self.entries.len() - 1) as u32
+            }
+        }
+    }
+
+    #[cold]
+    fn add_far(&mut self, time: u64, place: u32) {
+        self.order += 1;
+        self.far.push(Reverse((time, self.order, place)));
+    }
+
+    /// Puts an event at the end of its day.
+    #[inline]
+    fn append(&mut self, time: u64, place: u32) {
+        let index = (time % NEAR) as usize;
+        let day = &mut self.days[index];
+        if day.first == NONE {
+            day.first = place;
+            self.busy[index / WORD] |= 1 << (index % WORD);
+        } else {
+            self.entries[day.last as usize].next = place;
+        }
+        day.last = place;
+    }
+
+    /// The next event, and its time; from then on, no other comes earlier.
+    #[inline]
+    pub(crate) fn next(&mut self, now: u64) -> Option<(u64, Event)> {
+        let Some(ahead) = self.days_ahead(now) else { return self.next_far() };
+        let time = now + ahead;
+        // Before anything is put down for one of the days that are near from now on.
+        if !self.far.is_empty() {
+            self.come_near(time);
+        }
+        Some((time, self.take(time)))
+    }
+
+    /// How many days ahead the next busy one is.
+    #[inline]
+    fn days_ahead(&self, now: u64) -> Option<u64> {
+        let today = (now % NEAR) as usize;
+        let (word, bit) = (today / WORD, today % WORD);
+        let rest = self.busy[word] >> bit;
+        if rest != 0 {
+            return Some(rest.trailing_zeros().into());
+        }
+        let words = self.busy.len();
+        // Once around; what lies before today in its own word comes last.
+        (1..=words).find_map(|further| {
+            let bits = self.busy[(word + further) % words];
+            let ahead = (further * WORD + bits.trailing_zeros() as usize).wrapping_sub(bit);
+            (bits != 0).then_some(ahead as u64)
+        })
+    }
+
+    /// The first event of a busy day.
+    #[inline]
+    fn take(&mut self, time: u64) -> Event {
+        let index = (time % NEAR) as usize;
+        let day = &mut self.days[index];
+        let place = day.first;
+        let Entry { event, next } = self.entries[place as usize];
+        day.first = next;
+        if next == NONE {
+            self.busy[index / WORD] &= !(1 << (index % WORD));
+        }
+        self.entries[place as usize].next = self.free;
+        self.free = place;
+        event
+    }
+
+    #[cold]
+    fn next_far(&mut self) -> Option<(u64, Event)> {
+        let Reverse((time, ..)) = *self.far.peek()?;
+        self.come_near(time);
+        Some((time, self.take(time)))
+    }
+
+    /// Events that were far away are near now.
+    fn come_near(&mut self, now: u64) {
+        while let Some(&Reverse((time, _, place))) = self.far.peek()
+            && time - now < NEAR
+        {
+            self.far.pop();
+            self.append(time, place);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn events_happen_in_order_of_time_and_then_of_scheduling() {
+        let mut calendar = Calendar::default();
+        for (time, access) in [(30, 0), (10, 1), (3000, 2), (30, 3), (20, 4), (3000, 5)] {
+            calendar.add(0, time, Event::Forward { access });
+        }
+        let (mut seen, mut now) = (Vec::new(), 0);
+        while let Some((time, Event::Forward { access })) = calendar.next(now) {
+            now = time;
+            seen.push((time, access));
+        }
+        assert_eq!(seen, [(10, 1), (20, 4), (30, 0), (30, 3), (3000, 2), (3000, 5)]);
+        assert!(calendar.is_empty());
+        assert_eq!(calendar.entries.len(), 6);
+    }
+
+    proptest! {
+        /// As a list that is sorted anew each time.
+        #[test]
+        fn events_come_as_from_a_sorted_list(
+            steps in prop::collection::vec((0usize..4, 0u64..3), 1..200),
+            delays in prop::collection::vec(prop_oneof![0u64..40, 0u64..5000, 1020u64..1030], 800),
+        ) {
+            let mut calendar = Calendar::default();
+            let (mut now, mut expected): (u64, Vec<(u64, u32)>) = (0, Vec::new());
+            let mut delays = delays.into_iter();
+            let mut added = 0;
+            for (adds, takes) in steps {
+                for delay in delays.by_ref().take(adds) {
+                    calendar.add(now, now + delay, Event::Forward { access: added });
+                    expected.push((now + delay, added));
+                    added += 1;
+                }
+                expected.sort_by_key(|(time, _)| *time);
+                for _ in 0..takes {
+                    let next = calendar.next(now);
+                    prop_assert_eq!(next.is_none(), expected.is_empty());
+                    let Some((time, Event::Forward { access })) = next else { break };
+                    prop_assert_eq!((time, access), expected.remove(0));
+                    now = time;
+                }
+                prop_assert_eq!(calendar.is_empty(), expected.is_empty());
+            }
+        }
+    }
+}
