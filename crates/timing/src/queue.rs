@@ -4,39 +4,38 @@
 /// of who had it before.
 #[derive(Clone, Debug)]
 pub(crate) struct Queue {
+    entries: u64,
+    /// When entries were given back: release number n modulo the places, of which there are a power
+    /// of two and at least as many as entries.
     releases: Vec<u64>,
     /// Entries given back so far.
     released: u64,
-    /// Where the next release is noted.
-    next: usize,
     /// Entries taken so far.
     taken: u64,
 }
 
 impl Queue {
     pub(crate) fn new(entries: u32) -> Self {
-        Self { releases: vec![0; entries as usize], released: 0, next: 0, taken: 0 }
+        let places = (entries as usize).next_power_of_two();
+        Self { entries: entries.into(), releases: vec![0; places], released: 0, taken: 0 }
+    }
+
+    #[inline]
+    fn place(&self, number: u64) -> usize {
+        number as usize & (self.releases.len() - 1)
     }
 
     /// When `count` more entries are free; all, if there are not as many. `None` while that is not
     /// known.
     #[inline]
     pub(crate) fn free_at(&self, count: u64) -> Option<u64> {
-        let entries = self.releases.len() as u64;
-        let last = self.taken + count.min(entries);
-        if last <= entries {
+        let last = self.taken + count.min(self.entries);
+        if last <= self.entries {
             return Some(0);
         }
-        // The last of them is the one that was given back as number `last - entries`.
-        let behind = self.released.checked_sub(last - entries)? + 1;
-        // Release number `released` is in front of `next`, the one before it one place further.
-        let behind = behind as usize;
-        let place = if self.next >= behind {
-            self.next - behind
-        } else {
-            self.next + self.releases.len() - behind
-        };
-        Some(self.releases[place])
+        // The last of them is the one that was given back with this number.
+        let number = last - self.entries - 1;
+        (number < self.released).then(|| self.releases[self.place(number)])
     }
 
     /// Takes `count` entries.
@@ -48,12 +47,9 @@ impl Queue {
     /// Gives an entry back at `time`; times do not fall.
     #[inline]
     pub(crate) fn release(&mut self, time: u64) {
-        self.releases[self.next] = time;
+        let place = self.place(self.released);
+        self.releases[place] = time;
         self.released += 1;
-        self.next += 1;
-        if self.next == self.releases.len() {
-            self.next = 0;
-        }
     }
 }
 

@@ -60,6 +60,12 @@ impl Scheduler {
     #[inline]
     pub(crate) fn issue(&mut self, time: u64, dispatch: u64) {
         self.waiting -= 1;
+        self.pass(time, dispatch);
+    }
+
+    /// An instruction takes an entry at `dispatch` of which it is known that it issues at `time`.
+    #[inline]
+    pub(crate) fn pass(&mut self, time: u64, dispatch: u64) {
         if time > dispatch && self.is_limited() {
             self.issues.push(time);
         }

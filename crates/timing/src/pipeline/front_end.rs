@@ -98,7 +98,8 @@ impl Core {
             }
         };
         self.front_end.queue.take(1);
-        if let Some((translated, data)) = self.front_end.wanted.take() {
+        if let Some((translated, data)) = self.front_end.wanted {
+            self.front_end.wanted = None;
             let start = self.front_end.fetch_time.max(room);
             self.fetch_line(start, translated, data);
         }

@@ -188,7 +188,9 @@ impl Core {
             while let Some((waiter, time)) = self.agenda.next_news() {
                 self.hear(waiter, time);
             }
-            self.retire_instructions();
+            if self.window.can_retire() {
+                self.retire_instructions();
+            }
             if self.may_dispatch {
                 self.dispatch_instructions();
             }

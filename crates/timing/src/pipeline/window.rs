@@ -257,7 +257,10 @@ impl Core {
         }
         self.window.next += 1;
         self.statistics.instructions += 1;
-        self.settle();
+        // As long as dispatch waits for something, nothing follows from one more instruction.
+        if self.may_dispatch {
+            self.settle();
+        }
     }
 
     /// Dispatches instructions in program order, as long as it is known when.
@@ -268,65 +271,104 @@ impl Core {
                 self.may_dispatch = false;
                 return;
             };
-            let slot = self.window.slot(self.window.undispatched);
+            let number = self.window.undispatched;
+            let slot = self.window.slot(number);
             let entry = &mut self.window.entries[slot as usize];
             let (loads, stores) = (u64::from(entry.loads), u64::from(entry.stores));
+            let is_plain = entry.first_access == accesses::NONE && stores == 0;
             let dispatch = self.dispatch.pass(time);
             entry.dispatch = dispatch;
             self.window.undispatched += 1;
             self.front_end.queue.release(dispatch);
             self.reorder_buffer.take(1);
-            self.scheduler.take();
             self.load_queue.take(loads);
             self.store_queue.take(stores);
-            self.rename(slot);
-            self.address_ready(slot, dispatch);
+            let is_known = self.read_registers(slot, number);
+            if is_plain && is_known {
+                self.pass(slot, number, dispatch);
+            } else {
+                self.scheduler.take();
+                self.write_registers(slot, number, UNKNOWN);
+                self.address_ready(slot, dispatch);
+            }
         }
     }
 
     /// Finds out what an instruction waits for, and notes what will wait for it. It is still to be
-    /// dispatched.
+    /// dispatched. Returns whether all that it reads is known.
     #[inline]
-    fn rename(&mut self, slot: u32) {
-        let entry = &self.window.entries[slot as usize];
-        let (sources, destinations) = (entry.sources, entry.destinations);
-        let mut data_sources = entry.data_sources;
-        let number = self.window.undispatched - 1;
-        let (mut addresses, mut operands) = (0, 0);
-        let mut producers = [0; 4];
-        let (mut missing_addresses, mut missing_operands) = (1, 0);
-        for (source, producer) in sources.map(usize::from).into_iter().zip(&mut producers) {
-            let is_data = data_sources & 1 != 0;
-            data_sources >>= 1;
+    fn read_registers(&mut self, slot: u32, number: u64) -> bool {
+        let entry = &mut self.window.entries[slot as usize];
+        (entry.addresses, entry.operands) = (0, 0);
+        (entry.missing_addresses, entry.missing_operands) = (1, 0);
+        entry.producers = [0; 4];
+        let sources = entry.sources;
+        if sources == [NONE as u8; 4] {
+            return true;
+        }
+        let mut is_known = true;
+        for (place, source) in sources.map(usize::from).into_iter().enumerate() {
             if source == NONE {
                 continue;
             }
-            *producer = u16::try_from(number - self.registers.numbers[source]).unwrap_or(0);
             let ready = self.registers.ready[source];
-            let (known, missing, waiter) = if is_data {
-                (&mut operands, &mut missing_operands, Waiter::Operand(slot))
-            } else {
-                (&mut addresses, &mut missing_addresses, Waiter::Address(slot))
-            };
-            if ready == UNKNOWN {
-                *missing += 1;
-                let writer = self.registers.writers[source];
-                let readers = &mut self.window.entries[writer as usize].readers;
-                self.waiters.add(readers, waiter, 0);
-            } else {
+            let entry = &mut self.window.entries[slot as usize];
+            let distance = number - self.registers.numbers[source];
+            entry.producers[place] = u16::try_from(distance).unwrap_or(0);
+            let is_data = entry.data_sources >> place & 1 != 0;
+            if ready != UNKNOWN {
+                let known = if is_data { &mut entry.operands } else { &mut entry.addresses };
                 *known = ready.max(*known);
+                continue;
             }
+            is_known = false;
+            let waiter = if is_data {
+                entry.missing_operands += 1;
+                Waiter::Operand(slot)
+            } else {
+                entry.missing_addresses += 1;
+                Waiter::Address(slot)
+            };
+            let writer = self.registers.writers[source];
+            let readers = &mut self.window.entries[writer as usize].readers;
+            self.waiters.add(readers, waiter, 0);
         }
+        is_known
+    }
+
+    /// What an instruction writes is there at `ready`.
+    #[inline]
+    fn write_registers(&mut self, slot: u32, number: u64, ready: u64) {
+        let destinations = self.window.entries[slot as usize].destinations;
         for destination in destinations.map(usize::from) {
-            self.registers.ready[destination] = UNKNOWN;
+            self.registers.ready[destination] = ready;
             self.registers.writers[destination] = slot;
             self.registers.numbers[destination] = number;
         }
         self.registers.ready[NONE] = 0;
+    }
+
+    /// An instruction that waits for nothing unknown is dispatched: without accesses, or with loads
+    /// that are hits. All its times follow.
+    #[inline]
+    fn pass(&mut self, slot: u32, number: u64, dispatch: u64) {
         let entry = &mut self.window.entries[slot as usize];
-        entry.producers = producers;
-        (entry.addresses, entry.operands) = (addresses, operands);
-        (entry.missing_addresses, entry.missing_operands) = (missing_addresses, missing_operands);
+        entry.missing_addresses = 0;
+        entry.addresses = entry.addresses.max(dispatch);
+        let read = entry.addresses.max(entry.operands);
+        if entry.quick_loads > 0 {
+            let latency = self.memory.latency(L1D);
+            entry.loaded = entry.addresses + latency;
+            self.statistics.load_cycles += u64::from(entry.quick_loads) * latency;
+        }
+        let result = entry.loaded.max(read) + entry.latency;
+        entry.result = result;
+        let is_branch = entry.is_branch;
+        self.scheduler.pass(read, dispatch);
+        self.write_registers(slot, number, result);
+        if is_branch {
+            self.front_end.resolve(number, result);
+        }
     }
 
     /// When the next instruction is dispatched, if that is known.
