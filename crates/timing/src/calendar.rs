@@ -7,23 +7,19 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::agenda::Event;
-
-/// Cycles that have a list of their own, those from now on.
-const NEAR: u64 = 1024;
-/// Bits of a word of the map of lists.
-const WORD: usize = u64::BITS as usize;
+use crate::near::{NEAR, NearCycles, place};
 
 /// Events by their time. Those of one cycle happen in the order in which they were put down.
 #[derive(Clone, Debug)]
 pub(crate) struct Calendar {
-    /// The first and the last event of each near cycle, by cycle modulo [`NEAR`].
+    /// The first and the last event of each near cycle, by [`place`].
     days: Vec<Day>,
-    /// Which days have events, a bit each.
-    busy: [u64; NEAR as usize / WORD],
+    /// Which days have events.
+    busy: NearCycles,
     entries: Vec<Entry>,
     /// The first entry that is not used; the others follow.
     free: u32,
-    /// Events that are further away: time, order, place of the event.
+    /// Events that are further away: time, order, place among the entries.
     far: BinaryHeap<Reverse<(u64, u64, u32)>>,
     /// Events that were far away when they were put down.
     order: u64,
@@ -48,7 +44,7 @@ impl Default for Calendar {
     fn default() -> Self {
         Self {
             days: vec![Day { first: NONE, last: NONE }; NEAR as usize],
-            busy: [0; NEAR as usize / WORD],
+            busy: NearCycles::default(),
             entries: Vec::new(),
             free: NONE,
             far: BinaryHeap::new(),
@@ -59,22 +55,22 @@ impl Default for Calendar {
 
 impl Calendar {
     pub(crate) fn is_empty(&self) -> bool {
-        self.busy.iter().all(|word| *word == 0) && self.far.is_empty()
+        self.busy.is_empty() && self.far.is_empty()
     }
 
     /// Puts down what happens at `time`, `now` or later.
     #[inline]
     pub(crate) fn add(&mut self, now: u64, time: u64, event: Event) {
-        let place = self.place_for(event);
+        let entry = self.entry_for(event);
         if time - now < NEAR {
-            self.append(time, place);
+            self.append(time, entry);
         } else {
-            self.add_far(time, place);
+            self.add_far(time, entry);
         }
     }
 
     #[inline]
-    fn place_for(&mut self, event: Event) -> u32 {
+    fn entry_for(&mut self, event: Event) -> u32 {
         let entry = Entry { event, next: NONE };
         let place = self.free;
         match self.entries.get_mut(place as usize) {
@@ -91,30 +87,28 @@ impl Calendar {
     }
 
     #[cold]
-    fn add_far(&mut self, time: u64, place: u32) {
+    fn add_far(&mut self, time: u64, entry: u32) {
         self.order += 1;
-        self.far.push(Reverse((time, self.order, place)));
+        self.far.push(Reverse((time, self.order, entry)));
     }
 
     /// Puts an event at the end of its day.
     #[inline]
-    fn append(&mut self, time: u64, place: u32) {
-        let index = (time % NEAR) as usize;
-        let day = &mut self.days[index];
+    fn append(&mut self, time: u64, entry: u32) {
+        let day = &mut self.days[place(time)];
         if day.first == NONE {
-            day.first = place;
-            self.busy[index / WORD] |= 1 << (index % WORD);
+            day.first = entry;
+            self.busy.add(time);
         } else {
-            self.entries[day.last as usize].next = place;
+            self.entries[day.last as usize].next = entry;
         }
-        day.last = place;
+        day.last = entry;
     }
 
     /// The next event, and its time; from then on, no other comes earlier.
     #[inline]
     pub(crate) fn next(&mut self, now: u64) -> Option<(u64, Event)> {
-        let Some(ahead) = self.days_ahead(now) else { return self.next_far() };
-        let time = now + ahead;
+        let Some(time) = self.busy.first(now) else { return self.next_far() };
         // Before anything is put down for one of the days that are near from now on.
         if !self.far.is_empty() {
             self.come_near(time);
@@ -122,37 +116,18 @@ impl Calendar {
         Some((time, self.take(time)))
     }
 
-    /// How many days ahead the next busy one is.
-    #[inline]
-    fn days_ahead(&self, now: u64) -> Option<u64> {
-        let today = (now % NEAR) as usize;
-        let (word, bit) = (today / WORD, today % WORD);
-        let rest = self.busy[word] >> bit;
-        if rest != 0 {
-            return Some(rest.trailing_zeros().into());
-        }
-        let words = self.busy.len();
-        // Once around; what lies before today in its own word comes last.
-        (1..=words).find_map(|further| {
-            let bits = self.busy[(word + further) % words];
-            let ahead = (further * WORD + bits.trailing_zeros() as usize).wrapping_sub(bit);
-            (bits != 0).then_some(ahead as u64)
-        })
-    }
-
     /// The first event of a busy day.
     #[inline]
     fn take(&mut self, time: u64) -> Event {
-        let index = (time % NEAR) as usize;
-        let day = &mut self.days[index];
-        let place = day.first;
-        let Entry { event, next } = self.entries[place as usize];
+        let day = &mut self.days[place(time)];
+        let first = day.first;
+        let Entry { event, next } = self.entries[first as usize];
         day.first = next;
         if next == NONE {
-            self.busy[index / WORD] &= !(1 << (index % WORD));
+            self.busy.remove(time);
         }
-        self.entries[place as usize].next = self.free;
-        self.free = place;
+        self.entries[first as usize].next = self.free;
+        self.free = first;
         event
     }
 
@@ -165,11 +140,11 @@ impl Calendar {
 
     /// Events that were far away are near now.
     fn come_near(&mut self, now: u64) {
-        while let Some(&Reverse((time, _, place))) = self.far.peek()
+        while let Some(&Reverse((time, _, entry))) = self.far.peek()
             && time - now < NEAR
         {
             self.far.pop();
-            self.append(time, place);
+            self.append(time, entry);
         }
     }
 }

@@ -19,6 +19,7 @@ mod error;
 mod forward;
 mod hierarchy;
 mod interval;
+mod near;
 mod pipeline;
 mod pool;
 mod prefetch;

@@ -1,5 +1,10 @@
 //! The scheduler: instructions that wait for what they read.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::near::{NEAR, NearCycles, place};
+
 /// Entries taken from dispatch to issue, which is in no order.
 #[derive(Clone, Debug)]
 pub(crate) struct Scheduler {
@@ -7,15 +12,19 @@ pub(crate) struct Scheduler {
     entries: usize,
     /// Instructions whose issue is not known.
     waiting: usize,
-    /// When the others issue, if that was not at once, in no order. Those that have issued are
+    /// When the others issue, if that was not at once. Those that have issued are
     /// forgotten when room is needed.
-    issues: Vec<u64>,
+    issues: Times,
 }
 
 impl Scheduler {
     pub(crate) fn new(entries: Option<u32>) -> Self {
         let entries = entries.map_or(usize::MAX, |entries| entries as usize);
-        Self { entries, waiting: 0, issues: Vec::new() }
+        Self {
+            entries,
+            waiting: 0,
+            issues: Times { counts: vec![0; NEAR as usize], ..Times::default() },
+        }
     }
 
     /// Whether an instruction may have to wait for an entry.
@@ -29,7 +38,7 @@ impl Scheduler {
     /// do not fall.
     #[inline]
     pub(crate) fn free_at(&mut self, time: u64, now: u64) -> Result<u64, Option<u64>> {
-        if self.waiting.saturating_add(self.issues.len()) < self.entries {
+        if self.waiting.saturating_add(self.issues.count) < self.entries {
             return Ok(time);
         }
         self.make_room(time, now)
@@ -38,14 +47,14 @@ impl Scheduler {
     fn make_room(&mut self, time: u64, now: u64) -> Result<u64, Option<u64>> {
         let mut free = time;
         loop {
-            self.issues.retain(|&issue| issue > free);
-            if self.waiting + self.issues.len() < self.entries {
+            self.issues.pass(free);
+            if self.waiting + self.issues.count < self.entries {
                 return Ok(free);
             }
-            match self.issues.iter().min() {
+            match self.issues.first() {
                 // Whoever is still waiting issues no earlier than now.
-                Some(&issue) if issue <= now => free = issue,
-                later => return Err(later.copied()),
+                Some(issue) if issue <= now => free = issue,
+                later => return Err(later),
             }
         }
     }
@@ -67,7 +76,64 @@ impl Scheduler {
     #[inline]
     pub(crate) fn pass(&mut self, time: u64, dispatch: u64) {
         if time > dispatch && self.is_limited() {
-            self.issues.push(time);
+            self.issues.add(time);
+        }
+    }
+}
+
+/// Times, of which those that have passed are forgotten.
+#[derive(Clone, Debug, Default)]
+struct Times {
+    /// How many there are of each near cycle, by [`place`].
+    counts: Vec<u16>,
+    near: NearCycles,
+    /// Those that are further away.
+    far: BinaryHeap<Reverse<u64>>,
+    /// All until then are forgotten.
+    passed: u64,
+    count: usize,
+}
+
+impl Times {
+    #[inline]
+    fn add(&mut self, time: u64) {
+        if time <= self.passed {
+            return;
+        }
+        self.count += 1;
+        if time - self.passed < NEAR {
+            self.add_near(time);
+        } else {
+            self.far.push(Reverse(time));
+        }
+    }
+
+    #[inline]
+    fn add_near(&mut self, time: u64) {
+        self.counts[place(time)] += 1;
+        self.near.add(time);
+    }
+
+    #[inline]
+    fn first(&self) -> Option<u64> {
+        self.near.first(self.passed).or_else(|| Some(self.far.peek()?.0))
+    }
+
+    /// Forgets those that are not after `until`.
+    fn pass(&mut self, until: u64) {
+        while let Some(time) = self.near.first(self.passed)
+            && time <= until
+        {
+            self.near.remove(time);
+            self.count -= usize::from(std::mem::take(&mut self.counts[place(time)]));
+        }
+        self.passed = self.passed.max(until);
+        while let Some(&Reverse(time)) = self.far.peek()
+            && time < self.passed + NEAR
+        {
+            self.far.pop();
+            self.count -= 1;
+            self.add(time);
         }
     }
 }

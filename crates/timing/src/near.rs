@@ -1,0 +1,72 @@
+//! Which of the next cycles something happens in.
+
+/// Cycles that are near, from now on.
+pub(crate) const NEAR: u64 = 1024;
+/// Bits of a word.
+const WORD: usize = u64::BITS as usize;
+
+/// A bit for each near cycle, by cycle modulo [`NEAR`].
+#[derive(Clone, Debug, Default)]
+pub(crate) struct NearCycles {
+    words: [u64; NEAR as usize / WORD],
+}
+
+/// Place of a cycle among near ones.
+#[inline]
+pub(crate) const fn place(time: u64) -> usize {
+    (time % NEAR) as usize
+}
+
+impl NearCycles {
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.words.iter().all(|word| *word == 0)
+    }
+
+    #[inline]
+    pub(crate) fn add(&mut self, time: u64) {
+        self.words[place(time) / WORD] |= 1 << (place(time) % WORD);
+    }
+
+    #[inline]
+    pub(crate) fn remove(&mut self, time: u64) {
+        self.words[place(time) / WORD] &= !(1 << (place(time) % WORD));
+    }
+
+    /// The first from `now` on.
+    #[inline]
+    pub(crate) fn first(&self, now: u64) -> Option<u64> {
+        let (word, bit) = (place(now) / WORD, place(now) % WORD);
+        let rest = self.words[word] >> bit;
+        if rest != 0 {
+            return Some(now + u64::from(rest.trailing_zeros()));
+        }
+        // Once around: what lies before now in its own word comes last.
+        (1..=self.words.len()).find_map(|further| {
+            let bits = self.words[(word + further) % self.words.len()];
+            let ahead = (further * WORD + bits.trailing_zeros() as usize).wrapping_sub(bit);
+            (bits != 0).then_some(now + ahead as u64)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_is_found_around_the_corner() {
+        for now in [0, 1, 63, 64, 1000, 5_000_003] {
+            for ahead in [0, 1, 40, 63, 64, 65, 900, 1023] {
+                let mut cycles = NearCycles::default();
+                assert_eq!(cycles.first(now), None);
+                cycles.add(now + ahead);
+                cycles.add(now + NEAR - 1);
+                assert_eq!(cycles.first(now), Some(now + ahead), "{now} {ahead}");
+                cycles.remove(now + ahead);
+                cycles.remove(now + NEAR - 1);
+                assert!(cycles.is_empty());
+            }
+        }
+    }
+}
