@@ -16,6 +16,7 @@
 
 mod accesses;
 mod front_end;
+mod registers;
 mod window;
 
 use perforate_types::{Counters, Instruction, PhysicalAddress, Steps, Unit};
@@ -34,7 +35,8 @@ use crate::scheduler::Scheduler;
 use crate::translation::{Parts, Translation};
 use accesses::Accesses;
 use front_end::FrontEnd;
-use window::{Registers, Window};
+use registers::{Read, Registers};
+use window::Window;
 
 /// What the core did since measuring began.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,4 +1,4 @@
-//! Instructions from fetch to retirement, and the registers through which they wait for each other.
+//! Instructions from fetch to retirement.
 
 use perforate_types::{Branch, Operation};
 
@@ -7,25 +7,6 @@ use crate::agenda::{List, UNKNOWN};
 use crate::config::CoreConfig;
 use crate::critical_path::{Timeline, Times};
 use crate::hierarchy::L1D;
-
-const REGISTERS: usize = 256;
-/// The register that stands for none.
-const NONE: usize = 0;
-
-/// When the value of each register is there, and who writes it if that is not known.
-#[derive(Clone, Debug)]
-pub(super) struct Registers {
-    ready: [u64; REGISTERS],
-    writers: [u32; REGISTERS],
-    /// Numbers of the writers in program order.
-    numbers: [u64; REGISTERS],
-}
-
-impl Registers {
-    pub(super) fn new() -> Self {
-        Self { ready: [0; REGISTERS], writers: [0; REGISTERS], numbers: [0; REGISTERS] }
-    }
-}
 
 /// One instruction.
 #[derive(Clone, Debug, Default)]
@@ -275,7 +256,6 @@ impl Core {
             let slot = self.window.slot(number);
             let entry = &mut self.window.entries[slot as usize];
             let (loads, stores) = (u64::from(entry.loads), u64::from(entry.stores));
-            let is_plain = entry.first_access == accesses::NONE && stores == 0;
             let dispatch = self.dispatch.pass(time);
             entry.dispatch = dispatch;
             self.window.undispatched += 1;
@@ -283,92 +263,64 @@ impl Core {
             self.reorder_buffer.take(1);
             self.load_queue.take(loads);
             self.store_queue.take(stores);
-            let is_known = self.read_registers(slot, number);
-            if is_plain && is_known {
-                self.pass(slot, number, dispatch);
+            let read = self.registers.read(number, entry.sources, entry.data_sources);
+            entry.producers = read.producers;
+            let is_plain = entry.first_access == accesses::NONE && stores == 0;
+            if is_plain && read.unknown == 0 {
+                self.pass(slot, number, read);
             } else {
-                self.scheduler.take();
-                self.write_registers(slot, number, UNKNOWN);
+                self.wait(slot, number, read);
                 self.address_ready(slot, dispatch);
             }
         }
     }
 
-    /// Finds out what an instruction waits for, and notes what will wait for it. It is still to be
-    /// dispatched. Returns whether all that it reads is known.
-    #[inline]
-    fn read_registers(&mut self, slot: u32, number: u64) -> bool {
-        let entry = &mut self.window.entries[slot as usize];
-        (entry.addresses, entry.operands) = (0, 0);
-        (entry.missing_addresses, entry.missing_operands) = (1, 0);
-        entry.producers = [0; 4];
-        let sources = entry.sources;
-        if sources == [NONE as u8; 4] {
-            return true;
-        }
-        let mut is_known = true;
-        for (place, source) in sources.map(usize::from).into_iter().enumerate() {
-            if source == NONE {
-                continue;
-            }
-            let ready = self.registers.ready[source];
-            let entry = &mut self.window.entries[slot as usize];
-            let distance = number - self.registers.numbers[source];
-            entry.producers[place] = u16::try_from(distance).unwrap_or(0);
-            let is_data = entry.data_sources >> place & 1 != 0;
-            if ready != UNKNOWN {
-                let known = if is_data { &mut entry.operands } else { &mut entry.addresses };
-                *known = ready.max(*known);
-                continue;
-            }
-            is_known = false;
-            let waiter = if is_data {
-                entry.missing_operands += 1;
-                Waiter::Operand(slot)
-            } else {
-                entry.missing_addresses += 1;
-                Waiter::Address(slot)
-            };
-            let writer = self.registers.writers[source];
-            let readers = &mut self.window.entries[writer as usize].readers;
-            self.waiters.add(readers, waiter, 0);
-        }
-        is_known
-    }
-
-    /// What an instruction writes is there at `ready`.
-    #[inline]
-    fn write_registers(&mut self, slot: u32, number: u64, ready: u64) {
-        let destinations = self.window.entries[slot as usize].destinations;
-        for destination in destinations.map(usize::from) {
-            self.registers.ready[destination] = ready;
-            self.registers.writers[destination] = slot;
-            self.registers.numbers[destination] = number;
-        }
-        self.registers.ready[NONE] = 0;
-    }
-
     /// An instruction that waits for nothing unknown is dispatched: without accesses, or with loads
     /// that are hits. All its times follow.
     #[inline]
-    fn pass(&mut self, slot: u32, number: u64, dispatch: u64) {
+    fn pass(&mut self, slot: u32, number: u64, read: Read) {
         let entry = &mut self.window.entries[slot as usize];
-        entry.missing_addresses = 0;
-        entry.addresses = entry.addresses.max(dispatch);
-        let read = entry.addresses.max(entry.operands);
+        let addresses = read.addresses.max(entry.dispatch);
+        let issue = addresses.max(read.operands);
+        let mut loaded = 0;
         if entry.quick_loads > 0 {
             let latency = self.memory.latency(L1D);
-            entry.loaded = entry.addresses + latency;
+            loaded = addresses + latency;
             self.statistics.load_cycles += u64::from(entry.quick_loads) * latency;
         }
-        let result = entry.loaded.max(read) + entry.latency;
-        entry.result = result;
-        let is_branch = entry.is_branch;
-        self.scheduler.pass(read, dispatch);
-        self.write_registers(slot, number, result);
-        if is_branch {
+        let result = loaded.max(issue) + entry.latency;
+        (entry.missing_addresses, entry.missing_operands) = (0, 0);
+        (entry.addresses, entry.operands) = (addresses, read.operands);
+        (entry.loaded, entry.result) = (loaded, result);
+        self.registers.write(number, slot, entry.destinations, result);
+        self.scheduler.pass(issue, entry.dispatch);
+        if entry.is_branch {
             self.front_end.resolve(number, result);
         }
+    }
+
+    /// An instruction that is to be dispatched will be told of all that it waits for.
+    #[inline]
+    fn wait(&mut self, slot: u32, number: u64, read: Read) {
+        self.scheduler.take();
+        let entry = &mut self.window.entries[slot as usize];
+        (entry.addresses, entry.operands) = (read.addresses, read.operands);
+        let of_operands = read.unknown & entry.data_sources;
+        // Its dispatch is the first that it waits for.
+        entry.missing_addresses = 1 + (read.unknown & !of_operands).count_ones() as u8;
+        entry.missing_operands = of_operands.count_ones() as u8;
+        let (sources, destinations) = (entry.sources, entry.destinations);
+        for (place, source) in sources.into_iter().enumerate() {
+            if read.unknown >> place & 1 == 0 {
+                continue;
+            }
+            let is_operand = of_operands >> place & 1 != 0;
+            let waiter = if is_operand { Waiter::Operand(slot) } else { Waiter::Address(slot) };
+            let writer = self.registers.writer(source);
+            let readers = &mut self.window.entries[writer as usize].readers;
+            self.waiters.add(readers, waiter, 0);
+        }
+        self.registers.write(number, slot, destinations, UNKNOWN);
     }
 
     /// When the next instruction is dispatched, if that is known.
@@ -464,12 +416,7 @@ impl Core {
         let read = entry.addresses.max(entry.operands);
         let result = entry.loaded.max(read) + entry.latency;
         entry.result = result;
-        for destination in entry.destinations.map(usize::from) {
-            let is_last = self.registers.writers[destination] == slot;
-            if is_last && self.registers.ready[destination] == UNKNOWN {
-                self.registers.ready[destination] = result;
-            }
-        }
+        self.registers.written(slot, entry.destinations, result);
         if !entry.readers.is_empty() {
             self.agenda.tell_all(&mut self.waiters, &mut entry.readers, result);
         }
