@@ -47,6 +47,37 @@ pub(super) const fn exchange(register: Register) -> Register {
     register
 }
 
+/// Our numbers of ChampSim's registers.
+const OURS: [Register; 256] = {
+    let mut ours = [0; 256];
+    let mut theirs = 0;
+    while theirs < 256 {
+        ours[theirs] = exchange(theirs as u8);
+        theirs += 1;
+    }
+    ours
+};
+
+/// What registers, in our numbers, say of the kind of a branch: marks, a bit each.
+const MARKS: [u8; 256] = {
+    let mut marks = [OTHER; 256];
+    marks[0] = 0;
+    marks[STACK_POINTER as usize] = STACK;
+    marks[FLAGS as usize] = FLAG;
+    marks[INSTRUCTION_POINTER as usize] = POINTER;
+    marks
+};
+const STACK: u8 = 1;
+const FLAG: u8 = 2;
+const POINTER: u8 = 4;
+const OTHER: u8 = 8;
+
+/// The marks of all of these registers.
+#[inline]
+fn marks(registers: [Register; 4]) -> u8 {
+    registers.map(|register| MARKS[usize::from(register)]).into_iter().fold(0, |all, one| all | one)
+}
+
 /// Where the fields of a record lie.
 #[derive(Clone, Copy)]
 struct Layout {
@@ -210,18 +241,24 @@ impl Format for ChampSim {
         let bytes = self.input.fill(&mut self.buffer)?;
         self.check_length(self.input.offset)?;
         chunk.instructions.reserve(bytes / record_bytes);
+        let damaged = |input: &Input, place: usize, problem: String, expected: &str| {
+            input.damaged(start + place as u64, problem, expected)
+        };
         for number in 0..bytes / record_bytes {
             let first = number * record_bytes;
-            let damaged = |input: &Input, place: usize, problem: String, expected: &str| {
-                input.damaged(start + (first + place) as u64, problem, expected)
-            };
             self.switch(number, chunk).map_err(|()| {
                 let problem = "too many address spaces".to_owned();
-                damaged(&self.input, 88, problem, "at most 65536")
+                damaged(&self.input, first + 88, problem, "at most 65536")
             })?;
             let record = &self.buffer[first..first + record_bytes];
-            push_record(&self.layout, record, chunk).map_err(|(place, value)| {
-                damaged(&self.input, place, format!("a branch flag of {value}"), "0 or 1")
+            // Of a record of known length no place needs to be checked.
+            let pushed = match <&[u8; CHAMPSIM.bytes]>::try_from(record) {
+                Ok(record) => push_record(&CHAMPSIM, record, chunk),
+                Err(_) => push_record(&self.layout, record, chunk),
+            };
+            pushed.map_err(|(place, value)| {
+                let problem = format!("a branch flag of {value}");
+                damaged(&self.input, first + place, problem, "0 or 1")
             })?;
         }
         Ok(())
@@ -233,33 +270,31 @@ fn word(record: &[u8], place: usize) -> u64 {
 }
 
 /// Appends one record's instruction; fails with place and value of an impossible flag.
-#[inline]
+#[inline(always)]
 fn push_record(layout: &Layout, record: &[u8], chunk: &mut Chunk) -> Result<(), (usize, u8)> {
-    if let Some(place) = [8, 9].into_iter().find(|&place| record[place] > 1) {
+    if record[8] > 1 || record[9] > 1 {
+        let place = if record[8] > 1 { 8 } else { 9 };
         return Err((place, record[place]));
     }
-    let list = &record[layout.registers_read..layout.registers_read + 4];
-    let read = [list[0], list[1], list[2], list[3]].map(exchange);
-    let mut written = [0; 4];
-    let list = &record[10..layout.registers_read];
-    for (ours, theirs) in written.iter_mut().zip(list) {
-        *ours = exchange(*theirs);
-    }
-    let (branch, taken) = branch(record[8] == 1, record[9] == 1, &read, &written);
-    let mut accesses = 0;
+    let ours = |place: usize| OURS[usize::from(record[place])];
+    let read = std::array::from_fn(|place| ours(layout.registers_read + place));
+    let places_written = layout.registers_read - 10;
+    let written =
+        std::array::from_fn(|place| if place < places_written { ours(10 + place) } else { 0 });
+    let (branch, taken) = branch(record[8] == 1, record[9] == 1, marks(read), marks(written));
+    let before = chunk.accesses.len();
     let mut push = |from: usize, places: usize, kind: AccessKind| {
-        for place in (from..from + 8 * places).step_by(8) {
-            let address = word(record, place);
+        for place in 0..places {
+            let address = word(record, from + 8 * place);
             if address != 0 {
                 let address = VirtualAddress::new(address);
                 chunk.accesses.push(MemoryAccess { address, size: ASSUMED_SIZE_BYTES, kind });
-                accesses += 1;
             }
         }
     };
     // Reads come before writes, as the instruction makes them.
     push(layout.addresses_read, 4, AccessKind::Read);
-    push(layout.addresses_written, list.len(), AccessKind::Write);
+    push(layout.addresses_written, places_written, AccessKind::Write);
     let indirect = matches!(branch, Branch::Indirect | Branch::IndirectCall);
     chunk.instructions.push(Instruction {
         ip: VirtualAddress::new(word(record, 0)),
@@ -269,7 +304,7 @@ fn push_record(layout: &Layout, record: &[u8], chunk: &mut Chunk) -> Result<(), 
             register => register,
         }),
         destinations: first_two(written),
-        accesses,
+        accesses: (chunk.accesses.len() - before) as u8,
         branch,
         taken,
         ..Instruction::default()
@@ -287,18 +322,18 @@ fn first_two(written: [Register; 4]) -> [Register; 2] {
     [some.next().unwrap_or(0), some.next().unwrap_or(0)]
 }
 
-/// Kind of branch by the registers read and written, and whether it is taken.
-fn branch(is_branch: bool, taken: bool, read: &[Register], written: &[Register]) -> (Branch, bool) {
-    if !written.contains(&INSTRUCTION_POINTER) {
+/// Kind of branch by the marks of registers read and written, and whether it is taken.
+#[inline]
+fn branch(is_branch: bool, taken: bool, read: u8, written: u8) -> (Branch, bool) {
+    if written & POINTER == 0 {
         // Not a branch by its registers; believe a record that says it is one.
         return if is_branch { (Branch::Conditional, taken) } else { (Branch::None, false) };
     }
-    let special = [0, STACK_POINTER, FLAGS, INSTRUCTION_POINTER];
-    let reads_stack = read.contains(&STACK_POINTER);
-    let reads_flags = read.contains(&FLAGS);
-    let reads_ip = read.contains(&INSTRUCTION_POINTER);
-    let reads_other = read.iter().any(|register| !special.contains(register));
-    let writes_stack = written.contains(&STACK_POINTER);
+    let reads_stack = read & STACK != 0;
+    let reads_flags = read & FLAG != 0;
+    let reads_ip = read & POINTER != 0;
+    let reads_other = read & OTHER != 0;
+    let writes_stack = written & STACK != 0;
     match (reads_stack, reads_ip, writes_stack) {
         (false, _, _) if !reads_flags && !reads_other => (Branch::Jump, true),
         (false, false, _) if !reads_flags => (Branch::Indirect, true),
