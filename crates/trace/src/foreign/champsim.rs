@@ -47,35 +47,37 @@ pub(super) const fn exchange(register: Register) -> Register {
     register
 }
 
-/// Our numbers of ChampSim's registers.
-const OURS: [Register; 256] = {
-    let mut ours = [0; 256];
-    let mut theirs = 0;
-    while theirs < 256 {
-        ours[theirs] = exchange(theirs as u8);
-        theirs += 1;
-    }
-    ours
-};
-
-/// What registers, in our numbers, say of the kind of a branch: marks, a bit each.
-const MARKS: [u8; 256] = {
-    let mut marks = [OTHER; 256];
-    marks[0] = 0;
-    marks[STACK_POINTER as usize] = STACK;
-    marks[FLAGS as usize] = FLAG;
-    marks[INSTRUCTION_POINTER as usize] = POINTER;
-    marks
-};
+/// What a register says of the kind of a branch that reads or writes it: marks, a bit each.
 const STACK: u8 = 1;
 const FLAG: u8 = 2;
 const POINTER: u8 = 4;
 const OTHER: u8 = 8;
 
-/// The marks of all of these registers.
+/// Our numbers of ChampSim's registers, and above them their marks.
+const REGISTERS: [u16; 256] = {
+    let mut registers = [0; 256];
+    let mut theirs = 0;
+    while theirs < 256 {
+        let ours = exchange(theirs as u8);
+        let mark = match ours {
+            0 => 0,
+            STACK_POINTER => STACK,
+            FLAGS => FLAG,
+            INSTRUCTION_POINTER => POINTER,
+            _ => OTHER,
+        };
+        registers[theirs] = u16::from_be_bytes([mark, ours]);
+        theirs += 1;
+    }
+    registers
+};
+
+/// Registers in our numbers, and the marks of all of them.
 #[inline]
-fn marks(registers: [Register; 4]) -> u8 {
-    registers.map(|register| MARKS[usize::from(register)]).into_iter().fold(0, |all, one| all | one)
+fn registers(theirs: [u8; 4]) -> ([Register; 4], u8) {
+    let found = theirs.map(|register| REGISTERS[usize::from(register)]);
+    let all = found.into_iter().fold(0, |all, one| all | one);
+    (found.map(|register| register as Register), (all >> 8) as u8)
 }
 
 /// Where the fields of a record lie.
@@ -276,12 +278,16 @@ fn push_record(layout: &Layout, record: &[u8], chunk: &mut Chunk) -> Result<(), 
         let place = if record[8] > 1 { 8 } else { 9 };
         return Err((place, record[place]));
     }
-    let ours = |place: usize| OURS[usize::from(record[place])];
-    let read = std::array::from_fn(|place| ours(layout.registers_read + place));
+    let (read, reads) =
+        registers(std::array::from_fn(|place| record[layout.registers_read + place]));
     let places_written = layout.registers_read - 10;
-    let written =
-        std::array::from_fn(|place| if place < places_written { ours(10 + place) } else { 0 });
-    let (branch, taken) = branch(record[8] == 1, record[9] == 1, marks(read), marks(written));
+    let (written, writes) =
+        registers(std::array::from_fn(
+            |place| {
+                if place < places_written { record[10 + place] } else { 0 }
+            },
+        ));
+    let (branch, taken) = branch(record[8] == 1, record[9] == 1, reads, writes);
     let before = chunk.accesses.len();
     let mut push = |from: usize, places: usize, kind: AccessKind| {
         for place in 0..places {
@@ -295,15 +301,20 @@ fn push_record(layout: &Layout, record: &[u8], chunk: &mut Chunk) -> Result<(), 
     // Reads come before writes, as the instruction makes them.
     push(layout.addresses_read, 4, AccessKind::Read);
     push(layout.addresses_written, places_written, AccessKind::Write);
-    let indirect = matches!(branch, Branch::Indirect | Branch::IndirectCall);
-    chunk.instructions.push(Instruction {
-        ip: VirtualAddress::new(word(record, 0)),
-        sources: read.map(|register| match register {
+    let (mut sources, mut destinations) = (read, [written[0], written[1]]);
+    if (reads | writes) & POINTER != 0 || places_written > destinations.len() {
+        let indirect = matches!(branch, Branch::Indirect | Branch::IndirectCall);
+        sources = read.map(|register| match register {
             INSTRUCTION_POINTER => 0,
             UNKNOWN_TARGET if indirect => 0,
             register => register,
-        }),
-        destinations: first_two(written),
+        });
+        destinations = first_two(written);
+    }
+    chunk.instructions.push(Instruction {
+        ip: VirtualAddress::new(word(record, 0)),
+        sources,
+        destinations,
         accesses: (chunk.accesses.len() - before) as u8,
         branch,
         taken,
