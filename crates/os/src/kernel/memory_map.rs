@@ -72,10 +72,11 @@ fn tell_uses(core: &Core, uses: &mut FrameUses) {
 /// Says what the frames hold whose owners are recorded, the frames of a block together.
 fn tell_recorded(core: &Core, uses: &mut FrameUses) {
     for (block, records) in core.memory.recorded() {
-        let mut sets = [HoleSet::EMPTY; FrameClass::ALL.len()];
+        let mut sets = [[0; 8]; FrameClass::ALL.len()];
         for (index, owner) in records {
-            sets[class_of(owner) as usize].insert(index);
+            sets[class_of(owner) as usize][index / 64] |= 1_u64 << (index % 64);
         }
+        let sets = sets.map(HoleSet::from_words);
         for (class, set) in FrameClass::ALL.into_iter().zip(&sets) {
             uses.frames(block, set, class);
         }
@@ -105,6 +106,9 @@ impl FrameVisitor for FrameUses {
         // The block of a perforated page with nothing left in place may be free by now.
         if frames.is_empty() {
             return;
+        }
+        if frames.count() == 512 {
+            return self.blocks(block, 1, class);
         }
         let number = block.number() >> BLOCK_ORDER;
         let all = || BlockUse::Frames(Box::new([FrameClass::Unmovable; 512]));
