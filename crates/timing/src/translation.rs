@@ -171,6 +171,7 @@ enum Needs {
 #[derive(Clone, Debug, Default)]
 struct Walk {
     generation: u32,
+    /// Those that take time, or begin a stage.
     steps: Vec<Step>,
     needs: Vec<Needs>,
     occupancy: Option<Occupancy>,
@@ -329,11 +330,13 @@ impl Translation {
             (self.walks.len() - 1) as u32
         }));
         let walk = &mut self.walks[id.0 as usize];
-        walk.reuse(steps, Occupancy::of(steps, self.bitmaps));
+        walk.reuse(steps.last().map_or(0, |last| usize::from(last.stage) + 1));
         let generation = walk.generation;
+        let mut kept = std::mem::take(&mut walk.steps);
         let mut needs = std::mem::take(&mut walk.needs);
+        let mut stage = None;
         for step in steps {
-            needs.push(match step.action {
+            let needed = match step.action {
                 Action::Read { address } => {
                     let (level, line) = (memory.walker_level, address.value() >> LINE_SHIFT);
                     let found = memory.locate(level, line, false, Origin::Walker, now);
@@ -359,6 +362,10 @@ impl Translation {
                     self.statistics.unit_accesses[unit as usize] += 1;
                     self.slots[unit as usize][slot as usize] =
                         Slot { walk: id, generation, stage: step.stage };
+                    if stage == Some(step.stage) {
+                        // It takes no time of its own.
+                        continue;
+                    }
                     Needs::Nothing
                 }
                 Action::Check => {
@@ -369,9 +376,14 @@ impl Translation {
                     self.statistics.selections += 1;
                     Needs::Nothing
                 }
-            });
+            };
+            stage = Some(step.stage);
+            kept.push(*step);
+            needs.push(needed);
         }
-        self.walks[id.0 as usize].needs = needs;
+        let walk = &mut self.walks[id.0 as usize];
+        walk.occupancy = Occupancy::of(&kept, self.bitmaps);
+        (walk.steps, walk.needs) = (kept, needs);
         id
     }
 
@@ -662,19 +674,16 @@ impl Translation {
 }
 
 impl Walk {
-    /// Becomes another translation.
-    fn reuse(&mut self, steps: &[Step], occupancy: Option<Occupancy>) {
+    /// Becomes another translation, of which the steps are to be told.
+    fn reuse(&mut self, stages: usize) {
         self.generation = self.generation.wrapping_add(1);
         self.steps.clear();
-        self.steps.extend_from_slice(steps);
         self.needs.clear();
-        self.occupancy = occupancy;
         self.has_begun = false;
         self.walker = Walker::None;
         self.may_borrow = false;
         self.stage = 0..0;
         self.pending = 0;
-        let stages = steps.last().map_or(0, |last| usize::from(last.stage) + 1);
         self.ends.clear();
         self.ends.resize(stages, UNKNOWN);
         self.timeline.clear();
