@@ -12,19 +12,15 @@ pub(crate) struct Scheduler {
     entries: usize,
     /// Instructions whose issue is not known.
     waiting: usize,
-    /// When the others issue, if that was not at once. Those that have issued are
-    /// forgotten when room is needed.
+    /// When the others issue, if that was not at once. Those that have issued are forgotten when
+    /// room is needed.
     issues: Times,
 }
 
 impl Scheduler {
     pub(crate) fn new(entries: Option<u32>) -> Self {
         let entries = entries.map_or(usize::MAX, |entries| entries as usize);
-        Self {
-            entries,
-            waiting: 0,
-            issues: Times { counts: vec![0; NEAR as usize], ..Times::default() },
-        }
+        Self { entries, waiting: 0, issues: Times::default() }
     }
 
     /// Whether an instruction may have to wait for an entry.
@@ -82,16 +78,28 @@ impl Scheduler {
 }
 
 /// Times, of which those that have passed are forgotten.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Times {
     /// How many there are of each near cycle, by [`place`].
-    counts: Vec<u16>,
+    counts: Vec<u32>,
     near: NearCycles,
     /// Those that are further away.
     far: BinaryHeap<Reverse<u64>>,
     /// All until then are forgotten.
     passed: u64,
     count: usize,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Self {
+            counts: vec![0; NEAR as usize],
+            near: NearCycles::default(),
+            far: BinaryHeap::new(),
+            passed: 0,
+            count: 0,
+        }
+    }
 }
 
 impl Times {
@@ -125,7 +133,7 @@ impl Times {
             && time <= until
         {
             self.near.remove(time);
-            self.count -= usize::from(std::mem::take(&mut self.counts[place(time)]));
+            self.count -= std::mem::take(&mut self.counts[place(time)]) as usize;
         }
         self.passed = self.passed.max(until);
         while let Some(&Reverse(time)) = self.far.peek()
@@ -140,7 +148,31 @@ impl Times {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        /// As a list from which those that have passed are taken.
+        #[test]
+        fn times_pass_as_from_a_list(
+            steps in prop::collection::vec((0u64..3000, 0u64..4, 0u64..1500), 1..100),
+        ) {
+            let (mut times, mut expected): (Times, Vec<u64>) = Default::default();
+            let mut now = 0;
+            for (ahead, like, further) in steps {
+                for _ in 0..like {
+                    times.add(now + ahead);
+                    expected.push(now + ahead);
+                }
+                now += further;
+                times.pass(now);
+                expected.retain(|&time| time > now);
+                prop_assert_eq!(times.count, expected.len());
+                prop_assert_eq!(times.first(), expected.iter().min().copied());
+            }
+        }
+    }
 
     #[test]
     fn entries_are_free_when_their_instruction_issues() {
