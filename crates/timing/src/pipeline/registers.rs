@@ -46,11 +46,11 @@ impl Registers {
     #[inline]
     pub(super) fn read(&self, number: u64, sources: [u8; SOURCES], data_sources: u8) -> Read {
         let mut read = Read::default();
-        for place in 0..SOURCES {
-            if sources[place] == NONE {
+        for (place, &source) in sources.iter().enumerate() {
+            if source == NONE {
                 continue;
             }
-            let source = &self.list[usize::from(sources[place])];
+            let source = &self.list[usize::from(source)];
             read.producers[place] = u16::try_from(number - source.number).unwrap_or(0);
             if source.ready == UNKNOWN {
                 read.unknown |= 1 << place;
