@@ -110,16 +110,11 @@ impl Times {
         }
         self.count += 1;
         if time - self.passed < NEAR {
-            self.add_near(time);
+            self.counts[place(time)] += 1;
+            self.near.add(time);
         } else {
             self.far.push(Reverse(time));
         }
-    }
-
-    #[inline]
-    fn add_near(&mut self, time: u64) {
-        self.counts[place(time)] += 1;
-        self.near.add(time);
     }
 
     #[inline]

@@ -1,6 +1,7 @@
 //! Settings of a measurement: texts by key, as an experiment file has them.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
@@ -65,16 +66,12 @@ impl Settings {
         if !Machine::is_bundled(name) {
             return load();
         }
-        let known = (
-            name.to_owned(),
-            changed.clone().map(|(key, text)| (key.into(), text.into())).collect(),
-        );
-        if let Some(machine) = BUNDLED.lock().unwrap_or_else(PoisonError::into_inner).get(&known) {
-            return Ok(machine.clone());
-        }
-        let machine = load()?;
-        BUNDLED.lock().unwrap_or_else(PoisonError::into_inner).insert(known, machine.clone());
-        Ok(machine)
+        let changes = changed.clone().map(|(key, text)| (key.into(), text.into())).collect();
+        let mut bundled = BUNDLED.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(match bundled.entry((name.into(), changes)) {
+            Entry::Occupied(known) => known.get().clone(),
+            Entry::Vacant(new) => new.insert(load()?).clone(),
+        })
     }
 
     /// Contents of the files that these settings name, those of defaults included.

@@ -72,11 +72,10 @@ fn tell_uses(core: &Core, uses: &mut FrameUses) {
 /// Says what the frames hold whose owners are recorded, the frames of a block together.
 fn tell_recorded(core: &Core, uses: &mut FrameUses) {
     for (block, records) in core.memory.recorded() {
-        let mut sets = [[0; 8]; FrameClass::ALL.len()];
+        let mut sets = [HoleSet::EMPTY; FrameClass::ALL.len()];
         for (index, owner) in records {
-            sets[class_of(owner) as usize][index / 64] |= 1_u64 << (index % 64);
+            sets[class_of(owner) as usize].insert(index);
         }
-        let sets = sets.map(HoleSet::from_words);
         for (class, set) in FrameClass::ALL.into_iter().zip(&sets) {
             uses.frames(block, set, class);
         }

@@ -190,9 +190,7 @@ impl Core {
             while let Some((waiter, time)) = self.agenda.next_news() {
                 self.hear(waiter, time);
             }
-            if self.window.can_retire() {
-                self.retire_instructions();
-            }
+            self.retire_instructions();
             if self.may_dispatch {
                 self.dispatch_instructions();
             }

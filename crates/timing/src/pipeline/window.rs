@@ -210,8 +210,6 @@ impl Core {
         (entry.loads, entry.quick_loads, entry.unloaded) = (0, 0, 0);
         (entry.stores, entry.untranslated) = (0, 0);
         entry.first_access = accesses::NONE;
-        // It is not dispatched.
-        entry.missing_addresses = 1;
         (entry.loaded, entry.stored) = (0, 0);
         entry.result = UNKNOWN;
         entry.readers = List::default();
@@ -289,7 +287,6 @@ impl Core {
             self.statistics.load_cycles += u64::from(entry.quick_loads) * latency;
         }
         let result = loaded.max(issue) + entry.latency;
-        (entry.missing_addresses, entry.missing_operands) = (0, 0);
         (entry.addresses, entry.operands) = (addresses, read.operands);
         (entry.loaded, entry.result) = (loaded, result);
         self.registers.write(number, slot, entry.destinations, result);

@@ -274,9 +274,10 @@ fn word(record: &[u8], place: usize) -> u64 {
 /// Appends one record's instruction; fails with place and value of an impossible flag.
 #[inline(always)]
 fn push_record(layout: &Layout, record: &[u8], chunk: &mut Chunk) -> Result<(), (usize, u8)> {
-    if record[8] > 1 || record[9] > 1 {
-        let place = if record[8] > 1 { 8 } else { 9 };
-        return Err((place, record[place]));
+    for place in [8, 9] {
+        if record[place] > 1 {
+            return Err((place, record[place]));
+        }
     }
     let (read, reads) =
         registers(std::array::from_fn(|place| record[layout.registers_read + place]));
