@@ -72,7 +72,7 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     print(&texts.concat())
 }
 
-/// What the windows of a sampled trace say of the whole program.
+/// What windows say of the whole program, or of what was measured.
 fn sampled(sampled: &Sampled) -> String {
     let groups = [(&sampled.figures, 4), (&sampled.extrapolated, 0)];
     let figures = groups.iter().flat_map(|(group, decimals)| {
@@ -84,8 +84,9 @@ fn sampled(sampled: &Sampled) -> String {
     });
     let (names, (means, halves)) = rows.unzip();
     let table = [Column::texts("", names), Column::numbers("", means), Column::texts("", halves)];
+    let whole = if sampled.only_timing { "measured part" } else { "whole program" };
     format!(
-        "\nwhole program from {} windows, ± half of the 95% confidence interval\n{}",
+        "\n{whole} from {} windows, ± half of the 95% confidence interval\n{}",
         sampled.windows,
         columns(&table, COLUMNS)
     )

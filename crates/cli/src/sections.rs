@@ -49,9 +49,8 @@ pub fn section(option: &str) -> &'static str {
         | "superpages" => SYSTEM,
         "io-gap" | "hot-add" | "modes" => VIRTUAL,
         _ if option.starts_with("host-") => VIRTUAL,
-        "seed" | "skip" | "instructions" | "warmup" | "window-warmup" | "functional" | "check" => {
-            LENGTH
-        }
+        "seed" | "skip" | "instructions" | "warmup" | "window-warmup" | "timing" | "precision"
+        | "functional" | "check" => LENGTH,
         _ => NOWHERE,
     }
 }

@@ -1,4 +1,4 @@
-//! Figures of sampled traces with their confidence intervals, the same for the terminal and the
+//! Figures of sampled traces and of sampled timing with their confidence intervals, the same for the terminal and the
 //! page. With several seeds they are those of the first.
 
 use crate::comparison::{Comparison, SchemeRuns};
@@ -63,16 +63,16 @@ pub(crate) fn caption(comparison: &Comparison<'_>) -> Option<String> {
         1 => "one window has no confidence interval",
         _ => "± half of the 95% confidence interval",
     };
-    Some(format!("Whole program from {}, {interval}", windows(sampled)))
+    let whole = if sampled.only_timing { "Measured part, timed in" } else { "Whole program from" };
+    Some(format!("{whole} {}, {interval}", windows(sampled)))
 }
 
 /// How much of the program was seen; none where no trace was sampled.
 pub(crate) fn seen(comparison: &Comparison<'_>) -> Option<String> {
-    comparison
-        .schemes
-        .iter()
-        .find_map(sampled)
-        .map(|sampled| format!("a sample: {}", windows(sampled)))
+    comparison.schemes.iter().find_map(sampled).map(|sampled| match sampled.only_timing {
+        true => format!("timed in {}", windows(sampled)),
+        false => format!("a sample: {}", windows(sampled)),
+    })
 }
 
 fn windows(sampled: &Sampled) -> String {

@@ -11,6 +11,9 @@ use crate::lenient::whole;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Sampled {
+    /// Only the clock was sampled: every instruction ran, and what needs no clock was counted in all.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub only_timing: bool,
     /// Windows, or parts of them, that were measured.
     #[serde(deserialize_with = "whole")]
     pub windows: u64,

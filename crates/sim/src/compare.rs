@@ -9,7 +9,7 @@ use perforate_types::{Counters, GapTolerance, figures};
 use crate::feeding::{Touched, run_all};
 use crate::idle_options;
 use crate::placed::Placed;
-use crate::sampled;
+use crate::sampled::{self, PrecisionRule};
 use crate::simulation::{Figures, RunOptions, Simulation};
 use crate::stretches::Tally;
 use crate::system::SystemOptions;
@@ -210,20 +210,27 @@ impl Comparison {
         if self.schemes.iter().any(|scheme| scheme.host.is_some()) {
             memory.check_host()?;
         }
+        measuring.check()?;
+        let windows = measuring.timed_windows();
+        let rule = windows.zip(measuring.precision);
+        let rule = rule.map(|(windows, precision)| PrecisionRule::new(windows, precision));
+        let window_warmup = measuring.window_warmup();
         let mut simulations = Vec::new();
         for scheme in &self.schemes {
             let mut simulation = Simulation::new(&self.machine, *scheme, memory, *seed, options)?;
             if pictures == Pictures::None {
                 simulation = simulation.without_maps();
             }
-            let simulation = simulation
-                .with_skipped(workload.skip)
-                .with_window_warmup(measuring.window_warmup.get());
+            simulation = match windows {
+                Some(windows) => simulation.with_timed_windows(windows, window_warmup, *seed),
+                None => simulation.with_window_warmup(window_warmup),
+            };
+            let simulation = simulation.with_skipped(workload.skip);
             simulations.push(simulation.with_setup_until(metadata.setup_until));
         }
         let mut touched = Touched::new();
-        let total = metadata.instructions;
-        let figures = run_all(simulations, source.as_mut(), &mut touched, total, progress);
+        let end = (metadata.instructions, rule.as_ref());
+        let figures = run_all(simulations, source.as_mut(), &mut touched, end, progress);
         let figures = figures.map_err(|error| match error {
             SimError::WarmupTooLong { instructions: 0, .. } => SimError::NoInstructions {
                 name: metadata.name.clone(),
@@ -245,6 +252,9 @@ impl Comparison {
         let Run { metadata, options, figures, touched, notes } = run;
         let touched_bytes = touched.footprint.bytes();
         let huge_page_advices = touched.huge_page_advices;
+        let windows = measuring.timed_windows();
+        let window_warmup = measuring.window_warmup();
+        let precision = precision_note(measuring, touched.is_precise, touched.done, &figures);
         let history = touched.history.finish(touched.done, touched_bytes);
         let runs = self.schemes.iter().zip(figures).zip(courses);
         let results = runs.map(|((scheme, mut figures), course)| {
@@ -262,23 +272,32 @@ impl Comparison {
             let from = touched.done.saturating_sub(figures.instructions);
             let represented = touched.gaps.represented(from, touched.done);
             let batches = match (represented, self.functional) {
+                _ if windows.is_some() => of_windows(&figures.windows),
                 (Some(_), false) => of_windows(&figures.windows),
                 _ => figures.slices.batches(),
             };
-            let sampled = represented.and_then(|represented| {
-                let window_warmup = measuring.window_warmup.get();
-                sampled::estimate(&figures.windows, !self.functional, window_warmup, represented)
-            });
-            figures.record_speed(sampled.as_ref());
             let mut notes = notes.clone();
             notes.extend(warmup_note);
-            notes.extend(represented.map(|number| sampled::note(figures.instructions, number)));
-            notes.extend(sampled::window_warmup_note(
-                measuring.window_warmup.get(),
-                represented.is_some(),
-                sampled.is_some(),
-            ));
-            let result = self.result(scheme, &metadata, &options, (figures, warmup), notes);
+            let sampled = if let Some(windows) = windows {
+                notes.push(sampled::timing_note(windows, window_warmup, &figures.windows));
+                notes.extend(precision.clone());
+                let of = sampled::Of::Clock;
+                sampled::estimate(&figures.windows, of, window_warmup, figures.instructions)
+            } else {
+                let of = if self.functional { sampled::Of::Events } else { sampled::Of::Program };
+                let sampled = represented.and_then(|represented| {
+                    sampled::estimate(&figures.windows, of, window_warmup, represented)
+                });
+                notes.extend(represented.map(|number| sampled::note(figures.instructions, number)));
+                let (is_sample, has_figures) = (represented.is_some(), sampled.is_some());
+                notes.extend(sampled::window_warmup_note(window_warmup, is_sample, has_figures));
+                sampled
+            };
+            figures.record_speed(sampled.as_ref().filter(|_| windows.is_none()));
+            let mut result = self.result(scheme, &metadata, &options, (figures, warmup), notes);
+            if windows.is_some() {
+                result.config["timing"] = serde_json::json!(measuring.timing);
+            }
             RunResult { instructions_represented: represented, sampled, batches, ..result }
         });
         results.collect()
@@ -299,7 +318,8 @@ impl Comparison {
             detected,
             suggested_instructions: after.map(|after| instructions.saturating_add(after)),
         };
-        let figure = warmup::figure_name(self.functional);
+        let has_clock = !self.functional && measuring.timed_windows().is_none();
+        let figure = warmup::figure_name(has_clock);
         let note = if measuring.detects_warmup() {
             Some(warmup::detection_note(instructions, figure, detected))
         } else {
@@ -470,7 +490,27 @@ impl Comparison {
     }
 }
 
-/// Windows of a sampled trace as results keep them.
+/// How precise a run of timed windows became, where that was asked.
+fn precision_note(
+    measuring: &MeasuringOptions,
+    is_reached: bool,
+    instructions: u64,
+    figures: &[Figures],
+) -> Option<String> {
+    let precision = measuring.timed_windows().and(measuring.precision)?;
+    if is_reached {
+        return Some(format!(
+            "the run ended after {instructions} instructions, when IPC and speed-ups were known to \
+             ±{precision}; what the program does later is not in any figure"
+        ));
+    }
+    let windows: Vec<&[Tally]> = figures.iter().map(|it| it.windows.as_slice()).collect();
+    let reached = sampled::widest(&windows)
+        .map_or("no interval".into(), |width| format!("±{:.1}%", width * 100.0));
+    Some(format!("a precision of ±{precision} was not reached: {reached} at the end"))
+}
+
+/// Windows as results keep them.
 fn of_windows(windows: &[Tally]) -> Batches {
     let mut batches = Batches::default();
     for window in windows {

@@ -187,6 +187,22 @@ pub enum SimError {
         /// Pages that would be right.
         most: u64,
     },
+    /// Windows were to be timed, and the run ended before the first.
+    #[error(
+        "none of the {instructions} measured instructions was timed: with --timing \
+         sampled=WINDOW/PERIOD there is one window in each period; choose a shorter period, or more \
+         instructions"
+    )]
+    NoTimedWindow {
+        /// Instructions measured.
+        instructions: u64,
+    },
+    /// Windows were to be timed of a trace that has windows only.
+    #[error(
+        "the trace is a sample already (record --sample): --timing sampled is for traces of a whole \
+         program"
+    )]
+    SampledTwice,
     /// There is nothing to simulate.
     #[error("{name}: no instructions to run{why}")]
     NoInstructions {

@@ -10,8 +10,9 @@ use perforate_types::{Advice, Chunk, ProgramEvent};
 
 use crate::footprint::Footprint;
 use crate::memory_history::TouchedHistory;
-use crate::sampled::Gaps;
+use crate::sampled::{Gaps, PrecisionRule};
 use crate::simulation::{Figures, Simulation};
+use crate::stretches::Tally;
 use crate::{Progress, SimError};
 
 /// Chunks a slow scheme may lag behind the decoder.
@@ -26,6 +27,8 @@ pub(crate) struct Touched {
     pub(crate) huge_page_advices: u64,
     /// Instructions decoded.
     pub(crate) done: u64,
+    /// The run ended because its figures were as precise as was asked.
+    pub(crate) is_precise: bool,
 }
 
 impl Touched {
@@ -36,6 +39,7 @@ impl Touched {
             gaps: Gaps::default(),
             huge_page_advices: 0,
             done: 0,
+            is_precise: false,
         }
     }
 
@@ -51,12 +55,20 @@ impl Touched {
     }
 }
 
-/// Feeds every simulation from one decoder.
+/// What a simulation is sent.
+enum Feed {
+    /// Run this.
+    Chunk(Arc<Chunk>),
+    /// Tell which windows were timed so far.
+    Tell(SyncSender<(usize, Vec<Tally>)>),
+}
+
+/// Feeds every simulation from one decoder, until the source ends or `precision` is reached.
 pub(crate) fn run_all(
     simulations: Vec<Simulation>,
     source: &mut dyn Source,
     touched: &mut Touched,
-    total: Option<u64>,
+    (total, precision): (Option<u64>, Option<&PrecisionRule>),
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Vec<Figures>, SimError> {
     thread::scope(|scope| {
@@ -68,9 +80,10 @@ pub(crate) fn run_all(
             let (sender, receiver) = sync_channel(CHUNKS_AHEAD);
             let done = Arc::clone(&slowest);
             senders.push(sender);
-            workers.push(scope.spawn(move || run_one(simulation, &receiver, &done[index])));
+            workers
+                .push(scope.spawn(move || run_one((index, simulation), &receiver, &done[index])));
         }
-        let decoded = decode(source, touched, senders, || {
+        let decoded = decode(source, touched, senders, precision, || {
             let done = slowest.iter().map(|done| done.load(Ordering::Relaxed)).min();
             progress(Progress { done: done.unwrap_or(0), total });
         });
@@ -99,26 +112,51 @@ fn first_cause(outcomes: Vec<Result<Figures, SimError>>) -> Result<Vec<Figures>,
 }
 
 fn run_one(
-    mut simulation: Simulation,
-    chunks: &Receiver<Arc<Chunk>>,
+    (index, mut simulation): (usize, Simulation),
+    feed: &Receiver<Feed>,
     done: &AtomicU64,
 ) -> Result<Figures, SimError> {
-    for chunk in chunks {
-        simulation.run(&chunk)?;
-        done.store(simulation.instructions(), Ordering::Relaxed);
+    for order in feed {
+        match order {
+            Feed::Chunk(chunk) => {
+                simulation.run(&chunk)?;
+                done.store(simulation.instructions(), Ordering::Relaxed);
+            }
+            Feed::Tell(asker) => {
+                // An asker that is gone no longer wants to know.
+                let _ = asker.send((index, simulation.timed_windows().to_vec()));
+            }
+        }
     }
     simulation.finish()
+}
+
+/// Windows of every scheme so far; none once a scheme has failed.
+fn ask(senders: &[SyncSender<Feed>]) -> Option<Vec<Vec<Tally>>> {
+    let (sender, receiver) = sync_channel(senders.len());
+    for simulation in senders {
+        simulation.send(Feed::Tell(sender.clone())).ok()?;
+    }
+    drop(sender);
+    let mut windows = vec![Vec::new(); senders.len()];
+    for _ in senders {
+        let (index, its) = receiver.recv().ok()?;
+        windows[index] = its;
+    }
+    Some(windows)
 }
 
 /// Delivers every chunk to every scheme. Chunks come back for reuse once all are done with them.
 fn decode(
     source: &mut dyn Source,
     touched: &mut Touched,
-    senders: Vec<SyncSender<Arc<Chunk>>>,
+    senders: Vec<SyncSender<Feed>>,
+    precision: Option<&PrecisionRule>,
     mut tick: impl FnMut(),
 ) -> Result<(), TraceError> {
     let mut pool: Vec<Arc<Chunk>> = Vec::new();
     let mut delivered = 0u64;
+    let mut ask_at = precision.map_or(u64::MAX, |rule| rule.period);
     loop {
         let free = pool.iter().position(|chunk| Arc::strong_count(chunk) == 1);
         let mut chunk = free.map_or_else(Arc::default, |index| pool.swap_remove(index));
@@ -128,11 +166,20 @@ fn decode(
         }
         touched.add(buffer);
         for sender in &senders {
-            if sender.send(Arc::clone(&chunk)).is_err() {
+            if sender.send(Feed::Chunk(Arc::clone(&chunk))).is_err() {
                 return Ok(()); // That scheme failed; its error is reported when it is joined.
             }
         }
         pool.push(chunk);
+        if let Some(rule) = precision.filter(|_| touched.done >= ask_at) {
+            // All schemes are at the same instruction: the outcome depends on no thread's speed.
+            ask_at = touched.done.saturating_add(rule.period);
+            let Some(windows) = ask(&senders) else { return Ok(()) };
+            if rule.is_met(&windows) {
+                touched.is_precise = true;
+                return Ok(());
+            }
+        }
         delivered += 1;
         if delivered.is_multiple_of(16) {
             tick();

@@ -64,6 +64,7 @@ pub use placed::Placed;
 pub use registry::{counters, vocabulary};
 pub use request::{Request, RequestShares};
 pub use run_options::{MeasuringOptions, PlacementOptions, WarmupLength};
+pub use sampled::{TimedWindows, Timing};
 pub use simulation::{RunOptions, Simulation};
 pub use snapshot::{MemorySnapshot, SnapshotOrder, SnapshotRecord, SnapshotRequest};
 pub use system::{System, SystemOptions};

@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 
-use perforate_config::{Count, Key, keys};
+use perforate_config::{ConfigError, Count, Key, Share, keys};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
-use crate::{Machine, MemoryOptions};
+use crate::{Machine, MemoryOptions, TimedWindows, Timing};
 
 /// Machine, seed, and part of the workload.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
@@ -38,7 +38,7 @@ impl Default for PlacementOptions {
 }
 
 /// Warm-up, clock and checks of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct MeasuringOptions {
     /// Instructions before measuring starts, or auto: as many as every scheme takes to settle
@@ -46,9 +46,21 @@ pub struct MeasuringOptions {
     #[schemars(extend("form" = "N|auto"))]
     #[schemars(extend("brief" = "Instructions before measuring starts, or auto [default: a fifth]"))]
     pub warmup: Option<WarmupLength>,
+    /// How much is timed: full, or sampled: one window of so many instructions at a random place in
+    /// each period (sampled=WINDOW/PERIOD; sampled alone is sampled=10k/500k), the rest only seen by
+    /// caches, TLBs and predictors.
+    #[schemars(extend("form" = "full|sampled[=N/M]"))]
+    #[schemars(extend("brief" = "Time all, or windows of N in every M instructions: several times faster"))]
+    pub timing: Timing,
+    /// With sampled timing: end the run once IPC and speed-ups of all schemes are known to within this
+    /// share, 95 % of the time.
+    #[schemars(extend("form" = "P%"))]
+    #[schemars(extend("brief" = "With --timing sampled: stop at this half-width of the 95% interval"))]
+    pub precision: Option<Share>,
     /// Instructions at the beginning of each window of a sampled trace that are left out of the
-    /// figures with ±.
-    pub window_warmup: Count,
+    /// figures with ±; or timed before each window of sampled timing [default: 0, with sampled
+    /// timing 2000].
+    pub window_warmup: Option<Count>,
     /// Count events only, without a clock: faster, no IPC.
     pub functional: bool,
     /// Compare every translation with the oracle.
@@ -62,6 +74,49 @@ impl MeasuringOptions {
             Some(WarmupLength::Instructions(instructions)) => Some(instructions),
             Some(WarmupLength::Detected) | None => None,
         }
+    }
+
+    /// Windows that are timed, where not all is.
+    pub(crate) fn timed_windows(&self) -> Option<TimedWindows> {
+        match self.timing {
+            Timing::Sampled(windows) if !self.functional => Some(windows),
+            Timing::Sampled(_) | Timing::Full => None,
+        }
+    }
+
+    /// Instructions at the beginning of each window that are not counted.
+    pub(crate) fn window_warmup(&self) -> u64 {
+        let default = if self.timed_windows().is_some() { TimedWindows::WARMUP } else { 0 };
+        self.window_warmup.map_or(default, Count::get)
+    }
+
+    /// Refuses combinations that cannot be.
+    ///
+    /// # Errors
+    /// Sampled timing without a clock, a precision without windows, windows that do not fit into
+    /// their period.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let Timing::Sampled(TimedWindows { window, period }) = self.timing else {
+            return match self.precision {
+                Some(_) => Err(ConfigError::new("is for --timing sampled").under("precision")),
+                None => Ok(()),
+            };
+        };
+        if self.precision.is_some_and(|share| share.value() == 0.0) {
+            return Err(ConfigError::new("no sample is without error").under("precision"));
+        }
+        if self.functional {
+            return Err(ConfigError::new("functional runs have no clock").under("timing"));
+        }
+        let warmup = self.window_warmup();
+        if period - window < warmup {
+            let problem = format!(
+                "windows of {window} with {warmup} instructions before them that are not counted do \
+                 not fit into {period}; a longer period, or a shorter window-warmup"
+            );
+            return Err(ConfigError::new(problem).under("timing"));
+        }
+        Ok(())
     }
 
     /// True if everything runs twice, a first time to find how long the warm-up must be.

@@ -2,11 +2,19 @@
 //! says how many.
 
 mod estimate;
+mod precision;
+mod schedule;
+mod timing;
 mod windows;
 
 use perforate_types::{Chunk, ProgramEvent};
 
-pub(crate) use estimate::estimate;
+use crate::stretches::Tally;
+
+pub(crate) use estimate::{Of, estimate};
+pub(crate) use precision::{PrecisionRule, widest};
+pub(crate) use schedule::{Phase, Schedule};
+pub use timing::{TimedWindows, Timing};
 pub(crate) use windows::Windows;
 
 /// Gaps of a trace, in order.
@@ -41,6 +49,26 @@ pub(crate) fn note(measured: u64, represented: u64) -> String {
          the program's; multiply counts by {:.2}. Caches, TLBs and pages begin each window as the \
          one before left them",
         represented as f64 / measured.max(1) as f64
+    )
+}
+
+/// Says that only windows were timed.
+pub(crate) fn timing_note(windows: TimedWindows, warmup: u64, timed: &[Tally]) -> String {
+    let counted: u64 = timed.iter().map(|window| window.instructions).sum();
+    let TimedWindows { window, period } = windows;
+    let few = match timed.len() {
+        count if count < TimedWindows::LEAST => {
+            format!("; fewer than {} windows make no sure interval", TimedWindows::LEAST)
+        }
+        _ => String::new(),
+    };
+    format!(
+        "timing is sampled: cycles, and counts of the core, its caches and memory, are extrapolated \
+         from {counted} instructions, in {} windows of {window}, one at a random place in every \
+         {period} instructions, each after {warmup} that are timed and not counted; between windows \
+         caches, TLBs and predictors see every instruction. All other counts are of every \
+         instruction{few}",
+        timed.len()
     )
 }
 

@@ -1,6 +1,7 @@
 //! The one run loop: instructions in, cycles and counts out.
 
 mod model;
+mod timed_windows;
 
 use perforate_mmu::L2Contents;
 use perforate_os::Span;
@@ -19,13 +20,15 @@ use crate::memory_history::MemoryHistory;
 use crate::mode_switching::ModeSwitcher;
 use crate::operating_system::{ProgramWork, WorkCycles};
 use crate::placed::{Placed, host_alarms};
+use crate::sampled::Schedule;
 use crate::samples::Samples;
 use crate::stretches::{Stretches, Tally};
 use crate::system::SystemOptions;
 use crate::warmup::Slices;
-use crate::{Composition, Machine, MemoryState, SimError, System};
+use crate::{Composition, Machine, MemoryState, SimError, System, TimedWindows};
 
-use model::{Cycles, Functional, Model};
+use model::{Cycles, Functional, Model, Warming};
+use timed_windows::TimedRun;
 
 /// Perforated pages pictured in a result.
 const REGION_PICTURES: usize = 6;
@@ -69,6 +72,8 @@ pub struct Simulation {
     host_alarms: Alarms,
     modes: Option<ModeSwitcher>,
     stretches: Stretches,
+    /// Only windows are timed.
+    timed: Option<TimedRun>,
     effort: Effort,
     /// Whether the program's memory lies in a direct segment where it can.
     has_segments: bool,
@@ -97,7 +102,7 @@ pub(crate) struct Figures {
     pub(crate) mode_transitions: Vec<String>,
     /// Equal slices of the measured part.
     pub(crate) slices: Slices,
-    /// Measured parts of the windows of a sampled trace.
+    /// Measured parts of the windows of a sampled trace, or of the windows that were timed.
     pub(crate) windows: Vec<Tally>,
 }
 
@@ -153,6 +158,7 @@ impl Simulation {
             host_alarms: host_alarms(&composition, memory),
             modes: ModeSwitcher::new(&composition, memory),
             stretches: Stretches::new(!options.functional, 0),
+            timed: None,
             effort: Effort::new(memory),
             has_segments: segment::is_used_by(composition.own),
             regions: Vec::new(),
@@ -164,6 +170,15 @@ impl Simulation {
     pub(crate) fn with_window_warmup(self, instructions: u64) -> Self {
         let stretches = Stretches::new(!self.options.functional, instructions);
         Self { stretches, ..self }
+    }
+
+    /// Times windows only, after `warmup` instructions or more each that are timed and not counted.
+    /// With the same seed they are at the same places. To be said before anything runs; changes
+    /// nothing where there is no clock.
+    pub fn with_timed_windows(self, windows: TimedWindows, warmup: u64, seed: u64) -> Self {
+        let schedule = Schedule::new(windows, warmup, seed);
+        let timed = self.core.is_some().then(|| TimedRun::new(schedule));
+        Self { stretches: Stretches::new(false, 0), timed, ..self }
     }
 
     /// Has the warm-up begin with this phase of the program. To be said before anything runs.
@@ -293,6 +308,9 @@ impl Simulation {
         position: &mut Position,
         end: usize,
     ) -> Result<(), SimError> {
+        if self.timed.is_some() {
+            return self.run_in_phases(chunk, position, end);
+        }
         // The core is taken out so that the loop is compiled once for each model.
         match self.core.take() {
             Some(mut core) => {
@@ -308,6 +326,7 @@ impl Simulation {
         self.measured_from = Some(self.done);
         self.stretches.start_measuring(self.done);
         self.reset_counts();
+        self.await_first_window();
         self.memory.start_measuring(self.done, self.system.kernel());
         if let (Some(memory), Some(host)) = (&mut self.host_memory, self.system.hypervisor()) {
             memory.start_measuring(self.done, host.kernel());
@@ -402,6 +421,9 @@ impl Simulation {
     #[cold]
     fn event(&mut self, event: &ProgramEvent, at: u64) -> Result<(), SimError> {
         self.fetch_line = u64::MAX;
+        if self.timed.is_some() && matches!(event, ProgramEvent::Gap { .. }) {
+            return Err(SimError::SampledTwice);
+        }
         if let ProgramEvent::Exec | ProgramEvent::Exit { .. } = event {
             self.regions = self.pictures();
         }
@@ -505,17 +527,20 @@ impl Simulation {
             let (warmup, instructions) = (self.options.warmup, self.done);
             return Err(SimError::WarmupTooLong { warmup, instructions });
         };
+        let instructions = self.done - from;
+        let timed_windows =
+            self.timed.is_some().then(|| self.finish_windows(instructions)).transpose()?;
         if let Some(core) = &mut self.core {
             core.drain();
         }
         let (end, regions) = (self.tally_at_rest(), self.pictures());
         let (slices, windows) = self.stretches.finish(&end);
+        let windows = timed_windows.unwrap_or(windows);
         self.samples.add(self.done, self.system.mmu().l2_contents());
         let (memory, mut memory_maps) = self.memory.finish(self.done, self.system.kernel());
         if let (Some(host_memory), Some(host)) = (self.host_memory, self.system.hypervisor()) {
             memory_maps.extend(host_memory.finish(self.done, host.kernel()).1);
         }
-        let instructions = self.done - from;
         let mut counters = Counters::default();
         self.system.record_of(Span::Run, instructions, &mut counters);
         if let Some(core) = &self.core {

@@ -9,8 +9,8 @@ pub(crate) use slices::{Course, Slices};
 const WORTH_SAYING: f64 = 0.01;
 
 /// What a run's slices are made of.
-pub(crate) fn figure_name(functional: bool) -> &'static str {
-    if functional { "L2 TLB misses per instruction" } else { "cycles per instruction" }
+pub(crate) fn figure_name(has_clock: bool) -> &'static str {
+    if has_clock { "cycles per instruction" } else { "L2 TLB misses per instruction" }
 }
 
 /// Instructions after which all runs are steady, if all are.
@@ -85,7 +85,7 @@ mod tests {
         let steady = |after, change| Course::Steady { after, change };
         let found = [steady(0, 0.0), steady(500, -0.04), steady(300, -0.06)];
         assert_eq!(settled_after(&found), Some(500));
-        let note = note(1000, figure_name(false), &courses(&found), Some(1500)).unwrap();
+        let note = note(1000, figure_name(true), &courses(&found), Some(1500)).unwrap();
         assert_eq!(
             note,
             "the first 500 instructions after the warm-up still differ (MSER-5): without them, \
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(settled_after(&small), None, "too short to tell");
         let unsteady = [Course::Steady { after: 0, change: 0.0 }, Course::Unsteady { change: 0.2 }];
         assert_eq!(settled_after(&unsteady), None);
-        let note = note(0, figure_name(true), &courses(&unsteady), None).unwrap();
+        let note = note(0, figure_name(false), &courses(&unsteady), None).unwrap();
         assert!(note.starts_with("L2 TLB misses per instruction of thp do not settle"), "{note}");
     }
 }

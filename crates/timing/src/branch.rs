@@ -7,6 +7,7 @@
 use perforate_types::{Branch, Instruction};
 
 use crate::config::BranchPredictorConfig;
+use crate::pipeline::Factor;
 
 /// What is left to check when the next instruction's address is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,10 +36,22 @@ pub(crate) struct BranchPredictor {
     history: u64,
     history_mask: u64,
     expected: Expected,
+    pub(crate) counts: BranchCounts,
+}
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct BranchCounts {
     /// Branches seen.
     pub(crate) branches: u64,
     /// Branches predicted wrong.
     pub(crate) mispredictions: u64,
+}
+
+impl BranchCounts {
+    pub(crate) fn scale(&mut self, factor: &Factor) {
+        factor.scale([&mut self.branches, &mut self.mispredictions]);
+    }
 }
 
 /// Moves a two-bit counter towards `up`.
@@ -59,8 +72,7 @@ impl BranchPredictor {
             history: 0,
             history_mask: (1 << config.history_bits) - 1,
             expected: Expected::Nothing,
-            branches: 0,
-            mispredictions: 0,
+            counts: BranchCounts::default(),
         }
     }
 
@@ -68,7 +80,7 @@ impl BranchPredictor {
     /// [`BranchPredictor::check_target`] once the next instruction is known.
     pub(crate) fn branch(&mut self, instruction: &Instruction) -> bool {
         let ip = instruction.ip.value();
-        self.branches += 1;
+        self.counts.branches += 1;
         let mut mispredicted = false;
         match instruction.branch {
             Branch::None | Branch::Jump => {}
@@ -81,7 +93,7 @@ impl BranchPredictor {
             }
             Branch::Return => self.return_from_call(),
         }
-        self.mispredictions += u64::from(mispredicted);
+        self.counts.mispredictions += u64::from(mispredicted);
         mispredicted
     }
 
@@ -103,7 +115,7 @@ impl BranchPredictor {
             }
         };
         self.expected = Expected::Nothing;
-        self.mispredictions += u64::from(!right);
+        self.counts.mispredictions += u64::from(!right);
         !right
     }
 
@@ -138,11 +150,6 @@ impl BranchPredictor {
     fn return_from_call(&mut self) {
         self.call_depth = self.call_depth.saturating_sub(1);
         self.expected = Expected::AfterCall(self.calls[self.call_depth % self.calls.len()]);
-    }
-
-    pub(crate) fn reset_statistics(&mut self) {
-        self.branches = 0;
-        self.mispredictions = 0;
     }
 }
 

@@ -5,7 +5,7 @@ use perforate_types::{
     spaced,
 };
 
-use crate::branch::BranchPredictor;
+use crate::branch::BranchCounts;
 use crate::critical_path::{CAUSES, Cause};
 use crate::dram::DramStatistics;
 use crate::hierarchy::{
@@ -408,8 +408,8 @@ pub(crate) fn core(statistics: &CoreStatistics, cycles: u64, out: &mut Counters)
     out.record(CORE, &CoreInterval { counts: *statistics, cycles });
 }
 
-pub(crate) fn branches(predictor: &BranchPredictor, instructions: u64, out: &mut Counters) {
-    let BranchPredictor { branches: seen, mispredictions: mispredicted, .. } = *predictor;
+pub(crate) fn branches(counts: &BranchCounts, instructions: u64, out: &mut Counters) {
+    let BranchCounts { branches: seen, mispredictions: mispredicted } = *counts;
     out.record(BRANCHES, &Branches { seen, mispredicted, instructions });
 }
 

@@ -9,6 +9,7 @@
 use crate::LINE_BYTES;
 use crate::config::DramConfig;
 use crate::interval::Resource;
+use crate::pipeline::Factor;
 use crate::split::Divisor;
 
 const NO_ROW: u64 = u64::MAX;
@@ -41,6 +42,13 @@ pub(crate) struct DramStatistics {
     pub(crate) row_hits: u64,
     pub(crate) row_conflicts: u64,
     pub(crate) read_cycles: u64,
+}
+
+impl DramStatistics {
+    pub(crate) fn scale(&mut self, factor: &Factor) {
+        let Self { reads, writes, row_hits, row_conflicts, read_cycles } = self;
+        factor.scale([reads, writes, row_hits, row_conflicts, read_cycles]);
+    }
 }
 
 #[derive(Clone, Debug)]

@@ -8,7 +8,8 @@
 use crate::agenda::{Agenda, Event, List, UNKNOWN, Waiter, Waiters};
 use crate::cache::{Cache, Line};
 use crate::config::{CacheConfig, TimingConfig, WalkerAttachment};
-use crate::dram::Dram;
+use crate::dram::{Dram, DramStatistics};
+use crate::pipeline::Factor;
 use crate::pool::Pool;
 use crate::prefetch::Watcher;
 use crate::reuse::{Numbered, Numbers, Uses};
@@ -57,6 +58,19 @@ impl CacheStatistics {
     fn reset_times(&mut self) {
         (self.merges, self.mshr_cycles) = (0, 0);
     }
+
+    pub(crate) fn scale(&mut self, factor: &Factor) {
+        let Self { hits, misses, merges, write_backs, useful_prefetches, mshr_cycles } = self;
+        factor.scale(hits.iter_mut().chain(misses));
+        factor.scale([merges, write_backs, useful_prefetches, mshr_cycles]);
+    }
+}
+
+/// What is counted in all caches and in memory.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct MemoryCounts {
+    pub(crate) caches: [CacheStatistics; CACHES],
+    pub(crate) dram: DramStatistics,
 }
 
 /// A line on its way into a cache. The number is used again when the line is there and nobody asks
@@ -557,6 +571,41 @@ impl Hierarchy {
         }
     }
 
+    /// An access outside time: it leaves in the caches what it would have brought, at once.
+    pub(crate) fn warm(&mut self, level: usize, line: u64, write: bool, origin: Origin) {
+        let at = &mut self.levels[level];
+        let has_prefetcher = origin == Origin::Program && at.watcher.is_active();
+        if let Some(found) = at.cache.find(line) {
+            if write {
+                found.mark_dirty();
+            }
+            if has_prefetcher && found.take_prefetched() {
+                self.warm_prefetch(level, line);
+            }
+            return;
+        }
+        let below = at.below;
+        if below != MEMORY {
+            self.warm(below, line, false, origin);
+        }
+        let is_prefetched = origin == Origin::Prefetcher;
+        self.insert(level, line, Line::new(FillId::NONE, write, is_prefetched));
+        if has_prefetcher {
+            self.warm_prefetch(level, line);
+        }
+    }
+
+    /// Outside time there is an MSHR for every prefetch.
+    #[cold]
+    fn warm_prefetch(&mut self, level: usize, line: u64) {
+        let candidates = self.levels[level].watcher.observe(line);
+        for &number in candidates.as_slice() {
+            if self.levels[level].cache.peek(number).is_none() {
+                self.warm(level, number, false, Origin::Prefetcher);
+            }
+        }
+    }
+
     /// How an access to `level` was served that began at `start` and had its line at `done`.
     #[inline]
     pub(crate) fn served_how(&self, level: usize, data: Data, start: u64, done: u64) -> Served {
@@ -579,6 +628,20 @@ impl Hierarchy {
         &self.dram
     }
 
+    /// All that is counted.
+    pub(crate) fn counts(&self) -> MemoryCounts {
+        let caches = std::array::from_fn(|level| self.levels[level].statistics);
+        MemoryCounts { caches, dram: self.dram.statistics }
+    }
+
+    /// Has this counted instead.
+    pub(crate) fn set_counts(&mut self, counts: &MemoryCounts) {
+        for (level, statistics) in self.levels.iter_mut().zip(counts.caches) {
+            level.statistics = statistics;
+        }
+        self.dram.statistics = counts.dram;
+    }
+
     /// Forgets what is counted when it happens, and keeps what is counted in program order.
     pub(crate) fn reset_times(&mut self) {
         for level in &mut self.levels {
@@ -588,9 +651,6 @@ impl Hierarchy {
     }
 
     pub(crate) fn reset_statistics(&mut self) {
-        for level in &mut self.levels {
-            level.statistics = CacheStatistics::default();
-        }
-        self.dram.statistics = Default::default();
+        self.set_counts(&MemoryCounts::default());
     }
 }

@@ -12,6 +12,7 @@ use crate::agenda::{Agenda, Event, UNKNOWN, Waiter, Waiters, Wanted};
 use crate::config::{BitmapReader, WalkerConfig};
 use crate::critical_path::{Cause, Timeline};
 use crate::hierarchy::{Data, Hierarchy, LEVELS, Origin};
+use crate::pipeline::Factor;
 use crate::pool::Pool;
 use crate::reuse::{Numbered, Numbers, Uses};
 
@@ -56,6 +57,14 @@ impl TranslationStatistics {
     pub(crate) fn reset_times(&mut self) {
         (self.translations, self.cycles, self.walker_cycles) = (0, 0, 0);
         self.shares = [0; SHARES];
+    }
+
+    pub(crate) fn scale(&mut self, factor: &Factor) {
+        let Self { translations, cycles, walker_cycles, checks, selections, .. } = self;
+        factor.scale([translations, cycles, walker_cycles, checks, selections]);
+        factor.scale_parts(&mut self.shares);
+        factor.scale_parts(&mut self.reads_by_level);
+        factor.scale(&mut self.unit_accesses);
     }
 }
 
@@ -385,6 +394,23 @@ impl Translation {
         walk.occupancy = Occupancy::of(&kept, self.bitmaps);
         (walk.steps, walk.needs) = (kept, needs);
         id
+    }
+
+    /// A translation outside time: the walker's reads leave their lines in the caches, and entries
+    /// are there at once.
+    pub(crate) fn warm(&mut self, memory: &mut Hierarchy, steps: &Steps) {
+        for step in steps.as_slice().iter().chain(steps.background()) {
+            match step.action {
+                Action::Read { address } => {
+                    let (level, line) = (memory.walker_level, address.value() >> LINE_SHIFT);
+                    memory.warm(level, line, false, Origin::Walker);
+                }
+                Action::Fill { unit, slot } => {
+                    self.slots[unit as usize][slot as usize].walk = WalkId::NONE;
+                }
+                Action::Hit { .. } | Action::Miss { .. } | Action::Check | Action::Select => {}
+            }
+        }
     }
 
     /// One access fewer will come for this translation.

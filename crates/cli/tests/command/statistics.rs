@@ -236,3 +236,68 @@ fn a_run_too_short_to_tell_keeps_a_fifth() {
         "--warmup: expected a whole number such as 5000, 10M or 2e6, not \"some\"; or auto";
     place.fails(&["run", "random", "--warmup", "some"], 2, expected);
 }
+
+#[test]
+fn a_sample_of_the_timing_stands_for_all() {
+    let place = Place::new();
+    let run = ["run", "sequential", "--scheme", "4k", "--instructions", "300k", "--json"];
+    let sampled = ["--timing", "sampled=1k/10k", "--window-warmup", "500"];
+    let result = json(&place.succeeds(&[&run[..], &sampled].concat())).remove(0);
+    assert_eq!(result["config"]["timing"], "sampled=1000/10000");
+    assert_eq!(
+        result["batches"]["cycles"].as_array().unwrap().len(),
+        24,
+        "one in each 10k of 240k"
+    );
+    assert_eq!(result["sampled"]["only_timing"], true);
+    let full = json(&place.succeeds(&run)).remove(0);
+    assert!(full["config"].get("timing").is_none());
+    let cycles = |result: &Value| result["cycles"].as_f64().unwrap();
+    let error = cycles(&result) / cycles(&full) - 1.0;
+    assert!(error.abs() < 0.05, "{error}");
+    assert_eq!(result["counters"]["l2_tlb_misses"], full["counters"]["l2_tlb_misses"]);
+}
+
+#[test]
+fn tables_say_what_was_timed() {
+    let place = Place::new();
+    let sampled = "sequential --instructions 300k --timing sampled=1k/10k --precision 0.01%";
+    let sampled: Vec<&str> = sampled.split(' ').collect();
+    let table = place.succeeds(&[&["compare", "--all"][..], &sampled].concat());
+    let windows = "24 windows (24.0k of 240k instructions)";
+    assert!(table.contains(&format!("timed in {windows}")), "{table}");
+    assert!(table.contains(&format!("Measured part, timed in {windows}, ± half")), "{table}");
+    let table = table.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(table.contains("timing is sampled: cycles, and counts of the core"), "{table}");
+    assert!(table.contains("a precision of ±0.01% was not reached: ±"), "{table}");
+    assert!(table.contains("fewer than 30 windows"), "{table}");
+}
+
+#[test]
+fn sampled_timing_is_refused_where_it_cannot_be() {
+    let place = Place::new();
+    let fails = |more: &[&str], problem: &str| {
+        place.fails(
+            &[&["compare", "sequential", "--instructions", "300k"][..], more].concat(),
+            2,
+            problem,
+        );
+    };
+    fails(&["--timing", "half"], "--timing: expected full, sampled or sampled=WINDOW/PERIOD");
+    fails(
+        &["--timing", "sampled=5k/5k"],
+        "--timing: a window has at least one instruction, and fewer",
+    );
+    fails(
+        &["--timing", "sampled=5k/6k"],
+        "--timing: windows of 5000 with 2000 instructions before",
+    );
+    fails(&["--timing", "sampled", "--functional"], "--timing: functional runs have no clock");
+    fails(&["--precision", "1%"], "--precision: is for --timing sampled");
+    fails(&["--timing", "sampled", "--precision", "0%"], "--precision: no sample is without error");
+    let short = ["run", "sequential", "--instructions", "300k", "--timing", "sampled=1k/9M"];
+    place.fails(&short, 1, "of the 240000 measured instructions was timed");
+    sampled(&place, &[10, 20]);
+    let again = ["run", "loads.trace", "--timing", "sampled=100/1k", "--window-warmup", "10"];
+    place.fails(&again, 1, "the trace is a sample already (record --sample)");
+}

@@ -155,7 +155,7 @@ fn work(comparison: &Comparison<'_>) -> Option<Sentence> {
         Some(scheme.counter(ids::OPERATING_SYSTEM_CYCLES)? / all)
     };
     let own = share(comparison.reference).filter(|&share| share >= WORTH_A_LOOK)?;
-    let is_sampled = reference.first().sampled.is_some();
+    let is_sampled = reference.first().sampled.as_ref().is_some_and(|sampled| !sampled.only_timing);
     let of = if is_sampled { "of the whole program's time" } else { "of the total time" };
     let sentence = Sentence::default()
         .plain("The kernel's work (page faults, clearing, page tables) is not in these figures. It takes ")

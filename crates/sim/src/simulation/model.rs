@@ -59,6 +59,36 @@ impl Model for Core {
     }
 }
 
+/// A core that is warmed and takes no time.
+pub(super) struct Warming<'a>(pub(super) &'a mut Core);
+
+impl Model for Warming<'_> {
+    #[inline]
+    fn fetch(&mut self, address: PhysicalAddress, _: u32, steps: &Steps) {
+        self.0.warm_fetch(address, steps);
+    }
+    #[inline]
+    fn begin(&mut self, instruction: &Instruction) {
+        self.0.warm_begin(instruction);
+    }
+    #[inline]
+    fn load(&mut self, address: PhysicalAddress, size: u16, _: u32, steps: &Steps) {
+        self.0.warm_load(address, size, steps);
+    }
+    #[inline]
+    fn store(&mut self, address: PhysicalAddress, size: u16, _: u32, steps: &Steps) {
+        self.0.warm_store(address, size, steps);
+    }
+    #[inline]
+    fn finish(&mut self, instruction: &Instruction) {
+        self.0.warm_finish(instruction);
+    }
+    fn drain(&mut self) {}
+    fn cycles(&self) -> Cycles {
+        Cycles::default()
+    }
+}
+
 /// No clock.
 pub(super) struct Functional;
 

@@ -11,6 +11,7 @@ mod peaks;
 mod population;
 mod registry;
 mod sampled_coverage;
+mod sampled_timing;
 mod sequences;
 mod shadow_paging;
 mod storm;

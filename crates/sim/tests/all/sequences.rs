@@ -23,7 +23,7 @@ use perforate_os::{Hypervisor, Kernel};
 use perforate_sequences::{Choices, Random, Step, sequence, write};
 use perforate_sim::{
     Composition, Machine, MemoryState, RunOptions, SimError, Simulation, System, SystemOptions,
-    scheme,
+    TimedWindows, scheme,
 };
 use perforate_types::{Chunk, Update};
 
@@ -142,13 +142,21 @@ impl Trial {
         let file = tempfile::NamedTempFile::new().expect("a temporary file");
         write(steps, file.path())?;
         let mut source = perforate_trace::open(file.path())?;
-        let (functional, system) = (self.random.one_in(2), self.options());
-        let options = RunOptions { functional, system, warmup: 0 };
+        let (clock, system) = (self.random.below(3), self.options());
+        let options = RunOptions { functional: clock == 0, system, warmup: 0 };
         let mut simulation =
             Simulation::new(&self.machine, self.composition, &self.memory, self.seed, options)?;
+        if clock == 1 {
+            let windows = TimedWindows { window: 5, period: 20 };
+            simulation = simulation.with_timed_windows(windows, 3, self.seed);
+        }
         let mut chunk = Chunk::default();
         while source.next_chunk(&mut chunk)? {
-            simulation.run(&chunk)?;
+            match simulation.run(&chunk) {
+                // The trace has gaps.
+                Err(SimError::SampledTwice) => return Ok(()),
+                outcome => outcome?,
+            }
         }
         check_all_tables(simulation.system());
         Ok(())

@@ -188,11 +188,12 @@ impl CriticalPath {
         }
     }
 
-    /// Measuring begins at `origin`, when all instructions so far had retired.
-    pub(crate) fn begin(&mut self, origin: u64) {
+    /// Counting begins, or goes on after so many `cycles`, at `origin`: when the last instruction so
+    /// far retired.
+    pub(crate) fn begin(&mut self, origin: u64, cycles: [u64; CAUSES]) {
         self.settle();
         self.start = origin;
-        self.cycles = [0; CAUSES];
+        self.cycles = cycles;
     }
 
     /// Cycles by cause, up to the last instruction that has retired.

@@ -80,7 +80,7 @@ impl Accesses {
 
 /// Line of the last byte accessed.
 #[inline]
-fn last_line(address: u64, size: u16) -> u64 {
+pub(super) fn last_line(address: u64, size: u16) -> u64 {
     let within = address & (LINE_BYTES - 1);
     (address >> LINE_SHIFT) + ((within + u64::from(size.max(1)) - 1) >> LINE_SHIFT)
 }

@@ -15,15 +15,17 @@
 //! its next time, and tells those who wait for it.
 
 mod accesses;
+mod counting;
 mod front_end;
 mod registers;
+mod warming;
 mod window;
 
-use perforate_types::{Counters, Instruction, PhysicalAddress, Steps, Unit};
+use perforate_types::{Branch, Counters, Instruction, PhysicalAddress, Steps, Unit};
 
 use crate::LINE_SHIFT;
 use crate::agenda::{Agenda, Event, Waiter, Waiters};
-use crate::branch::BranchPredictor;
+use crate::branch::{BranchCounts, BranchPredictor};
 use crate::config::TimingConfig;
 use crate::counters::TranslationAccesses;
 use crate::critical_path::{CAUSES, Cause, CriticalPath};
@@ -34,6 +36,8 @@ use crate::queue::Queue;
 use crate::scheduler::Scheduler;
 use crate::translation::{Parts, Translation};
 use accesses::Accesses;
+use counting::Counts;
+pub(crate) use counting::Factor;
 use front_end::FrontEnd;
 use registers::{Read, Registers};
 use window::Window;
@@ -55,6 +59,20 @@ impl CoreStatistics {
     fn reset_times(&mut self) {
         let Self { instructions, loads, stores, .. } = *self;
         *self = Self { instructions, loads, stores, ..Self::default() };
+    }
+
+    fn scale(&mut self, factor: &Factor) {
+        let Self {
+            instructions,
+            loads,
+            load_cycles,
+            load_translation_cycles,
+            stores,
+            forwarded_loads,
+            fetch_stall_cycles,
+        } = self;
+        factor.scale([instructions, loads, load_cycles, load_translation_cycles]);
+        factor.scale([stores, forwarded_loads, fetch_stall_cycles]);
     }
 }
 
@@ -116,8 +134,12 @@ pub struct Core {
     memory: Hierarchy,
     path: CriticalPath,
     statistics: CoreStatistics,
-    /// Retire time of the last instruction before measuring began.
+    /// Retire time of the last instruction before counting began, or went on.
     origin: u64,
+    /// Cycles counted before that.
+    earlier_cycles: u64,
+    /// What was counted when counting paused.
+    paused: Option<Box<Counts>>,
     /// Measuring began before this instruction, and those before it have not retired.
     origin_pending: Option<u64>,
 }
@@ -153,6 +175,8 @@ impl Core {
             path: CriticalPath::new(core.reorder_buffer_entries, core.fetch_queue_entries),
             statistics: CoreStatistics::default(),
             origin: 0,
+            earlier_cycles: 0,
+            paused: None,
             origin_pending: None,
         })
     }
@@ -235,7 +259,8 @@ impl Core {
         self.statistics = CoreStatistics::default();
         self.translation.statistics = Default::default();
         self.memory.reset_statistics();
-        self.branches.reset_statistics();
+        self.branches.counts = Default::default();
+        (self.earlier_cycles, self.paused) = (0, None);
         // What instructions before this one still do is left out when they have retired.
         self.origin_pending = Some(self.window.handed_over());
         self.note_origin();
@@ -246,7 +271,7 @@ impl Core {
         if self.origin_pending.is_some_and(|first| self.window.retired() >= first) {
             self.origin = self.retire.cycle;
             self.origin_pending = None;
-            self.path.begin(self.origin);
+            self.path.begin(self.origin, [0; CAUSES]);
             self.statistics.reset_times();
             self.translation.statistics.reset_times();
             self.memory.reset_times();
@@ -256,12 +281,20 @@ impl Core {
     /// Retire time of the last instruction known to retire, in cycles since measuring began; of
     /// the last one of all after [`Core::drain`].
     pub fn cycles(&self) -> u64 {
-        if self.origin_pending.is_some() { 0 } else { self.retire.cycle - self.origin }
+        match &self.paused {
+            Some(counts) => counts.cycles,
+            None if self.origin_pending.is_some() => 0,
+            None => self.earlier_cycles + self.retire.cycle - self.origin,
+        }
     }
 
     /// Where those cycles went: they add up to [`Core::cycles`].
     fn cycle_stack(&self) -> [u64; CAUSES] {
-        if self.origin_pending.is_some() { [0; CAUSES] } else { self.path.cycles() }
+        match &self.paused {
+            Some(counts) => counts.stack,
+            None if self.origin_pending.is_some() => [0; CAUSES],
+            None => self.path.cycles(),
+        }
     }
 
     /// Cycles since measuring began for which the run waited for address translation: its parts of
@@ -286,7 +319,7 @@ impl Core {
     pub fn counters(&self, out: &mut Counters) {
         crate::counters::core(&self.statistics, self.cycles(), out);
         crate::counters::cycle_stack(&self.cycle_stack(), self.translation_stall_cycles(), out);
-        crate::counters::branches(&self.branches, self.statistics.instructions, out);
+        crate::counters::branches(&self.branches.counts, self.statistics.instructions, out);
         crate::counters::translation(&self.translation.statistics, out);
         let (instructions, cycles) = (self.statistics.instructions, self.cycles());
         crate::counters::memory(&self.memory, instructions, cycles, out);

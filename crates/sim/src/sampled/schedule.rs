@@ -1,0 +1,131 @@
+//! Which instructions are timed, and which of those are counted.
+
+use perforate_os::Random;
+
+use crate::sampled::TimedWindows;
+
+/// Says that a stream of random numbers places windows.
+const PURPOSE: u64 = 0x77_696e;
+
+/// What is done with instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// They leave their traces in caches and predictors, in no time.
+    Warming,
+    /// They are timed, to fill queues, and not counted.
+    Filling,
+    /// They are timed and counted.
+    Counting,
+}
+
+/// Where windows lie: one in each period at a random place, so that no period of the program's own
+/// goes unnoticed (stratified sampling; Cochran, Sampling Techniques, chapter 5). With the same seed
+/// they lie at the same instructions of every scheme.
+pub(crate) struct Schedule {
+    windows: TimedWindows,
+    /// Instructions timed before each window, at least; at most twice as many.
+    warmup: u64,
+    random: Random,
+    /// Where the period after the window begins, once measuring has begun.
+    next_period: Option<u64>,
+    /// The window under way, or the next: the first instruction that is timed, the first that is
+    /// counted, and one behind the last.
+    window: (u64, u64, u64),
+}
+
+impl Schedule {
+    /// No window until measuring begins. A window with its warm-up must fit into the period.
+    pub(crate) fn new(windows: TimedWindows, warmup: u64, seed: u64) -> Self {
+        let random = Random::new(seed, PURPOSE, windows.period);
+        Self { windows, warmup, random, next_period: None, window: (u64::MAX, u64::MAX, u64::MAX) }
+    }
+
+    /// Measuring begins after so many instructions.
+    pub(crate) fn start_measuring(&mut self, done: u64) {
+        self.next_period = Some(done);
+        self.place_window();
+    }
+
+    fn place_window(&mut self) {
+        let Some(period) = self.next_period else { return };
+        let TimedWindows { window, period: length } = self.windows;
+        let offset = self.random.below(length - window - self.warmup + 1);
+        // Loops stall at equal distances from where timing begins. A window at a fixed distance would
+        // always begin at the same point between two stalls.
+        let more = self.random.below(self.warmup + 1).min(offset);
+        let start = period.saturating_add(self.warmup + offset);
+        self.window = (start - self.warmup - more, start, start.saturating_add(window));
+        self.next_period = Some(period.saturating_add(length));
+    }
+
+    /// What is done with instruction `now`, and with those behind it up to which. Asked in order.
+    pub(crate) fn phase(&mut self, now: u64) -> (Phase, u64) {
+        while now >= self.window.2 && self.next_period.is_some_and(|next| next < u64::MAX) {
+            self.place_window();
+        }
+        let (timed_from, start, end) = self.window;
+        if now < timed_from {
+            (Phase::Warming, timed_from)
+        } else if now < start {
+            (Phase::Filling, start)
+        } else {
+            (Phase::Counting, end)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every phase up to an instruction, with its length.
+    fn phases(schedule: &mut Schedule, until: u64) -> Vec<(Phase, u64, u64)> {
+        let (mut now, mut phases) = (0, Vec::new());
+        while now < until {
+            let (phase, end) = schedule.phase(now);
+            assert!(end > now, "phases go on");
+            phases.push((phase, now, end));
+            now = end;
+        }
+        phases
+    }
+
+    #[test]
+    fn there_is_one_window_in_each_period_after_the_warm_up() {
+        let windows = TimedWindows { window: 10, period: 100 };
+        let mut schedule = Schedule::new(windows, 5, 1);
+        assert_eq!(schedule.phase(70), (Phase::Warming, u64::MAX), "not measuring");
+        schedule.start_measuring(70);
+        let mut places = Vec::new();
+        for period in 0..50 {
+            let from = 70 + 100 * period;
+            let (phase, filled_from) = schedule.phase(from);
+            let start = if phase == Phase::Warming {
+                assert_eq!(schedule.phase(filled_from).0, Phase::Filling);
+                schedule.phase(filled_from).1
+            } else {
+                filled_from
+            };
+            assert_eq!(schedule.phase(start), (Phase::Counting, start + 10));
+            assert!((from + 5..=from + 90).contains(&start), "{start} after {from}");
+            places.push(start - from);
+        }
+        assert!(places.iter().min() < Some(&20) && places.iter().max() > Some(&75), "{places:?}");
+    }
+
+    #[test]
+    fn the_whole_of_a_period_may_be_timed() {
+        let mut schedule = Schedule::new(TimedWindows { window: 95, period: 100 }, 5, 1);
+        schedule.start_measuring(0);
+        let found = phases(&mut schedule, 200);
+        assert_eq!(
+            found,
+            [
+                (Phase::Filling, 0, 5),
+                (Phase::Counting, 5, 100),
+                (Phase::Filling, 100, 105),
+                (Phase::Counting, 105, 200),
+            ]
+        );
+    }
+}

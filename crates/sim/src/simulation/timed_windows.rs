@@ -1,0 +1,105 @@
+//! Runs of which only windows are timed.
+
+use super::*;
+use crate::sampled::{Phase, Schedule};
+
+/// Where such a run is.
+pub(super) struct TimedRun {
+    schedule: Schedule,
+    phase: Phase,
+    /// What had been counted when the window under way began.
+    open: Option<Tally>,
+    closed: Vec<Tally>,
+}
+
+impl TimedRun {
+    pub(super) fn new(schedule: Schedule) -> Self {
+        Self { schedule, phase: Phase::Warming, open: None, closed: Vec::new() }
+    }
+}
+
+impl Simulation {
+    /// Windows that were timed so far.
+    pub(crate) fn timed_windows(&self) -> &[Tally] {
+        self.timed.as_ref().map_or(&[], |timed| &timed.closed)
+    }
+
+    /// Measuring begins: the clock waits for the first window.
+    pub(super) fn await_first_window(&mut self) {
+        if let (Some(timed), Some(core)) = (&mut self.timed, &mut self.core) {
+            timed.schedule.start_measuring(self.done);
+            core.pause_counting();
+        }
+    }
+
+    /// Runs the chunk's instructions from `position` up to number `end` in the phases that the
+    /// schedule has for them.
+    pub(super) fn run_in_phases(
+        &mut self,
+        chunk: &Chunk,
+        position: &mut Position,
+        end: usize,
+    ) -> Result<(), SimError> {
+        while position.instruction < end {
+            let now = self.done;
+            let timed = self.timed.as_mut().expect("windows are timed");
+            let (phase, until) = timed.schedule.phase(now);
+            self.enter(phase);
+            let length = usize::try_from(until - now).unwrap_or(usize::MAX);
+            let part = end.min(position.instruction.saturating_add(length));
+            let mut core = self.core.take().expect("a run of timed windows has a clock");
+            let outcome = match phase {
+                Phase::Warming => self.run_with(&mut Warming(&mut core), chunk, position, part),
+                Phase::Filling | Phase::Counting => self.run_with(&mut core, chunk, position, part),
+            };
+            self.core = Some(core);
+            outcome?;
+        }
+        Ok(())
+    }
+
+    /// Goes on to a phase, if it is another.
+    fn enter(&mut self, phase: Phase) {
+        let Some(before) = self.timed.as_ref().map(|timed| timed.phase) else { return };
+        if before == Phase::Counting && phase != Phase::Counting {
+            self.close_window();
+        }
+        if phase == Phase::Counting && before != Phase::Counting {
+            self.core.iter_mut().for_each(Core::resume_counting);
+            let tally = self.tally_at_rest();
+            self.timed.iter_mut().for_each(|timed| timed.open = Some(tally));
+        }
+        if phase == Phase::Warming && before != Phase::Warming {
+            self.core.iter_mut().for_each(Core::drain);
+        }
+        self.timed.iter_mut().for_each(|timed| timed.phase = phase);
+    }
+
+    /// The window under way ends here. What is in the pipeline counts neither at its beginning nor
+    /// at its end.
+    fn close_window(&mut self) {
+        let tally = self.tally_at_rest();
+        let (Some(timed), Some(core)) = (&mut self.timed, &mut self.core) else { return };
+        if let Some(open) = timed.open.take() {
+            timed.closed.push(tally - open);
+            core.pause_counting();
+        }
+    }
+
+    /// Ends such a run: its windows stand for so many instructions.
+    ///
+    /// # Errors
+    /// [`SimError::NoTimedWindow`] if there was none.
+    pub(super) fn finish_windows(&mut self, instructions: u64) -> Result<Vec<Tally>, SimError> {
+        self.close_window();
+        let Some(timed) = self.timed.take() else { return Ok(Vec::new()) };
+        if timed.closed.iter().all(|window| window.instructions == 0) {
+            return Err(SimError::NoTimedWindow { instructions });
+        }
+        if let Some(core) = &mut self.core {
+            core.drain();
+            core.extrapolate(instructions);
+        }
+        Ok(timed.closed)
+    }
+}

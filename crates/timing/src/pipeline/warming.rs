@@ -1,0 +1,54 @@
+//! Functional warming: instructions leave their traces in caches, TLB slots and branch predictors,
+//! and take no time (Wunderlich et al., "SMARTS: accelerating microarchitecture simulation via
+//! rigorous statistical sampling", ISCA 2003).
+//!
+//! What is left out: prefetchers have an MSHR for every line they ask for, and memory's rows stay as
+//! they were. Before any of this the core must be at rest ([`Core::drain`]).
+
+use super::*;
+use crate::hierarchy::{L1D, L1I, Origin};
+
+impl Core {
+    /// As [`Core::fetch`], in no time.
+    pub fn warm_fetch(&mut self, address: PhysicalAddress, steps: &Steps) {
+        self.translation.warm(&mut self.memory, steps);
+        self.memory.warm(L1I, address.value() >> LINE_SHIFT, false, Origin::Program);
+    }
+
+    /// As [`Core::begin`], in no time.
+    #[inline]
+    pub fn warm_begin(&mut self, instruction: &Instruction) {
+        self.branches.check_target(instruction.ip.value());
+    }
+
+    /// As [`Core::load`], in no time.
+    #[inline]
+    pub fn warm_load(&mut self, address: PhysicalAddress, size: u16, steps: &Steps) {
+        self.warm_access(address, size, false, steps);
+    }
+
+    /// As [`Core::store`], in no time.
+    #[inline]
+    pub fn warm_store(&mut self, address: PhysicalAddress, size: u16, steps: &Steps) {
+        self.warm_access(address, size, true, steps);
+    }
+
+    #[inline]
+    fn warm_access(&mut self, address: PhysicalAddress, size: u16, write: bool, steps: &Steps) {
+        if !steps.is_empty() {
+            self.translation.warm(&mut self.memory, steps);
+        }
+        let address = address.value();
+        for line in address >> LINE_SHIFT..=accesses::last_line(address, size) {
+            self.memory.warm(L1D, line, write, Origin::Program);
+        }
+    }
+
+    /// As [`Core::finish`], in no time.
+    #[inline]
+    pub fn warm_finish(&mut self, instruction: &Instruction) {
+        if instruction.branch != Branch::None {
+            self.branches.branch(instruction);
+        }
+    }
+}
