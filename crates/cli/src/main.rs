@@ -1,6 +1,7 @@
 //! The `perforate` command: what does address translation cost this program, on this memory,
 //! under this scheme, and what would another scheme cost?
 
+mod bench;
 mod calibrate;
 mod compare;
 mod experiment;
@@ -68,6 +69,8 @@ enum Command {
     Calibrate(calibrate::CalibrateArguments),
     /// Measure this machine with and without large pages, and compare with what is predicted
     Validate(validate::ValidateArguments),
+    /// Measure how fast this computer simulates, and how far sampled timing is from full timing
+    Bench(InSections<bench::BenchArguments>),
     /// A process of a benchmark that is measured or recorded
     #[command(hide = true)]
     NativeWorker(validate::WorkerArguments),
@@ -93,6 +96,7 @@ fn main() -> ExitCode {
         Command::Experiment(arguments) => experiment::experiment(arguments),
         Command::Calibrate(arguments) => calibrate::calibrate(arguments),
         Command::Validate(arguments) => validate::validate(arguments),
+        Command::Bench(InSections(arguments)) => bench::bench(arguments),
         Command::NativeWorker(arguments) => validate::worker(arguments),
         Command::Machines(arguments) => machines::machines(arguments),
         Command::List(arguments) => list::list(arguments),

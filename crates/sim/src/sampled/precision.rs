@@ -64,7 +64,10 @@ mod tests {
         assert!((found - 0.0380).abs() < 0.0001, "{found}");
         let rule =
             |hundredths| PrecisionRule { precision: Share::percent(hundredths), period: 1000 };
-        assert!(rule(4).is_met(&[one.clone()]) && !rule(3).is_met(&[one.clone()]));
+        assert!(
+            rule(4).is_met(std::slice::from_ref(&one))
+                && !rule(3).is_met(std::slice::from_ref(&one))
+        );
         assert!(!rule(4).is_met(&[one[..28].to_vec()]), "too few windows");
         // The second scheme varies as much against the first: no ratio is known to 4 %.
         let contrary: Vec<u64> = (1..31).map(|number| 180 + 40 * (number % 2)).collect();

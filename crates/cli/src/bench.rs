@@ -1,0 +1,238 @@
+//! `perforate bench`: how fast the simulator is here, and what sampled timing gains and costs.
+
+use std::time::Instant;
+
+use clap::Args;
+use perforate_config::Count;
+use perforate_report::text::{Column, columns, compact, wrapped};
+use perforate_sim::{
+    Comparison, Composition, MeasuringOptions, Progress, RunResult, SimError, TimedWindows, Timing,
+    compare_figures,
+};
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::options::{PlacementArguments, workload};
+use crate::output::{COLUMNS, print};
+use crate::progress::Bar;
+use crate::sections;
+
+/// Workloads where none is named: data larger than every TLB, a stream, and recorded programs.
+const WORKLOADS: [&str; 8] =
+    ["random", "chase:size=1G", "sequential", "bfs", "redis", "mummer", "xz", "hpcc"];
+/// Instructions of each run where none are given.
+const INSTRUCTIONS: u64 = 50_000_000;
+
+/// Measure how fast this computer simulates, and how far sampled timing is from full timing
+#[derive(Args)]
+#[command(after_help = "Examples:
+  perforate bench                                       eight workloads, three minutes
+  perforate bench redis --schemes 4k,thp --timing sampled=20k/1M
+  perforate bench xz --instructions 5M --json | jq .seconds
+
+Each run is alone, on two threads: one decodes, one simulates.")]
+pub struct BenchArguments {
+    /// Trace files, bundled traces or workloads [default: eight]
+    #[arg(value_name = "TRACE|WORKLOAD", help_heading = sections::WHAT)]
+    workloads: Vec<String>,
+    /// Schemes; the speed-ups of the others are relative to the first
+    #[arg(
+        long,
+        value_name = "NAME,…",
+        default_value = "4k,perforated",
+        help_heading = sections::SCHEMES
+    )]
+    schemes: String,
+    #[command(flatten)]
+    placement: PlacementArguments,
+    /// Which windows are timed in sampled runs [default: sampled=10k/500k]
+    #[arg(long, value_name = "sampled=N/M", help_heading = sections::LENGTH)]
+    timing: Option<Timing>,
+    /// Print a JSON line for each workload and scheme and nothing else
+    #[arg(long, help_heading = sections::OUTPUT)]
+    json: bool,
+}
+
+/// One way to run a workload under a scheme, and how long it took.
+struct Run {
+    result: RunResult,
+    seconds: f64,
+}
+
+/// A workload under a scheme in every way.
+struct Measured {
+    /// The workload as it was asked for.
+    workload: String,
+    full: Run,
+    sampled: Run,
+    functional: Run,
+    /// How far the speed-up over the first scheme is off in the sampled runs, as a share; none of the
+    /// first.
+    speed_error: Option<f64>,
+}
+
+/// Runs everything and prints a table.
+pub fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
+    let timing = match arguments.timing {
+        Some(Timing::Full) => {
+            return Err(Failure::Usage(
+                "--timing: full timing is measured in any case; expected sampled=WINDOW/PERIOD"
+                    .into(),
+            ));
+        }
+        Some(timing) => timing,
+        None => Timing::Sampled(TimedWindows::default()),
+    };
+    let schemes = Composition::list(&arguments.schemes).map_err(SimError::from)?;
+    arguments.placement.check_effects(&schemes)?;
+    let mut names: Vec<&str> = arguments.workloads.iter().map(String::as_str).collect();
+    if names.is_empty() {
+        names.extend(WORKLOADS);
+    }
+    let bar = Bar::instructions("measuring");
+    let mut all = Vec::new();
+    for name in names {
+        let mut of_workload: Vec<Measured> = Vec::new();
+        for scheme in &schemes {
+            bar.stage(&format!("{name} under {}", scheme.name()));
+            let comparison = comparison(&arguments.placement, name, *scheme)?;
+            let measured = measure((name, &comparison), timing, of_workload.first(), &bar)?;
+            of_workload.push(measured);
+        }
+        all.extend(of_workload);
+    }
+    drop(bar);
+    if arguments.json {
+        let lines: Vec<String> = all.iter().map(|it| format!("{}\n", it.json())).collect();
+        return print(&lines.concat());
+    }
+    print(&table(&all, timing))
+}
+
+fn comparison(
+    arguments: &PlacementArguments,
+    name: &str,
+    scheme: Composition,
+) -> Result<Comparison, Failure> {
+    let mut placement = arguments.read()?;
+    placement.instructions.get_or_insert(Count::new(INSTRUCTIONS));
+    let (machine, memory) = (arguments.machine()?, arguments.memory()?);
+    let options = (&placement, &MeasuringOptions::default());
+    Ok(Comparison::new(workload(Some(name)), machine, vec![scheme], memory, options))
+}
+
+fn measure(
+    (name, comparison): (&str, &Comparison),
+    timing: Timing,
+    first: Option<&Measured>,
+    bar: &Bar,
+) -> Result<Measured, SimError> {
+    let mut before = 0;
+    let mut timed = |functional, timing| -> Result<Run, SimError> {
+        let comparison = Comparison {
+            workload: comparison.workload.clone(),
+            machine: comparison.machine.clone(),
+            schemes: comparison.schemes.clone(),
+            memory: comparison.memory.clone(),
+            functional,
+            ..*comparison
+        };
+        let measuring = MeasuringOptions { timing, ..MeasuringOptions::default() };
+        let mut done = 0;
+        let start = Instant::now();
+        let mut results = compare_figures(&comparison, &measuring, &mut |progress| {
+            done = progress.done;
+            let total = progress.total.map(|total| total * 3);
+            bar.show(Progress { done: before + done, total });
+        })?;
+        let seconds = start.elapsed().as_secs_f64();
+        before += done;
+        Ok(Run { result: results.remove(0), seconds })
+    };
+    let full = timed(false, Timing::Full)?;
+    let sampled = timed(false, timing)?;
+    let functional = timed(true, Timing::Full)?;
+    let speed_error = first.and_then(|first| {
+        let speed = |run: &Run, base: &Run| Some(run.result.ipc? / base.result.ipc?);
+        Some(speed(&sampled, &first.sampled)? / speed(&full, &first.full)? - 1.0)
+    });
+    Ok(Measured { workload: name.to_owned(), full, sampled, functional, speed_error })
+}
+
+impl Run {
+    /// Instructions per second, warm-up included.
+    fn rate(&self) -> f64 {
+        (self.result.instructions + self.result.warmup.instructions) as f64 / self.seconds
+    }
+}
+
+impl Measured {
+    /// How far the IPC of the sampled run is off, and half of its interval's width, as shares.
+    fn ipc_error(&self) -> Option<(f64, f64)> {
+        let error = self.sampled.result.ipc? / self.full.result.ipc? - 1.0;
+        let estimate =
+            self.sampled.result.sampled.as_ref()?.figures.get("cycles_per_instruction")?;
+        Some((error, estimate.half_width_95? / estimate.mean))
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let RunResult { scheme, instructions, warmup, .. } = &self.full.result;
+        let (ipc_error, half_width_95) = self.ipc_error().unzip();
+        json!({
+            "workload": self.workload,
+            "scheme": scheme,
+            "instructions": instructions + warmup.instructions,
+            "seconds": {
+                "full": self.full.seconds,
+                "sampled": self.sampled.seconds,
+                "functional": self.functional.seconds,
+            },
+            "ipc": self.full.result.ipc,
+            "sampled_ipc_error": ipc_error,
+            "sampled_half_width_95": half_width_95,
+            "sampled_speed_error": self.speed_error,
+        })
+    }
+}
+
+fn table(all: &[Measured], timing: Timing) -> String {
+    let column = |heading: &str, cell: &dyn Fn(&Measured) -> String| {
+        Column::numbers(heading, all.iter().map(cell).collect())
+    };
+    let texts = |heading: &str, cell: &dyn Fn(&Measured) -> String| {
+        Column::texts(heading, all.iter().map(cell).collect())
+    };
+    let percent = |share: f64| format!("{:+.2} %", share * 100.0);
+    let per_second = |run: &Run| compact(run.rate().round());
+    let table = [
+        texts("workload", &|it| it.workload.clone()),
+        texts("scheme", &|it| it.full.result.scheme.clone()),
+        column("full timing", &|it| per_second(&it.full)),
+        column("sampled timing", &|it| per_second(&it.sampled)),
+        column("no clock", &|it| per_second(&it.functional)),
+        column("sampled ÷ full", &|it| format!("{:.1}×", it.full.seconds / it.sampled.seconds)),
+        column("IPC, error", &|it| {
+            it.ipc_error().map_or(String::new(), |(error, _)| percent(error))
+        }),
+        column("its interval", &|it| {
+            it.ipc_error().map_or(String::new(), |(_, half)| format!("± {:.2} %", half * 100.0))
+        }),
+        column("speed-up, error", &|it| it.speed_error.map_or(String::new(), percent)),
+    ];
+    let TimedWindows { window, period } = match timing {
+        Timing::Sampled(windows) => windows,
+        Timing::Full => TimedWindows::default(),
+    };
+    let notes = [
+        "instructions simulated per second, decoding and set-up included; one run each, so that \
+         other work on this computer shows"
+            .to_owned(),
+        format!(
+            "sampled timing: windows of {window} in every {period} instructions; errors are relative \
+             to full timing, the interval is that of 95 % which the sampled run states; speed-ups are \
+             over the first scheme"
+        ),
+    ];
+    let notes: Vec<String> = notes.iter().map(|note| wrapped("note: ", note, COLUMNS)).collect();
+    format!("{}\n{}\n", columns(&table, COLUMNS), notes.join("\n"))
+}
