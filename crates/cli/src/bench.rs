@@ -207,30 +207,30 @@ fn table(all: &[Measured], timing: Timing) -> String {
     let table = [
         texts("workload", &|it| it.workload.clone()),
         texts("scheme", &|it| it.full.result.scheme.clone()),
-        column("full timing", &|it| per_second(&it.full)),
-        column("sampled timing", &|it| per_second(&it.sampled)),
+        column("full", &|it| per_second(&it.full)),
+        column("sampled", &|it| per_second(&it.sampled)),
         column("no clock", &|it| per_second(&it.functional)),
-        column("sampled ÷ full", &|it| format!("{:.1}×", it.full.seconds / it.sampled.seconds)),
-        column("IPC, error", &|it| {
+        column("gain", &|it| format!("{:.1}×", it.full.seconds / it.sampled.seconds)),
+        column("IPC error", &|it| {
             it.ipc_error().map_or(String::new(), |(error, _)| percent(error))
         }),
-        column("its interval", &|it| {
+        column("interval", &|it| {
             it.ipc_error().map_or(String::new(), |(_, half)| format!("± {:.2} %", half * 100.0))
         }),
-        column("speed-up, error", &|it| it.speed_error.map_or(String::new(), percent)),
+        column("speed-up error", &|it| it.speed_error.map_or(String::new(), percent)),
     ];
     let TimedWindows { window, period } = match timing {
         Timing::Sampled(windows) => windows,
         Timing::Full => TimedWindows::default(),
     };
     let notes = [
-        "instructions simulated per second, decoding and set-up included; one run each, so that \
-         other work on this computer shows"
+        "full, sampled and no clock are instructions simulated per second, decoding and set-up \
+         included; one run each, so that other work on this computer shows"
             .to_owned(),
         format!(
-            "sampled timing: windows of {window} in every {period} instructions; errors are relative \
-             to full timing, the interval is that of 95 % which the sampled run states; speed-ups are \
-             over the first scheme"
+            "sampled: windows of {window} in every {period} instructions; gain: over full; errors: \
+             of sampled runs, relative to full ones; interval: that of 95 % which the sampled run \
+             states; speed-up: over the first scheme"
         ),
     ];
     let notes: Vec<String> = notes.iter().map(|note| wrapped("note: ", note, COLUMNS)).collect();

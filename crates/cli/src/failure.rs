@@ -100,6 +100,8 @@ impl Failure {
                 | SimError::UnknownWorkload { .. }
                 | SimError::MemoryBeyondCaches { .. }
                 | SimError::WarmupTooLong { .. }
+                | SimError::NoTimedWindow { .. }
+                | SimError::SampledTwice
                 | SimError::Trace(TraceError::Workload { .. }),
             )
             | Self::Trace(TraceError::Workload { .. })

@@ -22,10 +22,11 @@ pub const OUTPUT: &str = "Output";
 const ORDER: [&str; 8] = [WHAT, SCHEMES, MEMORY, MACHINE, LENGTH, SYSTEM, VIRTUAL, OUTPUT];
 
 /// Options that only `--help` tells of, besides all of a host's.
-const RARE: [&str; 12] = [
+const RARE: [&str; 13] = [
     "faulty",
     "zones",
     "window-warmup",
+    "precision",
     "compaction",
     "ksm",
     "contents",

@@ -50,7 +50,7 @@ pub struct MeasuringOptions {
     /// each period (sampled=WINDOW/PERIOD; sampled alone is sampled=10k/500k), the rest only seen by
     /// caches, TLBs and predictors.
     #[schemars(extend("form" = "full|sampled[=N/M]"))]
-    #[schemars(extend("brief" = "Time all, or windows of N in every M instructions: several times faster"))]
+    #[schemars(extend("brief" = "Time all, or N in every M instructions"))]
     pub timing: Timing,
     /// With sampled timing: end the run once IPC and speed-ups of all schemes are known to within this
     /// share, 95 % of the time.

@@ -3,6 +3,7 @@
 mod bad_input;
 mod bad_machines;
 mod bad_traces;
+mod bench;
 mod calibrate;
 mod compare;
 mod experiment;

@@ -296,8 +296,8 @@ fn sampled_timing_is_refused_where_it_cannot_be() {
     fails(&["--precision", "1%"], "--precision: is for --timing sampled");
     fails(&["--timing", "sampled", "--precision", "0%"], "--precision: no sample is without error");
     let short = ["run", "sequential", "--instructions", "300k", "--timing", "sampled=1k/9M"];
-    place.fails(&short, 1, "of the 240000 measured instructions was timed");
+    place.fails(&short, 2, "of the 240000 measured instructions was timed");
     sampled(&place, &[10, 20]);
     let again = ["run", "loads.trace", "--timing", "sampled=100/1k", "--window-warmup", "10"];
-    place.fails(&again, 1, "the trace is a sample already (record --sample)");
+    place.fails(&again, 2, "the trace is a sample already (record --sample)");
 }
