@@ -3,14 +3,15 @@
 //! A frame without a record here is free, or holds what stays where it is: nodes of page tables,
 //! injected foreign data, the inside of a large page.
 
-use std::iter::Enumerate;
-use std::slice;
+mod records;
 
 use perforate_types::{Frame, HoleSet, SpaceId, VirtualPage};
 
 use super::PhysicalMemory;
 use super::migrate_type::PAGEBLOCK_FRAMES;
 use super::others::OtherUse;
+use records::Records;
+pub(crate) use records::RecordsOfBlock;
 
 /// Pageblocks whose records are kept together.
 const GROUP: usize = 1024;
@@ -79,37 +80,8 @@ fn page_of(kept: u64) -> VirtualPage {
     VirtualPage::new(extended & ((1 << ALL_PAGE_BITS) - 1))
 }
 
-/// Owners of the frames of one pageblock, and how many are recorded.
-#[derive(Clone)]
-struct Pageblock {
-    owners: [u64; FRAMES],
-    recorded: u16,
-    /// Those of the recorded that are retired.
-    retired: u16,
-}
-
-impl Pageblock {
-    fn records(&self) -> RecordsOfBlock<'_> {
-        RecordsOfBlock { owners: self.owners.iter().enumerate() }
-    }
-}
-
-/// What is recorded of the frames of a pageblock: the place of each in it, and its owner.
-pub(crate) struct RecordsOfBlock<'a> {
-    owners: Enumerate<slice::Iter<'a, u64>>,
-}
-
-impl Iterator for RecordsOfBlock<'_> {
-    type Item = (usize, Owner);
-
-    #[inline]
-    fn next(&mut self) -> Option<Self::Item> {
-        self.owners.find_map(|(place, &owner)| Some((place, decode(owner)?)))
-    }
-}
-
 /// Records of neighbouring pageblocks.
-type Group = [Option<Box<Pageblock>>; GROUP];
+type Group = [Option<Records>; GROUP];
 
 /// Owners by frame.
 #[derive(Default)]
@@ -126,17 +98,17 @@ impl Owners {
     /// What the frame holds, if that is recorded.
     pub(super) fn get(&self, frame: Frame) -> Option<Owner> {
         let (.., index) = split(frame);
-        decode(self.pageblock(frame)?.owners[index])
+        decode(self.pageblock(frame)?.get(index))
     }
 
-    fn pageblock(&self, frame: Frame) -> Option<&Pageblock> {
+    fn pageblock(&self, frame: Frame) -> Option<&Records> {
         let (group, block, _) = split(frame);
-        self.groups.get(group)?.as_ref()?[block].as_deref()
+        self.groups.get(group)?.as_ref()?[block].as_ref()
     }
 
     /// What is recorded of a pageblock: the place of a frame in it, and its owner.
     pub(super) fn of_pageblock(&self, block: Frame) -> impl Iterator<Item = (usize, Owner)> + '_ {
-        self.pageblock(block).into_iter().flat_map(Pageblock::records)
+        self.pageblock(block).into_iter().flat_map(Records::iter)
     }
 
     /// Records what the frame holds.
@@ -146,26 +118,20 @@ impl Owners {
             self.groups.resize_with(group + 1, || None);
         }
         let group = self.groups[group].get_or_insert_with(|| Box::new([const { None }; GROUP]));
-        let block = group[block].get_or_insert_with(|| {
-            Box::new(Pageblock { owners: [0; FRAMES], recorded: 0, retired: 0 })
-        });
-        block.recorded += u16::from(block.owners[index] == 0);
-        block.retired -= u16::from(block.owners[index] == RETIRED);
-        block.retired += u16::from(owner == Owner::Retired);
-        block.owners[index] = encode(owner);
+        let word = encode(owner);
+        match &mut group[block] {
+            Some(records) => records.set(index, word),
+            none => *none = Some(Records::one(index, word)),
+        }
     }
 
     /// Forgets what these frames of one pageblock held.
     pub(super) fn clear(&mut self, first: Frame, frames: u64) {
         let (group, place, index) = split(first);
         let Some(Some(group)) = self.groups.get_mut(group) else { return };
-        let Some(block) = &mut group[place] else { return };
-        for owner in &mut block.owners[index..index + frames as usize] {
-            block.recorded -= u16::from(*owner != 0);
-            block.retired -= u16::from(*owner == RETIRED);
-            *owner = 0;
-        }
-        if block.recorded == 0 {
+        let Some(records) = &mut group[place] else { return };
+        records.clear(index..index + frames as usize);
+        if records.recorded() == 0 {
             group[place] = None;
         }
     }
@@ -177,7 +143,7 @@ impl Owners {
             |(group, blocks)| {
                 blocks.iter().enumerate().filter_map(move |(place, block)| {
                     let number = (group * GROUP + place) as u64;
-                    Some((Frame::new(number * PAGEBLOCK_FRAMES), block.as_ref()?.records()))
+                    Some((Frame::new(number * PAGEBLOCK_FRAMES), block.as_ref()?.iter()))
                 })
             },
         )
@@ -192,12 +158,12 @@ impl Owners {
 
     /// Frames of the pageblock whose contents are recorded.
     pub(super) fn recorded(&self, block: Frame) -> u64 {
-        self.pageblock(block).map_or(0, |block| block.recorded.into())
+        self.pageblock(block).map_or(0, Records::recorded)
     }
 
     /// Frames of the pageblock that are retired.
     pub(super) fn retired(&self, block: Frame) -> u64 {
-        self.pageblock(block).map_or(0, |block| block.retired.into())
+        self.pageblock(block).map_or(0, Records::retired)
     }
 }
 
