@@ -71,6 +71,15 @@ impl HoleSet {
         Self { words }
     }
 
+    /// Holes of this set that are not in the other.
+    pub fn minus(&self, other: &Self) -> Self {
+        let mut words = self.words;
+        for (word, fewer) in words.iter_mut().zip(other.words) {
+            *word &= !fewer;
+        }
+        Self { words }
+    }
+
     /// Indices of the holes, ascending.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         self.words.iter().enumerate().flat_map(|(region, &word)| {

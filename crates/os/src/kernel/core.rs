@@ -170,6 +170,16 @@ impl Core {
         }
     }
 
+    /// Counts these sub-pages of a region as touched.
+    pub(super) fn touch_subpages(&mut self, space: SpaceId, number: u64, subpages: &HoleSet) {
+        if let Some(Some(space)) = self.spaces.get_mut(usize::from(space.0)) {
+            let set = space.touched.get_or_default(number);
+            let before = set.count();
+            *set = set.union(subpages);
+            self.faults.touched_pages += (set.count() - before) as u64;
+        }
+    }
+
     /// Whether pages of 2MB or more may back memory, as far as its area and the policy are
     /// concerned.
     pub(super) fn wants_large(&self, attributes: &Attributes) -> bool {

@@ -8,7 +8,7 @@ use super::first_touch::{Backers, Context, Touch};
 use super::reclaim::Reclaim;
 use super::{Core, single_page, swap};
 use crate::OsError;
-use crate::space::{Area, Present, page_at, pages_of, regions_of, subpages_of};
+use crate::space::{Area, Extent, Present, page_at, pages_of, regions_of, subpages_of};
 
 /// Linux's MADV_POPULATE_READ: the pages are faulted in now.
 pub(super) const POPULATE_READ: i32 = 22;
@@ -34,8 +34,8 @@ pub(super) fn populate(
         let pages = part.pages();
         for number in regions_of(&pages) {
             let untouched = untouched_holes(context.core, area, number);
-            let touched = subpages_of(&pages, number);
-            for index in touched.iter().filter(|&index| !untouched.contains(index)) {
+            let touched = subpages_of(&pages, number).minus(&untouched);
+            for (done, index) in touched.iter().enumerate() {
                 let touch = Touch { space: id, page: page_at(number, index), area };
                 reclaim.relieve(context.core, Some((id, number)), updates);
                 let mut result = populate_page(context, backers, &touch, updates);
@@ -43,10 +43,25 @@ pub(super) fn populate(
                     result = populate_page(context, backers, &touch, updates);
                 }
                 result?;
+                if done == 0 && is_mapped_whole(context.core, id, number, &touched) {
+                    // Nothing is left to be mapped, and so to be reclaimed.
+                    context.core.touch_subpages(id, number, &touched);
+                    break;
+                }
             }
         }
     }
     Ok(())
+}
+
+/// Whether memory is not short, and an extent translates all these sub-pages of a region.
+fn is_mapped_whole(core: &Core, id: SpaceId, number: u64, subpages: &HoleSet) -> bool {
+    let region = core.space(id).ok().and_then(|space| space.region(number));
+    let extent = region.and_then(|region| region.mapping.extent());
+    let is_vacant =
+        |extent: &dyn Extent, index: usize| matches!(extent.find(index as u64), Present::Vacant);
+    let is_whole = |extent| !subpages.iter().any(|index| is_vacant(extent, index));
+    !core.memory.is_short() && extent.is_some_and(is_whole)
 }
 
 /// The sub-pages of a region that the program has no data at.
