@@ -35,6 +35,8 @@ const FIGURES: [(&str, &str); 4] = [
 ];
 const EXTRAPOLATED: [(&str, &str); 2] =
     [("cycles", "cycles, whole program"), ("walks", "walks, whole program")];
+/// Where only the clock was sampled, all else is counted.
+const EXTRAPOLATED_TIMING: [(&str, &str); 1] = [("cycles", "cycles, measured part")];
 
 fn sampled<'a>(scheme: &SchemeRuns<'a>) -> Option<&'a Sampled> {
     scheme.first().sampled.as_ref()
@@ -52,7 +54,9 @@ pub(crate) fn rows(comparison: &Comparison<'_>) -> Vec<SampledRow> {
         SampledRow { label, values, is_count }
     };
     let figures = FIGURES.iter().map(|(name, label)| row(false, name, label));
-    let counts = EXTRAPOLATED.iter().map(|(name, label)| row(true, name, label));
+    let only_timing = comparison.schemes.iter().find_map(sampled).is_some_and(|it| it.only_timing);
+    let counts: &[_] = if only_timing { &EXTRAPOLATED_TIMING } else { &EXTRAPOLATED };
+    let counts = counts.iter().map(|(name, label)| row(true, name, label));
     figures.chain(counts).filter(|row| row.values.iter().any(Option::is_some)).collect()
 }
 
