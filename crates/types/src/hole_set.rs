@@ -62,6 +62,18 @@ impl HoleSet {
         (0..8).fold(0, |filter, region| filter | u8::from(self.words[region] != 0) << region)
     }
 
+    /// All sub-pages of a range.
+    pub fn of_range(range: Range<usize>) -> Self {
+        let below = |index: usize, word: usize| match index.saturating_sub(64 * word) {
+            0 => 0,
+            64.. => u64::MAX,
+            bits => (1 << bits) - 1,
+        };
+        Self {
+            words: std::array::from_fn(|word| below(range.end, word) & !below(range.start, word)),
+        }
+    }
+
     /// Holes in either set (P §V combines guest and host holes this way).
     pub fn union(&self, other: &Self) -> Self {
         let mut words = self.words;
@@ -137,6 +149,13 @@ mod tests {
         assert_eq!(holes.iter().collect::<Vec<_>>(), [0, 63, 64, 511]);
         assert_eq!(HoleSet::FULL.filter(), 0xff);
         assert_eq!(HoleSet::EMPTY.filter(), 0);
+    }
+
+    #[test]
+    fn ranges_begin_and_end_anywhere() {
+        for range in [0..0, 0..1, 60..130, 64..128, 0..512, 511..512, 200..200, 65..511] {
+            assert_eq!(HoleSet::of_range(range.clone()), range.clone().collect(), "{range:?}");
+        }
     }
 
     #[test]

@@ -72,6 +72,10 @@ fn tell_uses(core: &Core, uses: &mut FrameUses) {
 /// Says what the frames hold whose owners are recorded, the frames of a block together.
 fn tell_recorded(core: &Core, uses: &mut FrameUses) {
     for (block, records) in core.memory.recorded() {
+        if let Some(pages) = records.pages_alone() {
+            uses.frames(block, &pages, FrameClass::Movable);
+            continue;
+        }
         let mut sets = [HoleSet::EMPTY; FrameClass::ALL.len()];
         for (index, owner) in records {
             sets[class_of(owner) as usize].insert(index);

@@ -45,7 +45,7 @@ pub fn visit_run(frames: Range<u64>, class: FrameClass, visitor: &mut dyn FrameV
             continue;
         }
         let end = frames.end.min(block + REGION_PAGES);
-        let part = ((next - block) as usize..(end - block) as usize).collect();
+        let part = HoleSet::of_range((next - block) as usize..(end - block) as usize);
         visitor.frames(Frame::new(block), &part, class);
         next = end;
     }

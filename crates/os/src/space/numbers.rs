@@ -66,7 +66,7 @@ pub fn subpages_of(pages: &Range<u64>, number: u64) -> HoleSet {
     let Range { start: first, end } = pages_of(number);
     let start = pages.start.clamp(first, end) - first;
     let end = pages.end.clamp(first, end) - first;
-    (start as usize..end as usize).collect()
+    HoleSet::of_range(start as usize..end as usize)
 }
 
 /// The gigabyte that `page` is in.

@@ -34,7 +34,7 @@ pub fn draw(path: &Path, all: &[(Point, Measured)]) -> Result<(), Box<dyn Error>
         Quantity {
             title: "instructions per second",
             value: |measured| measured.instructions_per_second,
-            range: (1e5, 1e9),
+            range: (2e4, 1e9),
         },
         Quantity {
             title: "memory of the simulator, bytes",

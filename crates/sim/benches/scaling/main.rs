@@ -4,6 +4,7 @@
 //! `cargo bench -p perforate-sim --bench scaling [-- data|schemes|spaces|length] [--svg FILE]` prints a
 //! JSON line for each point and then the slope of each series: the exponent *e* of the power law
 //! *x*ᵉ that fits it best. Every point runs in a process of its own, so that its memory is its own.
+//! `--points FILE` takes the points from what an earlier run printed.
 
 mod figure;
 mod point;
@@ -22,22 +23,12 @@ fn main() -> ExitCode {
         println!("{}", serde_json::to_string(&point.measure()).expect("numbers"));
         return ExitCode::SUCCESS;
     }
-    let svg = arguments.iter().position(|argument| argument == "--svg").map(|place| {
-        let mut words = arguments.drain(place..).skip(1);
-        words.next().expect("--svg wants a file")
-    });
-    let mut all: Vec<(Point, Measured)> = Vec::new();
-    for axis in Axis::ALL {
-        if !arguments.is_empty() && !arguments.iter().any(|name| name == axis.name()) {
-            continue;
-        }
-        for point in axis.points() {
-            match measured_alone(&point) {
-                Some(measured) => all.push((point, measured)),
-                None => return ExitCode::FAILURE,
-            }
-        }
-    }
+    let svg = value_of("--svg", &mut arguments);
+    let all = match value_of("--points", &mut arguments) {
+        Some(file) => Some(points_of(&file)),
+        None => measure_all(&arguments),
+    };
+    let Some(all) = all else { return ExitCode::FAILURE };
     for (axis, series) in series(&all) {
         let points = of(&all, axis, &series);
         let slope = |value: fn(&Measured) -> f64| {
@@ -59,6 +50,34 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// Takes an option with its value out of the arguments.
+fn value_of(option: &str, arguments: &mut Vec<String>) -> Option<String> {
+    let place = arguments.iter().position(|argument| argument == option)?;
+    let value = arguments.drain(place..(place + 2).min(arguments.len())).nth(1);
+    Some(value.unwrap_or_else(|| panic!("{option} wants a file")))
+}
+
+/// What a line of the output says of a point.
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Line {
+    point: Point,
+    measured: Measured,
+}
+
+/// The points that an earlier run printed.
+fn points_of(file: &str) -> Vec<(Point, Measured)> {
+    let text = std::fs::read_to_string(file).expect("a file with what an earlier run printed");
+    let lines = text.lines().filter_map(|line| serde_json::from_str::<Line>(line).ok());
+    lines.map(|Line { point, measured }| (point, measured)).collect()
+}
+
+/// Measures the axes of these names, all if none is named; none if a measurement fails.
+fn measure_all(names: &[String]) -> Option<Vec<(Point, Measured)>> {
+    let is_wanted = |axis: &Axis| names.is_empty() || names.iter().any(|it| it == axis.name());
+    let points = Axis::ALL.into_iter().filter(is_wanted).flat_map(Axis::points);
+    points.map(|point| measured_alone(&point).map(|measured| (point, measured))).collect()
+}
+
 /// Measures a point in another process, and prints it.
 fn measured_alone(point: &Point) -> Option<Measured> {
     let text = serde_json::to_string(point).expect("a point");
@@ -68,7 +87,8 @@ fn measured_alone(point: &Point) -> Option<Measured> {
         eprintln!("{text}: {}", String::from_utf8_lossy(&output.stderr));
         return None;
     };
-    println!("{}", serde_json::json!({ "point": point, "measured": measured }));
+    let line = Line { point: point.clone(), measured };
+    println!("{}", serde_json::to_string(&line).expect("numbers"));
     Some(measured)
 }
 

@@ -7,3 +7,4 @@ mod machine;
 mod memory;
 mod monotone;
 mod translation;
+mod warming;

@@ -4,6 +4,8 @@ use std::iter::Enumerate;
 use std::ops::Range;
 use std::slice;
 
+use perforate_types::HoleSet;
+
 use super::{FRAMES, KIND_BITS, Owner, PAGE, RETIRED, decode};
 
 /// From the word of a page to that of the page behind it.
@@ -163,6 +165,17 @@ enum Source<'a> {
     Each(Enumerate<slice::Iter<'a, u64>>),
 }
 
+impl RecordsOfBlock<'_> {
+    /// The places of what is left, if all of that is known to be pages of programs without looking at
+    /// each.
+    pub(crate) fn pages_alone(&self) -> Option<HoleSet> {
+        match &self.0 {
+            Source::Run { places, .. } => Some(HoleSet::of_range(places.clone())),
+            Source::Each(_) => None,
+        }
+    }
+}
+
 impl Iterator for RecordsOfBlock<'_> {
     type Item = (usize, Owner);
 
@@ -201,6 +214,7 @@ mod tests {
         records.set(11, page(101));
         records.set(9, page(99));
         assert!(matches!(records, Records::Run { start: 9, end: 12, .. }));
+        assert_eq!(records.iter().pages_alone(), Some((9..12).collect()));
         assert_eq!([8, 9, 11, 12].map(|place| records.get(place)), [0, page(99), page(101), 0]);
         records.clear(0..10);
         records.clear(11..512);
