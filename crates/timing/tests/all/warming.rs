@@ -73,7 +73,7 @@ fn branches_are_learnt() {
     let branch = |number: u64| Instruction {
         ip: VirtualAddress::new(0x400),
         branch: Branch::Conditional,
-        taken: number % 2 == 0,
+        taken: number.is_multiple_of(2),
         ..integer(0, 0)
     };
     let mispredictions = |warmed: u64| {
