@@ -1,12 +1,11 @@
 //! The one run loop: instructions in, cycles and counts out.
 
+mod finish;
 mod model;
 mod timed_windows;
 
 use perforate_mmu::L2Contents;
-use perforate_os::Span;
-use perforate_results::{ContentsPoint, EntryCounts, MemoryMap, Region, Sampled, Series};
-use perforate_schemes::perforated::{PerforatedPage, PerforatedRadix};
+use perforate_results::Region;
 use perforate_schemes::segment;
 use perforate_timing::Core;
 use perforate_types::{
@@ -15,23 +14,20 @@ use perforate_types::{
 
 use crate::background::Alarms;
 use crate::effort::Effort;
-use crate::energy::{self, Activity};
 use crate::memory_history::MemoryHistory;
 use crate::mode_switching::ModeSwitcher;
-use crate::operating_system::{ProgramWork, WorkCycles};
 use crate::placed::{Placed, host_alarms};
 use crate::sampled::Schedule;
 use crate::samples::Samples;
 use crate::stretches::{Stretches, Tally};
 use crate::system::SystemOptions;
-use crate::warmup::Slices;
 use crate::{Composition, Machine, MemoryState, SimError, System, TimedWindows};
 
 use model::{Cycles, Functional, Model, Warming};
 use timed_windows::TimedRun;
 
-/// Perforated pages pictured in a result.
-const REGION_PICTURES: usize = 6;
+pub(crate) use finish::Figures;
+
 /// Samples of the second-level TLB: every so many instructions at first, and at most so many.
 const TLB_SAMPLES: (u64, usize) = (50_000, 128);
 /// Bytes of a cache line.
@@ -87,38 +83,6 @@ struct Position {
     instruction: usize,
     access: usize,
     event: usize,
-}
-
-/// Figures of a finished run.
-pub(crate) struct Figures {
-    pub(crate) instructions: u64,
-    pub(crate) cycles: Option<u64>,
-    pub(crate) counters: Counters,
-    /// Cycles of the operating system's work; none without a clock.
-    work_cycles: Option<WorkCycles>,
-    pub(crate) series: Series,
-    pub(crate) regions: Vec<Region>,
-    pub(crate) memory_maps: Vec<MemoryMap>,
-    pub(crate) mode_transitions: Vec<String>,
-    /// Equal slices of the measured part.
-    pub(crate) slices: Slices,
-    /// Measured parts of the windows of a sampled trace, or of the windows that were timed.
-    pub(crate) windows: Vec<Tally>,
-}
-
-impl Figures {
-    /// Records the speed with the operating system's work. Of a sampled trace it is that of the whole
-    /// program: pages that were first touched between windows fault in the windows, so that the work
-    /// is not that of the recorded instructions.
-    pub(crate) fn record_speed(&mut self, sampled: Option<&Sampled>) {
-        let (Some(work), Some(cycles)) = (self.work_cycles, self.cycles) else { return };
-        let measured = (self.instructions, cycles);
-        let whole = sampled.and_then(|sampled| {
-            let cycles = sampled.extrapolated.get("cycles")?.mean.round() as u64;
-            Some((sampled.instructions_represented, cycles))
-        });
-        work.record(whole.unwrap_or(measured), &mut self.counters);
-    }
 }
 
 impl Simulation {
@@ -499,108 +463,5 @@ impl Simulation {
         let core = self.core.as_mut()?;
         core.drain();
         Some(core.cycles())
-    }
-
-    /// Perforated pages to picture: of those that there are, else of those that there were last.
-    fn pictures(&self) -> Vec<Region> {
-        let perforated: Option<&PerforatedRadix> = self.system.mmu().dimension().part();
-        let pages = perforated.map(PerforatedRadix::perforated_pages).unwrap_or_default();
-        match pages.is_empty() {
-            true => self.regions.clone(),
-            false => pages.iter().take(REGION_PICTURES).map(region).collect(),
-        }
-    }
-
-    /// Ends the run: all its counters, cycles and instructions per cycle among them.
-    ///
-    /// # Errors
-    /// [`SimError::WarmupTooLong`] if it ended before measuring began.
-    pub fn into_counters(self) -> Result<Counters, SimError> {
-        let mut figures = self.finish()?;
-        figures.record_speed(None);
-        Ok(figures.counters)
-    }
-
-    /// Ends the run.
-    pub(crate) fn finish(mut self) -> Result<Figures, SimError> {
-        let Some(from) = self.measured_from.filter(|&from| from < self.done) else {
-            let (warmup, instructions) = (self.options.warmup, self.done);
-            return Err(SimError::WarmupTooLong { warmup, instructions });
-        };
-        let instructions = self.done - from;
-        let timed_windows =
-            self.timed.is_some().then(|| self.finish_windows(instructions)).transpose()?;
-        if let Some(core) = &mut self.core {
-            core.drain();
-        }
-        let (end, regions) = (self.tally_at_rest(), self.pictures());
-        let (slices, windows) = self.stretches.finish(&end);
-        let windows = timed_windows.unwrap_or(windows);
-        self.samples.add(self.done, self.system.mmu().l2_contents());
-        let (memory, mut memory_maps) = self.memory.finish(self.done, self.system.kernel());
-        if let (Some(host_memory), Some(host)) = (self.host_memory, self.system.hypervisor()) {
-            memory_maps.extend(host_memory.finish(self.done, host.kernel()).1);
-        }
-        let mut counters = Counters::default();
-        self.system.record_of(Span::Run, instructions, &mut counters);
-        if let Some(core) = &self.core {
-            core.counters(&mut counters);
-            let translations = self.system.mmu().counters();
-            let activity = Activity {
-                data_translations: translations.l1_accesses,
-                fetch_translations: translations.l1_instruction_accesses,
-                accesses: core.translation_accesses(),
-                cycles: core.cycles(),
-            };
-            energy::record(&self.machine, &activity, &mut counters);
-        }
-        let (work, background) = (self.system.work(), self.system.background_work());
-        let program = ProgramWork { work, background, host: self.system.host_work() };
-        let (costs, frequency_ghz) =
-            (&self.machine.operating_system, self.machine.core.frequency_ghz);
-        let work_cycles = costs.record(&program, frequency_ghz, self.core.is_some(), &mut counters);
-        let contents: Vec<(u64, L2Contents)> = self.samples.into_points().collect();
-        L2Contents::record(&measured_contents(&contents, from), &mut counters);
-        let contents = contents.into_iter();
-        let l2_tlb_contents =
-            contents.map(|(instruction, contents)| contents_point(instruction, contents)).collect();
-        Ok(Figures {
-            instructions,
-            cycles: self.core.as_ref().map(Core::cycles),
-            counters,
-            work_cycles,
-            series: Series { l2_tlb_contents, memory },
-            regions,
-            memory_maps,
-            mode_transitions: self.modes.as_ref().map(ModeSwitcher::log).unwrap_or_default(),
-            slices,
-            windows,
-        })
-    }
-}
-
-/// What the second-level TLB held while measuring. The last sample, at the end of the run, counts
-/// only where there is no other: a program that has ended leaves nothing in a TLB.
-fn measured_contents(points: &[(u64, L2Contents)], from: u64) -> Vec<L2Contents> {
-    let (last, others) = points.split_last().expect("the end is a sample");
-    let measured = others.iter().filter(|(instruction, _)| *instruction >= from);
-    let measured: Vec<L2Contents> = measured.map(|(_, contents)| *contents).collect();
-    if measured.is_empty() { vec![last.1] } else { measured }
-}
-
-/// What the second-level TLB held, as results keep it.
-fn contents_point(instruction: u64, contents: L2Contents) -> ContentsPoint {
-    let entries = contents.by_kind().map(|(kind, entries)| (kind.to_owned(), entries));
-    ContentsPoint { instruction, entries: EntryCounts(entries.into()) }
-}
-
-/// A perforated page, as results keep it.
-fn region(page: &PerforatedPage) -> Region {
-    Region {
-        page: format!("{:#x}", page.page.address()),
-        filter: page.filter.into(),
-        holes: page.holes.words().into(),
-        allocated: page.allocated.words().into(),
-        ..Region::default()
     }
 }
