@@ -49,7 +49,8 @@ impl Schedule {
     fn place_window(&mut self) {
         let Some(period) = self.next_period else { return };
         let TimedWindows { window, period: length } = self.windows;
-        let offset = self.random.below(length - window - self.warmup + 1);
+        let room = length.saturating_sub(window.saturating_add(self.warmup));
+        let offset = self.random.below(room.saturating_add(1));
         // Loops stall at equal distances from where timing begins. A window at a fixed distance would
         // always begin at the same point between two stalls.
         let more = self.random.below(self.warmup + 1).min(offset);
