@@ -30,7 +30,8 @@ const INSTRUCTIONS: u64 = 50_000_000;
   perforate bench redis --schemes 4k,thp --timing sampled=20k/1M
   perforate bench xz --instructions 5M --json | jq .seconds
 
-Each run is alone, on two threads: one decodes, one simulates.")]
+Each run is alone. One thread decodes, one simulates; with sampled timing, a third runs
+the clock if there are more than two processors.")]
 pub struct BenchArguments {
     /// Trace files, bundled traces or workloads [default: eight]
     #[arg(value_name = "TRACE|WORKLOAD", help_heading = sections::WHAT)]

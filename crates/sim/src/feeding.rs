@@ -1,4 +1,5 @@
-//! One decoder feeds the simulations of a comparison, each on a thread of its own.
+//! One decoder feeds the simulations of a comparison, each on a thread of its own; with sampled timing
+//! on two, where there are processors to spare.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,6 +11,7 @@ use perforate_types::{Advice, Chunk, ProgramEvent};
 
 use crate::footprint::Footprint;
 use crate::memory_history::TouchedHistory;
+use crate::processors::Threads;
 use crate::sampled::{Gaps, PrecisionRule};
 use crate::simulation::{Figures, Simulation};
 use crate::stretches::Tally;
@@ -71,12 +73,20 @@ pub(crate) fn run_all(
     (total, precision): (Option<u64>, Option<&PrecisionRule>),
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Vec<Figures>, SimError> {
+    // The decoder is one more.
+    let mut threads = Threads::needed(simulations.len() + 1);
+    // The clock of full timing is nearly all of a run: a thread for the rest gains nothing.
+    let gain = simulations.iter().filter(|simulation| simulation.has_timed_windows()).count();
+    let have_clock_threads = gain > 0 && threads.more_if_spare(gain);
     thread::scope(|scope| {
         let mut senders = Vec::new();
         let mut workers = Vec::new();
         let slowest: Arc<Vec<AtomicU64>> =
             Arc::new(simulations.iter().map(|_| AtomicU64::new(0)).collect());
-        for (index, simulation) in simulations.into_iter().enumerate() {
+        for (index, mut simulation) in simulations.into_iter().enumerate() {
+            if have_clock_threads && simulation.has_timed_windows() {
+                simulation = simulation.with_clock_thread();
+            }
             let (sender, receiver) = sync_channel(CHUNKS_AHEAD);
             let done = Arc::clone(&slowest);
             senders.push(sender);
@@ -119,7 +129,7 @@ fn run_one(
     for order in feed {
         match order {
             Feed::Chunk(chunk) => {
-                simulation.run(&chunk)?;
+                simulation.run_shared(&chunk)?;
                 done.store(simulation.instructions(), Ordering::Relaxed);
             }
             Feed::Tell(asker) => {

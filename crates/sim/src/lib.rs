@@ -25,6 +25,7 @@ mod operating_system;
 mod oracles;
 mod phases;
 mod placed;
+mod processors;
 mod registry;
 mod request;
 mod run_options;

@@ -1,15 +1,20 @@
 //! The one run loop: instructions in, cycles and counts out.
 
+mod block;
+mod clock;
 mod finish;
 mod model;
 mod timed_windows;
+
+use std::sync::Arc;
 
 use perforate_mmu::L2Contents;
 use perforate_results::Region;
 use perforate_schemes::segment;
 use perforate_timing::Core;
 use perforate_types::{
-    AccessKind, Chunk, Counters, Instruction, MemoryAccess, PageSize, ProgramEvent, VirtualAddress,
+    AccessKind, Chunk, Counters, Instruction, MemoryAccess, PageSize, PhysicalAddress,
+    ProgramEvent, StepLists, VirtualAddress,
 };
 
 use crate::background::Alarms;
@@ -23,6 +28,7 @@ use crate::stretches::{Stretches, Tally};
 use crate::system::SystemOptions;
 use crate::{Composition, Machine, MemoryState, SimError, System, TimedWindows};
 
+use clock::Clock;
 use model::{Cycles, Functional, Model, Warming};
 use timed_windows::TimedRun;
 
@@ -47,7 +53,7 @@ pub struct RunOptions {
 /// One scheme on one machine and one memory, fed with instructions.
 pub struct Simulation {
     system: System,
-    core: Option<Core>,
+    clock: Option<Clock>,
     machine: Machine,
     options: RunOptions,
     /// Instructions done, warm-up included.
@@ -99,15 +105,15 @@ impl Simulation {
     ) -> Result<Self, SimError> {
         let composition = composition.into();
         let system = System::new(machine, composition, memory, seed, options.system)?;
-        let core = if options.functional {
+        let clock = if options.functional {
             None
         } else {
             machine.check_memory(&composition, memory)?;
-            Some(Core::new(&machine.timing(), system.mmu().slots())?)
+            Some(Clock::new(Core::new(&machine.timing(), system.mmu().slots())?))
         };
         Ok(Self {
             system,
-            core,
+            clock,
             machine: machine.clone(),
             options,
             done: 0,
@@ -141,7 +147,7 @@ impl Simulation {
     /// nothing where there is no clock.
     pub fn with_timed_windows(self, windows: TimedWindows, warmup: u64, seed: u64) -> Self {
         let schedule = Schedule::new(windows, warmup, seed);
-        let timed = self.core.is_some().then(|| TimedRun::new(schedule));
+        let timed = self.clock.is_some().then(|| TimedRun::new(schedule));
         Self { stretches: Stretches::new(false, 0), timed, ..self }
     }
 
@@ -155,6 +161,18 @@ impl Simulation {
     pub(crate) fn with_skipped(mut self, instructions: u64) -> Self {
         self.effort.skip(instructions);
         self
+    }
+
+    /// The clock runs in windows.
+    pub(crate) fn has_timed_windows(&self) -> bool {
+        self.timed.is_some()
+    }
+
+    /// Has the clock on a thread of its own, beside that which translates; changes no figure, and
+    /// nothing where there is no clock. To be said before anything runs.
+    pub fn with_clock_thread(self) -> Self {
+        let clock = self.clock.map(Clock::beside);
+        Self { clock, ..self }
     }
 
     /// Takes no maps of memory.
@@ -179,20 +197,21 @@ impl Simulation {
     /// # Errors
     /// An impossible machine.
     pub fn start_clock(&mut self) -> Result<(), SimError> {
-        self.core = Some(Core::new(&self.machine.timing(), self.system.mmu().slots())?);
+        let core = Core::new(&self.machine.timing(), self.system.mmu().slots())?;
+        self.clock = Some(Clock::new(core));
         Ok(())
     }
 
     /// No clock runs from here on.
     pub fn stop_clock(&mut self) {
-        self.core = None;
+        self.clock = None;
     }
 
     /// What hardware and operating system count, and cycles, begin anew here.
     pub fn reset_counts(&mut self) {
         self.system.start_measuring();
-        if let Some(core) = &mut self.core {
-            core.start_measuring();
+        if let Some(clock) = &mut self.clock {
+            clock.then(Core::start_measuring);
         }
     }
 
@@ -206,6 +225,24 @@ impl Simulation {
     /// # Errors
     /// Out of memory, or a disagreement with the oracle.
     pub fn run(&mut self, chunk: &Chunk) -> Result<(), SimError> {
+        if let Some(Clock::Beside(thread)) = &mut self.clock {
+            thread.set_chunk(Arc::new(chunk.clone()));
+        }
+        self.run_chunk(chunk)
+    }
+
+    /// The same for a chunk that others run as well. A clock on a thread of its own needs no copy.
+    ///
+    /// # Errors
+    /// As [`Simulation::run`].
+    pub fn run_shared(&mut self, chunk: &Arc<Chunk>) -> Result<(), SimError> {
+        if let Some(Clock::Beside(thread)) = &mut self.clock {
+            thread.set_chunk(Arc::clone(chunk));
+        }
+        self.run_chunk(chunk)
+    }
+
+    fn run_chunk(&mut self, chunk: &Chunk) -> Result<(), SimError> {
         if self.samples.is_due(self.done) {
             self.samples.add(self.done, self.system.mmu().l2_contents());
         }
@@ -233,7 +270,7 @@ impl Simulation {
         self.run_until(chunk, &mut rest, chunk.instructions.len())?;
         for (_, event) in &chunk.events[rest.event..] {
             if let ProgramEvent::Gap { .. } = event {
-                self.core.iter_mut().for_each(Core::drain);
+                self.clock.iter_mut().for_each(|clock| clock.then(Core::drain));
                 let tally = self.tally_at_rest();
                 self.stretches.gap(&tally);
             }
@@ -243,8 +280,8 @@ impl Simulation {
     }
 
     /// What was counted after `instructions` instructions.
-    fn tally<M: Model>(&self, model: &M, instructions: u64) -> Tally {
-        let Cycles { all: cycles, translation, translation_stall } = model.cycles();
+    fn tally(&self, cycles: Cycles, instructions: u64) -> Tally {
+        let Cycles { all: cycles, translation, translation_stall } = cycles;
         let counters = self.system.mmu().counters();
         let (l2_tlb_misses, walks) = (counters.l2_misses, counters.walks);
         Tally {
@@ -258,11 +295,9 @@ impl Simulation {
     }
 
     /// The same between chunks.
-    fn tally_at_rest(&self) -> Tally {
-        match &self.core {
-            Some(core) => self.tally(core, self.done),
-            None => self.tally(&Functional, self.done),
-        }
+    fn tally_at_rest(&mut self) -> Tally {
+        let cycles = self.clock.as_mut().map(Clock::cycles).unwrap_or_default();
+        self.tally(cycles, self.done)
     }
 
     /// Runs the chunk's instructions from `position` up to number `end`.
@@ -275,15 +310,16 @@ impl Simulation {
         if self.timed.is_some() {
             return self.run_in_phases(chunk, position, end);
         }
-        // The core is taken out so that the loop is compiled once for each model.
-        match self.core.take() {
-            Some(mut core) => {
-                let outcome = self.run_with(&mut core, chunk, position, end);
-                self.core = Some(core);
-                outcome
-            }
-            None => self.run_with(&mut Functional, chunk, position, end),
-        }
+        // The clock is taken out so that the loop is compiled once for each model.
+        let Some(mut clock) = self.clock.take() else {
+            return self.run_with(&mut Functional, chunk, position, end);
+        };
+        let outcome = match &mut clock {
+            Clock::Here(core) => self.run_with(core.as_mut(), chunk, position, end),
+            Clock::Beside(thread) => self.run_with(thread, chunk, position, end),
+        };
+        self.clock = Some(clock);
+        outcome
     }
 
     fn start_measuring(&mut self) {
@@ -317,7 +353,7 @@ impl Simulation {
                 }
             }
             if now >= self.stretches.next() {
-                let tally = self.tally(model, now);
+                let tally = self.tally(model.cycles_so_far(), now);
                 self.stretches.reach(&tally);
             }
             let until_alarm = self.next_alarm().min(self.stretches.next()) - now;
@@ -328,7 +364,7 @@ impl Simulation {
                     if matches!(event, ProgramEvent::Gap { .. }) {
                         // What comes next is from elsewhere in the program.
                         model.drain();
-                        let tally = self.tally(model, now);
+                        let tally = self.tally(model.cycles_so_far(), now);
                         self.stretches.gap(&tally);
                     }
                     self.event(event, now)?;
@@ -402,7 +438,7 @@ impl Simulation {
             return Ok(());
         }
         if let Some(found) = self.system.translate(AccessKind::Fetch, ip)? {
-            model.fetch(found.physical, found.slot, self.system.steps());
+            model.fetch(found.physical, found.slot, self.system.steps().into());
         }
         Ok(())
     }
@@ -444,7 +480,7 @@ impl Simulation {
         let Some(found) = self.system.translate(access.kind, access.address)? else {
             return Ok(());
         };
-        let steps = self.system.steps();
+        let steps = self.system.steps().into();
         if access.kind == AccessKind::Write {
             model.store(found.physical, access.size, found.slot, steps);
         } else {
@@ -460,8 +496,8 @@ impl Simulation {
 
     /// Cycles since measuring started, until everything so far is done; `None` without a clock.
     pub fn cycles(&mut self) -> Option<u64> {
-        let core = self.core.as_mut()?;
-        core.drain();
-        Some(core.cycles())
+        let clock = self.clock.as_mut()?;
+        clock.then(Core::drain);
+        Some(clock.cycles().all)
     }
 }

@@ -5,7 +5,7 @@
 //! translation that finds an entry which an older one fills waits for it; if the older one has not
 //! begun, it begins now.
 
-use perforate_types::{Action, Purpose, Step, Steps, Unit};
+use perforate_types::{Action, Purpose, Step, StepLists, Unit};
 
 use crate::LINE_SHIFT;
 use crate::agenda::{Agenda, Event, UNKNOWN, Waiter, Waiters, Wanted};
@@ -299,15 +299,15 @@ impl Translation {
         memory: &mut Hierarchy,
         unit: Unit,
         slot: u32,
-        steps: &Steps,
+        steps: StepLists<'_>,
         now: u64,
     ) -> Translated {
-        if steps.is_empty() {
+        if steps.awaited.is_empty() {
             return self.entry(unit, slot, now);
         }
-        let walk = self.new_walk(memory, steps.as_slice(), now);
-        if !steps.background().is_empty() {
-            let background = self.new_walk(memory, steps.background(), now);
+        let walk = self.new_walk(memory, steps.awaited, now);
+        if !steps.background.is_empty() {
+            let background = self.new_walk(memory, steps.background, now);
             self.walks[background.0 as usize].is_background = true;
             self.walks[walk.0 as usize].background = background;
         }
@@ -398,8 +398,8 @@ impl Translation {
 
     /// A translation outside time: the walker's reads leave their lines in the caches, and entries
     /// are there at once.
-    pub(crate) fn warm(&mut self, memory: &mut Hierarchy, steps: &Steps) {
-        for step in steps.as_slice().iter().chain(steps.background()) {
+    pub(crate) fn warm(&mut self, memory: &mut Hierarchy, steps: StepLists<'_>) {
+        for step in steps.awaited.iter().chain(steps.background) {
             match step.action {
                 Action::Read { address } => {
                     let (level, line) = (memory.walker_level, address.value() >> LINE_SHIFT);

@@ -43,6 +43,6 @@ pub use page_size::PageSize;
 pub use permissions::{AccessKind, Permissions};
 pub use scheme_facts::{SchemeFacts, SchemeRole};
 pub use space::{PageRun, SpaceId};
-pub use step::{Action, Purpose, Step, Steps, Unit};
+pub use step::{Action, Purpose, Step, StepLists, Steps, Unit};
 pub use truth::Truth;
 pub use update::{Shootdown, Update};

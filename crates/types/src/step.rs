@@ -213,6 +213,22 @@ pub struct GapTolerantSteps {
     pub padding_reads: u8,
 }
 
+/// The steps of one translation, for whoever takes their time.
+#[derive(Clone, Copy, Debug)]
+pub struct StepLists<'a> {
+    /// See [`Steps::as_slice`].
+    pub awaited: &'a [Step],
+    /// See [`Steps::background`].
+    pub background: &'a [Step],
+}
+
+impl<'a> From<&'a Steps> for StepLists<'a> {
+    #[inline]
+    fn from(steps: &'a Steps) -> Self {
+        Self { awaited: &steps.list, background: &steps.background }
+    }
+}
+
 impl Steps {
     /// No steps yet, with room for the longest native walk.
     pub fn new() -> Self {

@@ -74,8 +74,8 @@ impl Simulation {
         let instructions = self.done - from;
         let timed_windows =
             self.timed.is_some().then(|| self.finish_windows(instructions)).transpose()?;
-        if let Some(core) = &mut self.core {
-            core.drain();
+        if let Some(clock) = &mut self.clock {
+            clock.then(Core::drain);
         }
         let (end, regions) = (self.tally_at_rest(), self.pictures());
         let (slices, windows) = self.stretches.finish(&end);
@@ -87,7 +87,8 @@ impl Simulation {
         }
         let mut counters = Counters::default();
         self.system.record_of(Span::Run, instructions, &mut counters);
-        if let Some(core) = &self.core {
+        let core = self.clock.map(Clock::into_core);
+        if let Some(core) = &core {
             core.counters(&mut counters);
             let translations = self.system.mmu().counters();
             let activity = Activity {
@@ -102,7 +103,7 @@ impl Simulation {
         let program = ProgramWork { work, background, host: self.system.host_work() };
         let (costs, frequency_ghz) =
             (&self.machine.operating_system, self.machine.core.frequency_ghz);
-        let work_cycles = costs.record(&program, frequency_ghz, self.core.is_some(), &mut counters);
+        let work_cycles = costs.record(&program, frequency_ghz, core.is_some(), &mut counters);
         let contents: Vec<(u64, L2Contents)> = self.samples.into_points().collect();
         L2Contents::record(&measured_contents(&contents, from), &mut counters);
         let contents = contents.into_iter();
@@ -110,7 +111,7 @@ impl Simulation {
             contents.map(|(instruction, contents)| contents_point(instruction, contents)).collect();
         Ok(Figures {
             instructions,
-            cycles: self.core.as_ref().map(Core::cycles),
+            cycles: core.as_ref().map(Core::cycles),
             counters,
             work_cycles,
             series: Series { l2_tlb_contents, memory },

@@ -1,7 +1,7 @@
 //! What the run loop hands translated accesses to.
 
 use perforate_timing::Core;
-use perforate_types::{Instruction, PhysicalAddress, Steps};
+use perforate_types::{Instruction, PhysicalAddress, StepLists};
 
 /// Cycles since measuring began; 0 without a clock.
 #[derive(Clone, Copy, Debug, Default)]
@@ -15,20 +15,20 @@ pub(super) struct Cycles {
 
 /// Consumes translated accesses: the timing model, or nothing in functional mode.
 pub(super) trait Model {
-    fn fetch(&mut self, address: PhysicalAddress, slot: u32, steps: &Steps);
+    fn fetch(&mut self, address: PhysicalAddress, slot: u32, steps: StepLists<'_>);
     fn begin(&mut self, instruction: &Instruction);
-    fn load(&mut self, address: PhysicalAddress, size: u16, slot: u32, steps: &Steps);
-    fn store(&mut self, address: PhysicalAddress, size: u16, slot: u32, steps: &Steps);
+    fn load(&mut self, address: PhysicalAddress, size: u16, slot: u32, steps: StepLists<'_>);
+    fn store(&mut self, address: PhysicalAddress, size: u16, slot: u32, steps: StepLists<'_>);
     fn finish(&mut self, instruction: &Instruction);
     /// Lets everything finish that is under way.
     fn drain(&mut self);
     /// Cycles so far.
-    fn cycles(&self) -> Cycles;
+    fn cycles_so_far(&mut self) -> Cycles;
 }
 
 impl Model for Core {
     #[inline]
-    fn fetch(&mut self, address: PhysicalAddress, slot: u32, steps: &Steps) {
+    fn fetch(&mut self, address: PhysicalAddress, slot: u32, steps: StepLists<'_>) {
         Core::fetch(self, address, slot, steps);
     }
     #[inline]
@@ -36,11 +36,11 @@ impl Model for Core {
         Core::begin(self, instruction);
     }
     #[inline]
-    fn load(&mut self, address: PhysicalAddress, size: u16, slot: u32, steps: &Steps) {
+    fn load(&mut self, address: PhysicalAddress, size: u16, slot: u32, steps: StepLists<'_>) {
         Core::load(self, address, size, slot, steps);
     }
     #[inline]
-    fn store(&mut self, address: PhysicalAddress, size: u16, slot: u32, steps: &Steps) {
+    fn store(&mut self, address: PhysicalAddress, size: u16, slot: u32, steps: StepLists<'_>) {
         Core::store(self, address, size, slot, steps);
     }
     #[inline]
@@ -50,9 +50,9 @@ impl Model for Core {
     fn drain(&mut self) {
         Core::drain(self);
     }
-    fn cycles(&self) -> Cycles {
+    fn cycles_so_far(&mut self) -> Cycles {
         Cycles {
-            all: Core::cycles(self),
+            all: self.cycles(),
             translation: self.translation_cycles(),
             translation_stall: self.translation_stall_cycles(),
         }
@@ -64,7 +64,7 @@ pub(super) struct Warming<'a>(pub(super) &'a mut Core);
 
 impl Model for Warming<'_> {
     #[inline]
-    fn fetch(&mut self, address: PhysicalAddress, _: u32, steps: &Steps) {
+    fn fetch(&mut self, address: PhysicalAddress, _: u32, steps: StepLists<'_>) {
         self.0.warm_fetch(address, steps);
     }
     #[inline]
@@ -72,11 +72,11 @@ impl Model for Warming<'_> {
         self.0.warm_begin(instruction);
     }
     #[inline]
-    fn load(&mut self, address: PhysicalAddress, size: u16, _: u32, steps: &Steps) {
+    fn load(&mut self, address: PhysicalAddress, size: u16, _: u32, steps: StepLists<'_>) {
         self.0.warm_load(address, size, steps);
     }
     #[inline]
-    fn store(&mut self, address: PhysicalAddress, size: u16, _: u32, steps: &Steps) {
+    fn store(&mut self, address: PhysicalAddress, size: u16, _: u32, steps: StepLists<'_>) {
         self.0.warm_store(address, size, steps);
     }
     #[inline]
@@ -84,7 +84,7 @@ impl Model for Warming<'_> {
         self.0.warm_finish(instruction);
     }
     fn drain(&mut self) {}
-    fn cycles(&self) -> Cycles {
+    fn cycles_so_far(&mut self) -> Cycles {
         Cycles::default()
     }
 }
@@ -94,17 +94,17 @@ pub(super) struct Functional;
 
 impl Model for Functional {
     #[inline]
-    fn fetch(&mut self, _: PhysicalAddress, _: u32, _: &Steps) {}
+    fn fetch(&mut self, _: PhysicalAddress, _: u32, _: StepLists<'_>) {}
     #[inline]
     fn begin(&mut self, _: &Instruction) {}
     #[inline]
-    fn load(&mut self, _: PhysicalAddress, _: u16, _: u32, _: &Steps) {}
+    fn load(&mut self, _: PhysicalAddress, _: u16, _: u32, _: StepLists<'_>) {}
     #[inline]
-    fn store(&mut self, _: PhysicalAddress, _: u16, _: u32, _: &Steps) {}
+    fn store(&mut self, _: PhysicalAddress, _: u16, _: u32, _: StepLists<'_>) {}
     #[inline]
     fn finish(&mut self, _: &Instruction) {}
     fn drain(&mut self) {}
-    fn cycles(&self) -> Cycles {
+    fn cycles_so_far(&mut self) -> Cycles {
         Cycles::default()
     }
 }

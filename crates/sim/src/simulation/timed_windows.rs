@@ -26,9 +26,9 @@ impl Simulation {
 
     /// Measuring begins: the clock waits for the first window.
     pub(super) fn await_first_window(&mut self) {
-        if let (Some(timed), Some(core)) = (&mut self.timed, &mut self.core) {
+        if let (Some(timed), Some(clock)) = (&mut self.timed, &mut self.clock) {
             timed.schedule.start_measuring(self.done);
-            core.pause_counting();
+            clock.then(Core::pause_counting);
         }
     }
 
@@ -47,12 +47,19 @@ impl Simulation {
             self.enter(phase);
             let length = usize::try_from(until - now).unwrap_or(usize::MAX);
             let part = end.min(position.instruction.saturating_add(length));
-            let mut core = self.core.take().expect("a run of timed windows has a clock");
-            let outcome = match phase {
-                Phase::Warming => self.run_with(&mut Warming(&mut core), chunk, position, part),
-                Phase::Filling | Phase::Counting => self.run_with(&mut core, chunk, position, part),
+            let mut clock = self.clock.take().expect("a run of timed windows has a clock");
+            let is_warming = phase == Phase::Warming;
+            let outcome = match &mut clock {
+                Clock::Here(core) if is_warming => {
+                    self.run_with(&mut Warming(core), chunk, position, part)
+                }
+                Clock::Here(core) => self.run_with(core.as_mut(), chunk, position, part),
+                Clock::Beside(thread) => {
+                    thread.set_warming(is_warming);
+                    self.run_with(thread, chunk, position, part)
+                }
             };
-            self.core = Some(core);
+            self.clock = Some(clock);
             outcome?;
         }
         Ok(())
@@ -65,12 +72,12 @@ impl Simulation {
             self.close_window();
         }
         if phase == Phase::Counting && before != Phase::Counting {
-            self.core.iter_mut().for_each(Core::resume_counting);
+            self.clock.iter_mut().for_each(|clock| clock.then(Core::resume_counting));
             let tally = self.tally_at_rest();
             self.timed.iter_mut().for_each(|timed| timed.open = Some(tally));
         }
         if phase == Phase::Warming && before != Phase::Warming {
-            self.core.iter_mut().for_each(Core::drain);
+            self.clock.iter_mut().for_each(|clock| clock.then(Core::drain));
         }
         self.timed.iter_mut().for_each(|timed| timed.phase = phase);
     }
@@ -79,10 +86,10 @@ impl Simulation {
     /// at its end.
     fn close_window(&mut self) {
         let tally = self.tally_at_rest();
-        let (Some(timed), Some(core)) = (&mut self.timed, &mut self.core) else { return };
+        let (Some(timed), Some(clock)) = (&mut self.timed, &mut self.clock) else { return };
         if let Some(open) = timed.open.take() {
             timed.closed.push(tally - open);
-            core.pause_counting();
+            clock.then(Core::pause_counting);
         }
     }
 
@@ -96,9 +103,9 @@ impl Simulation {
         if timed.closed.iter().all(|window| window.instructions == 0) {
             return Err(SimError::NoTimedWindow { instructions });
         }
-        if let Some(core) = &mut self.core {
-            core.drain();
-            core.extrapolate(instructions);
+        if let Some(clock) = &mut self.clock {
+            clock.then(Core::drain);
+            clock.then(move |core| core.extrapolate(instructions));
         }
         Ok(timed.closed)
     }

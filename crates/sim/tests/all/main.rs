@@ -1,6 +1,7 @@
 //! Whole systems: storms, closed forms, traces.
 
 mod bundled_traces;
+mod clock_thread;
 mod closed_forms;
 mod context_switches;
 mod energy;

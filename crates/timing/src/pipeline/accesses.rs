@@ -89,7 +89,14 @@ impl Core {
     /// A load of the instruction in hand, translated by `steps` from entry `slot` of the
     /// first-level data TLB.
     #[inline]
-    pub fn load(&mut self, address: PhysicalAddress, size: u16, slot: u32, steps: &Steps) {
+    pub fn load<'a>(
+        &mut self,
+        address: PhysicalAddress,
+        size: u16,
+        slot: u32,
+        steps: impl Into<StepLists<'a>>,
+    ) {
+        let steps = steps.into();
         let (unit, now) = (Unit::L1DataTlb, self.agenda.now);
         let translation = self.translation.prepare(&mut self.memory, unit, slot, steps, now);
         let address = address.value();
@@ -117,7 +124,14 @@ impl Core {
     /// A store of the instruction in hand, translated by `steps` from entry `slot` of the
     /// first-level data TLB. Its data are written after retirement.
     #[inline]
-    pub fn store(&mut self, address: PhysicalAddress, size: u16, slot: u32, steps: &Steps) {
+    pub fn store<'a>(
+        &mut self,
+        address: PhysicalAddress,
+        size: u16,
+        slot: u32,
+        steps: impl Into<StepLists<'a>>,
+    ) {
+        let steps = steps.into();
         let (unit, now) = (Unit::L1DataTlb, self.agenda.now);
         let translation = self.translation.prepare(&mut self.memory, unit, slot, steps, now);
         let address = address.value();

@@ -70,7 +70,13 @@ impl Core {
     /// The code line of the next instruction, translated by `steps` from entry `slot` of the
     /// first-level instruction TLB. Called before [`Core::begin`], only where the line or page
     /// changes. A hit costs nothing; the front end stalls for what a miss takes longer.
-    pub fn fetch(&mut self, address: PhysicalAddress, slot: u32, steps: &Steps) {
+    pub fn fetch<'a>(
+        &mut self,
+        address: PhysicalAddress,
+        slot: u32,
+        steps: impl Into<StepLists<'a>>,
+    ) {
+        let steps = steps.into();
         let (unit, now) = (Unit::L1InstructionTlb, self.agenda.now);
         let translated = self.translation.prepare(&mut self.memory, unit, slot, steps, now);
         let line = address.value() >> LINE_SHIFT;

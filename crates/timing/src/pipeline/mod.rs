@@ -21,7 +21,7 @@ mod registers;
 mod warming;
 mod window;
 
-use perforate_types::{Branch, Counters, Instruction, PhysicalAddress, Steps, Unit};
+use perforate_types::{Branch, Counters, Instruction, PhysicalAddress, StepLists, Unit};
 
 use crate::LINE_SHIFT;
 use crate::agenda::{Agenda, Event, Waiter, Waiters};

@@ -10,8 +10,8 @@ use crate::hierarchy::{L1D, L1I, Origin};
 
 impl Core {
     /// As [`Core::fetch`], in no time.
-    pub fn warm_fetch(&mut self, address: PhysicalAddress, steps: &Steps) {
-        self.translation.warm(&mut self.memory, steps);
+    pub fn warm_fetch<'a>(&mut self, address: PhysicalAddress, steps: impl Into<StepLists<'a>>) {
+        self.translation.warm(&mut self.memory, steps.into());
         self.memory.warm(L1I, address.value() >> LINE_SHIFT, false, Origin::Program);
     }
 
@@ -23,19 +23,35 @@ impl Core {
 
     /// As [`Core::load`], in no time.
     #[inline]
-    pub fn warm_load(&mut self, address: PhysicalAddress, size: u16, steps: &Steps) {
-        self.warm_access(address, size, false, steps);
+    pub fn warm_load<'a>(
+        &mut self,
+        address: PhysicalAddress,
+        size: u16,
+        steps: impl Into<StepLists<'a>>,
+    ) {
+        self.warm_access(address, size, false, steps.into());
     }
 
     /// As [`Core::store`], in no time.
     #[inline]
-    pub fn warm_store(&mut self, address: PhysicalAddress, size: u16, steps: &Steps) {
-        self.warm_access(address, size, true, steps);
+    pub fn warm_store<'a>(
+        &mut self,
+        address: PhysicalAddress,
+        size: u16,
+        steps: impl Into<StepLists<'a>>,
+    ) {
+        self.warm_access(address, size, true, steps.into());
     }
 
     #[inline]
-    fn warm_access(&mut self, address: PhysicalAddress, size: u16, write: bool, steps: &Steps) {
-        if !steps.is_empty() {
+    fn warm_access(
+        &mut self,
+        address: PhysicalAddress,
+        size: u16,
+        write: bool,
+        steps: StepLists<'_>,
+    ) {
+        if !steps.awaited.is_empty() {
             self.translation.warm(&mut self.memory, steps);
         }
         let address = address.value();

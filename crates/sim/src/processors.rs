@@ -1,0 +1,52 @@
+//! Which of the computer's processors are busy with simulations: spare ones may do part of the work
+//! of a run. How a run is spread changes no figure.
+
+use std::num::NonZero;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::available_parallelism;
+
+/// Threads of this process that simulate.
+static BUSY: AtomicUsize = AtomicUsize::new(0);
+
+/// Threads that simulate, until this is dropped.
+pub(crate) struct Threads(usize);
+
+impl Threads {
+    /// So many threads are needed, whether or not there are as many processors.
+    pub(crate) fn needed(threads: usize) -> Self {
+        BUSY.fetch_add(threads, Ordering::Relaxed);
+        Self(threads)
+    }
+
+    /// As many more, if there are processors for all of them.
+    pub(crate) fn more_if_spare(&mut self, threads: usize) -> bool {
+        let processors = available_parallelism().map_or(1, NonZero::get);
+        let with_them = |busy: usize| busy.checked_add(threads).filter(|&all| all <= processors);
+        let is_spare = BUSY.fetch_update(Ordering::Relaxed, Ordering::Relaxed, with_them).is_ok();
+        self.0 += if is_spare { threads } else { 0 };
+        is_spare
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        BUSY.fetch_sub(self.0, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_never_more_than_all_processors_to_spare() {
+        let mut threads = Threads::needed(1);
+        assert!(!threads.more_if_spare(usize::MAX), "they cannot be counted");
+        assert!(!threads.more_if_spare(1 << 20));
+        assert_eq!(threads.0, 1);
+        let processors = available_parallelism().map_or(1, NonZero::get);
+        let mut others = Threads::needed(processors);
+        assert!(!others.more_if_spare(1));
+        assert!(BUSY.load(Ordering::Relaxed) > processors);
+    }
+}

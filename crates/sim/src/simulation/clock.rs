@@ -1,0 +1,212 @@
+//! The clock of a run: the timing model, beside the run loop or on a thread of its own.
+//!
+//! Translation needs nothing of what the clock does, so that the run loop may be ahead of it. What
+//! it calls the core for is then written down in blocks, and a thread calls the core for it in the
+//! same order: the figures are the same.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
+use std::thread::{self, JoinHandle};
+
+use perforate_timing::Core;
+
+use super::block::Block;
+use super::model::{Cycles, Model};
+use super::*;
+
+/// Blocks that the run loop may be ahead. Windows of sampled timing take several times as long as what
+/// lies between them; meanwhile the run loop goes on to what follows.
+const BLOCKS_AHEAD: usize = 8;
+
+/// The timing model of a run.
+pub(super) enum Clock {
+    /// On the thread of the run loop.
+    Here(Box<Core>),
+    /// On a thread of its own.
+    Beside(ClockThread),
+}
+
+impl Clock {
+    pub(super) fn new(core: Core) -> Self {
+        Self::Here(Box::new(core))
+    }
+
+    /// The same on a thread of its own.
+    pub(super) fn beside(self) -> Self {
+        Self::Beside(ClockThread::start(self.into_core()))
+    }
+
+    /// Does something with the core after all that it was called for.
+    pub(super) fn then(&mut self, what: impl FnOnce(&mut Core) + Send + 'static) {
+        match self {
+            Self::Here(core) => what(core),
+            Self::Beside(thread) => thread.then(what),
+        }
+    }
+
+    /// Cycles so far.
+    pub(super) fn cycles(&mut self) -> Cycles {
+        match self {
+            Self::Here(core) => core.cycles_so_far(),
+            Self::Beside(thread) => thread.ask(|core| core.cycles_so_far()),
+        }
+    }
+
+    /// The core, which has done all that it was called for.
+    pub(super) fn into_core(self) -> Core {
+        match self {
+            Self::Here(core) => *core,
+            Self::Beside(thread) => thread.end(),
+        }
+    }
+}
+
+/// What the thread is told to do.
+enum Order {
+    Run(Block),
+    Do(Box<dyn FnOnce(&mut Core) + Send>),
+}
+
+/// A core on a thread of its own. The run loop uses it as a [`Model`].
+pub(super) struct ClockThread {
+    /// What is not sent yet.
+    block: Block,
+    orders: Sender<Order>,
+    /// Blocks that may be filled again; none comes before the thread is done with it.
+    emptied: Receiver<Block>,
+    /// There until it has ended.
+    thread: Option<JoinHandle<Core>>,
+}
+
+impl ClockThread {
+    fn start(mut core: Core) -> Self {
+        let (orders, received) = channel();
+        let (back, emptied) = channel();
+        for _ in 1..BLOCKS_AHEAD {
+            back.send(Block::default()).expect("the receiver is here");
+        }
+        let thread = thread::spawn(move || {
+            let mut empty = Vec::new();
+            for order in received {
+                match order {
+                    Order::Do(what) => what(&mut core),
+                    Order::Run(mut block) => {
+                        block.run(&mut core);
+                        empty.push(block);
+                        // To wake the run loop costs as much as hundreds of instructions.
+                        if empty.len() >= BLOCKS_AHEAD / 2 {
+                            // At the end of the run nobody fills them again.
+                            empty.drain(..).for_each(|block| drop(back.send(block)));
+                        }
+                    }
+                }
+            }
+            core
+        });
+        Self { block: Block::default(), orders, emptied, thread: Some(thread) }
+    }
+
+    /// From here on, instructions are timed or only warm the core.
+    pub(super) fn set_warming(&mut self, is_warming: bool) {
+        if self.block.is_warming != is_warming {
+            self.flush();
+            self.block.is_warming = is_warming;
+        }
+    }
+
+    /// What is called from here on is for the instructions of this chunk, in order.
+    pub(super) fn set_chunk(&mut self, chunk: Arc<Chunk>) {
+        self.flush();
+        (self.block.chunk, self.block.first) = (chunk, 0);
+    }
+
+    /// Sends what was written down.
+    fn flush(&mut self) {
+        if self.block.is_empty() {
+            return;
+        }
+        let Ok(mut next) = self.emptied.recv() else { self.has_ended() };
+        next.is_warming = self.block.is_warming;
+        next.chunk = Arc::clone(&self.block.chunk);
+        next.first = self.block.first + self.block.instructions();
+        let full = std::mem::replace(&mut self.block, next);
+        self.send(Order::Run(full));
+    }
+
+    fn send(&mut self, order: Order) {
+        if self.orders.send(order).is_err() {
+            self.has_ended();
+        }
+    }
+
+    /// The thread ends only when it is told to, or by a panic, which goes on here.
+    #[cold]
+    fn has_ended(&mut self) -> ! {
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Err(panic)) => std::panic::resume_unwind(panic),
+            _ => unreachable!("orders may still come"),
+        }
+    }
+
+    fn then(&mut self, what: impl FnOnce(&mut Core) + Send + 'static) {
+        self.flush();
+        self.send(Order::Do(Box::new(what)));
+    }
+
+    /// Waits for what the core has to say after all that it was called for.
+    fn ask<T: Send + 'static>(&mut self, what: impl FnOnce(&mut Core) -> T + Send + 'static) -> T {
+        let (answer, answered) = sync_channel(1);
+        self.then(move |core| {
+            let _ = answer.send(what(core));
+        });
+        match answered.recv() {
+            Ok(answer) => answer,
+            Err(_) => self.has_ended(),
+        }
+    }
+
+    fn end(mut self) -> Core {
+        self.flush();
+        let Self { orders, thread, .. } = self;
+        drop(orders);
+        let core = thread.expect("it has not ended").join();
+        core.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+impl Model for ClockThread {
+    #[inline]
+    fn fetch(&mut self, address: PhysicalAddress, slot: u32, steps: StepLists<'_>) {
+        self.block.fetch(address, slot, steps);
+    }
+    #[inline]
+    fn begin(&mut self, _: &Instruction) {
+        self.block.begin();
+    }
+    #[inline]
+    fn load(&mut self, address: PhysicalAddress, size: u16, slot: u32, steps: StepLists<'_>) {
+        self.block.load(address, size, slot, steps);
+    }
+    #[inline]
+    fn store(&mut self, address: PhysicalAddress, size: u16, slot: u32, steps: StepLists<'_>) {
+        self.block.store(address, size, slot, steps);
+    }
+    #[inline]
+    fn finish(&mut self, _: &Instruction) {
+        if self.block.is_full() {
+            self.flush();
+        }
+    }
+    fn drain(&mut self) {
+        if !self.block.is_warming {
+            self.then(Core::drain);
+        }
+    }
+    fn cycles_so_far(&mut self) -> Cycles {
+        if self.block.is_warming {
+            Cycles::default()
+        } else {
+            self.ask(|core| core.cycles_so_far())
+        }
+    }
+}

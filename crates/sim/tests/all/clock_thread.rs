@@ -1,0 +1,75 @@
+//! A clock on a thread of its own counts what one beside the run loop does.
+
+use perforate_sim::{
+    Composition, Machine, MemoryState, RunOptions, Simulation, SystemOptions, TimedWindows,
+    Workload, open_workload,
+};
+use perforate_types::Chunk;
+
+const INSTRUCTIONS: u64 = 30_000;
+
+fn trace(name: &str) -> String {
+    format!("{}/../../traces/{name}.trace", env!("CARGO_MANIFEST_DIR"))
+}
+
+fn memory() -> MemoryState {
+    let fragmentation = perforate_config::read("portion=60%,holes=20%,dispersed").unwrap();
+    let native = MemoryState { fragmentation: Some(fragmentation), ..MemoryState::default() };
+    let host = MemoryState { memory_bytes: native.host().memory_bytes, ..native.clone() };
+    MemoryState { host: Some(Box::new(host)), ..native }
+}
+
+/// All counters of a run, as text.
+fn run(
+    (workload, scheme): (&str, Composition),
+    windows: Option<TimedWindows>,
+    has_thread: bool,
+) -> String {
+    let (machine, memory) = (Machine::load(Machine::DEFAULT).unwrap(), memory());
+    let system = SystemOptions { check: false, implicit_maps: false, counts_only: false };
+    let options = RunOptions { functional: false, system, warmup: 5_000 };
+    let mut simulation = Simulation::new(&machine, scheme, &memory, 1, options).unwrap();
+    if let Some(windows) = windows {
+        simulation = simulation.with_timed_windows(windows, 200, 1);
+    }
+    if has_thread {
+        simulation = simulation.with_clock_thread();
+    }
+    let (name, instructions) = (workload.to_owned(), Some(INSTRUCTIONS));
+    let workload = Workload { name, skip: 0, instructions };
+    let mut source = open_workload(&workload, &memory, 1).unwrap();
+    let mut chunk = Chunk::default();
+    while source.next_chunk(&mut chunk).unwrap() {
+        simulation.run(&chunk).unwrap();
+    }
+    assert_eq!(simulation.instructions(), INSTRUCTIONS);
+    assert!(simulation.cycles().unwrap() > 0);
+    serde_json::to_string(&simulation.into_counters().unwrap()).unwrap()
+}
+
+fn compare(schemes: &str, workloads: &[&str]) {
+    for scheme in Composition::list(schemes).unwrap() {
+        for workload in workloads {
+            for windows in [None, Some(TimedWindows { window: 1_000, period: 4_000 })] {
+                let of = |has_thread| run((workload, scheme), windows, has_thread);
+                assert_eq!(of(true), of(false), "{} on {workload}", scheme.name());
+            }
+        }
+    }
+}
+
+#[test]
+fn native_schemes_count_the_same() {
+    compare("all", &[&trace("redis"), "random:size=64M"]);
+}
+
+#[test]
+fn pairs_count_the_same() {
+    compare("4k+4k, perforated+perforated, thp+segment", &[&trace("redis"), "random:size=64M"]);
+}
+
+/// Program events and maps of many small pieces come between instructions.
+#[test]
+fn programs_with_events_count_the_same() {
+    compare("4k,perforated", &["fork:heap=4M", "chase:size=16M"]);
+}
