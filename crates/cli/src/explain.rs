@@ -125,7 +125,7 @@ fn situation(situation: Situation) -> &'static str {
 fn case(explanation: &Explanation) -> String {
     let case = match explanation.case {
         Case::FirstLevel => "first-level hit",
-        Case::Beside => "direct segments translate it, beside the second-level TLB",
+        Case::Beside => "a unit beside the second-level TLB translates it",
         Case::Regular => "case 1, an ordinary or hole translation",
         Case::Filtered => "case 2, the filter says no hole is near",
         Case::BitmapInPlace => "case 3, the cached bitmap says no hole",

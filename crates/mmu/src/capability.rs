@@ -116,6 +116,8 @@ pub struct BesideUse {
     pub looked_up: bool,
     /// It has entries, which walks fill.
     pub filled: bool,
+    /// What it holds after a walk needs no entry in the second-level TLB.
+    pub replaces_l2: bool,
 }
 
 /// A unit that is looked up together with the second-level TLB after a miss in the first level.

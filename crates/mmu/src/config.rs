@@ -44,6 +44,10 @@ pub struct TlbConfig {
     /// without them has the 32 of the range TLB of RMM (ISCA 2015, §4.1).
     #[serde(default = "range_tlb_entries", skip_serializing_if = "is_range_tlb")]
     pub beside_entries: usize,
+    /// TLB of gap-tolerant entries beside the second-level TLB, for schemes that have one (G §3.7
+    /// names no size); without this key it is as large as the second-level TLB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gap_tolerant: Option<TlbGeometry>,
     /// How the second-level TLB coalesces 4KB pages, if it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub l2_coalescing: Option<Coalescing>,
@@ -93,6 +97,15 @@ pub struct WalkCacheConfig {
     pub level3_entries: usize,
     /// Level-2 entries (PDE), shadow entries of perforated pages included.
     pub level2_entries: usize,
+    /// Level-4 entries per set; without it, the cache is fully associative.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level4_ways: Option<usize>,
+    /// Level-3 entries per set; without it, the cache is fully associative.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level3_ways: Option<usize>,
+    /// Level-2 entries per set; without it, the cache is fully associative.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level2_ways: Option<usize>,
 }
 
 /// Hardware of the second dimension.
@@ -154,6 +167,21 @@ pub enum ConfigError {
         /// Entries asked for.
         entries: usize,
     },
+    /// Entries of a walk cache that make no sets.
+    #[error(
+        "{section}.level{level}_ways: {entries} entries in {ways} ways is no cache; \
+         level{level}_entries must be ways × a power of two"
+    )]
+    WalkCacheWays {
+        /// Section of the machine file.
+        section: &'static str,
+        /// Level of the entries.
+        level: u8,
+        /// Entries asked for.
+        entries: usize,
+        /// Ways asked for.
+        ways: usize,
+    },
 }
 
 impl TlbGeometry {
@@ -178,31 +206,46 @@ impl TlbGeometry {
 
 impl WalkCacheConfig {
     /// No caches.
-    pub const NONE: Self = Self { level4_entries: 0, level3_entries: 0, level2_entries: 0 };
+    pub const NONE: Self = Self::fully_associative(0, 0, 0);
 
-    /// Largest walk cache of a level; they are fully associative.
+    /// Caches of so many level-4, level-3 and level-2 entries, each one set.
+    pub const fn fully_associative(level4: usize, level3: usize, level2: usize) -> Self {
+        Self {
+            level4_entries: level4,
+            level3_entries: level3,
+            level2_entries: level2,
+            level4_ways: None,
+            level3_ways: None,
+            level2_ways: None,
+        }
+    }
+
+    /// Largest walk cache of a level.
     const MAXIMUM: usize = 4096;
 
     fn validate(&self, section: &'static str) -> Result<(), ConfigError> {
-        for (key, entries) in [
-            ("level4_entries", self.level4_entries),
-            ("level3_entries", self.level3_entries),
-            ("level2_entries", self.level2_entries),
-        ] {
+        let keys = [(4, "level4_entries"), (3, "level3_entries"), (2, "level2_entries")];
+        for (level, key) in keys {
+            let TlbGeometry { entries, ways } = self.geometry(level);
             if entries > Self::MAXIMUM {
                 return Err(ConfigError::WalkCache { section, key, entries });
+            }
+            let in_sets = |ways: usize| entries % ways == 0 && (entries / ways).is_power_of_two();
+            if entries > 0 && (ways == 0 || !in_sets(ways)) {
+                return Err(ConfigError::WalkCacheWays { section, level, entries, ways });
             }
         }
         Ok(())
     }
 
-    /// Entries for non-leaf entries of `level` (4, 3 or 2).
-    pub(crate) fn entries(&self, level: u8) -> usize {
-        match level {
-            4 => self.level4_entries,
-            3 => self.level3_entries,
-            _ => self.level2_entries,
-        }
+    /// The cache of entries of `level` (4, 3 or 2), as far as it has any.
+    pub(crate) fn geometry(&self, level: u8) -> TlbGeometry {
+        let (entries, ways) = match level {
+            4 => (self.level4_entries, self.level4_ways),
+            3 => (self.level3_entries, self.level3_ways),
+            _ => (self.level2_entries, self.level2_ways),
+        };
+        TlbGeometry { entries, ways: ways.unwrap_or(entries) }
     }
 }
 
@@ -232,6 +275,7 @@ impl MmuConfig {
             l2_2m: yes(),
             l2_1g: None,
             beside_entries: range_tlb_entries(),
+            gap_tolerant: None,
             l2_coalescing: None,
             shadow_reads: ShadowReads::WhenNeeded,
         };
@@ -253,6 +297,7 @@ impl MmuConfig {
             ("tlb.l1_data_1g", tlb.l1_data_1g),
             ("tlb.l1_instruction_2m", tlb.l1_instruction_2m),
             ("tlb.l2_1g", tlb.l2_1g),
+            ("tlb.gap_tolerant", tlb.gap_tolerant),
         ] {
             geometry.map_or(Ok(()), |geometry| geometry.validate(key))?;
         }

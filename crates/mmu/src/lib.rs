@@ -40,5 +40,5 @@ pub use nested::{Host, Nested, RegisteredRun};
 pub use pipeline::{Case, Mmu, Translated};
 pub use radix::Radix;
 pub use reach::{Reach, allow};
-pub use tlb::{EntryKind, L2Contents};
+pub use tlb::{EntryKind, L2Contents, SetAssociative};
 pub use walk::{Node, TableMemory, WalkCaches, Walker};

@@ -358,6 +358,8 @@ mod tests {
         let caches = machine.walk_cache;
         let entries = (caches.level2_entries, caches.level3_entries, caches.level4_entries);
         assert_eq!(entries, (32, 32, 2));
+        let ways = [caches.level2_ways, caches.level3_ways, caches.level4_ways];
+        assert_eq!(ways, [Some(4), Some(4), None]);
         assert_eq!((machine.walker.l2_tlb_cycles, machine.walker.read_overhead_cycles), (7, 5));
         assert_eq!(machine.walker.attach, WalkerAttachment::L2);
         // 50 ns are 150 cycles, whatever row is open; the timing model rounds each part.
@@ -443,6 +445,7 @@ mod tests {
             ("walker.slits", "3", "slits"),
             ("walker.walkers.more", "3", "not a key of a table"),
             ("tlb.l2", "{ entries = 17, ways = 4 }", "17"),
+            ("walk_cache.level2_ways", "5", "32 entries in 5 ways"),
             ("walker.walkers", "many", "invalid type"),
         ] {
             let error = Machine::load_with("gtsm-table4", [(key, value)].into_iter()).unwrap_err();

@@ -1,6 +1,8 @@
 //! What the operating system tells whoever listens: what is true now, what is written for it, and
 //! which cached translations it kills.
 
+use std::ops::Range;
+
 use crate::{FormatOperation, GapTolerance, PageSize, SpaceId, TableOperation, Truth, VirtualPage};
 
 /// Which cached translations a change kills (P §IV.E, SPEC P-5).
@@ -55,6 +57,18 @@ impl Shootdown {
             | Self::Superpage { space, .. }
             | Self::Space { space } => space,
         }
+    }
+
+    /// Numbers of the 4KB pages whose translations died; `None` where only bits of a bitmap did.
+    pub fn pages(&self) -> Option<Range<u64>> {
+        let (page, pages) = match *self {
+            Self::Page { page, .. } => (page, 1),
+            Self::Large { page, size, .. } => (page.align_down(size), size.pages()),
+            Self::Superpage { page, mode, .. } => (page, mode.entry_pages()),
+            Self::Space { .. } => return Some(0..u64::MAX),
+            Self::Bitmap { .. } => return None,
+        };
+        Some(page.number()..page.number() + pages)
     }
 }
 

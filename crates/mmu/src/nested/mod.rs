@@ -313,7 +313,7 @@ impl BesideL2 for Nested {
     /// One of them alone translates nothing, but helps its own walks. They are filled by those.
     fn used(&self) -> BesideUse {
         let looked_up = self.guest_unit.looked_up && self.host.unit().looked_up;
-        BesideUse { looked_up, filled: false }
+        BesideUse { looked_up, ..BesideUse::default() }
     }
 
     fn find(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {

@@ -13,6 +13,12 @@ impl Mmu {
         unit.look_up(self.space, request.page, Purpose::Page, steps)
     }
 
+    /// Whether the unit translates a page now.
+    pub(super) fn unit_finds(&self, request: Request) -> bool {
+        let unit = self.dimension.beside_l2();
+        unit.is_some_and(|unit| unit.find(self.space, request.page).is_some())
+    }
+
     /// Only the first level is filled, with 4KB (D §III.A).
     pub(super) fn through_unit(
         &mut self,
@@ -24,7 +30,7 @@ impl Mmu {
         let allows = self.dirtied(request, entry_of(reach), None);
         let frame = reach.frame_of(request.page);
         let slot = self.fill_l1(request, PageSize::Size4K, frame, allows, steps);
-        Ok(Found { frame, slot, case: Case::Beside })
+        Ok(Found { frame, slot, case: Case::Regular })
     }
 
     /// A walk has found what the unit did not have.

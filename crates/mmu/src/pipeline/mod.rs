@@ -249,7 +249,8 @@ impl Mmu {
         if self.unit.looked_up
             && let Some(reach) = self.look_up_unit(request, steps)
         {
-            return self.through_unit(request, &reach, steps).map(|found| (found, false));
+            let found = self.through_unit(request, &reach, steps)?;
+            return Ok((Found { case: Case::Beside, ..found }, false));
         }
         self.look_up_l2(request, steps)
     }
@@ -279,6 +280,13 @@ impl Mmu {
         let walk_request = self.walk_request(request, false);
         let mut walker = Walker::native(&mut self.caches, &mut self.l2, steps);
         let reach = self.dimension.walk(walk_request, &mut walker)?;
+        if self.unit.replaces_l2 {
+            self.fill_unit(walk_request, &reach, steps);
+            if self.unit_finds(request) {
+                return self.through_unit(request, &reach, steps);
+            }
+            return self.through_walked(request, &reach, steps);
+        }
         let found = self.through_walked(request, &reach, steps)?;
         if self.unit.filled {
             self.fill_unit(walk_request, &reach, steps);

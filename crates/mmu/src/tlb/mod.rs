@@ -9,4 +9,4 @@ pub use contents::L2Contents;
 pub(crate) use l1::{L1Hit, L1Tlb};
 pub use l2::EntryKind;
 pub(crate) use l2::{L2Entry, L2Tlb, NESTED, SUBPAGES_PER_BITMAP_ENTRY, Tag};
-pub(crate) use set_associative::SetAssociative;
+pub use set_associative::SetAssociative;

@@ -14,8 +14,9 @@ const GROUP: usize = 4;
 /// Steps of the clock leave the low bits for the way. 2⁴⁸ uses take weeks.
 const TICK: u64 = 1 << 16;
 
-/// Values by 64-bit key; a place is named by its slot, counted over all groups.
-pub(crate) struct SetAssociative<V> {
+/// Values by 64-bit key, in sets of which an index selects one; a place is named by its slot, counted
+/// over all groups.
+pub struct SetAssociative<V> {
     groups: Vec<Group<V>>,
     groups_per_set: usize,
     set_mask: u64,
@@ -35,7 +36,8 @@ struct Group<V> {
 }
 
 impl<V: Copy + Default> SetAssociative<V> {
-    pub(crate) fn new(geometry: TlbGeometry) -> Self {
+    /// An empty array; the number of its sets is a power of two.
+    pub fn new(geometry: TlbGeometry) -> Self {
         let groups_per_set = geometry.ways.div_ceil(GROUP);
         let group = |index: usize| Group {
             keys: [EMPTY; GROUP],
@@ -62,7 +64,7 @@ impl<V: Copy + Default> SetAssociative<V> {
 
     /// No slot is as large.
     #[inline]
-    pub(crate) fn slots(&self) -> usize {
+    pub fn slots(&self) -> usize {
         self.groups.len() * GROUP
     }
 
@@ -78,8 +80,9 @@ impl<V: Copy + Default> SetAssociative<V> {
         start..start + self.groups_per_set
     }
 
+    /// The place of `key` in the set that `index` selects. Nothing is marked used.
     #[inline]
-    pub(crate) fn find_key(&self, index: u64, key: u64) -> Option<usize> {
+    pub fn find_key(&self, index: u64, key: u64) -> Option<usize> {
         self.find(index, |other| other == key)
     }
 
@@ -108,7 +111,7 @@ impl<V: Copy + Default> SetAssociative<V> {
 
     /// Finds `key` in the set that `index` selects and marks it used.
     #[inline]
-    pub(crate) fn look_up(&mut self, index: u64, key: u64) -> Option<usize> {
+    pub fn look_up(&mut self, index: u64, key: u64) -> Option<usize> {
         let slot = self.find_key(index, key)?;
         self.touch(slot);
         Some(slot)
@@ -145,18 +148,20 @@ impl<V: Copy + Default> SetAssociative<V> {
         self.groups[slot / GROUP].keys[slot % GROUP]
     }
 
+    /// The value in a place.
     #[inline]
-    pub(crate) fn value(&self, slot: usize) -> V {
+    pub fn value(&self, slot: usize) -> V {
         self.groups[slot / GROUP].values[slot % GROUP]
     }
 
+    /// The value in a place, to be changed.
     #[inline]
-    pub(crate) fn value_mut(&mut self, slot: usize) -> &mut V {
+    pub fn value_mut(&mut self, slot: usize) -> &mut V {
         &mut self.groups[slot / GROUP].values[slot % GROUP]
     }
 
     /// Puts `key` in place of itself, an empty place, or the least recently used entry.
-    pub(crate) fn insert(&mut self, index: u64, key: u64, value: V) -> usize {
+    pub fn insert(&mut self, index: u64, key: u64, value: V) -> usize {
         let slot = self.find_key(index, key).unwrap_or_else(|| self.victim(index));
         self.put(slot, key, value);
         slot
@@ -202,7 +207,7 @@ impl<V: Copy + Default> SetAssociative<V> {
     }
 
     /// Empties every place whose key satisfies `dead`.
-    pub(crate) fn invalidate_if(&mut self, dead: impl Fn(u64) -> bool) {
+    pub fn invalidate_if(&mut self, dead: impl Fn(u64) -> bool) {
         for slot in 0..self.slots() {
             if self.key(slot) != EMPTY && dead(self.key(slot)) {
                 self.clear_slot(slot);

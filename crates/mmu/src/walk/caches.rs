@@ -19,7 +19,7 @@ pub enum Directory {
 /// the dimension keeps what it says.
 const LEAF: u64 = 2;
 
-/// A level, fully associative. `None` where the machine has no such cache.
+/// A level. `None` where the machine has no such cache.
 type Cache = Option<SetAssociative<Node>>;
 
 /// The walk caches of one core. A hit at level *n* yields the node of level *n* − 1.
@@ -32,6 +32,9 @@ pub struct WalkCaches {
     latest: [usize; 3],
     /// 4KB pages that a leaf covers; `None` where level-2 entries are no leaves.
     leaf_pages: Option<u64>,
+    /// 4KB pages whose level-2 entries lie in one set, as a binary logarithm: those of the larger kind
+    /// of entry, so that one look at a set finds a leaf or a table.
+    level2_set_shift: u32,
 }
 
 /// The leaf or the cached start of a walk that a look-up found.
@@ -69,14 +72,21 @@ impl WalkCaches {
     /// leaves to be held.
     pub fn new(config: &WalkCacheConfig, leaf_pages: Option<u64>) -> Self {
         let cache = |level| {
-            let entries = config.entries(level);
-            (entries > 0).then(|| SetAssociative::new(TlbGeometry { entries, ways: entries }))
+            let TlbGeometry { entries, .. } = config.geometry(level);
+            (entries > 0).then(|| SetAssociative::new(config.geometry(level)))
         };
         let caches: [Cache; 3] = [cache(2), cache(3), cache(4)];
         let [level2, level3, _] =
             [0, 1, 2].map(|index| caches[index].as_ref().map_or(0, SetAssociative::slots));
         let first_slots = [0, level2, level2 + level3];
-        Self { caches, first_slots, latest: [0; 3], leaf_pages }
+        let pages = leaf_pages.unwrap_or(0).max(PageSize::Size2M.pages());
+        Self { caches, first_slots, latest: [0; 3], leaf_pages, level2_set_shift: pages.ilog2() }
+    }
+
+    /// What selects the set of `page` at `level`.
+    #[inline]
+    fn index(&self, page: VirtualPage, level: u8) -> u64 {
+        if level == 2 { page.number() >> self.level2_set_shift } else { number(page, level) }
     }
 
     /// Number of slots of all levels.
@@ -115,11 +125,11 @@ impl WalkCaches {
         page: VirtualPage,
         kind: Directory,
     ) -> Option<WalkStart> {
-        let index = usize::from(level) - 2;
-        let cache = self.caches[index].as_mut()?;
+        let (set, latest) = (self.index(page, level), usize::from(level) - 2);
+        let cache = self.caches[latest].as_mut()?;
         let key = key(space, number(page, level), kind as u64);
-        let slot = cache.look_up_near(self.latest[index], 0, key)?;
-        self.latest[index] = slot;
+        let slot = cache.look_up_near(self.latest[latest], set, key)?;
+        self.latest[latest] = slot;
         let node = cache.value(slot);
         Some(WalkStart { level: level - 1, node, slot: self.slot(level, slot) })
     }
@@ -157,8 +167,9 @@ impl WalkCaches {
         (level, directory): (u8, Directory),
         node: Node,
     ) -> Option<u32> {
+        let set = self.index(page, level);
         let cache = self.caches[usize::from(level) - 2].as_mut()?;
-        let slot = insert(cache, 0, key(space, number(page, level), directory as u64), node);
+        let slot = insert(cache, set, key(space, number(page, level), directory as u64), node);
         Some(self.slot(level, slot))
     }
 
@@ -171,9 +182,10 @@ impl WalkCaches {
     /// The leaf that covers `page`, or else the deepest cached start of a walk for it.
     #[inline]
     pub(crate) fn look_up_either(&mut self, space: SpaceId, page: VirtualPage) -> Option<Cached> {
+        let set = self.index(page, 2);
         if let (Some(leaf), Some(cache)) = (self.leaf_key(space, page), &mut self.caches[0]) {
             let table = key(space, number(page, 2), Directory::Ordinary as u64);
-            if let Some(slot) = cache.look_up_either(self.latest[0], 0, [leaf, table]) {
+            if let Some(slot) = cache.look_up_either(self.latest[0], set, [leaf, table]) {
                 self.latest[0] = slot;
                 let (is_leaf, node) = (cache.key(slot) == leaf, cache.value(slot));
                 let slot = self.slot(2, slot);
@@ -190,8 +202,8 @@ impl WalkCaches {
     /// Makes a place for the leaf that covers `page`, which was looked up in vain. Returns the slot,
     /// or `None` where the machine caches no entries of level 2.
     pub(crate) fn fill_leaf(&mut self, space: SpaceId, page: VirtualPage) -> Option<u32> {
-        let key = self.leaf_key(space, page)?;
-        let slot = self.caches[0].as_mut()?.insert_absent(0, key, Node::default());
+        let (set, key) = (self.index(page, 2), self.leaf_key(space, page)?);
+        let slot = self.caches[0].as_mut()?.insert_absent(set, key, Node::default());
         Some(self.slot(2, slot))
     }
 
@@ -199,23 +211,26 @@ impl WalkCaches {
     /// its place.
     #[inline]
     pub(crate) fn write_leaf(&mut self, space: SpaceId, page: VirtualPage) {
+        let set = self.index(page, 2);
         if let (Some(key), Some(cache)) = (self.leaf_key(space, page), &mut self.caches[0]) {
-            cache.look_up_near(self.latest[0], 0, key);
+            cache.look_up_near(self.latest[0], set, key);
         }
     }
 
     /// Forgets every entry that covers `page`.
     pub(crate) fn invalidate(&mut self, space: SpaceId, page: VirtualPage) {
         for level in 2..=4 {
+            let set = self.index(page, level);
             if let Some(cache) = &mut self.caches[usize::from(level) - 2] {
                 let number = number(page, level);
                 for kind in [Directory::Ordinary, Directory::Holes] {
-                    cache.invalidate(0, key(space, number, kind as u64));
+                    cache.invalidate(set, key(space, number, kind as u64));
                 }
             }
         }
+        let set = self.index(page, 2);
         if let (Some(key), Some(cache)) = (self.leaf_key(space, page), &mut self.caches[0]) {
-            cache.invalidate(0, key);
+            cache.invalidate(set, key);
         }
     }
 
@@ -253,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_hit_at_level_n_leaves_n_minus_1_reads() {
-        let config = WalkCacheConfig { level4_entries: 2, level3_entries: 4, level2_entries: 24 };
+        let config = WalkCacheConfig::fully_associative(2, 4, 24);
         let (space, page) = (SpaceId(1), VirtualPage::new(0x7_f000_1234));
         for level in 2..=4 {
             let mut caches = WalkCaches::new(&config, None);
@@ -267,9 +282,54 @@ mod tests {
         }
     }
 
+    /// 8 entries in 4 ways are 2 sets: tables of even and of odd 2MB regions.
+    #[test]
+    fn sets_are_selected_by_the_number_of_the_region() {
+        let config =
+            WalkCacheConfig { level2_entries: 8, level2_ways: Some(4), ..WalkCacheConfig::NONE };
+        let mut caches = WalkCaches::new(&config, None);
+        let (space, region) = (SpaceId(1), |number: u64| VirtualPage::new(number * 512));
+        let is_held = |caches: &mut WalkCaches, number| {
+            caches.look_up(space, region(number), Directory::Ordinary).is_some()
+        };
+        for number in [0, 2, 4, 6, 1] {
+            caches.fill(space, region(number), 2, Directory::Ordinary, node(number)).unwrap();
+        }
+        assert!(is_held(&mut caches, 0), "it is used, so 2 is the oldest of the even ones");
+        caches.fill(space, region(8), 2, Directory::Ordinary, node(8)).unwrap();
+        let held = [0, 1, 2, 4, 6, 8].map(|number| is_held(&mut caches, number));
+        assert_eq!(held, [true, true, false, true, true, true]);
+        caches.invalidate(space, region(8));
+        assert!(!is_held(&mut caches, 8));
+    }
+
+    /// Leaves of 4MB and the two tables of the same 4MB compete in one set; of 1MB, four leaves and a
+    /// table in 2MB.
+    #[test]
+    fn a_leaf_and_the_tables_of_the_same_memory_lie_in_one_set() {
+        for (leaf_pages, first, next) in [(1024, 512, 1024), (256, 256, 512)] {
+            let config = WalkCacheConfig {
+                level2_entries: 2,
+                level2_ways: Some(1),
+                ..WalkCacheConfig::NONE
+            };
+            let mut caches = WalkCaches::new(&config, Some(leaf_pages));
+            let (space, page) = (SpaceId(1), VirtualPage::new);
+            caches.fill_leaf(space, page(0)).unwrap();
+            caches.fill_leaf(space, page(next)).unwrap();
+            assert!(matches!(caches.look_up_either(space, page(0)), Some(Cached::Leaf(_))));
+            caches.fill(space, page(first), 2, Directory::Ordinary, node(9)).unwrap();
+            assert!(matches!(caches.look_up_either(space, page(next)), Some(Cached::Leaf(_))));
+            assert!(caches.look_up(space, page(first), Directory::Ordinary).is_some());
+            caches.invalidate(space, page(first));
+            assert!(caches.look_up(space, page(first), Directory::Ordinary).is_none());
+            assert!(caches.look_up_either(space, page(0)).is_none(), "its place was taken");
+        }
+    }
+
     #[test]
     fn a_shadow_entry_is_no_start_for_an_ordinary_walk() {
-        let config = WalkCacheConfig { level4_entries: 0, level3_entries: 0, level2_entries: 24 };
+        let config = WalkCacheConfig::fully_associative(0, 0, 24);
         let mut caches = WalkCaches::new(&config, None);
         let (space, page) = (SpaceId(1), VirtualPage::new(512));
         caches.fill(space, page, 2, Directory::Holes, node(9));
@@ -280,7 +340,7 @@ mod tests {
 
     #[test]
     fn what_is_there_is_filled_again_in_its_place() {
-        let config = WalkCacheConfig { level4_entries: 0, level3_entries: 0, level2_entries: 4 };
+        let config = WalkCacheConfig::fully_associative(0, 0, 4);
         let mut caches = WalkCaches::new(&config, None);
         let (space, page) = (SpaceId(1), VirtualPage::new(512));
         let fill = |caches: &mut WalkCaches, page| {

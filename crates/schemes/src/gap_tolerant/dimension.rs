@@ -5,8 +5,8 @@ use std::any::TypeId;
 
 use perforate_mmu::radix::Radix;
 use perforate_mmu::{
-    Capability, CapabilityMut, Dimension, Mark, Reach, TableMemory, WalkFault, WalkRequest, Walker,
-    Wanted, allow,
+    Capability, CapabilityMut, Dimension, Mark, Reach, TableMemory, TlbGeometry, WalkFault,
+    WalkRequest, Walker, Wanted, allow,
 };
 use perforate_types::{
     FormatOperation, Frame, GapTolerance, PageSize, Permissions, PhysicalAddress, SLICE_BLOCKS,
@@ -15,6 +15,7 @@ use perforate_types::{
 
 use super::entry::{GapTolerantEntry, LoadedEntry};
 use super::layout;
+use super::native::NativeTlb;
 use crate::gap_tolerant::SuperpageOperation;
 
 /// Page tables of address spaces with one value of GTPTCR: 4KB pages and gap-tolerant superpages,
@@ -25,6 +26,8 @@ pub struct GapTolerantRadix {
     /// The entries that the walk cache of level-2 entries holds, by slot; one is of use while the
     /// cache has its key there.
     pub(super) cached: Vec<CachedEntry>,
+    /// A TLB of the entries, where the hardware has one.
+    pub(super) native: Option<NativeTlb>,
 }
 
 /// An entry in the walk cache, and what it covers.
@@ -56,7 +59,18 @@ impl GapTolerantRadix {
     pub fn new(mode: GapTolerance) -> Self {
         let find_entry =
             move |memory: &TableMemory, node, page| layout::table_entry(memory, mode, node, page);
-        Self { mode, radix: Radix::with_directories(Box::new(find_entry)), cached: Vec::new() }
+        Self {
+            mode,
+            radix: Radix::with_directories(Box::new(find_entry)),
+            cached: Vec::new(),
+            native: None,
+        }
+    }
+
+    /// The same with a TLB of gap-tolerant entries beside the second-level TLB.
+    pub fn with_native_tlb(mode: GapTolerance, geometry: TlbGeometry) -> Self {
+        let native = NativeTlb::new(geometry, mode.entry_pages());
+        Self { native: Some(native), ..Self::new(mode) }
     }
 
     /// Frames of a page-directory node.
@@ -185,6 +199,13 @@ impl GapTolerantRadix {
         })
     }
 
+    /// The 4KB page of an entry in the hardware: TLBs are filled with 4KB (G §3.7).
+    pub(super) fn reach_of(&self, page: VirtualPage, loaded: &LoadedEntry) -> Reach {
+        let first = loaded.entry.first;
+        let allows = allow::of_leaf(first.permissions(), first.is_dirty());
+        Reach::of_page(loaded.select(self.mode, page).frame, allows)
+    }
+
     /// Number of the entry that covers `page`, counted over the address space.
     fn number(&self, page: VirtualPage) -> u64 {
         page.number() / self.mode.entry_pages()
@@ -212,6 +233,9 @@ impl GapTolerantRadix {
         copies
             .filter(|cached| (cached.space, cached.number) == (space, number))
             .for_each(|cached| cached.loaded.mark_dirty());
+        if let Some(native) = &mut self.native {
+            native.mark_dirty(space, page);
+        }
     }
 }
 
@@ -242,9 +266,7 @@ impl Dimension for GapTolerantRadix {
         let Some((_, entry)) = self.superpage(space, page) else {
             return self.radix.look_at(space, page);
         };
-        let selected = LoadedEntry::new(entry).select(self.mode, page);
-        let allows = allow::of_leaf(entry.first.permissions(), entry.first.is_dirty());
-        Some(Reach::of_page(selected.frame, allows))
+        Some(self.reach_of(page, &LoadedEntry::new(entry)))
     }
 
     fn mark(&mut self, space: SpaceId, page: VirtualPage, mark: Mark) {
@@ -265,6 +287,7 @@ impl Dimension for GapTolerantRadix {
 
     fn capability(&self, wanted: Wanted) -> Option<Capability<'_>> {
         match wanted {
+            Wanted::BesideL2 if self.native.is_some() => Some(Capability::BesideL2(self)),
             Wanted::CachedLeaves => Some(Capability::CachedLeaves(self.mode.entry_pages())),
             Wanted::Part(part) if part == TypeId::of::<Self>() => Some(Capability::Part(self)),
             _ => None,
@@ -273,6 +296,7 @@ impl Dimension for GapTolerantRadix {
 
     fn capability_mut(&mut self, wanted: Wanted) -> Option<CapabilityMut<'_>> {
         match wanted {
+            Wanted::BesideL2 if self.native.is_some() => Some(CapabilityMut::BesideL2(self)),
             Wanted::Part(part) if part == TypeId::of::<Self>() => Some(CapabilityMut::Part(self)),
             _ => None,
         }

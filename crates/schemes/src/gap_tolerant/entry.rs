@@ -155,7 +155,7 @@ mod tests {
     /// G §3.7: 8 + 32 × 15.
     #[test]
     fn storage_of_a_cache_of_32_entries() {
-        let cache = WalkCacheConfig { level2_entries: 32, level3_entries: 32, level4_entries: 2 };
+        let cache = WalkCacheConfig::fully_associative(2, 32, 32);
         assert_eq!(added_storage_bytes(&cache), 488);
     }
 

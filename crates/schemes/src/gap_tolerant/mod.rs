@@ -6,6 +6,7 @@
 //! - `dimension`: page tables with gap-tolerant entries: operations, and the tables as an operating
 //!   system reads them. `walk`: the walk.
 //! - `layout`: where entries lie in a page directory. `entry`: the 16 bytes of an entry.
+//! - `native`: a TLB of gap-tolerant entries.
 //! - `decode`: finding a B-block with prefix sums.
 
 mod decode;
@@ -14,6 +15,7 @@ mod entry;
 mod error;
 mod kernel;
 mod layout;
+mod native;
 mod operation;
 mod options;
 mod policy;
@@ -36,12 +38,19 @@ pub use policy::{GapTolerant, SuperpageRule};
 
 /// The schemes, single entries first.
 pub(crate) const SCHEMES: &[&Scheme] =
-    &[&SINGLE_4M, &SINGLE_2M, &SINGLE_1M, &PAIRED_4M, &PAIRED_2M];
+    &[&SINGLE_4M, &SINGLE_2M, &SINGLE_1M, &PAIRED_4M, &PAIRED_2M, &NATIVE_4M];
 
 /// Page tables with gap-tolerant entries beside those of 4KB pages.
 fn gap_tolerant_radix(hardware: &Hardware<'_>) -> Box<dyn Dimension> {
     let mode = hardware.kernel.tables().gap_tolerance.expect("the scheme has gap-tolerant entries");
     Box::new(GapTolerantRadix::new(mode))
+}
+
+/// The same with a TLB of gap-tolerant entries beside the second-level TLB.
+fn with_native_tlb(hardware: &Hardware<'_>) -> Box<dyn Dimension> {
+    let mode = hardware.kernel.tables().gap_tolerance.expect("the scheme has gap-tolerant entries");
+    let geometry = hardware.tlb.gap_tolerant.unwrap_or(hardware.tlb.l2);
+    Box::new(GapTolerantRadix::with_native_tlb(mode, geometry))
 }
 
 fn gap_tolerant(options: &PolicyOptions) -> Result<Box<dyn Policy>, ConfigError> {
@@ -108,5 +117,17 @@ const PAIRED_2M: Scheme = Scheme {
     other_names: &[],
     colour: "p-gt-pde-2m",
     gap_tolerance: Some(GapTolerance::PAIRED_2M),
+    ..SINGLE_4M
+};
+
+/// Superpages of 4MB that the TLB holds whole.
+const NATIVE_4M: Scheme = Scheme {
+    name: "gt-pde-4m-native",
+    summary: "as gt-pde-4m, with a TLB that holds gap-tolerant entries beside the second-level TLB",
+    source: "G §3.7: native support in the TLBs, which the paper names as an alternative",
+    other_names: &[],
+    colour: "gt-pde-native",
+    counters: || [registered(kernel::SUPERPAGES), registered(native::NATIVE_TLB)].concat(),
+    dimension: with_native_tlb,
     ..SINGLE_4M
 };

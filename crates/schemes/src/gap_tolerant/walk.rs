@@ -1,7 +1,7 @@
 //! The walk through page directories with gap-tolerant entries (G §3.5, §3.7).
 
 use perforate_mmu::radix::{Descent, Directory, Start};
-use perforate_mmu::{Dimension, Mark, Node, Reach, WalkFault, WalkRequest, Walker, allow};
+use perforate_mmu::{Dimension, Mark, Node, Reach, WalkFault, WalkRequest, Walker};
 use perforate_types::{
     AccessKind, Action, Frame, GT_PDE_BYTES, PageSize, PageTableEntry, PhysicalAddress, Purpose,
 };
@@ -32,6 +32,9 @@ impl GapTolerantRadix {
         request: &WalkRequest,
         walker: &mut Walker<'_>,
     ) -> Result<Reach, WalkFault> {
+        if let Some(reach) = self.through_native(request, walker) {
+            return Ok(reach);
+        }
         let (level, node) = match self.radix.start_walk_or_leaf(request, walker)? {
             Start::Leaf(slot) => return Ok(self.through_cached(request, slot, walker)),
             Start::Node(level, node) => (level, node),
@@ -63,14 +66,39 @@ impl GapTolerantRadix {
         slot: u32,
         walker: &mut Walker<'_>,
     ) -> Reach {
-        let loaded = self.cached[slot as usize].loaded;
-        let mut first = loaded.entry.first;
+        let mut loaded = self.cached[slot as usize].loaded;
+        self.store_through(request, &mut loaded);
+        self.has_walked_through(loaded);
+        walker.note(Purpose::Page, Action::Select);
+        self.reach_of(request.page, &loaded)
+    }
+
+    /// A TLB of gap-tolerant entries spares the walk of a guest or a host alone: natively it was asked
+    /// before.
+    fn through_native(&mut self, request: &WalkRequest, walker: &mut Walker<'_>) -> Option<Reach> {
+        let native = self.native.as_mut()?;
+        native.walks(None);
+        let (slot, mut loaded) = native.look_up(request.space, request.page)?;
+        self.store_through(request, &mut loaded);
+        let unit = walker.unit_beside();
+        walker.note(Purpose::Page, Action::Hit { unit, slot });
+        walker.note(Purpose::Page, Action::Select);
+        Some(self.reach_of(request.page, &loaded))
+    }
+
+    /// Sets the dirty bit where a store goes through a cached entry that does not know it set.
+    fn store_through(&mut self, request: &WalkRequest, loaded: &mut LoadedEntry) {
+        let first = loaded.entry.first;
         if dirties(request, first) && !first.is_dirty() {
-            first = first.with_accessed(true);
+            loaded.mark_dirty();
             self.mark(request.space, request.page, Mark::Dirty);
         }
-        walker.note(Purpose::Page, Action::Select);
-        self.reach(request, &loaded, first)
+    }
+
+    fn has_walked_through(&mut self, loaded: LoadedEntry) {
+        if let Some(native) = &mut self.native {
+            native.walks(Some(loaded));
+        }
     }
 
     /// Loads an entry just read into the walk cache and translates with it.
@@ -85,15 +113,9 @@ impl GapTolerantRadix {
         if let Some(slot) = walker.fill_leaf(request) {
             self.keep(slot, request, loaded);
         }
+        self.has_walked_through(loaded);
         walker.note(Purpose::Level2, Action::Select);
-        self.reach(request, &loaded, first)
-    }
-
-    /// TLBs are filled with 4KB (G §3.7).
-    fn reach(&self, request: &WalkRequest, loaded: &LoadedEntry, first: PageTableEntry) -> Reach {
-        let selected = loaded.select(self.mode, request.page);
-        let allows = allow::of_leaf(first.permissions(), first.is_dirty());
-        Reach::of_page(selected.frame, allows)
+        self.reach_of(request.page, &loaded)
     }
 
     /// The page of the page-directory node where the 16 bytes for the request lie, reached from a

@@ -59,14 +59,9 @@ impl RangeTlb {
 
     /// Forgets what the shootdown says: every range with a page of it.
     pub(super) fn invalidate(&mut self, shootdown: Shootdown) {
-        let (space, page, pages) = match shootdown {
-            Shootdown::Page { space, page } => (space, page, 1),
-            Shootdown::Large { space, page, size } => (space, page.align_down(size), size.pages()),
-            Shootdown::Superpage { space, page, mode } => (space, page, mode.entry_pages()),
-            Shootdown::Space { space } => (space, VirtualPage::new(0), u64::MAX),
-            Shootdown::Bitmap { .. } => return,
-        };
-        self.forget(space, page.number(), page.number().saturating_add(pages));
+        if let Some(pages) = shootdown.pages() {
+            self.forget(shootdown.space(), pages.start, pages.end);
+        }
     }
 
     fn forget(&mut self, space: SpaceId, start: u64, end: u64) {

@@ -174,7 +174,7 @@ impl BesideL2 for Segmented {
     }
 
     fn used(&self) -> BesideUse {
-        BesideUse { looked_up: true, filled: false }
+        BesideUse { looked_up: true, ..BesideUse::default() }
     }
 
     /// 2MB or 1GB where nothing in it can escape (D §III).

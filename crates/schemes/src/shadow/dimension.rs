@@ -135,8 +135,7 @@ mod tests {
     /// guest's frame numbers as pages.)
     fn unit() -> Mmu {
         let geometry = TlbGeometry { entries: 16, ways: 4 };
-        let walk_cache =
-            WalkCacheConfig { level4_entries: 1, level3_entries: 1, level2_entries: 1 };
+        let walk_cache = WalkCacheConfig::fully_associative(1, 1, 1);
         let config = MmuConfig { walk_cache, ..MmuConfig::plain(geometry, geometry) };
         let host = Host::new(&config, Box::new(Radix::new()), SPACE);
         let shadow = Shadow::new(Box::new(Radix::new()), host);

@@ -146,7 +146,7 @@ fn references_after_a_walk_cache_hit() {
     {
         let mut given = comparison("random:size=1G", "4k", "none");
         given.machine.walk_cache =
-            WalkCacheConfig { level4_entries, level3_entries, level2_entries };
+            WalkCacheConfig::fully_associative(level4_entries, level3_entries, level2_entries);
         given.workload.instructions = Some(200_000);
         given.warmup = Some(100_000); // 25000 accesses: all 512 level-2 entries were used
         let result = &run(&given)[0];

@@ -14,7 +14,7 @@ const OPTIONS: SystemOptions =
 /// A machine that caches nothing of a walk.
 fn without_caches() -> Machine {
     let mut machine = Machine::load(Machine::DEFAULT).unwrap();
-    let none = WalkCacheConfig { level4_entries: 0, level3_entries: 0, level2_entries: 0 };
+    let none = WalkCacheConfig::fully_associative(0, 0, 0);
     machine.walk_cache = none;
     machine.virtualization.host_walk_cache = Some(none);
     machine.virtualization.nested_tlb = Some(TlbGeometry { entries: 0, ways: 0 });

@@ -80,7 +80,7 @@ fn take_back(system: &mut System, frames: &[Frame]) -> Result<(), SimError> {
 #[test]
 fn a_walk_reads_shadow_tables_only() {
     let mut machine = Machine::load(Machine::DEFAULT).unwrap();
-    let none = WalkCacheConfig { level4_entries: 0, level3_entries: 0, level2_entries: 0 };
+    let none = WalkCacheConfig::fully_associative(0, 0, 0);
     machine.walk_cache = none;
     for (pair, levels) in PAIRS.into_iter().zip([4, 3, 4, 4]) {
         let mut system = system(&machine, pair);

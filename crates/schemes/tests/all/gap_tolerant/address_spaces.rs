@@ -60,11 +60,11 @@ pub fn config(level2_entries: usize) -> MmuConfig {
     let geometry = |entries| TlbGeometry { entries, ways: 4 };
     let mut config = MmuConfig::plain(geometry(16), geometry(64));
     config.tlb.l1_data_2m = Some(geometry(16));
-    config.walk_cache = WalkCacheConfig {
-        level4_entries: level2_entries.min(2),
-        level3_entries: level2_entries.min(4),
+    config.walk_cache = WalkCacheConfig::fully_associative(
+        level2_entries.min(2),
+        level2_entries.min(4),
         level2_entries,
-    };
+    );
     config
 }
 

@@ -12,7 +12,7 @@ const SPACE: SpaceId = SpaceId(0);
 /// A superpage of 4MB at page 0, and a walk cache that holds its entry.
 fn unit() -> Mmu {
     let geometry = TlbGeometry { entries: 16, ways: 4 };
-    let walk_cache = WalkCacheConfig { level4_entries: 1, level3_entries: 1, level2_entries: 4 };
+    let walk_cache = WalkCacheConfig::fully_associative(1, 1, 4);
     let config = MmuConfig { walk_cache, ..MmuConfig::plain(geometry, geometry) };
     let mode = GapTolerance::SINGLE_4M;
     let dimension = Box::new(GapTolerantRadix::new(mode));

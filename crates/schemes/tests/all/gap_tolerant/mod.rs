@@ -4,6 +4,7 @@
 mod address_spaces;
 mod cached;
 mod dirty;
+mod native;
 mod nested;
 mod random;
 mod tables;

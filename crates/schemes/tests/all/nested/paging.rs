@@ -335,7 +335,7 @@ fn a_change_of_the_host_ends_what_was_combined() {
 }
 
 fn caches() -> WalkCacheConfig {
-    WalkCacheConfig { level4_entries: 2, level3_entries: 4, level2_entries: 24 }
+    WalkCacheConfig::fully_associative(2, 4, 24)
 }
 
 #[test]

@@ -25,7 +25,7 @@ fn shared(holes_of_a: &[usize], holes_of_b: &[usize]) -> Mmu {
 
 fn shared_with(loading: BitmapLoading, holes_of_a: &[usize], holes_of_b: &[usize]) -> Mmu {
     let [l1, l2] = [16, 128].map(|entries| TlbGeometry { entries, ways: 4 });
-    let walk_cache = WalkCacheConfig { level4_entries: 2, level3_entries: 4, level2_entries: 24 };
+    let walk_cache = WalkCacheConfig::fully_associative(2, 4, 24);
     let config = MmuConfig { walk_cache, ..MmuConfig::plain(l1, l2) };
     let dimension = PerforatedRadix::new(PhysicalAddress::new(0x80_0000), loading);
     let mut mmu = Mmu::new(&config, Box::new(dimension)).unwrap();
