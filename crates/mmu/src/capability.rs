@@ -10,6 +10,8 @@ use perforate_types::{
     AccessKind, Counters, Frame, Purpose, Shootdown, SpaceId, Steps, VirtualPage,
 };
 
+#[cfg(doc)]
+use crate::BitmapUpdates;
 use crate::coalescing::{Run, RunRequest};
 use crate::nested::Host;
 use crate::{Dimension, PageFault, Reach, WalkFault, WalkRequest, Walker};
@@ -96,6 +98,11 @@ pub trait Holes {
         block: Frame,
         walker: &mut Walker<'_>,
     ) -> Result<[u64; 8], WalkFault>;
+
+    /// The bitmap of the 2MB page around `page` as the operating system has just written it, which an
+    /// instruction that updates TLB entries in place is given ([`BitmapUpdates::InPlace`]). `None`
+    /// where the operating system does not know all of what the TLB holds, or there is no such page.
+    fn written_bitmap(&self, space: SpaceId, page: VirtualPage) -> Option<[u64; 8]>;
 }
 
 /// Translations that a [`BesideL2`] unit took part in.

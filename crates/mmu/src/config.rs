@@ -54,6 +54,25 @@ pub struct TlbConfig {
     /// When walks read the shadow entries of perforated pages.
     #[serde(default, skip_serializing_if = "is_when_needed")]
     pub shadow_reads: ShadowReads,
+    /// What punching and patching do to cached bitmap entries of perforated pages.
+    #[serde(default, skip_serializing_if = "is_invalidate")]
+    pub bitmap_updates: BitmapUpdates,
+}
+
+/// What the shootdown of a punch or a patch does to the bitmap entry that the second-level TLB holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BitmapUpdates {
+    /// It goes; the next access that needs it reads the bitmap from memory (P §IV.E).
+    #[default]
+    Invalidate,
+    /// It is rewritten, "with the right ISA support" (P §IV.E). In a guest only if its host has no
+    /// perforated pages: the entry has the holes of both, and the guest's kernel knows its own.
+    InPlace,
+}
+
+fn is_invalidate(updates: &BitmapUpdates) -> bool {
+    *updates == BitmapUpdates::Invalidate
 }
 
 /// When walks read the shadow entry of a perforated page, which leads to its holes. P §IV.B has it
@@ -278,6 +297,7 @@ impl MmuConfig {
             gap_tolerant: None,
             l2_coalescing: None,
             shadow_reads: ShadowReads::WhenNeeded,
+            bitmap_updates: BitmapUpdates::Invalidate,
         };
         let virtualization = VirtualizationConfig::default();
         Self { tlb, walk_cache: WalkCacheConfig::NONE, virtualization }

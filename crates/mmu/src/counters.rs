@@ -37,6 +37,8 @@ pub struct MmuCounters {
     pub bitmap_hits: u64,
     /// Look-ups of bitmap entries that had to read memory.
     pub bitmap_misses: u64,
+    /// Cached bitmap entries that punching and patching rewrote.
+    pub bitmap_updates: u64,
     /// Holes translated by a walk through the shadow entry.
     pub holes_translated: u64,
     /// Accesses translated in place by a perforated page.
@@ -276,6 +278,9 @@ figures! {
         bitmap_hits, Count, Table: |it| it.counts.bitmap_hits;
         /// Look-ups of bitmap entries that had to read memory.
         bitmap_misses, Count, Table: |it| it.counts.bitmap_misses;
+        /// Cached bitmap entries that punching and patching rewrote in place, where the machine can
+        /// (`tlb.bitmap_updates`).
+        bitmap_updates, Count, Listed: |it| it.counts.bitmap_updates;
         /// Holes translated by a walk through the shadow entry.
         holes_translated, Count, Table: |it| it.counts.holes_translated;
         /// 4KB translations made from a perforated entry.

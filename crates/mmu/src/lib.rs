@@ -30,8 +30,8 @@ pub use capability::{
 };
 pub use coalescing::{Coalescing, CoalescingForm, Run, RunRequest};
 pub use config::{
-    ConfigError, MmuConfig, ShadowReads, TlbConfig, TlbGeometry, VirtualizationConfig,
-    WalkCacheConfig,
+    BitmapUpdates, ConfigError, MmuConfig, ShadowReads, TlbConfig, TlbGeometry,
+    VirtualizationConfig, WalkCacheConfig,
 };
 pub use counters::{MmuCounters, counters};
 pub use dimension::{Dimension, Mark, WalkRequest};

@@ -90,6 +90,10 @@ pub struct PolicyOptions {
     /// Gap-tolerant superpages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub superpages: Option<Changes<SuperpageOptions>>,
+    /// The blocks of memory are those of a machine that has run for a while, not fragmented as the
+    /// papers' evaluations do it: a policy chooses among them as an operating system would.
+    #[serde(skip)]
+    pub has_aged_blocks: bool,
 }
 
 /// Counters of mechanisms that stand wholly in this crate; those of one mechanism come once.

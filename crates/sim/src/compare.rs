@@ -408,7 +408,7 @@ impl Comparison {
             format!(
                 "{name}: there never was a {whose}segment: no area large enough was touched, or no \
                  contiguous memory was left for it ({})",
-                scheme.describe_policy(&memory.policies)
+                scheme.describe_policy(&memory.policy_options())
             )
         };
         missing.map(note).collect()
@@ -424,9 +424,21 @@ impl Comparison {
     /// Says so where a scheme could have perforated pages and its policy made none.
     fn policy_note(&self, scheme: &Composition, figures: &Figures) -> Option<String> {
         let (scheme, name) = (scheme.own, scheme.name());
+        if !scheme.shadow_directories {
+            return None;
+        }
         let none = figures.counters.get("perforated_pages") == Some(0.0);
-        (scheme.shadow_directories && self.memory.fragmentation.is_some() && none).then(|| {
-            let policy = scheme.describe_policy(&self.memory.policies);
+        let options = self.memory.policy_options();
+        let policy = scheme.describe_policy(&options);
+        let is_chosen = scheme.describe_policy(&self.memory.policies) != policy;
+        if !none && is_chosen {
+            return Some(format!(
+                "{name}: on aged memory, blocks are perforated as P §III.C does ({policy}); \
+                 --perforation max-hole-share=100%,max-filter-bits=8 takes every block"
+            ));
+        }
+        let has_fragments = self.memory.fragmentation.is_some() || options.has_aged_blocks;
+        (has_fragments && none).then(|| {
             format!(
                 "{name}: there never was a perforated page: no fragmented block met its policy \
                  ({policy}), or the program has no 2MB of memory in one"
@@ -525,7 +537,7 @@ fn describe(scheme: &Scheme, memory: &MemoryState) -> serde_json::Value {
         "name": scheme.name,
         "summary": scheme.summary,
         "source": scheme.source,
-        "policy": scheme.describe_policy(&memory.policies),
+        "policy": scheme.describe_policy(&memory.policy_options()),
         "tlb_variant": format!("{:?}", scheme.bitmap_loading.unwrap_or_default()),
         "ideal_memory": scheme.ideal_memory,
         "shadow_directories": scheme.shadow_directories,

@@ -79,7 +79,8 @@ fn fits(spec: &WorkloadSpec, available_bytes: Option<u64>) -> Result<(), SimErro
 /// The share of pages in regions that a scheme maps by nodes of 4KB entries, as far as it is known
 /// beforehand. The node of a perforated page has room for all 512, whatever its holes.
 fn small_share(scheme: &Scheme, memory: &MemoryState, fragmentation: Option<Fragmentation>) -> f64 {
-    let maps_large = (scheme.policy)(&memory.policies).is_ok_and(|policy| policy.maps_large());
+    let maps_large =
+        (scheme.policy)(&memory.policy_options()).is_ok_and(|policy| policy.maps_large());
     if !maps_large && !segment::is_used_by(scheme) && scheme.gap_tolerance.is_none() {
         return 1.0;
     }

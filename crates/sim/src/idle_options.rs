@@ -117,7 +117,7 @@ impl Side<'_> {
 }
 
 fn maps_large(scheme: &Scheme, memory: &MemoryState) -> bool {
-    (scheme.policy)(&memory.policies).is_ok_and(|policy| policy.maps_large())
+    (scheme.policy)(&memory.policy_options()).is_ok_and(|policy| policy.maps_large())
 }
 
 /// A note for each option that can change nothing.

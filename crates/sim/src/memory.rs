@@ -118,6 +118,13 @@ impl MemoryState {
         }
     }
 
+    /// The options of policies, which know what kind of memory this is.
+    pub fn policy_options(&self) -> PolicyOptions {
+        let is_emulated = self.fragmentation.is_some() || self.past.faulty.is_some();
+        let is_aged = self.past.ageing.is_some() || self.snapshot.is_some();
+        PolicyOptions { has_aged_blocks: is_aged && !is_emulated, ..self.policies.clone() }
+    }
+
     /// Checks that its parts go together.
     ///
     /// # Errors

@@ -53,7 +53,7 @@ impl Placed for Scheme {
 
     fn check_superpages(&self, memory: &MemoryState) -> Result<(), ConfigError> {
         let Some(mode) = self.mode(memory)? else { return Ok(()) };
-        let policy = (self.policy)(&memory.policies)?;
+        let policy = (self.policy)(&memory.policy_options())?;
         let frames = memory.address_bytes() / PageSize::Size4K.bytes();
         let checked =
             policy.rule::<SuperpageRule>().map_or(Ok(()), |rule| rule.check(mode, frames));
@@ -68,7 +68,7 @@ impl Placed for Scheme {
     ) -> Result<Kernel, OsError> {
         let fragmentation = if self.ideal_memory { None } else { memory.fragmentation };
         let past = if self.ideal_memory { Past::default() } else { memory.past.clone() };
-        let policy = (self.policy)(&memory.policies)?;
+        let policy = (self.policy)(&memory.policy_options())?;
         let config = KernelConfig {
             memory_bytes: memory.memory_bytes,
             fragmentation,
@@ -99,7 +99,7 @@ impl Placed for Scheme {
 
     fn mode(&self, memory: &MemoryState) -> Result<Option<GapTolerance>, ConfigError> {
         let Some(mode) = self.gap_tolerance else { return Ok(None) };
-        let policy = (self.policy)(&memory.policies)?;
+        let policy = (self.policy)(&memory.policy_options())?;
         let wanted = policy.rule::<SuperpageRule>().map_or(Ok(mode), |rule| rule.mode(mode));
         let wrong = |error: ControlError| ConfigError::new(error.to_string()).under("superpages");
         wanted.map(Some).map_err(wrong)

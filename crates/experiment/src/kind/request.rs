@@ -153,7 +153,7 @@ fn scheme(subject: &str) -> Result<&'static Scheme, String> {
 }
 
 fn policy(subject: &str, memory: &MemoryState) -> Result<Box<dyn Policy>, String> {
-    (scheme(subject)?.policy)(&memory.policies).map_err(wrong)
+    (scheme(subject)?.policy)(&memory.policy_options()).map_err(wrong)
 }
 
 fn kernel_config(memory: &MemoryState, seed: u64) -> KernelConfig {

@@ -301,6 +301,12 @@ impl Holes for Nested {
         }
         Ok(bitmap)
     }
+
+    /// The guest's kernel does not know the host's holes.
+    fn written_bitmap(&self, space: SpaceId, page: VirtualPage) -> Option<[u64; 8]> {
+        let guest = self.guest.holes().filter(|_| !self.host_has_holes)?;
+        guest.written_bitmap(space, page)
+    }
 }
 
 /// The units of both at once (D Table I, "both"): hPA = gVA + OFFSET_G + OFFSET_V.

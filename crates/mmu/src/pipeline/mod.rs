@@ -15,8 +15,8 @@ use crate::counters::MmuCounters;
 use crate::nested::{Host, entry_of, loading_of};
 use crate::tlb::{EntryKind, L1Hit, L1Tlb, L2Contents, L2Entry, L2Tlb};
 use crate::{
-    BitmapLoading, ConfigError, Dimension, Mark, MmuConfig, PageFault, Reach, WalkCaches,
-    WalkRequest, Walker, allow,
+    BitmapLoading, BitmapUpdates, ConfigError, Dimension, Mark, MmuConfig, PageFault, Reach,
+    WalkCaches, WalkRequest, Walker, allow,
 };
 
 /// How a translation was found: a first-level hit, or the cases of P §IV.D (SPEC P-4). Case 7,
@@ -62,6 +62,7 @@ pub struct Mmu {
     caches: WalkCaches,
     dimension: Box<dyn Dimension>,
     loading: BitmapLoading,
+    bitmap_updates: BitmapUpdates,
     coalescing: Option<Coalescing>,
     /// The use made of a unit beside the second-level TLB.
     unit: BesideUse,
@@ -110,6 +111,7 @@ impl Mmu {
             l2: L2Tlb::new(&config.tlb),
             caches: WalkCaches::new(&config.walk_cache, dimension.cached_leaf_pages()),
             loading: loading_of(dimension.as_ref()),
+            bitmap_updates: config.tlb.bitmap_updates,
             unit: dimension.beside_use(),
             dimension,
             coalescing: config.tlb.l2_coalescing,

@@ -2,10 +2,11 @@
 
 use std::ops::Range;
 
-use perforate_types::{Shootdown, SpaceId, Update, VirtualPage};
+use perforate_types::{PageSize, Shootdown, SpaceId, Update, VirtualPage};
 
 use super::Mmu;
-use crate::RegisteredRun;
+use crate::nested::bitmap_bits;
+use crate::{BitmapUpdates, RegisteredRun};
 
 impl Mmu {
     /// Applies what the operating system did.
@@ -69,7 +70,7 @@ impl Mmu {
                 self.caches.invalidate(space, page);
             }
             Shootdown::Bitmap { space, page } => {
-                self.l2.invalidate_bitmap(space, page);
+                self.change_bitmap(space, page);
             }
             Shootdown::Superpage { space, page, mode } => {
                 let pages = mode.entry_pages();
@@ -82,6 +83,24 @@ impl Mmu {
                 self.l2.invalidate_space(space);
                 self.caches.invalidate_space(space);
             }
+        }
+    }
+
+    /// A bit of a bitmap has changed in memory.
+    fn change_bitmap(&mut self, space: SpaceId, page: VirtualPage) {
+        let written = match self.bitmap_updates {
+            BitmapUpdates::Invalidate => None,
+            BitmapUpdates::InPlace => {
+                self.dimension.holes().and_then(|holes| holes.written_bitmap(space, page))
+            }
+        };
+        match written {
+            Some(bitmap) => {
+                let bits = bitmap_bits(&bitmap, page.index_in(PageSize::Size2M) as u64);
+                let is_held = self.l2.update_bitmap(space, page, bits);
+                self.counters.bitmap_updates += u64::from(is_held);
+            }
+            None => self.l2.invalidate_bitmap(space, page),
         }
     }
 

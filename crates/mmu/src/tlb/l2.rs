@@ -271,6 +271,16 @@ impl L2Tlb {
         self.shared.invalidate(Tag::Bitmap.number(page), Tag::Bitmap.key(space, page));
     }
 
+    /// Rewrites the bitmap entry that covers `page`, if there is one; that is no use of it. Returns
+    /// whether there was.
+    pub(crate) fn update_bitmap(&mut self, space: SpaceId, page: VirtualPage, bits: u32) -> bool {
+        let slot = self.shared.find_key(Tag::Bitmap.number(page), Tag::Bitmap.key(space, page));
+        if let Some(slot) = slot {
+            *self.shared.value_mut(slot) = L2Entry::bitmap(bits);
+        }
+        slot.is_some()
+    }
+
     /// Forgets every entry that overlaps a range of 4KB pages, bitmap entries included. Over a host
     /// with smaller pages, a large page of a guest is in small entries.
     pub(crate) fn invalidate_range(&mut self, space: SpaceId, pages: &Range<u64>) {

@@ -2,7 +2,9 @@
 
 use perforate_mmu::radix::{Descent, Directory, entry_in};
 use perforate_mmu::{BitmapLoading, Dimension, Holes, Reach, WalkFault, WalkRequest, Walker};
-use perforate_types::{AccessKind, Frame, PageSize, PhysicalAddress, Purpose};
+use perforate_types::{
+    AccessKind, Frame, PageSize, PhysicalAddress, Purpose, SpaceId, VirtualPage,
+};
 
 use super::PerforatedRadix;
 use super::dimension::REGION;
@@ -39,6 +41,12 @@ impl PerforatedRadix {
             }
         }
         Ok(self.radix.descend(request, (1, node), 1, walker)?.reach())
+    }
+
+    /// The bitmap of `block` in memory.
+    fn bitmap(&self, block: Frame) -> [u64; 8] {
+        let line = self.bitmap_line(block);
+        std::array::from_fn(|region| self.radix.memory().word(line.add(region as u64 * 8)))
     }
 
     /// Puts a shadow entry that was just read into the walk cache, if the filter says that the page
@@ -100,7 +108,11 @@ impl Holes for PerforatedRadix {
         let line = self.bitmap_line(block);
         let located = walker.locate(line.page())?.located;
         walker.read(Purpose::Bitmap, located.address().add(line.offset(PageSize::Size4K)));
-        let word = |region: u64| self.radix.memory().word(line.add(region * 8));
-        Ok(std::array::from_fn(|region| word(region as u64)))
+        Ok(self.bitmap(block))
+    }
+
+    fn written_bitmap(&self, space: SpaceId, page: VirtualPage) -> Option<[u64; 8]> {
+        let leaf = self.radix.look_at(space, page).filter(|leaf| leaf.size == PageSize::Size2M)?;
+        Some(self.bitmap(leaf.frame))
     }
 }

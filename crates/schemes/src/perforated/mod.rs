@@ -33,15 +33,18 @@ fn perforated_radix(hardware: &Hardware<'_>) -> Box<dyn Dimension> {
     Box::new(PerforatedRadix::new(bitmaps, loading).with_shadow_reads(hardware.tlb.shadow_reads))
 }
 
+/// On aged memory only blocks are perforated that P §III.C would, whatever a scheme does with injected
+/// holes: a page that is mostly holes costs more TLB entries than it spares.
 fn perforated(
     options: &PolicyOptions,
     own: PerforationOptions,
 ) -> Result<Box<dyn Policy>, ConfigError> {
+    let own = if options.has_aged_blocks { own.selective() } else { own };
     with_changes("perforation", options.perforation.as_ref(), own, Perforated::new)
 }
 
-/// The paper's proposal: bitmap entries on demand, behind the filter. Every fragmented block
-/// becomes a perforated page, as in the paper's evaluation (§VII.B).
+/// The paper's proposal: bitmap entries on demand, behind the filter. Where fragmentation is injected,
+/// every fragmented block becomes a perforated page, as in the paper's evaluation (§VII.B).
 pub(crate) const PERFORATED: Scheme = Scheme {
     name: "perforated",
     summary: "perforated 2MB pages: filter and bitmap entries on demand (the proposal)",

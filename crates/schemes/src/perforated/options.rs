@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 pub struct PerforationOptions {
     /// Perforate blocks of which others hold less than this; at 100% every block.
     ///
-    /// P §III.C uses 25%, P §VII.B every block.
+    /// On aged memory 25% where it is not said (P §III.C); P §VII.B has every block.
     pub max_hole_share: Share,
     /// Perforate blocks with at most so many filter bits set.
     ///
-    /// P §III.C uses 4.
+    /// On aged memory 4 where it is not said (P §III.C).
     pub max_filter_bits: Count<0, 8>,
     /// When the frames of holes are allocated.
     pub holes: HoleAllocation,
@@ -57,11 +57,12 @@ impl PerforationOptions {
 
     /// The policy of P §III.C: blocks of which others hold less than a quarter, in at most 4 of 8
     /// Regions.
-    pub const SELECTIVE: Self = Self {
-        max_hole_share: Share::percent(25),
-        max_filter_bits: Count::new(4),
-        ..Self::DEFAULT
-    };
+    pub const SELECTIVE: Self = Self::DEFAULT.selective();
+
+    /// The same for blocks that P §III.C perforates.
+    pub(super) const fn selective(self) -> Self {
+        Self { max_hole_share: Share::percent(25), max_filter_bits: Count::new(4), ..self }
+    }
 
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         let Self { max_hole_share, demote_above, hole_cost, .. } = self;

@@ -158,6 +158,7 @@ impl MemoryOptions {
                 perforation: self.perforation.clone(),
                 segment: self.segment.clone(),
                 superpages: self.superpages.clone(),
+                ..PolicyOptions::default()
             },
             past: self.past()?,
             background: self.background()?,

@@ -95,7 +95,7 @@ pub fn start(setup: &Setup, host: &str, seed: u64) -> Result<PhasedRun, SimError
     let config = KernelConfig::new(guest_mb << 20);
     let maps = maps(setup, seed)?;
     run.simulation.system_mut().change_host(|hypervisor, updates| {
-        let guest = Kernel::new(config, (pair.own.policy)(&memory.policies)?)?;
+        let guest = Kernel::new(config, (pair.own.policy)(&memory.policy_options())?)?;
         second_machine(hypervisor, guest, &maps, updates)
     })?;
     Ok(run)

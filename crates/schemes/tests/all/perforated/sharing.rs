@@ -2,13 +2,14 @@
 //! filter is each one's own. Two spaces map block 0x1000 at 1GB; only what is said differs.
 
 use perforate_mmu::{
-    BitmapLoading, Mmu, MmuConfig, PageFault, TlbGeometry, WalkCacheConfig, allow,
+    BitmapLoading, BitmapUpdates, Case, Mmu, MmuConfig, PageFault, TlbGeometry, WalkCacheConfig,
+    allow,
 };
 use perforate_schemes::perforated::PerforatedRadix;
 use perforate_schemes::perforated::{HOLE_BRANCH, PerforatedOperation};
 use perforate_types::{
-    AccessKind, Frame, HoleSet, PageSize, Permissions, PhysicalAddress, Shootdown, SpaceId, Steps,
-    TableOperation, Update, VirtualPage,
+    AccessKind, Action, Frame, HoleSet, PageSize, Permissions, PhysicalAddress, Purpose, Shootdown,
+    SpaceId, Step, Steps, TableOperation, Update, VirtualPage,
 };
 
 const A: SpaceId = SpaceId(1);
@@ -24,12 +25,18 @@ fn shared(holes_of_a: &[usize], holes_of_b: &[usize]) -> Mmu {
 }
 
 fn shared_with(loading: BitmapLoading, holes_of_a: &[usize], holes_of_b: &[usize]) -> Mmu {
+    shared_on(BitmapUpdates::Invalidate, loading, [holes_of_a, holes_of_b])
+}
+
+/// The same on hardware that does this with bitmap entries.
+fn shared_on(updates: BitmapUpdates, loading: BitmapLoading, holes: [&[usize]; 2]) -> Mmu {
     let [l1, l2] = [16, 128].map(|entries| TlbGeometry { entries, ways: 4 });
     let walk_cache = WalkCacheConfig::fully_associative(2, 4, 24);
-    let config = MmuConfig { walk_cache, ..MmuConfig::plain(l1, l2) };
+    let mut config = MmuConfig { walk_cache, ..MmuConfig::plain(l1, l2) };
+    config.tlb.bitmap_updates = updates;
     let dimension = PerforatedRadix::new(PhysicalAddress::new(0x80_0000), loading);
     let mut mmu = Mmu::new(&config, Box::new(dimension)).unwrap();
-    for (space, tables, holes) in [(A, 0x10, holes_of_a), (B, 0x20, holes_of_b)] {
+    for (space, tables, holes) in [(A, 0x10, holes[0]), (B, 0x20, holes[1])] {
         for (level, frame, branch) in
             [(4, tables, 0), (3, tables + 1, 0), (2, tables + 2, 0), (1, tables + 4, HOLE_BRANCH)]
         {
@@ -128,4 +135,69 @@ fn a_store_through_an_in_place_entry_is_a_store_to_the_page() {
     };
     assert!(is_dirty(&mmu, 7), "the entry of the hole node has the dirty bit");
     assert!(!is_dirty(&mmu, 8));
+}
+
+/// How a sub-page of A is translated past the first level, and the bitmap lines read for it.
+fn case(mmu: &mut Mmu, subpage: u64) -> Result<(Case, usize), PageFault> {
+    mmu.switch(A);
+    mmu.flush_first_level();
+    let mut steps = Steps::new();
+    let found = mmu.translate(AccessKind::Read, FIRST.add(subpage).address(), &mut steps)?;
+    let is_read = |step: &&Step| {
+        step.purpose == Purpose::Bitmap && matches!(step.action, Action::Read { .. })
+    };
+    Ok((found.case, steps.as_slice().iter().filter(is_read).count()))
+}
+
+fn tell(mmu: &mut Mmu, page: u64) {
+    let page = FIRST.add(page);
+    for shootdown in [Shootdown::Page { space: A, page }, Shootdown::Bitmap { space: A, page }] {
+        mmu.apply(&Update::Shootdown(shootdown));
+    }
+}
+
+/// P §IV.E, worked by hand: sub-pages 5 and 6 are near a hole. After 9 was punched, the bitmap entry of
+/// sub-pages 0 to 31 is read again, or it has bit 9 already.
+#[test]
+fn an_update_in_place_spares_the_read_after_a_punch_and_after_a_patch() {
+    for (updates, read) in [(BitmapUpdates::Invalidate, 1), (BitmapUpdates::InPlace, 0)] {
+        let mut mmu = shared_on(updates, BitmapLoading::Filtered, [&[5], &[5]]);
+        let again = if read == 0 { Case::BitmapInPlace } else { Case::ReadInPlace };
+        assert_eq!(case(&mut mmu, 6), Ok((Case::ReadInPlace, 1)), "nothing is cached");
+        assert_eq!(case(&mut mmu, 7), Ok((Case::BitmapInPlace, 0)));
+        let (space, page) = (A, FIRST.add(9));
+        change(&mut mmu, PerforatedOperation::Punch { space, page });
+        tell(&mut mmu, 9);
+        assert_eq!(case(&mut mmu, 7), Ok((again, read)));
+        assert_eq!(case(&mut mmu, 9), Err(PageFault::NotMapped));
+        let (frame, permissions) = (Frame::new(0x9000), Permissions::READ_WRITE);
+        change(&mut mmu, PerforatedOperation::MapHole { space, page, frame, permissions });
+        assert_eq!(case(&mut mmu, 9), Ok((Case::BitmapHole, 0)));
+        change(&mut mmu, PerforatedOperation::Patch { space, page });
+        tell(&mut mmu, 9);
+        assert_eq!(case(&mut mmu, 9), Ok((again, read)));
+        assert_eq!(mmu.counters().bitmap_updates, if read == 0 { 2 } else { 0 });
+    }
+}
+
+/// A bitmap entry that is not held is not made by an update.
+#[test]
+fn an_update_in_place_fills_nothing() {
+    let mut mmu = shared_on(BitmapUpdates::InPlace, BitmapLoading::Filtered, [&[5], &[5]]);
+    change(&mut mmu, PerforatedOperation::Punch { space: A, page: FIRST.add(9) });
+    tell(&mut mmu, 9);
+    assert_eq!(mmu.l2_contents().bitmap, 0);
+    assert_eq!(mmu.counters().bitmap_updates, 0);
+    assert_eq!(case(&mut mmu, 7), Ok((Case::ReadInPlace, 1)));
+}
+
+/// The union of all sharers is written: B still has the hole that A patched.
+#[test]
+fn an_update_in_place_keeps_the_bits_of_other_sharers() {
+    let mut mmu = shared_on(BitmapUpdates::InPlace, BitmapLoading::Filtered, [&[5, 6], &[5]]);
+    assert_eq!(case(&mut mmu, 7), Ok((Case::ReadInPlace, 1)));
+    change(&mut mmu, PerforatedOperation::Patch { space: A, page: FIRST.add(5) });
+    tell(&mut mmu, 5);
+    assert_eq!(case(&mut mmu, 5), Ok((Case::BitmapHole, 0)), "through its entry in the hole node");
+    assert_eq!(frame(&mut mmu, A, 5), Ok(0x1005));
 }

@@ -10,7 +10,7 @@ mod tampered;
 mod virtualized;
 
 use perforate_config::{Count, Given, read};
-use perforate_mmu::{ShadowReads, TlbGeometry, allow};
+use perforate_mmu::{BitmapUpdates, ShadowReads, TlbGeometry, allow};
 use perforate_os::{HoleContent, Kernel, KhugepagedConfig, KsmConfig};
 use perforate_sim::{
     Composition, Machine, MemoryOptions, MemorySnapshot, MemoryState, SimError, System,
@@ -105,6 +105,9 @@ impl Storm {
         machine.tlb.tagged = !random.one_in(4);
         if seed % 3 == 2 {
             machine.tlb.shadow_reads = ShadowReads::WithDirectoryEntry;
+        }
+        if seed % 2 == 1 {
+            machine.tlb.bitmap_updates = BitmapUpdates::InPlace;
         }
         let holes = 1 + random.below(60);
         let shape = if random.one_in(2) { "clustered" } else { "dispersed" };

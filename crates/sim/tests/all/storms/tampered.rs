@@ -132,6 +132,10 @@ impl Holes for Tampered {
         }
         self.inner.holes_mut().expect("it has holes").read_bitmap(request, block, walker)
     }
+
+    fn written_bitmap(&self, space: SpaceId, page: VirtualPage) -> Option<[u64; 8]> {
+        self.inner.holes().expect("it has holes").written_bitmap(space, page)
+    }
 }
 
 impl Runs for Tampered {
