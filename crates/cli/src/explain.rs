@@ -94,7 +94,11 @@ pub fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
 
 fn one(explanation: &Explanation) -> String {
     let (cold, warm) = explanation.cycles();
-    let mut rows = vec![("L1 TLB: nothing found", 0, 0)];
+    let first = match explanation.case {
+        Case::BesideFirstLevel => "direct segment beside the L1 TLB: the address lies in it",
+        _ => "L1 TLB: nothing found",
+    };
+    let mut rows = vec![(first, 0, 0)];
     let steps = explanation.steps.iter();
     rows.extend(steps.map(|step| (step.text.as_str(), step.cold_cycles, step.warm_cycles)));
     rows.push(("all together", cold, warm));
@@ -125,6 +129,7 @@ fn situation(situation: Situation) -> &'static str {
 fn case(explanation: &Explanation) -> String {
     let case = match explanation.case {
         Case::FirstLevel => "first-level hit",
+        Case::BesideFirstLevel => "a direct segment beside the first-level TLB translates it",
         Case::Beside => "a unit beside the second-level TLB translates it",
         Case::Regular => "case 1, an ordinary or hole translation",
         Case::Filtered => "case 2, the filter says no hole is near",

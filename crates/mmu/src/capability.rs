@@ -125,9 +125,13 @@ pub struct BesideUse {
     pub filled: bool,
     /// What it holds after a walk needs no entry in the second-level TLB.
     pub replaces_l2: bool,
+    /// It is looked up together with the first level instead of the second, and what it translates has
+    /// no entries in TLBs. Natively only.
+    pub beside_l1: bool,
 }
 
-/// A unit that is looked up together with the second-level TLB after a miss in the first level.
+/// A unit that is looked up together with the second-level TLB after a miss in the first level, or
+/// together with the first level ([`BesideUse::beside_l1`]).
 /// What it translates goes into the first level as a 4KB entry, and the second level is not asked.
 /// It may have entries of its own, which are filled after a walk of the page tables.
 ///

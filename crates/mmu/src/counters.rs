@@ -43,7 +43,8 @@ pub struct MmuCounters {
     pub holes_translated: u64,
     /// Accesses translated in place by a perforated page.
     pub generated: u64,
-    /// First-level misses translated by a unit beside the second-level TLB.
+    /// First-level misses translated by a unit beside the second-level TLB, or accesses translated by
+    /// one beside the first.
     pub beside_translations: u64,
     /// Reads in the background, by which units beside the second-level TLB are filled.
     pub background_references: u64,
@@ -146,13 +147,13 @@ impl MmuCounters {
         self.l2_accesses += 1;
         self.l2_misses += u64::from(walked);
         match case {
-            Case::FirstLevel | Case::Beside | Case::Regular => {}
+            Case::FirstLevel | Case::BesideFirstLevel | Case::Beside | Case::Regular => {}
             Case::Filtered => self.bitmap_filtered += 1,
             Case::BitmapInPlace | Case::BitmapHole => self.bitmap_hits += 1,
             Case::ReadInPlace | Case::ReadHole => self.bitmap_misses += 1,
         }
         match case {
-            Case::FirstLevel | Case::Beside | Case::Regular => {}
+            Case::FirstLevel | Case::BesideFirstLevel | Case::Beside | Case::Regular => {}
             Case::Filtered | Case::BitmapInPlace | Case::ReadInPlace => self.generated += 1,
             Case::BitmapHole | Case::ReadHole => self.holes_translated += 1,
         }

@@ -85,6 +85,9 @@ impl Composition {
 
     /// Why one scheme cannot lie over another.
     pub fn obstacle(guest: &Scheme, host: &Scheme) -> Option<&'static str> {
+        if let Some(why) = guest.native_only.or(host.native_only) {
+            return Some(why);
+        }
         if let Some(why) = guest.not_shadowed.filter(|_| host.shadow_paging) {
             return Some(why);
         }
@@ -146,6 +149,15 @@ fn schemes(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_native_only_is_in_no_pair() {
+        for name in ["segment-l1+4k", "4k+segment-l1"] {
+            let error = Composition::find(name).err().unwrap().to_string();
+            assert!(error.contains("use segment"), "{error}");
+        }
+        assert!(Composition::find("segment-l1").is_ok());
+    }
 
     #[test]
     fn names_and_pairs() {

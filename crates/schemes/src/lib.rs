@@ -134,6 +134,8 @@ pub struct Scheme {
     pub shadow_paging: bool,
     /// Why no hypervisor can keep shadow tables of a guest with it, where that is so.
     pub not_shadowed: Option<&'static str>,
+    /// Why it can be no guest's or host's, where that is so.
+    pub native_only: Option<&'static str>,
     /// Whether page directories are order-1 pairs with shadow entries (P §IV.B).
     pub shadow_directories: bool,
     /// Mode of gap-tolerant entries in page directories, if there are any (G §3.7).

@@ -167,6 +167,7 @@ impl Subject {
             Case::Regular if self.superpage(address).is_some() => {
                 &[Situation::FirstLevelLost, Situation::PageLost]
             }
+            Case::BesideFirstLevel => &[],
             Case::FirstLevel | Case::Beside | Case::Regular | Case::Filtered => {
                 &[Situation::FirstLevelLost]
             }

@@ -25,6 +25,8 @@ use crate::{
 pub enum Case {
     /// First-level TLB hit.
     FirstLevel,
+    /// A unit beside the first-level TLB translates the page.
+    BesideFirstLevel,
     /// A unit beside the second-level TLB translates the page.
     Beside,
     /// 1: an ordinary page or the cached translation of a hole.
@@ -123,7 +125,9 @@ impl Mmu {
 
     /// Number of slots of each unit, for the timing model.
     pub fn slots(&self) -> [usize; Unit::COUNT] {
-        let [data, instruction] = [self.data.slots(), self.instruction.slots()];
+        // What a unit beside the first level translates is always ready.
+        let more = usize::from(self.unit.beside_l1);
+        let [data, instruction] = [&self.data, &self.instruction].map(|tlb| tlb.slots() + more);
         let host = self.dimension.host();
         let host_caches = host.map_or(0, Host::cache_slots);
         let nested_tlb = host.map_or(0, Host::tlb_slots);
@@ -183,6 +187,10 @@ impl Mmu {
         let request = Request { kind, page: address.page() };
         let (found, walked) = match hit {
             Some(hit) => match self.first_store(request, &hit) {
+                Ok(found) => (found, false),
+                Err(_) => return Err(self.blame(request)),
+            },
+            None if self.is_beside_l1(request) => match self.through_unit_beside_l1(request) {
                 Ok(found) => (found, false),
                 Err(_) => return Err(self.blame(request)),
             },

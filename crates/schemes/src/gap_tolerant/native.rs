@@ -128,7 +128,7 @@ impl BesideL2 for GapTolerantRadix {
     }
 
     fn used(&self) -> BesideUse {
-        BesideUse { looked_up: true, filled: true, replaces_l2: true }
+        BesideUse { looked_up: true, filled: true, replaces_l2: true, ..BesideUse::default() }
     }
 
     fn find(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {

@@ -16,6 +16,7 @@ pub const BASE_PAGES: Scheme = Scheme {
     ideal_memory: false,
     shadow_paging: false,
     not_shadowed: None,
+    native_only: None,
     shadow_directories: false,
     gap_tolerance: None,
     bitmap_loading: None,

@@ -58,6 +58,7 @@ pub(crate) const PERFORATED: Scheme = Scheme {
         "a shadow table holds ordinary pages: all around the holes of a perforated guest page would \
          be 4KB entries, and nothing of the guest's scheme would be left",
     ),
+    native_only: None,
     shadow_directories: true,
     gap_tolerance: None,
     bitmap_loading: Some(BitmapLoading::Filtered),

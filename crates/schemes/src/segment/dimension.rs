@@ -16,7 +16,8 @@ figures! {
     /// Figures of segments alone: first-level misses that they translated, of two dimensions both (the
     /// same number under two names), and walks to pages in one of both only (D §VII: F_DD, F_GD, F_VD).
     pub(crate) static COUNTERS: BesideCounters, "Direct segments" {
-        /// First-level misses that direct segments alone translated.
+        /// First-level misses that direct segments alone translated; accesses, where they are beside
+        /// the first level.
         segment_translations, Count, Listed: |it| it.translations;
         /// First-level misses in the segments of guest and host; natively those in the segment. They
         /// are no misses of the L2 TLB, the others are.
@@ -63,13 +64,20 @@ pub struct Segmented {
     paging: Box<dyn Dimension>,
     registers: Vec<Option<Registers>>,
     empty: EscapeFilter,
+    /// Whether the registers are beside the first-level TLB, or beside the second.
+    beside_l1: bool,
 }
 
 impl Segmented {
     /// Segments over `paging`, none of them set.
     pub fn new(paging: Box<dyn Dimension>, filter: EscapeFilterConfig) -> Self {
         let empty = EscapeFilter::new(filter.bits, filter.functions);
-        Self { paging, registers: Vec::new(), empty }
+        Self { paging, registers: Vec::new(), empty, beside_l1: false }
+    }
+
+    /// The same with the registers beside the first-level TLB, as in the original proposal (D §II.B).
+    pub fn beside_l1(self) -> Self {
+        Self { beside_l1: true, ..self }
     }
 
     fn registers(&self, space: SpaceId) -> Option<&Registers> {
@@ -174,7 +182,8 @@ impl BesideL2 for Segmented {
     }
 
     fn used(&self) -> BesideUse {
-        BesideUse { looked_up: true, ..BesideUse::default() }
+        let beside_l1 = self.beside_l1;
+        BesideUse { looked_up: !beside_l1, beside_l1, ..BesideUse::default() }
     }
 
     /// 2MB or 1GB where nothing in it can escape (D §III).
@@ -213,7 +222,8 @@ impl BesideL2 for Segmented {
 
 #[cfg(test)]
 mod tests {
-    use perforate_mmu::Radix;
+    use perforate_mmu::{Case, Mmu, MmuConfig, PageFault, Radix, TlbGeometry, Translated};
+    use perforate_types::AccessKind;
 
     use super::*;
 
@@ -242,6 +252,48 @@ mod tests {
             let page = VirtualPage::new(page);
             let found = dimension.look_at(SPACE, page).unwrap();
             assert_eq!(found.frame_of(page), Frame::new(frame));
+        }
+    }
+
+    fn walked(
+        mmu: &mut Mmu,
+        kind: AccessKind,
+        page: u64,
+    ) -> (Result<Translated, PageFault>, Steps) {
+        let (address, mut steps) = (VirtualPage::new(page).address(), Steps::new());
+        (mmu.translate(kind, address, &mut steps), steps)
+    }
+
+    /// Beside the first level a translation takes no step and misses nowhere, each time; beside the
+    /// second the first access misses the first level and fills it.
+    #[test]
+    fn beside_the_first_level_nothing_misses() {
+        let geometry = TlbGeometry { entries: 4, ways: 4 };
+        for beside_l1 in [true, false] {
+            let segmented = if beside_l1 { segmented().beside_l1() } else { segmented() };
+            let config = MmuConfig::plain(geometry, geometry);
+            let mut mmu = Mmu::new(&config, Box::new(segmented)).unwrap();
+            for access in 0..2 {
+                let (found, steps) = walked(&mut mmu, AccessKind::Write, 600);
+                let found = found.unwrap();
+                assert_eq!(found.physical.page(), Frame::new(1112));
+                let case = match (beside_l1, access) {
+                    (true, _) => Case::BesideFirstLevel,
+                    (false, 0) => Case::Beside,
+                    (false, _) => Case::FirstLevel,
+                };
+                assert_eq!(found.case, case);
+                assert_eq!(steps.as_slice().is_empty(), case != Case::Beside);
+                assert_eq!(found.slot == 4, beside_l1, "a slot behind those of the TLB");
+            }
+            let counters = *mmu.counters();
+            let misses = u64::from(!beside_l1);
+            assert_eq!((counters.l1_accesses, counters.l1_misses), (2, misses));
+            assert_eq!(counters.beside_translations, if beside_l1 { 2 } else { 1 });
+            assert_eq!(mmu.slots()[0], if beside_l1 { 5 } else { 4 });
+            // The segment is not for code; outside it there is nothing.
+            assert_eq!(walked(&mut mmu, AccessKind::Fetch, 600).0, Err(PageFault::Protection));
+            assert_eq!(walked(&mut mmu, AccessKind::Read, 511).0, Err(PageFault::NotMapped));
         }
     }
 

@@ -36,11 +36,17 @@ pub use options::SegmentOptions;
 pub use policy::{SegmentPolicy, SegmentRule};
 
 /// The schemes.
-pub(crate) const SCHEMES: &[&Scheme] = &[&SEGMENT, &SEGMENT_LARGE];
+pub(crate) const SCHEMES: &[&Scheme] = &[&SEGMENT, &SEGMENT_LARGE, &SEGMENT_ORIGINAL];
 
 /// Ordinary page tables with a direct segment for each address space.
 fn segmented(hardware: &Hardware<'_>) -> Box<dyn Dimension> {
     Box::new(Segmented::new(Box::new(Radix::new()), hardware.escape_filter))
+}
+
+/// The same with the segment's registers beside the first-level TLB.
+fn segmented_beside_l1(hardware: &Hardware<'_>) -> Box<dyn Dimension> {
+    let segmented = Segmented::new(Box::new(Radix::new()), hardware.escape_filter);
+    Box::new(segmented.beside_l1())
 }
 
 /// Whether a scheme has direct segments: its policy has a rule for them.
@@ -79,5 +85,18 @@ const SEGMENT_LARGE: Scheme = Scheme {
         let pages = SmallPages::Size2M;
         segment(options, SegmentOptions { pages, ..SegmentOptions::DEFAULT })
     },
+    ..SEGMENT
+};
+
+/// The original proposal (Basu et al., ISCA 2013): what the segment translates misses in no TLB.
+const SEGMENT_ORIGINAL: Scheme = Scheme {
+    name: "segment-l1",
+    summary: "as segment, checked beside the first-level TLB: no misses there (the original proposal)",
+    source: "D §II.B, §III.D; Basu et al., ISCA 2013",
+    native_only: Some(
+        "the original direct segment is checked beside the first-level TLB, natively; virtual machines \
+         have segments beside the second level (D §III): use segment",
+    ),
+    dimension: segmented_beside_l1,
     ..SEGMENT
 };

@@ -91,10 +91,15 @@ impl Simulation {
         if let Some(core) = &core {
             core.counters(&mut counters);
             let translations = self.system.mmu().counters();
+            let (data, fetches) = (translations.l1_accesses, translations.l1_instruction_accesses);
+            let mut accesses = core.translation_accesses();
+            if self.system.mmu().has_unit_beside_l1() {
+                accesses.segment_checks += data + fetches;
+            }
             let activity = Activity {
-                data_translations: translations.l1_accesses,
-                fetch_translations: translations.l1_instruction_accesses,
-                accesses: core.translation_accesses(),
+                data_translations: data,
+                fetch_translations: fetches,
+                accesses,
                 cycles: core.cycles(),
             };
             energy::record(&self.machine, &activity, &mut counters);

@@ -72,7 +72,7 @@ impl BesideL2 for Ranged {
     }
 
     fn used(&self) -> BesideUse {
-        BesideUse { looked_up: true, filled: true, replaces_l2: false }
+        BesideUse { looked_up: true, filled: true, ..BesideUse::default() }
     }
 
     fn find(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
