@@ -267,7 +267,7 @@ mod tests {
     use perforate_types::Frame;
 
     fn aged(text: &str, seed: u64) -> (PhysicalMemory, AgeingOutcome) {
-        let mut memory = PhysicalMemory::new(256 << 20, false, ZoneLayout::Single).unwrap();
+        let mut memory = PhysicalMemory::new(256 << 20, ZoneLayout::Single).unwrap();
         let outcome = age(&mut memory, &perforate_config::read(text).unwrap(), seed).unwrap();
         (memory, outcome)
     }

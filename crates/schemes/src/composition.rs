@@ -126,7 +126,7 @@ impl Composition {
 /// A scheme that can translate for a program by itself, natively or in a guest.
 fn native(name: &str) -> Result<&'static Scheme, SchemeError> {
     if hosts_only().any(|scheme| scheme.name == name) {
-        let why = "a scheme for hosts only; give it a guest, as in 4k+shadow-4k";
+        let why = "a scheme for hosts only; give it a guest, as in 4k+shadow-4k or 4k+flat-4k";
         return Err(SchemeError::ImpossiblePair { name: name.into(), why });
     }
     Scheme::find(name)

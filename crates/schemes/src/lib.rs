@@ -8,6 +8,7 @@
 mod coalescing;
 mod composition;
 mod error;
+pub mod flat;
 pub mod gap_tolerant;
 pub mod pages;
 pub mod perforated;
@@ -38,6 +39,7 @@ const GROUPS: &[&[&Scheme]] = &[
     range::SCHEMES,
     pages::IDEAL,
     shadow::SCHEMES,
+    flat::SCHEMES,
 ];
 
 /// Sets counters of mechanisms that a run has not to 0: every result has the same.
@@ -51,12 +53,12 @@ pub fn complete(out: &mut Counters) {
 
 /// Every scheme that a program can have by itself, in the order in which reports show them.
 pub fn all() -> impl Iterator<Item = &'static Scheme> + Clone {
-    registered().filter(|scheme| !scheme.shadow_paging)
+    registered().filter(|scheme| !scheme.is_for_hosts())
 }
 
 /// Schemes that only a host can have, under a guest with one of [`all`].
 pub fn hosts_only() -> impl Iterator<Item = &'static Scheme> + Clone {
-    registered().filter(|scheme| scheme.shadow_paging)
+    registered().filter(|scheme| scheme.is_for_hosts())
 }
 
 fn registered() -> impl Iterator<Item = &'static Scheme> + Clone {
@@ -132,6 +134,8 @@ pub struct Scheme {
     /// Whether it is a hypervisor's that keeps shadow tables (D §II.A) instead of having the
     /// hardware walk two dimensions.
     pub shadow_paging: bool,
+    /// Whether it is a hypervisor's that has a flat table instead of a nested page table (D §X).
+    pub flat_table: bool,
     /// Why no hypervisor can keep shadow tables of a guest with it, where that is so.
     pub not_shadowed: Option<&'static str>,
     /// Why it can be no guest's or host's, where that is so.
@@ -151,6 +155,11 @@ pub struct Scheme {
 }
 
 impl Scheme {
+    /// Whether only a host can have it.
+    fn is_for_hosts(&self) -> bool {
+        self.shadow_paging || self.flat_table
+    }
+
     /// The scheme of this name.
     ///
     /// # Errors

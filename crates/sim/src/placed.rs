@@ -35,6 +35,14 @@ pub trait Placed {
         implicit_maps: bool,
     ) -> Result<Kernel, OsError>;
 
+    /// A hypervisor's own kernel, whose guest has `guest_pages` pages, as this scheme needs it.
+    fn host_kernel(
+        &self,
+        memory: &MemoryState,
+        seed: u64,
+        guest_pages: u64,
+    ) -> Result<Kernel, OsError>;
+
     /// The mode of gap-tolerant entries, with the comparison's own options.
     fn mode(&self, memory: &MemoryState) -> Result<Option<GapTolerance>, ConfigError>;
 
@@ -66,35 +74,17 @@ impl Placed for Scheme {
         seed: u64,
         implicit_maps: bool,
     ) -> Result<Kernel, OsError> {
-        let fragmentation = if self.ideal_memory { None } else { memory.fragmentation };
-        let past = if self.ideal_memory { Past::default() } else { memory.past.clone() };
-        let policy = (self.policy)(&memory.policy_options())?;
-        let config = KernelConfig {
-            memory_bytes: memory.memory_bytes,
-            fragmentation,
-            seed,
-            tables: TableFormat {
-                shadow_directories: self.shadow_directories,
-                gap_tolerance: self.mode(memory)?,
-            },
-            implicit_maps,
-            zones: past.zones,
-            faulty: past.faulty,
-            ageing: past.ageing,
-            defrag: past.defrag,
-            swap_bytes: memory.past.swap_bytes,
-            compacted: past.compacted,
-            io_gap: memory.past.io_gap,
-            hot_add_bytes: memory.past.hot_add_bytes,
-            snapshot: memory
-                .snapshot
-                .as_ref()
-                .filter(|_| !self.ideal_memory)
-                .map(MemorySnapshot::shared),
-        };
-        let mut kernel = Kernel::new(config, policy)?;
-        self.background(memory).set_up(&mut kernel)?;
-        Ok(kernel)
+        make_kernel(self, memory, seed, (implicit_maps, 0))
+    }
+
+    fn host_kernel(
+        &self,
+        memory: &MemoryState,
+        seed: u64,
+        guest_pages: u64,
+    ) -> Result<Kernel, OsError> {
+        let flat_pages = if self.flat_table { guest_pages } else { 0 };
+        make_kernel(self, memory, seed, (false, flat_pages))
     }
 
     fn mode(&self, memory: &MemoryState) -> Result<Option<GapTolerance>, ConfigError> {
@@ -112,6 +102,44 @@ impl Placed for Scheme {
         }
         background
     }
+}
+
+fn make_kernel(
+    scheme: &Scheme,
+    memory: &MemoryState,
+    seed: u64,
+    (implicit_maps, flat_pages): (bool, u64),
+) -> Result<Kernel, OsError> {
+    let fragmentation = if scheme.ideal_memory { None } else { memory.fragmentation };
+    let past = if scheme.ideal_memory { Past::default() } else { memory.past.clone() };
+    let policy = (scheme.policy)(&memory.policy_options())?;
+    let config = KernelConfig {
+        memory_bytes: memory.memory_bytes,
+        fragmentation,
+        seed,
+        tables: TableFormat {
+            shadow_directories: scheme.shadow_directories,
+            gap_tolerance: scheme.mode(memory)?,
+            flat_pages,
+        },
+        implicit_maps,
+        zones: past.zones,
+        faulty: past.faulty,
+        ageing: past.ageing,
+        defrag: past.defrag,
+        swap_bytes: memory.past.swap_bytes,
+        compacted: past.compacted,
+        io_gap: memory.past.io_gap,
+        hot_add_bytes: memory.past.hot_add_bytes,
+        snapshot: memory
+            .snapshot
+            .as_ref()
+            .filter(|_| !scheme.ideal_memory)
+            .map(MemorySnapshot::shared),
+    };
+    let mut kernel = Kernel::new(config, policy)?;
+    scheme.background(memory).set_up(&mut kernel)?;
+    Ok(kernel)
 }
 
 /// When the kernel threads of a composition's host wake.

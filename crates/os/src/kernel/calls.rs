@@ -14,7 +14,7 @@ use super::{
     KhugepagedPass, KsmConfig, KsmPass, SharedPlace, TableFormat, Work, balloon, contents,
     contiguous, contiguous_backing, demotion, hard_fault, invariants, memory_map, sharing, subpage,
 };
-use crate::memory::{FRAME_BYTES, FreeIndex};
+use crate::memory::{FRAME_BYTES, FreeIndex, TopTable};
 use crate::space::{AddressSpace, Effects};
 use crate::{
     AgeingOutcome, ContentDistribution, FreeMemory, MemoryMap, Occupancy, OsError, OtherUse,
@@ -36,7 +36,13 @@ impl Kernel {
     /// First byte of the hole bitmap at the top of memory (P-2): one bit per frame of the
     /// machine. Only with shadow directories.
     pub fn hole_bitmap(&self) -> Option<PhysicalAddress> {
-        self.core.memory.hole_bitmap().map(|frame| frame.address())
+        let bitmap = self.core.memory.top_table(TopTable::is_hole_bitmap);
+        bitmap.map(Frame::address)
+    }
+
+    /// The first entry of the flat table at the top of memory ([`TableFormat::flat_pages`]).
+    pub fn flat_table(&self) -> Option<PhysicalAddress> {
+        self.core.memory.top_table(TopTable::is_flat).map(Frame::address)
     }
 
     /// The frame after the last that there can be: beyond the memory's size with an I/O gap or
@@ -445,7 +451,8 @@ impl Kernel {
         contiguous_backing::back(core, compaction, id, pages, permissions, updates)
     }
 
-    /// A frame for a table that belongs to no address space: a shadow table. It counts as a page table and stays where it is.
+    /// A frame for a table that belongs to no address space: a shadow table. It counts as a page table
+    /// and stays where it is.
     ///
     /// # Errors
     /// If there is no free frame.

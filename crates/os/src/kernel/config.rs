@@ -5,7 +5,7 @@ use std::sync::Arc;
 use perforate_types::GapTolerance;
 
 use super::Defrag;
-use crate::memory::{FrameLayout, IoGap};
+use crate::memory::{FrameLayout, IoGap, TopTable};
 use crate::{Ageing, FaultMap, Fragmentation, HostSnapshot, ZoneLayout};
 
 /// The format of the page tables, as far as frames are concerned.
@@ -17,9 +17,22 @@ pub struct TableFormat {
     /// Level-2 nodes hold gap-tolerant entries of this mode beside entries of level-1 nodes, and no
     /// 2MB pages (G §3.7).
     pub gap_tolerance: Option<GapTolerance>,
+    /// Pages from 0 on that a flat table maps, which lies at the top of memory; 0: there is none. A
+    /// hypervisor has it in place of its guest's nested page table (D §X); its ordinary tables are its
+    /// own kernel's then, and no hardware walks them.
+    pub flat_pages: u64,
 }
 
 impl TableFormat {
+    /// What the top of memory is reserved for.
+    pub(crate) fn top_table(self) -> TopTable {
+        match (self.shadow_directories, self.flat_pages) {
+            (true, _) => TopTable::HoleBitmap,
+            (false, 0) => TopTable::None,
+            (false, pages) => TopTable::Flat { pages },
+        }
+    }
+
     /// log2 of the frames of a level-2 node: two where it has a shadow (P §VI), up to four where
     /// it holds gap-tolerant entries (G Table 2).
     pub fn directory_order(self) -> u32 {

@@ -7,7 +7,7 @@ use perforate_types::{
 use super::levels::{self, Levels, Span};
 use super::{Core, Kernel, Work, khugepaged, ksm};
 use crate::OtherUse;
-use crate::memory::FRAME_BYTES;
+use crate::memory::{FRAME_BYTES, TopTable};
 use crate::space::Usage;
 
 /// Faults by kind.
@@ -84,7 +84,7 @@ figures! {
         /// The hole bitmap of the whole memory.
         hole_bitmap_bytes, "hole bitmap", Bytes, Table,
             part("translation_memory", "hole bitmap", "bitmap"):
-            |it| bytes(it.core.memory.hole_bitmap_frames());
+            |it| bytes(it.core.memory.top_table_frames(TopTable::is_hole_bitmap));
     }
 
     /// Faults.
@@ -224,7 +224,8 @@ impl Core {
 
     /// Frames of page tables.
     pub(super) fn table_frames(&self) -> u64 {
-        let own = self.own_tables.len() as u64;
+        let flat = self.memory.top_table_frames(TopTable::is_flat);
+        let own = self.own_tables.len() as u64 + flat;
         own + self.live_spaces().map(|space| space.table_frames()).sum::<u64>()
     }
 

@@ -279,12 +279,12 @@ fn boot_memory(
     config: &KernelConfig,
     policy: &dyn Policy,
 ) -> Result<(PhysicalMemory, Option<AgeingOutcome>), OsError> {
-    let with_bitmap = config.tables.shadow_directories;
+    let top_table = config.tables.top_table();
     let mut memory = match &config.snapshot {
-        Some(snapshot) => PhysicalMemory::from_snapshot(snapshot, with_bitmap, config.seed)?,
+        Some(snapshot) => PhysicalMemory::from_snapshot(snapshot, top_table, config.seed)?,
         None => {
             let (bytes, zones) = (config.memory_bytes, config.zones);
-            PhysicalMemory::with_layout(bytes, with_bitmap, zones, config.layout())?
+            PhysicalMemory::with_layout(bytes, top_table, zones, config.layout())?
         }
     };
     let is_injected = config.fragmentation.is_some();

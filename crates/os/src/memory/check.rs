@@ -91,7 +91,7 @@ impl PhysicalMemory {
             residents.all_frames().try_for_each(|frame| recount.hold(frame))?;
         }
         let mut references = 0;
-        let mut frames = self.hole_bitmap_frames + self.zones.free_frames();
+        let mut frames = self.top_table_frames(|_| true) + self.zones.free_frames();
         for (frame, known) in recount.frames() {
             self.check_frame(frame, known).map_err(|wrong| format!("{frame:?} {wrong}"))?;
             references += u64::from(known.mappings.saturating_sub(1));

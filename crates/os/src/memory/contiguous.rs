@@ -242,7 +242,7 @@ mod tests {
 
     /// 64MB in 32 blocks.
     fn memory() -> PhysicalMemory {
-        PhysicalMemory::new(64 << 20, false, ZoneLayout::Single).expect("valid")
+        PhysicalMemory::new(64 << 20, ZoneLayout::Single).expect("valid")
     }
 
     fn find(memory: &PhysicalMemory, blocks: u64, faulty: u64, moves: bool) -> Result<Run, u64> {
@@ -324,7 +324,7 @@ mod tests {
     #[test]
     fn a_run_lies_in_one_zone() {
         let layout = ZoneLayout::Sizes { dma_bytes: 16 << 20, dma32_bytes: 0 };
-        let memory = PhysicalMemory::new(64 << 20, false, layout).expect("valid");
+        let memory = PhysicalMemory::new(64 << 20, layout).expect("valid");
         assert_eq!(find(&memory, 8, 0, false).unwrap().blocks, 8..16, "the highest zone first");
         assert_eq!(find(&memory, 25, 0, false), Err(24 * 512));
     }

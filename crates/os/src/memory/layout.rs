@@ -150,6 +150,7 @@ impl PhysicalMemory {
 mod tests {
     use super::*;
     use crate::ZoneLayout;
+    use crate::memory::TopTable;
 
     #[test]
     fn frames_are_placed_around_the_gap() {
@@ -192,10 +193,14 @@ mod tests {
         let gap = IoGap { end_bytes: 12 << 20, ..gap };
         let layout = FrameLayout { io_gap: Some(gap), hot_add_bytes: 16 << 20 };
         let zones = ZoneLayout::Single;
-        let mut memory = PhysicalMemory::with_layout(10 << 20, true, zones, layout).expect("valid");
+        let mut memory = PhysicalMemory::with_layout(10 << 20, TopTable::HoleBitmap, zones, layout)
+            .expect("valid");
         // 0–6MB, 12–16MB; 32MB are 8192 frames, whose bits take one frame, the last of the 10MB.
         assert_eq!(memory.end_frame(), 8192);
-        assert_eq!(memory.hole_bitmap().map(|frame| frame.number()), Some(4095));
+        assert_eq!(
+            memory.top_table(TopTable::is_hole_bitmap).map(|frame| frame.number()),
+            Some(4095)
+        );
         assert_eq!(memory.zones().free_frames(), 2560 - 1);
         assert_eq!(memory.absent(), [1536..3072, 4096..8192]);
         let is_free = |memory: &PhysicalMemory, frame| {

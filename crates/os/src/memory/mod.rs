@@ -79,8 +79,9 @@ pub struct PhysicalMemory {
     /// Where pages go that have no frame.
     pub(crate) swap: Swap,
     retired_frames: u64,
-    hole_bitmap: Option<Frame>,
-    hole_bitmap_frames: u64,
+    top_table: TopTable,
+    /// Frames that it lies in.
+    top_frames: Range<u64>,
     foreign_frames: u64,
     /// Those of them that were drawn for physical blocks.
     drawn_holes: Vec<(Frame, HoleSet)>,
@@ -90,22 +91,47 @@ pub struct PhysicalMemory {
     holed: HashMap<u64, Vec<(SpaceId, VirtualPage)>>,
 }
 
+/// A table that hardware reads at a fixed place, and the kernel reserves the top of memory for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum TopTable {
+    #[default]
+    None,
+    /// One bit per frame that there can be (P-2).
+    HoleBitmap,
+    /// An entry of 8 bytes per page of a guest (D §X).
+    Flat { pages: u64 },
+}
+
+impl TopTable {
+    /// Its frames, in a memory that ends there.
+    fn frames(self, end_frame: u64) -> u64 {
+        match self {
+            Self::None => 0,
+            Self::HoleBitmap => end_frame.div_ceil(8 * FRAME_BYTES),
+            Self::Flat { pages } => (8 * pages).div_ceil(FRAME_BYTES),
+        }
+    }
+
+    pub(crate) fn is_hole_bitmap(self) -> bool {
+        self == Self::HoleBitmap
+    }
+
+    pub(crate) fn is_flat(self) -> bool {
+        matches!(self, Self::Flat { .. })
+    }
+}
+
 impl PhysicalMemory {
     /// Memory of `memory_bytes` without gaps, as [`Self::with_layout`].
     #[cfg(test)]
-    pub(crate) fn new(
-        memory_bytes: u64,
-        with_hole_bitmap: bool,
-        zones: ZoneLayout,
-    ) -> Result<Self, OsError> {
-        Self::with_layout(memory_bytes, with_hole_bitmap, zones, FrameLayout::default())
+    pub(crate) fn new(memory_bytes: u64, zones: ZoneLayout) -> Result<Self, OsError> {
+        Self::with_layout(memory_bytes, TopTable::None, zones, FrameLayout::default())
     }
 
-    /// Memory of `memory_bytes`, with the hole bitmap reserved at its top if wanted (P-2: one bit
-    /// per frame there can be).
+    /// Memory of `memory_bytes`, with room for a table reserved at its top.
     pub(crate) fn with_layout(
         memory_bytes: u64,
-        with_hole_bitmap: bool,
+        top_table: TopTable,
         zones: ZoneLayout,
         layout: FrameLayout,
     ) -> Result<Self, OsError> {
@@ -121,34 +147,34 @@ impl PhysicalMemory {
         let (present, addable) = layout.place(frames).map_err(invalid)?;
         let boot_end = present.last().map_or(0, |range| range.end);
         let end_frame = if addable.is_empty() { boot_end } else { addable.end };
-        let hole_bitmap_frames =
-            if with_hole_bitmap { end_frame.div_ceil(8 * FRAME_BYTES) } else { 0 };
+        let top_frames = top_table.frames(end_frame);
         let last_frames = present.last().map_or(0, |range| range.end - range.start);
         // A first page needs four table nodes (one of them a pair) and its frame.
-        if last_frames < hole_bitmap_frames || frames < hole_bitmap_frames + 8 {
-            return Err(invalid("too small to map a single page; 64KB is the least"));
+        if last_frames < top_frames || frames < top_frames + 8 {
+            return Err(invalid(match top_table {
+                TopTable::Flat { .. } => "too small for the flat table of the guest's memory",
+                _ => "too small to map a single page; 64KB is the least",
+            }));
         }
-        let hole_bitmap = boot_end - hole_bitmap_frames;
-        let usable = if addable.is_empty() { hole_bitmap } else { end_frame };
+        let top_frames = boot_end - top_frames..boot_end;
+        let usable = if addable.is_empty() { top_frames.start } else { end_frame };
         let mut zones = Zones::new(usable, zones);
         let absent = layout::gaps(&present, end_frame);
-        // Without anything to add the bitmap lies behind all zones.
-        let reserved = (!addable.is_empty()).then_some(hole_bitmap..boot_end);
+        // Without anything to add the table lies behind all zones.
+        let reserved = (!addable.is_empty()).then(|| top_frames.clone());
         absent.into_iter().chain(reserved).for_each(|range| zones.take_range(range));
-        let hole_bitmap = with_hole_bitmap.then_some(hole_bitmap..boot_end);
-        Ok(Self::over(zones, present, addable, end_frame, hole_bitmap))
+        Ok(Self::over(zones, present, addable, end_frame, (top_table, top_frames)))
     }
 
-    /// Memory in these zones, with the hole bitmap at these frames.
+    /// Memory in these zones, with a table in these frames.
     fn over(
         zones: Zones,
         present: Vec<Range<u64>>,
         addable: Range<u64>,
         end_frame: u64,
-        hole_bitmap: Option<Range<u64>>,
+        (top_table, top_frames): (TopTable, Range<u64>),
     ) -> Self {
         let frames: u64 = present.iter().map(|range| range.end - range.start).sum();
-        let hole_bitmap_frames = hole_bitmap.as_ref().map_or(0, |range| range.end - range.start);
         Self {
             memory_bytes: frames * FRAME_BYTES,
             present,
@@ -160,12 +186,12 @@ impl PhysicalMemory {
             owners_left: false,
             others: Others::default(),
             residents: None,
-            watermarks: Watermarks::of(frames - hole_bitmap_frames),
+            watermarks: Watermarks::of(frames - (top_frames.end - top_frames.start)),
             pressure: Pressure::default(),
             swap: Swap::default(),
             retired_frames: 0,
-            hole_bitmap: hole_bitmap.map(|range| Frame::new(range.start)),
-            hole_bitmap_frames,
+            top_table,
+            top_frames,
             foreign_frames: 0,
             drawn_holes: Vec::new(),
             parked: HashMap::new(),
@@ -183,14 +209,15 @@ impl PhysicalMemory {
         self.memory_bytes
     }
 
-    /// First frame of the hole bitmap.
-    pub(crate) fn hole_bitmap(&self) -> Option<Frame> {
-        self.hole_bitmap
+    /// First frame of the table at the top of memory, if it is this one.
+    pub(crate) fn top_table(&self, is_wanted: fn(TopTable) -> bool) -> Option<Frame> {
+        is_wanted(self.top_table).then(|| Frame::new(self.top_frames.start))
     }
 
-    /// Frames reserved for the hole bitmap.
-    pub(crate) fn hole_bitmap_frames(&self) -> u64 {
-        self.hole_bitmap_frames
+    /// Frames of the table at the top of memory, if it is this one.
+    pub(crate) fn top_table_frames(&self, is_wanted: fn(TopTable) -> bool) -> u64 {
+        let frames = self.top_frames.end - self.top_frames.start;
+        if is_wanted(self.top_table) { frames } else { 0 }
     }
 
     /// Frames that hold somebody else's unmovable data.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use perforate_types::{Frame, HoleSet};
 
 use super::owners::Owner;
-use super::{BLOCK_ORDER, MigrateType, OtherUse, PhysicalMemory, Zones, complement};
+use super::{BLOCK_ORDER, MigrateType, OtherUse, PhysicalMemory, TopTable, Zones, complement};
 use crate::random::Random;
 use crate::{FrameClass, FrameState, HostSnapshot, Occupancy, OsError};
 
@@ -168,24 +168,26 @@ impl Residents {
 }
 
 impl PhysicalMemory {
-    /// A memory in the state of a snapshot, in its zones. The hole bitmap lies behind the
+    /// A memory in the state of a snapshot, in its zones. The table at its top lies behind the
     /// snapshot's memory, so that what is free is the same with and without one.
     pub(crate) fn from_snapshot(
         snapshot: &Arc<HostSnapshot>,
-        with_hole_bitmap: bool,
+        top_table: TopTable,
         seed: u64,
     ) -> Result<Self, OsError> {
         let occupancy = snapshot.frames()?;
         let end = occupancy.blocks() << BLOCK_ORDER;
-        let bitmap_frames =
-            if with_hole_bitmap { end.div_ceil(BITS_PER_FRAME - 1).max(1) } else { 0 };
-        let bitmap = with_hole_bitmap.then_some(end..end + bitmap_frames);
-        let end_frame = end + bitmap_frames;
+        let top_frames = match top_table {
+            // It has a bit for each of its own frames too.
+            TopTable::HoleBitmap => end.div_ceil(BITS_PER_FRAME - 1).max(1),
+            _ => top_table.frames(end),
+        };
+        let end_frame = end + top_frames;
         let mut present = occupancy.present();
-        match (present.last_mut(), &bitmap) {
-            (Some(last), Some(bitmap)) if last.end == bitmap.start => last.end = bitmap.end,
-            (_, Some(bitmap)) => present.push(bitmap.clone()),
-            (_, None) => {}
+        match present.last_mut() {
+            Some(last) if last.end == end => last.end = end_frame,
+            _ if top_frames > 0 => present.push(end..end_frame),
+            _ => {}
         }
         let mut zones = Zones::over(&snapshot.zone_ranges());
         let mut residents = Residents {
@@ -205,7 +207,13 @@ impl PhysicalMemory {
             }
         }
         place(occupancy, &mut zones);
-        let mut memory = Self::over(zones, present, end_frame..end_frame, end_frame, bitmap);
+        let mut memory = Self::over(
+            zones,
+            present,
+            end_frame..end_frame,
+            end_frame,
+            (top_table, end..end_frame),
+        );
         for (block, frames) in residents.blocks(|state| state == FrameState::Retired) {
             for index in frames.iter() {
                 memory.owners.set(block.add(index as u64), Owner::Retired);

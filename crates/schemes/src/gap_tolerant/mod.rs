@@ -123,8 +123,8 @@ const PAIRED_2M: Scheme = Scheme {
 /// Superpages of 4MB that the TLB holds whole.
 const NATIVE_4M: Scheme = Scheme {
     name: "gt-pde-4m-native",
-    summary: "as gt-pde-4m, with a TLB that holds gap-tolerant entries beside the second-level TLB",
-    source: "G §3.7: native support in the TLBs, which the paper names as an alternative",
+    summary: "as gt-pde-4m, with a TLB of gap-tolerant entries beside the L2 TLB",
+    source: "G §3.7: native TLB support, named as an alternative",
     other_names: &[],
     colour: "gt-pde-native",
     counters: || [registered(kernel::SUPERPAGES), registered(native::NATIVE_TLB)].concat(),

@@ -15,6 +15,7 @@ pub const BASE_PAGES: Scheme = Scheme {
     counters: Vec::new,
     ideal_memory: false,
     shadow_paging: false,
+    flat_table: false,
     not_shadowed: None,
     native_only: None,
     shadow_directories: false,

@@ -91,7 +91,7 @@ const SEGMENT_LARGE: Scheme = Scheme {
 /// The original proposal (Basu et al., ISCA 2013): what the segment translates misses in no TLB.
 const SEGMENT_ORIGINAL: Scheme = Scheme {
     name: "segment-l1",
-    summary: "as segment, checked beside the first-level TLB: no misses there (the original proposal)",
+    summary: "as segment, but checked beside the L1 TLB (the original proposal)",
     source: "D §II.B, §III.D; Basu et al., ISCA 2013",
     native_only: Some(
         "the original direct segment is checked beside the first-level TLB, natively; virtual machines \

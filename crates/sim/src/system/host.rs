@@ -204,8 +204,10 @@ pub(super) fn hypervisor(
 ) -> Result<Option<Hypervisor>, OsError> {
     let Some(host) = composition.host else { return Ok(None) };
     // The host's memory is another memory, fragmented in its own way.
-    let kernel = host.kernel(&memory.host(), !seed, false)?;
-    let hypervisor = Hypervisor::new(kernel, &guest.memory_slots())?;
+    let slots = guest.memory_slots();
+    let guest_pages = slots.last().map_or(0, |slot| slot.end.number());
+    let kernel = host.host_kernel(&memory.host(), !seed, guest_pages)?;
+    let hypervisor = Hypervisor::new(kernel, &slots)?;
     Ok(Some(match host.shadow_paging {
         true => hypervisor.with_shadow_paging(),
         false => hypervisor,

@@ -1,0 +1,279 @@
+//! The hardware half: an array of page-table entries in simulated memory.
+
+use std::any::TypeId;
+
+use perforate_mmu::{
+    Capability, CapabilityMut, Dimension, Mark, Reach, TableMemory, WalkFault, WalkRequest, Walker,
+    Wanted, allow,
+};
+use perforate_types::{
+    AccessKind, FormatOperation, PageSize, PageTableEntry, PhysicalAddress, Purpose, SpaceId,
+    TableOperation, VirtualPage,
+};
+
+use crate::Hardware;
+
+/// The flat table for which the host's kernel has reserved memory.
+pub(super) fn flat(hardware: &Hardware<'_>) -> Box<dyn Dimension> {
+    let kernel = hardware.kernel;
+    let first = kernel.flat_table().expect("the host's kernel reserved memory for the table");
+    Box::new(Flat::new(first, kernel.tables().flat_pages, kernel.current()))
+}
+
+/// One array of entries for one address space: a guest's memory.
+pub struct Flat {
+    first: PhysicalAddress,
+    pages: u64,
+    space: SpaceId,
+    memory: TableMemory,
+}
+
+impl Flat {
+    /// An empty table of entries for `pages` pages from 0 on, the first of them at `first`.
+    pub fn new(first: PhysicalAddress, pages: u64, space: SpaceId) -> Self {
+        Self { first, pages, space, memory: TableMemory::new() }
+    }
+
+    /// Where the entry of a page lies.
+    fn place(&self, space: SpaceId, page: VirtualPage) -> Option<PhysicalAddress> {
+        let is_inside = space == self.space && page.number() < self.pages;
+        is_inside.then(|| self.first.add(8 * page.number()))
+    }
+
+    /// The entry of a page, if it is present, and its place.
+    fn entry(
+        &self,
+        space: SpaceId,
+        page: VirtualPage,
+    ) -> Option<(PhysicalAddress, PageTableEntry)> {
+        let place = self.place(space, page)?;
+        let entry = self.memory.entry(place);
+        entry.is_present().then_some((place, entry))
+    }
+
+    /// Changes the entries of a page of `size`.
+    fn change(
+        &mut self,
+        (space, page, size): (SpaceId, VirtualPage, PageSize),
+        change: impl Fn(PageTableEntry) -> PageTableEntry,
+    ) {
+        for index in 0..size.pages() {
+            let place = self.place(space, page.add(index));
+            let place = place.unwrap_or_else(|| panic!("{page:?} of {space:?} has no entry"));
+            self.memory.set_entry(place, change(self.memory.entry(place)));
+        }
+    }
+
+    /// Whether one of the entries of the 2MB page around `page` has its dirty bit set.
+    fn is_any_dirty(&self, space: SpaceId, page: VirtualPage) -> bool {
+        let first = page.align_down(PageSize::Size2M);
+        let entry = |index| self.entry(space, first.add(index));
+        (0..PageSize::Size2M.pages()).any(|index| entry(index).is_some_and(|(_, of)| of.is_dirty()))
+    }
+
+    /// Nodes of ordinary tables are the kernel's own: no hardware walks them.
+    fn write(&mut self, operation: &TableOperation) {
+        match *operation {
+            TableOperation::AddNode { .. } | TableOperation::RemoveNode { .. } => {}
+            TableOperation::Map { space, page, size, frame, permissions } => {
+                self.change((space, page, size), |before| {
+                    assert!(!before.is_present(), "{page:?} is mapped already");
+                    PageTableEntry::leaf(frame, size, permissions)
+                });
+            }
+            TableOperation::Unmap { space, page, size } => {
+                self.change((space, page, size), |before| {
+                    assert!(before.is_present(), "{page:?} is not mapped");
+                    PageTableEntry::ABSENT
+                });
+            }
+            TableOperation::Protect { space, page, size, permissions } => {
+                self.change((space, page, size), |before| before.with_permissions(permissions));
+            }
+        }
+    }
+
+    fn mark_entry(
+        &mut self,
+        (place, entry): (PhysicalAddress, PageTableEntry),
+        write: bool,
+    ) -> PageTableEntry {
+        let marked = entry.with_accessed(write);
+        self.memory.set_entry(place, marked);
+        marked
+    }
+}
+
+fn reach(entry: PageTableEntry) -> Reach {
+    let size = if entry.is_large() { PageSize::Size2M } else { PageSize::Size4K };
+    let allows = allow::of_leaf(entry.permissions(), entry.is_dirty());
+    Reach { size, frame: entry.leaf_frame(size), allows, filter: 0 }
+}
+
+impl Dimension for Flat {
+    fn apply(&mut self, operation: &dyn FormatOperation) {
+        match operation.downcast_ref() {
+            Some(operation) => self.write(operation),
+            None => panic!("a flat table cannot hold {operation:?}"),
+        }
+    }
+
+    fn walk(&mut self, request: WalkRequest, walker: &mut Walker<'_>) -> Result<Reach, WalkFault> {
+        let WalkRequest { space, page, write, .. } = request;
+        let place = self.place(space, page).ok_or(WalkFault::NotMapped)?;
+        walker.read(Purpose::Level1, place);
+        let found = self.entry(space, page).ok_or(WalkFault::NotMapped)?;
+        let dirtied = write && found.1.permissions().allow(AccessKind::Write);
+        Ok(reach(self.mark_entry(found, dirtied)))
+    }
+
+    /// A 2MB page is dirty if any of its entries is: a store through a TLB entry that knows of another
+    /// one's dirty bit sets none.
+    fn look_at(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
+        let mut reach = reach(self.entry(space, page)?.1);
+        if reach.size == PageSize::Size2M && self.is_any_dirty(space, page) {
+            reach.allows |= allow::DIRTY;
+        }
+        Some(reach)
+    }
+
+    fn mark(&mut self, space: SpaceId, page: VirtualPage, mark: Mark) {
+        if let Some(found) = self.entry(space, page) {
+            self.mark_entry(found, mark == Mark::Dirty);
+        }
+    }
+
+    fn memory(&self) -> &TableMemory {
+        &self.memory
+    }
+
+    fn capability(&self, wanted: Wanted) -> Option<Capability<'_>> {
+        (wanted == Wanted::Part(TypeId::of::<Self>())).then_some(Capability::Part(self))
+    }
+
+    fn capability_mut(&mut self, wanted: Wanted) -> Option<CapabilityMut<'_>> {
+        (wanted == Wanted::Part(TypeId::of::<Self>())).then_some(CapabilityMut::Part(self))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use perforate_mmu::{Host, HostFault, Mmu, MmuConfig, Nested, PageFault, Radix, TlbGeometry};
+    use perforate_types::{Action, Frame, GuestFrame, Permissions, Steps, Update};
+
+    use super::*;
+
+    const SPACE: SpaceId = SpaceId(0);
+    /// Where the table is: 8 bytes for each of 4,096 pages.
+    const TABLE: u64 = 0x80_0000;
+    const ALL: Permissions = Permissions::ALL;
+
+    fn map(page: u64, size: PageSize, frame: u64) -> TableOperation {
+        let (page, frame) = (VirtualPage::new(page), Frame::new(frame));
+        TableOperation::Map { space: SPACE, page, size, frame, permissions: ALL }
+    }
+
+    /// A guest with page 1GB + 5 in its frame 0x205, its tables in frames 0x10 to 0x13, over a host
+    /// that has frames 0x10 to 0x13 and the guest's second 2MB as one page.
+    fn guest() -> Mmu {
+        let geometry = TlbGeometry { entries: 16, ways: 4 };
+        let mut config = MmuConfig::plain(geometry, geometry);
+        config.virtualization.nested_tlb = Some(TlbGeometry { entries: 0, ways: 0 });
+        let table = Flat::new(PhysicalAddress::new(TABLE), 4096, SPACE);
+        let host = Host::new(&config, Box::new(table), SPACE);
+        let nested = Nested::new(Box::new(Radix::new()), host);
+        let mut mmu = Mmu::new(&config, Box::new(nested)).unwrap();
+        for node in 0..4 {
+            mmu.apply_host(&map(0x10 + node, PageSize::Size4K, 0x900 + node).into());
+        }
+        mmu.apply_host(&map(0x200, PageSize::Size2M, 0x600).into());
+        for (level, frame) in [(4, 0x10), (3, 0x11), (2, 0x12), (1, 0x13)] {
+            let page = VirtualPage::new(if level > 2 { 0 } else { 1 << 18 });
+            let frame = Frame::new(frame);
+            let node = TableOperation::AddNode { space: SPACE, level, page, frame, branch: 0 };
+            mmu.apply(&node.into());
+        }
+        mmu.apply(&map((1 << 18) + 5, PageSize::Size4K, 0x205).into());
+        mmu
+    }
+
+    fn load(mmu: &mut Mmu, page: u64) -> (Result<u64, PageFault>, Vec<(Purpose, u64)>) {
+        let (address, mut steps) = (VirtualPage::new(page).address(), Steps::new());
+        let found = mmu.translate(AccessKind::Read, address, &mut steps);
+        let reads = steps.as_slice().iter().filter_map(|step| match step.action {
+            Action::Read { address } => Some((step.purpose, address.value())),
+            _ => None,
+        });
+        (found.map(|found| found.physical.page().number()), reads.collect())
+    }
+
+    /// (4 + 1) × (1 + 1) − 1 = 9 references: before each of the guest's four entries, and at the end,
+    /// one of the flat table's, 8 bytes for each page.
+    #[test]
+    fn nine_references_where_nothing_is_cached() {
+        let mut mmu = guest();
+        let (frame, reads) = load(&mut mmu, (1 << 18) + 5);
+        assert_eq!(frame, Ok(0x605));
+        let flat = |page: u64| (Purpose::HostLevel1, TABLE + 8 * page);
+        assert_eq!(
+            reads,
+            [
+                flat(0x10),
+                (Purpose::Level4, 0x900 << 12),
+                flat(0x11),
+                (Purpose::Level3, (0x901 << 12) + 8),
+                flat(0x12),
+                (Purpose::Level2, 0x902 << 12),
+                flat(0x13),
+                (Purpose::Level1, (0x903 << 12) + 5 * 8),
+                flat(0x205),
+            ]
+        );
+    }
+
+    #[test]
+    fn every_entry_of_a_2mb_page_says_so() {
+        let mmu = guest();
+        let host = mmu.dimension().host().unwrap().dimension();
+        for page in [0x200, 0x205, 0x3ff] {
+            let reach = host.look_at(SPACE, VirtualPage::new(page)).unwrap();
+            assert_eq!((reach.size, reach.frame), (PageSize::Size2M, Frame::new(0x600)));
+        }
+        assert!(host.look_at(SPACE, VirtualPage::new(0x400)).is_none());
+        assert!(host.look_at(SPACE, VirtualPage::new(4096)).is_none(), "the table ends there");
+        assert!(host.look_at(SpaceId(1), VirtualPage::new(0x200)).is_none());
+    }
+
+    #[test]
+    fn what_the_host_takes_away_faults() {
+        let mut mmu = guest();
+        let (page, size) = (VirtualPage::new(0x200), PageSize::Size2M);
+        let update: Update = TableOperation::Unmap { space: SPACE, page, size }.into();
+        mmu.apply_host(&update);
+        let (found, _) = load(&mut mmu, (1 << 18) + 5);
+        let fault = HostFault { page: GuestFrame::new(0x205), kind: AccessKind::Read };
+        assert_eq!(found, Err(PageFault::Host(fault)));
+        mmu.apply_host(&map(0x205, PageSize::Size4K, 0x777).into());
+        assert_eq!(load(&mut mmu, (1 << 18) + 5).0, Ok(0x777));
+    }
+
+    /// Accessed bits by a load, dirty bits by a store, of the page's own entry.
+    #[test]
+    fn an_access_leaves_its_bits() {
+        let mut mmu = guest();
+        assert!(load(&mut mmu, (1 << 18) + 5).0.is_ok());
+        let bits = |mmu: &Mmu, page: u64| {
+            let host = mmu.dimension().host().unwrap().dimension();
+            let entry = host.memory().entry(PhysicalAddress::new(TABLE + 8 * page));
+            (entry.is_accessed(), entry.is_dirty())
+        };
+        assert_eq!(bits(&mmu, 0x205), (true, false));
+        let address = VirtualPage::new((1 << 18) + 5).address();
+        mmu.translate(AccessKind::Write, address, &mut Steps::new()).unwrap();
+        assert_eq!(bits(&mmu, 0x205), (true, true));
+        assert_eq!(bits(&mmu, 0x206), (false, false));
+        let host = mmu.dimension().host().unwrap().dimension();
+        let neighbour = host.look_at(SPACE, VirtualPage::new(0x206)).unwrap();
+        assert_ne!(neighbour.allows & allow::DIRTY, 0, "the 2MB page is dirty");
+    }
+}
