@@ -130,6 +130,7 @@ fn case(explanation: &Explanation) -> String {
     let case = match explanation.case {
         Case::FirstLevel => "first-level hit",
         Case::BesideFirstLevel => "a direct segment beside the first-level TLB translates it",
+        Case::Intermediate => "case 1, the guest's page and a page of its host behind it",
         Case::Beside => "a unit beside the second-level TLB translates it",
         Case::Regular => "case 1, an ordinary or hole translation",
         Case::Filtered => "case 2, the filter says no hole is near",

@@ -209,6 +209,22 @@ pub trait OverHost {
     /// The second dimension, to be changed.
     fn host_mut(&mut self) -> &mut Host;
 
+    /// The 2MB of the guest, in frames of the guest, around the page that the last walk found, where
+    /// the guest has a large page and the host 4KB pages (P §V).
+    fn intermediate(&self) -> Option<Reach> {
+        None
+    }
+
+    /// Reads the guest's hole bitmap of `block`, a block of the guest; `None` if it has none.
+    fn read_guest_bitmap(
+        &mut self,
+        _request: WalkRequest,
+        _block: Frame,
+        _walker: &mut Walker<'_>,
+    ) -> Option<Result<[u64; 8], WalkFault>> {
+        None
+    }
+
     /// Whose fault a forbidden access is: of two dimensions either may forbid it.
     fn blame(&self, request: WalkRequest, kind: AccessKind) -> PageFault;
 }
@@ -272,6 +288,14 @@ impl dyn Dimension + '_ {
     pub fn over_host(&self) -> Option<&dyn OverHost> {
         match self.capability(Wanted::OverHost)? {
             Capability::OverHost(over) => Some(over),
+            _ => None,
+        }
+    }
+
+    /// The guest's side of two dimensions, to be used.
+    pub fn over_host_mut(&mut self) -> Option<&mut dyn OverHost> {
+        match self.capability_mut(Wanted::OverHost)? {
+            CapabilityMut::OverHost(over) => Some(over),
             _ => None,
         }
     }

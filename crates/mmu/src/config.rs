@@ -136,6 +136,10 @@ pub struct VirtualizationConfig {
     /// Page-walk caches of the host's tables; where none are named, as many as of the first
     /// dimension.
     pub host_walk_cache: Option<WalkCacheConfig>,
+    /// Whether the second-level TLB holds a guest's large page over 4KB pages of its host as such,
+    /// from guest-virtual to guest-physical addresses (P §V); otherwise it holds an entry for each
+    /// 4KB, as x86-64 processors do. Only where gPA→hPA entries are cached.
+    pub intermediate_entries: bool,
 }
 
 /// Everything the memory-management unit is built from.

@@ -41,6 +41,8 @@ pub struct MmuCounters {
     pub bitmap_updates: u64,
     /// Holes translated by a walk through the shadow entry.
     pub holes_translated: u64,
+    /// Translations by a guest's page in the second-level TLB and a page of its host.
+    pub intermediate_hits: u64,
     /// Accesses translated in place by a perforated page.
     pub generated: u64,
     /// First-level misses translated by a unit beside the second-level TLB, or accesses translated by
@@ -147,18 +149,23 @@ impl MmuCounters {
         self.l2_accesses += 1;
         self.l2_misses += u64::from(walked);
         match case {
-            Case::FirstLevel | Case::BesideFirstLevel | Case::Beside | Case::Regular => {}
+            Case::FirstLevel
+            | Case::BesideFirstLevel
+            | Case::Beside
+            | Case::Regular
+            | Case::Intermediate => {}
             Case::Filtered => self.bitmap_filtered += 1,
             Case::BitmapInPlace | Case::BitmapHole => self.bitmap_hits += 1,
             Case::ReadInPlace | Case::ReadHole => self.bitmap_misses += 1,
         }
         match case {
             Case::FirstLevel | Case::BesideFirstLevel | Case::Beside | Case::Regular => {}
+            Case::Intermediate => self.intermediate_hits += 1,
             Case::Filtered | Case::BitmapInPlace | Case::ReadInPlace => self.generated += 1,
             Case::BitmapHole | Case::ReadHole => self.holes_translated += 1,
         }
         let is_walk = walked || matches!(case, Case::BitmapHole | Case::ReadHole);
-        if is_walk || case == Case::ReadInPlace {
+        if is_walk || matches!(case, Case::ReadInPlace | Case::Intermediate) {
             self.add_references(steps);
         }
     }
@@ -284,6 +291,9 @@ figures! {
         bitmap_updates, Count, Listed: |it| it.counts.bitmap_updates;
         /// Holes translated by a walk through the shadow entry.
         holes_translated, Count, Table: |it| it.counts.holes_translated;
+        /// Translations by a guest's large page in the L2 TLB and a 4KB page of its host, where the
+        /// machine has such entries (`virtualization.intermediate_entries`).
+        intermediate_hits, Count, Listed: |it| it.counts.intermediate_hits;
         /// 4KB translations made from a perforated entry.
         translations_generated, Count, Listed: |it| it.counts.generated;
     }

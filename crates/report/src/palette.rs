@@ -56,6 +56,7 @@ pub(crate) const COLOURS: &[Colour] = &[
     // Where else translation cycles go.
     colour("tlb", "#7d8a97", "#8b98a5"),
     colour("bitmap-lookup", "#f7d488", "#8f6f1e"),
+    colour("intermediate", "#5f7a8c", "#8fb0c4"),
     colour("nested-tlb", "#93a05c", "#a9b670"),
     colour("segment", "#a3354c", "#e0657d"),
     colour("selection", "#4f6d2f", "#7fa04f"),

@@ -168,9 +168,11 @@ impl Subject {
                 &[Situation::FirstLevelLost, Situation::PageLost]
             }
             Case::BesideFirstLevel => &[],
-            Case::FirstLevel | Case::Beside | Case::Regular | Case::Filtered => {
-                &[Situation::FirstLevelLost]
-            }
+            Case::FirstLevel
+            | Case::Beside
+            | Case::Intermediate
+            | Case::Regular
+            | Case::Filtered => &[Situation::FirstLevelLost],
             Case::BitmapInPlace | Case::ReadInPlace => {
                 &[Situation::FirstLevelLost, Situation::BitmapLost]
             }
@@ -359,7 +361,8 @@ fn content(entry: PageTableEntry, purpose: Purpose) -> String {
             let block = entry.leaf_frame(PageSize::Size2M).address();
             format!("perforated at {block:#x}, filter {:08b}", entry.filter())
         }
-        Purpose::Level2 | Purpose::HostLevel2 if entry.is_large() => {
+        // In a flat table, entries of 2MB pages are among those of 4KB pages.
+        Purpose::Level2 | Purpose::HostLevel2 | Purpose::HostLevel1 if entry.is_large() => {
             format!("2MB page at {frame:#x}")
         }
         Purpose::Level3 | Purpose::HostLevel3 if entry.is_large() => {

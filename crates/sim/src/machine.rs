@@ -88,6 +88,9 @@ pub struct Virtualization {
     /// dimension.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_walk_cache: Option<WalkCacheConfig>,
+    /// Whether the second-level TLB holds a guest's large page over 4KB pages of its host as such
+    /// (P §V); otherwise it holds an entry for each 4KB, as x86-64 processors do.
+    pub intermediate_entries: bool,
     /// Bits of a direct segment's escape filter.
     pub escape_filter_bits: usize,
     /// Hash functions of the escape filter, each with bits of its own.
@@ -96,11 +99,13 @@ pub struct Virtualization {
 
 impl Default for Virtualization {
     fn default() -> Self {
-        let VirtualizationConfig { nested_tlb, host_walk_cache } = VirtualizationConfig::default();
+        let VirtualizationConfig { nested_tlb, host_walk_cache, intermediate_entries } =
+            VirtualizationConfig::default();
         let EscapeFilterConfig { bits, functions } = EscapeFilterConfig::default();
         Self {
             nested_tlb,
             host_walk_cache,
+            intermediate_entries,
             escape_filter_bits: bits,
             escape_filter_functions: functions,
         }
@@ -225,8 +230,10 @@ impl Machine {
 
     /// The part that translates.
     pub fn mmu(&self) -> MmuConfig {
-        let Virtualization { nested_tlb, host_walk_cache, .. } = self.virtualization;
-        let virtualization = VirtualizationConfig { nested_tlb, host_walk_cache };
+        let Virtualization { nested_tlb, host_walk_cache, intermediate_entries, .. } =
+            self.virtualization;
+        let virtualization =
+            VirtualizationConfig { nested_tlb, host_walk_cache, intermediate_entries };
         MmuConfig { tlb: self.tlb, walk_cache: self.walk_cache, virtualization }
     }
 

@@ -27,9 +27,9 @@ pub(crate) fn guest_frame(frame: Frame) -> GuestFrame {
 
 /// Where a guest-physical page lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Located {
-    pub(super) frame: Frame,
-    pub(super) allows: u8,
+pub(crate) struct Located {
+    pub(crate) frame: Frame,
+    pub(crate) allows: u8,
 }
 
 /// The host's side of the nested walker: its tables, walk caches, and the TLB of guest-physical
@@ -52,7 +52,7 @@ impl Host {
     /// A host whose virtual machine is the address space `space`.
     pub fn new(config: &MmuConfig, dimension: Box<dyn Dimension>, space: SpaceId) -> Self {
         assert!(space.0 < NESTED, "there are fewer address spaces");
-        let VirtualizationConfig { nested_tlb, host_walk_cache } = config.virtualization;
+        let VirtualizationConfig { nested_tlb, host_walk_cache, .. } = config.virtualization;
         let host_walk_cache = host_walk_cache.unwrap_or(config.walk_cache);
         Self {
             caches: WalkCaches::new(&host_walk_cache, dimension.cached_leaf_pages()),
@@ -78,6 +78,11 @@ impl Host {
 
     pub(crate) fn cache_slots(&self) -> usize {
         self.caches.slots()
+    }
+
+    /// Whether gPA→hPA entries are cached anywhere.
+    pub(crate) fn caches_pages(&self) -> bool {
+        !matches!(self.tlb, NestedTlb::None)
     }
 
     pub(crate) fn tlb_slots(&self) -> usize {
@@ -239,7 +244,7 @@ impl Host {
     }
 
     /// Where a guest-physical page lies and what may be done with it, holes settled.
-    pub(super) fn locate(
+    pub(crate) fn locate(
         &mut self,
         (page, kind): (GuestFrame, AccessKind),
         l2: &mut L2Tlb,
@@ -385,7 +390,7 @@ pub(crate) fn loading_of(dimension: &dyn Dimension) -> BitmapLoading {
 
 /// Whether hardware that loads bitmaps in this way asks the bitmap about a sub-page of a page with
 /// this filter.
-pub(super) fn asks(loading: BitmapLoading, filter: u8, index: usize) -> bool {
+pub(crate) fn asks(loading: BitmapLoading, filter: u8, index: usize) -> bool {
     match loading {
         BitmapLoading::Filtered => filter >> (index / 64) & 1 != 0,
         _ => filter != 0,

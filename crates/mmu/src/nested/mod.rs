@@ -23,8 +23,9 @@ use crate::{
     WalkRequest, Walker, allow,
 };
 pub use host::Host;
+pub(crate) use host::asks;
 pub(crate) use host::{HAS_HOLES, bitmap_bits, entry_of, loading_of};
-use host::{Located, asks, guest_frame, host_page};
+use host::{Located, guest_frame, host_page};
 pub use register::RegisteredRun;
 
 /// The 2MB region of a guest's page that a walk found last: what the walker still knows when it
@@ -46,6 +47,8 @@ pub struct Nested {
     host_has_holes: bool,
     guest_unit: BesideUse,
     found: Found,
+    /// Whether the walk before found a large page of the guest over 4KB pages of the host.
+    is_intermediate: bool,
     counters: BesideCounters,
 }
 
@@ -61,6 +64,7 @@ impl Nested {
             host_has_holes: host.dimension().holes().is_some(),
             guest_unit: guest.beside_use(),
             found: Found { block: Frame::new(0), allows: 0, filter: 0 },
+            is_intermediate: false,
             counters: BesideCounters::default(),
             guest,
             host,
@@ -163,7 +167,9 @@ impl Nested {
         // The store may go to a hole of the guest: nothing is known to be written in place.
         let kind = if asked { AccessKind::Read } else { Self::kind(&request, leaf.allows) };
         let wanted = (guest_frame(in_place), kind);
-        match self.host.reach(wanted, walker.l2, walker.steps) {
+        let host = self.host.reach(wanted, walker.l2, walker.steps);
+        self.is_intermediate = host.is_ok_and(|host| host.size == PageSize::Size4K);
+        match host {
             Ok(host) if host.size != PageSize::Size4K => Ok(intersect(leaf, in_place, &host)),
             // A hole of the guest may lie elsewhere, whatever the host has in place.
             _ if asked => {
@@ -199,6 +205,7 @@ impl Dimension for Nested {
     }
 
     fn walk(&mut self, request: WalkRequest, walker: &mut Walker<'_>) -> Result<Reach, WalkFault> {
+        self.is_intermediate = false;
         let leaf = self.walk_guest(request, walker)?;
         let reach = if leaf.size == PageSize::Size4K {
             let guest = Located { frame: leaf.frame, allows: leaf.allows };
@@ -293,10 +300,8 @@ impl Holes for Nested {
             bitmap = self.host.read_bitmap(block, walker.l2, walker.steps);
         }
         if self.found.filter != 0 {
-            let guest_block = self.found.block;
-            let walker = &mut walker.above(&mut self.host);
-            let holes = self.guest.holes_mut().expect(HAS_HOLES);
-            let guest = holes.read_bitmap(request, guest_block, walker)?;
+            let guest = self.read_guest_bitmap(request, self.found.block, walker);
+            let guest = guest.expect(HAS_HOLES)?;
             bitmap.iter_mut().zip(guest).for_each(|(word, guest)| *word |= guest);
         }
         Ok(bitmap)
@@ -383,6 +388,22 @@ impl OverHost for Nested {
 
     fn host_mut(&mut self) -> &mut Host {
         &mut self.host
+    }
+
+    fn intermediate(&self) -> Option<Reach> {
+        let Found { block, allows, filter } = self.found;
+        let reach = Reach { size: PageSize::Size2M, frame: block, allows, filter };
+        self.is_intermediate.then_some(reach)
+    }
+
+    fn read_guest_bitmap(
+        &mut self,
+        request: WalkRequest,
+        block: Frame,
+        walker: &mut Walker<'_>,
+    ) -> Option<Result<[u64; 8], WalkFault>> {
+        let holes = self.guest.holes_mut()?;
+        Some(holes.read_bitmap(request, block, &mut walker.above(&mut self.host)))
     }
 
     fn blame(&self, request: WalkRequest, kind: AccessKind) -> PageFault {

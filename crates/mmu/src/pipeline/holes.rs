@@ -47,13 +47,8 @@ impl Mmu {
             return Ok((bits >> bit & 1 != 0, false));
         }
         steps.then(Purpose::Bitmap, Action::Miss { unit: Unit::L2Tlb });
-        let bitmap = if self.loading == BitmapLoading::Naive {
-            self.load_bitmap(request, entry.frame(), walked, steps)?
-        } else {
-            let bitmap = self.read_bitmap(request, entry.frame(), walked, steps)?;
-            self.fill_bitmap(request, index, &bitmap, steps);
-            bitmap
-        };
+        let bitmap = self.read_bitmap(request, entry.frame(), walked, steps)?;
+        self.fill_bitmaps(request, &bitmap, steps);
         Ok((bitmap_bits(&bitmap, index) >> bit & 1 != 0, true))
     }
 
@@ -68,6 +63,18 @@ impl Mmu {
         let mut walker = Walker::native(&mut self.caches, &mut self.l2, steps);
         let holes = self.dimension.holes_mut().expect(HAS_HOLES);
         Ok(holes.read_bitmap(walk_request, block, &mut walker)?)
+    }
+
+    /// Fills the bitmap entry of the page, or all of its 2MB (the naive variant).
+    pub(super) fn fill_bitmaps(&mut self, request: Request, bitmap: &[u64; 8], steps: &mut Steps) {
+        if self.loading != BitmapLoading::Naive {
+            let index = request.page.index_in(PageSize::Size2M) as u64;
+            return self.fill_bitmap(request, index, bitmap, steps);
+        }
+        let entries = PageSize::Size2M.pages() / SUBPAGES_PER_BITMAP_ENTRY;
+        for entry in 0..entries {
+            self.fill_bitmap(request, entry * SUBPAGES_PER_BITMAP_ENTRY, bitmap, steps);
+        }
     }
 
     /// Fills the bitmap entry of sub-page `index`.
@@ -86,13 +93,10 @@ impl Mmu {
         block: Frame,
         walked: bool,
         steps: &mut Steps,
-    ) -> Result<[u64; 8], PageFault> {
+    ) -> Result<(), PageFault> {
         let bitmap = self.read_bitmap(request, block, walked, steps)?;
-        let entries = PageSize::Size2M.pages() / SUBPAGES_PER_BITMAP_ENTRY;
-        for entry in 0..entries {
-            self.fill_bitmap(request, entry * SUBPAGES_PER_BITMAP_ENTRY, &bitmap, steps);
-        }
-        Ok(bitmap)
+        self.fill_bitmaps(request, &bitmap, steps);
+        Ok(())
     }
 
     /// A sub-page that is no hole: its 4KB translation goes into the first level only.
@@ -114,7 +118,7 @@ impl Mmu {
 
     /// A hole: its 4KB translation is found through the shadow entry and goes into both levels.
     #[inline(always)]
-    fn through_hole(
+    pub(super) fn through_hole(
         &mut self,
         request: Request,
         case: Case,

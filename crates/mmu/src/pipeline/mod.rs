@@ -2,6 +2,7 @@
 
 mod beside;
 mod holes;
+mod intermediate;
 mod shootdown;
 
 use perforate_types::{
@@ -31,6 +32,8 @@ pub enum Case {
     Beside,
     /// 1: an ordinary page or the cached translation of a hole.
     Regular,
+    /// 1: a guest's page, and the page of its host that lies behind (P §V).
+    Intermediate,
     /// 2: a perforated page whose filter says there is no hole near.
     Filtered,
     /// 3: the cached bitmap says it is no hole.
@@ -65,6 +68,8 @@ pub struct Mmu {
     dimension: Box<dyn Dimension>,
     loading: BitmapLoading,
     bitmap_updates: BitmapUpdates,
+    /// Whether there are intermediate entries.
+    intermediate: bool,
     coalescing: Option<Coalescing>,
     /// The use made of a unit beside the second-level TLB.
     unit: BesideUse,
@@ -114,6 +119,8 @@ impl Mmu {
             caches: WalkCaches::new(&config.walk_cache, dimension.cached_leaf_pages()),
             loading: loading_of(dimension.as_ref()),
             bitmap_updates: config.tlb.bitmap_updates,
+            intermediate: config.virtualization.intermediate_entries
+                && dimension.host().is_some_and(Host::caches_pages),
             unit: dimension.beside_use(),
             dimension,
             coalescing: config.tlb.l2_coalescing,
@@ -223,10 +230,10 @@ impl Mmu {
         }
         self.mark_dirty(request.page);
         self.data.mark_dirty(self.space, request.page);
-        // Of a perforated page's entry it is not known whether the store went through it; a run is
+        // Of the entry of a page with holes it is not known whether the store went through it; a run is
         // more than this page, and stays clean.
         if let Some((slot, entry)) = self.l2.look_up(self.space, request.page)
-            && entry.kind() != EntryKind::Perforated
+            && !entry.has_holes()
         {
             self.l2.mark_dirty(slot, entry);
         }
@@ -277,6 +284,7 @@ impl Mmu {
                 EntryKind::Perforated => {
                     self.through_perforated(request, entry, Some(slot), false, steps)
                 }
+                EntryKind::Intermediate => self.through_intermediate(request, entry, slot, steps),
                 _ => self.through_regular(request, entry, Some(slot), steps),
             }?;
             return Ok((found, false));
@@ -319,6 +327,9 @@ impl Mmu {
                 self.load_bitmap(request, entry.frame(), true, steps)?;
             }
             return self.through_perforated(request, entry, slot, true, steps);
+        }
+        if let Some(guest) = self.walked_intermediate() {
+            return self.fill_intermediate(request, guest, reach, steps);
         }
         self.allow(request, entry.allows())?;
         let slot = match self.coalescing {

@@ -21,6 +21,8 @@ pub struct L2Contents {
     pub bitmap: u64,
     /// Runs of 4KB pages, where the TLB coalesces.
     pub coalesced: u64,
+    /// A guest's large pages over a host's 4KB pages.
+    pub intermediate: u64,
     /// Entries of guest-physical addresses, of whatever kind.
     pub nested: u64,
 }
@@ -30,7 +32,7 @@ pub struct L2Contents {
 type Kind = (&'static str, &'static str, &'static str);
 
 /// The kinds, in the order in which charts stack them.
-const KINDS: [Kind; 9] = [
+const KINDS: [Kind; 10] = [
     ("perforated", "perforated", "perforated"),
     ("page_1g", "1GB page", "page-1g"),
     ("page_2m", "2MB page", "page-2m"),
@@ -38,6 +40,7 @@ const KINDS: [Kind; 9] = [
     ("coalesced", "run of 4KB pages", "coalesced"),
     ("hole", "hole (4KB)", "hole"),
     ("bitmap", "hole bitmap", "bitmap"),
+    ("intermediate", "guest-virtual to guest-physical", "intermediate"),
     ("nested", "guest-physical", "nested-tlb"),
     ("empty", "empty", "empty"),
 ];
@@ -49,7 +52,7 @@ fn counter_id(kind: &str) -> String {
 
 impl L2Contents {
     /// Kinds and numbers, in the order of results.
-    pub fn by_kind(&self) -> [(&'static str, u64); 9] {
+    pub fn by_kind(&self) -> [(&'static str, u64); 10] {
         [
             ("empty", self.empty),
             ("page_4k", self.page_4k),
@@ -59,6 +62,7 @@ impl L2Contents {
             ("hole", self.hole),
             ("bitmap", self.bitmap),
             ("coalesced", self.coalesced),
+            ("intermediate", self.intermediate),
             ("nested", self.nested),
         ]
     }

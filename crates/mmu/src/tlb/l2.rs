@@ -32,6 +32,9 @@ pub enum EntryKind {
     Bitmap,
     /// A run of 4KB pages (TLB coalescing). What a look-up returns is the entry of the one page.
     Run,
+    /// A guest's 2MB page, perhaps with its filter, whose frame is a guest's: the host has 4KB pages
+    /// there (P §V).
+    Intermediate,
 }
 
 impl EntryKind {
@@ -39,7 +42,7 @@ impl EntryKind {
     #[inline]
     pub(crate) const fn size(self) -> PageSize {
         match self {
-            Self::Page2M | Self::Perforated => PageSize::Size2M,
+            Self::Page2M | Self::Perforated | Self::Intermediate => PageSize::Size2M,
             Self::Page1G => PageSize::Size1G,
             Self::Page4K | Self::Hole | Self::Bitmap | Self::Run => PageSize::Size4K,
         }
@@ -55,7 +58,7 @@ const KINDS: [EntryKind; 8] = [
     EntryKind::Hole,
     EntryKind::Bitmap,
     EntryKind::Run,
-    EntryKind::Page4K, // no entry has this number
+    EntryKind::Intermediate,
 ];
 
 /// One entry in one word: kind (3 bits), what it allows (4 bits), and above them a page's filter
@@ -108,6 +111,16 @@ impl L2Entry {
     #[inline]
     pub(crate) fn filter(self) -> u8 {
         (self.0 >> BITS_SHIFT) as u8
+    }
+
+    /// Whether it is of a page with holes.
+    #[inline]
+    pub(crate) fn has_holes(self) -> bool {
+        match self.kind() {
+            EntryKind::Perforated => true,
+            EntryKind::Intermediate => self.filter() != 0,
+            _ => false,
+        }
     }
 
     /// The bits of a bitmap entry.
@@ -235,8 +248,12 @@ impl L2Tlb {
         let tag = match entry.kind() {
             EntryKind::Page4K | EntryKind::Hole => Tag::Page4K,
             EntryKind::Run => unreachable!("runs are filled with their window"),
-            EntryKind::Page2M | EntryKind::Perforated if self.large => Tag::Page2M,
-            EntryKind::Page2M | EntryKind::Perforated => return None,
+            EntryKind::Page2M | EntryKind::Perforated | EntryKind::Intermediate => {
+                if !self.large {
+                    return None;
+                }
+                Tag::Page2M
+            }
             EntryKind::Bitmap => {
                 let (number, key) = (Tag::Bitmap.number(page), Tag::Bitmap.key(space, page));
                 return Some(self.shared.insert(number, key, entry) as u32);
@@ -344,6 +361,7 @@ impl L2Tlb {
                 EntryKind::Hole => &mut contents.hole,
                 EntryKind::Bitmap => &mut contents.bitmap,
                 EntryKind::Run => &mut contents.coalesced,
+                EntryKind::Intermediate => &mut contents.intermediate,
             } += 1;
         }
         contents

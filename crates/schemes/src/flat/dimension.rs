@@ -3,8 +3,8 @@
 use std::any::TypeId;
 
 use perforate_mmu::{
-    Capability, CapabilityMut, Dimension, Mark, Reach, TableMemory, WalkFault, WalkRequest, Walker,
-    Wanted, allow,
+    Capability, CapabilityMut, Dimension, Mark, Radix, Reach, TableMemory, WalkFault, WalkRequest,
+    Walker, Wanted, allow,
 };
 use perforate_types::{
     AccessKind, FormatOperation, PageSize, PageTableEntry, PhysicalAddress, Purpose, SpaceId,
@@ -20,23 +20,26 @@ pub(super) fn flat(hardware: &Hardware<'_>) -> Box<dyn Dimension> {
     Box::new(Flat::new(first, kernel.tables().flat_pages, kernel.current()))
 }
 
-/// One array of entries for one address space: a guest's memory.
+/// One array of entries for one address space: a guest's memory. Other processes of the host have
+/// ordinary tables.
 pub struct Flat {
     first: PhysicalAddress,
     pages: u64,
     space: SpaceId,
     memory: TableMemory,
+    others: Radix,
 }
 
 impl Flat {
     /// An empty table of entries for `pages` pages from 0 on, the first of them at `first`.
     pub fn new(first: PhysicalAddress, pages: u64, space: SpaceId) -> Self {
-        Self { first, pages, space, memory: TableMemory::new() }
+        Self { first, pages, space, memory: TableMemory::new(), others: Radix::new() }
     }
 
     /// Where the entry of a page lies.
     fn place(&self, space: SpaceId, page: VirtualPage) -> Option<PhysicalAddress> {
-        let is_inside = space == self.space && page.number() < self.pages;
+        debug_assert_eq!(space, self.space, "another process's page");
+        let is_inside = page.number() < self.pages;
         is_inside.then(|| self.first.add(8 * page.number()))
     }
 
@@ -112,7 +115,8 @@ fn reach(entry: PageTableEntry) -> Reach {
 
 impl Dimension for Flat {
     fn apply(&mut self, operation: &dyn FormatOperation) {
-        match operation.downcast_ref() {
+        match operation.downcast_ref::<TableOperation>() {
+            Some(operation) if operation.space() != self.space => self.others.write(operation),
             Some(operation) => self.write(operation),
             None => panic!("a flat table cannot hold {operation:?}"),
         }
@@ -120,6 +124,9 @@ impl Dimension for Flat {
 
     fn walk(&mut self, request: WalkRequest, walker: &mut Walker<'_>) -> Result<Reach, WalkFault> {
         let WalkRequest { space, page, write, .. } = request;
+        if space != self.space {
+            return self.others.walk(request, walker);
+        }
         let place = self.place(space, page).ok_or(WalkFault::NotMapped)?;
         walker.read(Purpose::Level1, place);
         let found = self.entry(space, page).ok_or(WalkFault::NotMapped)?;
@@ -130,6 +137,9 @@ impl Dimension for Flat {
     /// A 2MB page is dirty if any of its entries is: a store through a TLB entry that knows of another
     /// one's dirty bit sets none.
     fn look_at(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
+        if space != self.space {
+            return self.others.look_at(space, page);
+        }
         let mut reach = reach(self.entry(space, page)?.1);
         if reach.size == PageSize::Size2M && self.is_any_dirty(space, page) {
             reach.allows |= allow::DIRTY;
@@ -138,6 +148,9 @@ impl Dimension for Flat {
     }
 
     fn mark(&mut self, space: SpaceId, page: VirtualPage, mark: Mark) {
+        if space != self.space {
+            return self.others.mark(space, page, mark);
+        }
         if let Some(found) = self.entry(space, page) {
             self.mark_entry(found, mark == Mark::Dirty);
         }
@@ -158,7 +171,7 @@ impl Dimension for Flat {
 
 #[cfg(test)]
 mod tests {
-    use perforate_mmu::{Host, HostFault, Mmu, MmuConfig, Nested, PageFault, Radix, TlbGeometry};
+    use perforate_mmu::{Host, HostFault, Mmu, MmuConfig, Nested, PageFault, TlbGeometry};
     use perforate_types::{Action, Frame, GuestFrame, Permissions, Steps, Update};
 
     use super::*;
@@ -241,7 +254,7 @@ mod tests {
         }
         assert!(host.look_at(SPACE, VirtualPage::new(0x400)).is_none());
         assert!(host.look_at(SPACE, VirtualPage::new(4096)).is_none(), "the table ends there");
-        assert!(host.look_at(SpaceId(1), VirtualPage::new(0x200)).is_none());
+        assert!(host.look_at(SpaceId(1), VirtualPage::new(0x200)).is_none(), "another process");
     }
 
     #[test]

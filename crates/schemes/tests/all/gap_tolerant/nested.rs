@@ -78,6 +78,7 @@ fn virtualized(level2_entries: usize, host_level2_entries: usize) -> MmuConfig {
     let virtualization = VirtualizationConfig {
         nested_tlb: Some(TlbGeometry { entries: 0, ways: 1 }),
         host_walk_cache: Some(config(host_level2_entries).walk_cache),
+        ..VirtualizationConfig::default()
     };
     MmuConfig { virtualization, ..config(level2_entries) }
 }

@@ -2,6 +2,7 @@
 //! level or both in `segments`, a unit with entries of its own in `ranges`; the tables themselves are
 //! described in `tables`.
 
+mod intermediate;
 mod paging;
 mod ranges;
 mod segments;

@@ -14,6 +14,7 @@ pub fn virtualize(machine: &mut Machine, memory: &mut MemoryState, random: &mut 
     let none = TlbGeometry { entries: 0, ways: 1 };
     let virtualization = &mut machine.virtualization;
     virtualization.nested_tlb = [None, Some(small), Some(none)][random.below(3) as usize];
+    virtualization.intermediate_entries = !random.one_in(3);
     let levels = random.below(3) as usize;
     let (level3_entries, level2_entries) = (levels, 8 * levels);
     virtualization.host_walk_cache =

@@ -1,0 +1,126 @@
+//! Intermediate entries: a guest's large page over a host's 4KB pages (P §V).
+//!
+//! No entry can hold both steps at once there. The second-level TLB has the guest's page, gVA→gPA, and
+//! finds gPA→hPA entries of 4KB by a second look-up; together they are filled into the first level.
+//! Hardware without them holds an entry of 4KB for each page instead.
+
+use perforate_types::{AccessKind, Action, GuestFrame, PageSize, Purpose, Steps, Unit};
+
+use super::{Case, Found, Mmu, PageFault, Request};
+use crate::nested::{HAS_HOLES, asks, bitmap_bits};
+use crate::tlb::{EntryKind, L2Entry, SUBPAGES_PER_BITMAP_ENTRY};
+use crate::{BitmapLoading, Reach, Walker, allow};
+
+/// Intermediate entries come of two dimensions only.
+const IS_NESTED: &str = "an intermediate entry leads to guest-physical memory";
+
+impl Mmu {
+    /// The guest's page around one whose host has 4KB pages, which a walk has just found.
+    #[inline(always)]
+    pub(super) fn walked_intermediate(&self) -> Option<L2Entry> {
+        if !self.intermediate {
+            return None;
+        }
+        let leaf = self.dimension.over_host()?.intermediate()?;
+        Some(L2Entry::page(EntryKind::Intermediate, leaf.frame, leaf.allows, leaf.filter))
+    }
+
+    /// Fills what such a walk has found: the guest's page, and for a sub-page that may be its hole an
+    /// entry of its own. Where the TLB has no place for the guest's page, 4KB as ever.
+    pub(super) fn fill_intermediate(
+        &mut self,
+        request: Request,
+        entry: L2Entry,
+        reach: &Reach,
+        steps: &mut Steps,
+    ) -> Result<Found, PageFault> {
+        self.allow(request, reach.allows)?;
+        let slot = self.fill_l2(request, Purpose::Level2, entry, steps);
+        if self.loading == BitmapLoading::Naive && entry.filter() != 0 {
+            self.load_guest_bitmap(request, entry, steps)?;
+        }
+        let index = request.page.index_in(PageSize::Size2M);
+        let slot = if slot.is_none() || asks(self.loading, entry.filter(), index) {
+            let kind = if slot.is_none() { EntryKind::Page4K } else { EntryKind::Hole };
+            let own = L2Entry::page(kind, reach.frame, reach.allows, 0);
+            let slot = self.fill_l2(request, Purpose::Hole, own, steps);
+            let allows = self.dirtied(request, own, slot);
+            self.fill_l1(request, PageSize::Size4K, reach.frame, allows, steps)
+        } else {
+            let combined = L2Entry::page(EntryKind::Page4K, reach.frame, reach.allows, 0);
+            let allows = self.dirtied(request, combined, None);
+            self.fill_l1(request, PageSize::Size4K, reach.frame, allows, steps)
+        };
+        Ok(Found { frame: reach.frame, slot, case: Case::Regular })
+    }
+
+    /// A hit: the guest's holes first, then the host's 4KB page.
+    pub(super) fn through_intermediate(
+        &mut self,
+        request: Request,
+        entry: L2Entry,
+        slot: u32,
+        steps: &mut Steps,
+    ) -> Result<Found, PageFault> {
+        let index = request.page.index_in(PageSize::Size2M);
+        if asks(self.loading, entry.filter(), index) {
+            let (is_hole, is_read) = self.is_guest_hole(request, entry, steps)?;
+            if is_hole {
+                let case = if is_read { Case::ReadHole } else { Case::BitmapHole };
+                return self.through_hole(request, case, false, steps);
+            }
+        }
+        self.allow(request, entry.allows())?;
+        let page = GuestFrame::new(entry.frame().add(index as u64).number());
+        let host = self.dimension.host_mut().expect(IS_NESTED);
+        // The host's dirty bit is set here, the guest's below.
+        let writes = request.kind == AccessKind::Write;
+        let kind = if writes { AccessKind::Write } else { AccessKind::Read };
+        let located = host.locate((page, kind), &mut self.l2, steps).map_err(PageFault::Host)?;
+        let mut allows = entry.allows() & located.allows;
+        self.allow(request, allows)?;
+        if writes && entry.allows() & allow::DIRTY == 0 {
+            self.mark_dirty(request.page);
+            if entry.filter() == 0 {
+                self.l2.mark_dirty(slot, entry);
+            }
+            allows |= allow::DIRTY;
+        }
+        let slot = self.fill_l1(request, PageSize::Size4K, located.frame, allows, steps);
+        Ok(Found { frame: located.frame, slot, case: Case::Intermediate })
+    }
+
+    /// Asks the guest's bitmap, whose place the entry tells; also tells whether it was read.
+    fn is_guest_hole(
+        &mut self,
+        request: Request,
+        entry: L2Entry,
+        steps: &mut Steps,
+    ) -> Result<(bool, bool), PageFault> {
+        let index = request.page.index_in(PageSize::Size2M) as u64;
+        let bit = index % SUBPAGES_PER_BITMAP_ENTRY;
+        if let Some((slot, bits)) = self.l2.look_up_bitmap(self.space, request.page) {
+            steps.then(Purpose::Bitmap, Action::Hit { unit: Unit::L2Tlb, slot });
+            return Ok((bits >> bit & 1 != 0, false));
+        }
+        steps.then(Purpose::Bitmap, Action::Miss { unit: Unit::L2Tlb });
+        let bitmap = self.load_guest_bitmap(request, entry, steps)?;
+        Ok((bitmap_bits(&bitmap, index) >> bit & 1 != 0, true))
+    }
+
+    /// Reads the guest's bitmap and fills the entry of the page, or all of the naive variant.
+    fn load_guest_bitmap(
+        &mut self,
+        request: Request,
+        entry: L2Entry,
+        steps: &mut Steps,
+    ) -> Result<[u64; 8], PageFault> {
+        let walk_request = self.walk_request(request, true);
+        let mut walker = Walker::native(&mut self.caches, &mut self.l2, steps);
+        let over = self.dimension.over_host_mut().expect(IS_NESTED);
+        let bitmap = over.read_guest_bitmap(walk_request, entry.frame(), &mut walker);
+        let bitmap = bitmap.expect(HAS_HOLES)?;
+        self.fill_bitmaps(request, &bitmap, steps);
+        Ok(bitmap)
+    }
+}

@@ -1,0 +1,186 @@
+//! Intermediate entries, worked out by hand: a guest's large page over 4KB pages of its host (P §V).
+
+use perforate_mmu::{Case, MmuConfig, PageFault, TlbGeometry};
+use perforate_schemes::perforated::PerforatedOperation;
+use perforate_types::{
+    AccessKind, Frame, GuestFrame, PageSize, Permissions, Shootdown, TableOperation, Update,
+    VirtualPage,
+};
+
+use super::tables::Paging::{self, Page2M, Pages4K, Perforated};
+use super::tables::{
+    BLOCK, DATA, FIRST, GUEST, MACHINE, access, apply, apply_host, config, load, map, pair_at,
+    store, story,
+};
+
+/// Guest-physical addresses are cached in the second-level TLB.
+fn intermediate() -> MmuConfig {
+    let mut config = config();
+    config.virtualization.nested_tlb = None;
+    config.virtualization.intermediate_entries = true;
+    config
+}
+
+fn frame(index: u64) -> u64 {
+    BLOCK + index
+}
+
+/// The guest's three levels with each table located by the host's four, and the page: 19 references,
+/// the second walk of the host's four alone, the third nothing.
+#[test]
+fn the_second_page_walks_the_host_alone() {
+    let mut mmu = pair_at(&intermediate(), Page2M, Pages4K, DATA);
+    let (outcome, steps) = access(&mut mmu, AccessKind::Read, 5);
+    assert_eq!(outcome, Ok((frame(5), Case::Regular, true)));
+    assert_eq!(steps.reads().iter().sum::<u8>(), 3 * 5 + 4);
+    let contents = mmu.l2_contents();
+    // Three tables and a page of the guest's memory are cached besides.
+    assert_eq!((contents.intermediate, contents.page_4k, contents.nested), (1, 0, 4));
+
+    let (outcome, steps) = access(&mut mmu, AccessKind::Read, 6);
+    assert_eq!(outcome, Ok((frame(6), Case::Intermediate, false)));
+    assert_eq!(
+        story(&steps),
+        [
+            "l2 hit",
+            "host l2 miss",
+            "HostLevel4 50000",
+            "HostLevel3 51000",
+            "HostLevel2 52040",
+            "HostLevel1 56030",
+        ]
+    );
+    mmu.flush_first_level();
+    let (outcome, steps) = access(&mut mmu, AccessKind::Read, 6);
+    assert_eq!(outcome, Ok((frame(6), Case::Intermediate, false)));
+    assert_eq!(story(&steps), ["l2 hit", "host l2 hit"]);
+    let counters = mmu.counters();
+    assert_eq!((counters.l2_misses, counters.walks, counters.intermediate_hits), (1, 2, 2));
+}
+
+/// Without them, with no cache of guest-physical addresses, and where the second level has no room for
+/// 2MB, entries are of 4KB.
+#[test]
+fn other_hardware_holds_4kb_entries() {
+    let mut uncached = intermediate();
+    uncached.virtualization.nested_tlb = Some(TlbGeometry { entries: 0, ways: 1 });
+    let mut small = intermediate();
+    small.tlb.l2_2m = false;
+    let mut without = intermediate();
+    without.virtualization.intermediate_entries = false;
+    for config in [uncached, small, without] {
+        let mut mmu = pair_at(&config, Page2M, Pages4K, DATA);
+        load(&mut mmu, 5).unwrap();
+        assert_eq!(access(&mut mmu, AccessKind::Read, 6).0, Ok((frame(6), Case::Regular, true)));
+        let contents = mmu.l2_contents();
+        assert_eq!((contents.intermediate, contents.page_4k), (0, 2));
+    }
+}
+
+/// What has one size on both sides, or a smaller one in the guest, is one entry as ever.
+#[test]
+fn other_pairs_have_combined_entries() {
+    let others: [(Paging<'_>, Paging<'_>); 4] =
+        [(Pages4K, Page2M), (Pages4K, Pages4K), (Page2M, Page2M), (Page2M, Perforated(&[7]))];
+    for (guest, host) in others {
+        let mut mmu = pair_at(&intermediate(), guest, host, DATA);
+        load(&mut mmu, 5).unwrap();
+        assert_eq!(mmu.l2_contents().intermediate, 0, "{guest:?} over {host:?}");
+    }
+}
+
+/// The guest's filter and bitmap lead to its hole, which has an entry of its own; what is in place
+/// goes on to the host.
+#[test]
+fn a_perforated_page_of_the_guest() {
+    let mut mmu = pair_at(&intermediate(), Perforated(&[0, 2]), Pages4K, DATA);
+    assert_eq!(access(&mut mmu, AccessKind::Read, 100).0, Ok((frame(100), Case::Regular, true)));
+    assert_eq!(mmu.l2_contents().intermediate, 1);
+    // Region 1 has no hole: the filter spares the bitmap.
+    assert_eq!(
+        access(&mut mmu, AccessKind::Read, 101).0,
+        Ok((frame(101), Case::Intermediate, false))
+    );
+    assert_eq!(mmu.l2_contents().bitmap, 0);
+    // The bitmap is the guest's, read without another walk to its directory entry.
+    let (outcome, steps) = access(&mut mmu, AccessKind::Read, 2);
+    assert_eq!(outcome, Ok((0x6002, Case::ReadHole, false)));
+    assert_eq!(story(&steps)[..2], ["l2 hit", "bitmap l2 miss"]);
+    assert_eq!(access(&mut mmu, AccessKind::Read, 0).0, Ok((0x6000, Case::BitmapHole, false)));
+    assert_eq!(access(&mut mmu, AccessKind::Read, 3).0, Ok((frame(3), Case::Intermediate, false)));
+    let contents = mmu.l2_contents();
+    assert_eq!((contents.intermediate, contents.hole, contents.bitmap), (1, 2, 1));
+}
+
+/// A walk that begins in a region with holes fills the page and the sub-page.
+#[test]
+fn a_walk_to_a_hole_fills_both() {
+    let mut mmu = pair_at(&intermediate(), Perforated(&[0, 2]), Pages4K, DATA);
+    assert_eq!(load(&mut mmu, 2), Ok(0x6002));
+    let contents = mmu.l2_contents();
+    assert_eq!((contents.intermediate, contents.hole), (1, 1));
+    assert_eq!(load(&mut mmu, 100), Ok(frame(100)));
+    assert_eq!(mmu.counters().l2_misses, 1);
+}
+
+/// The guest's shootdown ends the guest's page, the host's both.
+#[test]
+fn shootdowns_of_either_side_are_heard() {
+    let mut mmu = pair_at(&intermediate(), Page2M, Pages4K, DATA);
+    load(&mut mmu, 5).unwrap();
+    let (page, size) = (VirtualPage::new(DATA + 5), PageSize::Size4K);
+    apply_host(&mut mmu, TableOperation::Unmap { space: MACHINE, page, size });
+    apply_host(&mut mmu, map(MACHINE, DATA + 5, size, 0x7777));
+    mmu.apply_host(&Update::Shootdown(Shootdown::Page { space: MACHINE, page }));
+    assert_eq!(load(&mut mmu, 5), Ok(0x7777));
+
+    let (page, size) = (VirtualPage::new(FIRST), PageSize::Size2M);
+    apply(&mut mmu, TableOperation::Unmap { space: GUEST, page, size });
+    mmu.apply(&Update::Shootdown(Shootdown::Large { space: GUEST, page, size }));
+    assert_eq!(mmu.l2_contents().intermediate, 0);
+    assert_eq!(load(&mut mmu, 5), Err(PageFault::NotMapped));
+}
+
+/// Both sides may forbid a store, and the dirty bits of both are set by the first.
+#[test]
+fn permissions_and_dirty_bits_are_of_both_sides() {
+    let mut mmu = pair_at(&intermediate(), Page2M, Pages4K, DATA);
+    load(&mut mmu, 5).unwrap();
+    load(&mut mmu, 6).unwrap();
+    mmu.flush_first_level();
+    assert_eq!(store(&mut mmu, 6), Ok(frame(6)));
+    let found = mmu.dimension().look_at(GUEST, VirtualPage::new(FIRST + 6)).unwrap();
+    assert_ne!(found.allows & perforate_mmu::allow::DIRTY, 0);
+    let host = mmu.dimension().host().unwrap();
+    let clean = host.look_at(GuestFrame::new(DATA + 5)).unwrap();
+    assert_eq!(clean.allows & perforate_mmu::allow::DIRTY, 0, "another page of the host");
+    mmu.flush_first_level();
+    assert_eq!(store(&mut mmu, 5), Ok(frame(5)));
+
+    let (page, size) = (VirtualPage::new(DATA + 7), PageSize::Size4K);
+    let permissions = Permissions::READ;
+    apply_host(&mut mmu, TableOperation::Protect { space: MACHINE, page, size, permissions });
+    let forbidden = store(&mut mmu, 7).unwrap_err();
+    assert!(matches!(forbidden, PageFault::Host(fault) if fault.page == GuestFrame::new(DATA + 7)));
+    let (page, size) = (VirtualPage::new(FIRST), PageSize::Size2M);
+    apply(&mut mmu, TableOperation::Protect { space: GUEST, page, size, permissions });
+    mmu.apply(&Update::Shootdown(Shootdown::Large { space: GUEST, page, size }));
+    load(&mut mmu, 5).unwrap();
+    assert_eq!(store(&mut mmu, 5), Err(PageFault::Protection));
+}
+
+/// A hole punched in the guest is one from then on.
+#[test]
+fn a_punch_is_seen() {
+    let mut mmu = pair_at(&intermediate(), Perforated(&[0]), Pages4K, DATA);
+    load(&mut mmu, 3).unwrap();
+    let (space, page) = (GUEST, VirtualPage::new(FIRST + 3));
+    apply(&mut mmu, PerforatedOperation::Punch { space, page });
+    for shootdown in [Shootdown::Page { space, page }, Shootdown::Bitmap { space, page }] {
+        mmu.apply(&Update::Shootdown(shootdown));
+    }
+    assert_eq!(load(&mut mmu, 3), Err(PageFault::NotMapped));
+    let (frame, permissions) = (Frame::new(0x2003), Permissions::READ_WRITE);
+    apply(&mut mmu, PerforatedOperation::MapHole { space, page, frame, permissions });
+    assert_eq!(load(&mut mmu, 3), Ok(0x6003));
+}
