@@ -21,24 +21,41 @@ type LargePages = BTreeMap<u64, RegionPlace>;
 /// Frames taken so far, by block.
 type Taken = BTreeMap<u64, HoleSet>;
 
+/// A run that somebody asks for.
+#[derive(Clone, Debug)]
+pub(super) struct RunRequest {
+    /// Length in 2MB blocks.
+    pub blocks: u64,
+    /// Most faulty frames that it may contain.
+    pub faulty_frames: u64,
+    /// Whether what is movable goes elsewhere if there is no free run: the contents of the run with the
+    /// fewest such frames.
+    pub compacts: bool,
+    /// Frames that it must lie in; all of memory where it is not said.
+    pub within: Option<Range<u64>>,
+}
+
+impl RunRequest {
+    /// A run of free blocks, wherever.
+    pub(super) const fn free(blocks: u64) -> Self {
+        Self { blocks, faulty_frames: 0, compacts: false, within: None }
+    }
+}
+
 impl Compaction {
-    /// Takes a run of 2MB blocks in which there are at most so many faulty frames, which nobody
-    /// has. With `compacts`, what is movable goes elsewhere if there is no free run: the contents
-    /// of the run with the fewest such frames. So much is left as reclaim would leave free.
+    /// Takes a run of 2MB blocks that nobody has. So much is left as reclaim would leave free.
     pub(super) fn take_run(
         &mut self,
         core: &mut Core,
-        blocks: u64,
-        faulty_frames: u64,
-        compacts: bool,
+        request: &RunRequest,
         updates: &mut Vec<Update>,
     ) -> Result<Run, OsError> {
-        let most_blocks = most_run_blocks(core);
+        let (blocks, most_blocks) = (request.blocks, most_run_blocks(core));
         let longest = if blocks > most_blocks {
             // Nothing is that long.
-            self.try_run(core, u64::MAX, faulty_frames, compacts, updates)
+            self.try_run(core, &RunRequest { blocks: u64::MAX, ..request.clone() }, updates)
         } else {
-            self.try_run(core, blocks, faulty_frames, compacts, updates)
+            self.try_run(core, request, updates)
         };
         longest.map_err(|longest| OsError::NoContiguousMemory {
             asked_bytes: blocks * BLOCK_FRAMES * FRAME_BYTES,
@@ -50,13 +67,12 @@ impl Compaction {
     fn try_run(
         &mut self,
         core: &mut Core,
-        blocks: u64,
-        faulty_frames: u64,
-        compacts: bool,
+        request: &RunRequest,
         updates: &mut Vec<Update>,
     ) -> Result<Run, u64> {
-        let none = LargePages::new();
-        let wanted = WantedRun { blocks, faulty_frames, moves: false, large_pages: &none };
+        let &RunRequest { blocks, faulty_frames, compacts, ref within } = request;
+        let (none, within) = (LargePages::new(), within.clone());
+        let wanted = WantedRun { blocks, faulty_frames, moves: false, within, large_pages: &none };
         let longest = match core.memory.find_run(&wanted) {
             Ok(run) => {
                 core.memory.take_free_frames(run.blocks.clone());
@@ -204,7 +220,8 @@ pub(super) fn free_good_frames(core: &mut Core, frames: Range<u64>) {
 pub(super) fn longest_run_bytes(core: &mut Core, compacts: bool) -> u64 {
     let large_pages = movable_large_pages(core, compacts);
     let blocks = u64::MAX; // Longer than there can be.
-    let wanted = WantedRun { blocks, faulty_frames: 0, moves: compacts, large_pages: &large_pages };
+    let (moves, within) = (compacts, None);
+    let wanted = WantedRun { blocks, faulty_frames: 0, moves, within, large_pages: &large_pages };
     core.memory.find_run(&wanted).map_or_else(|frames| frames * FRAME_BYTES, |_| 0)
 }
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 use perforate_types::{Frame, HoleSet, Permissions, SpaceId, Update};
 
 use super::compaction::Compaction;
-use super::contiguous::keep_for;
+use super::contiguous::{RunRequest, keep_for};
 use super::{Context, Core, FirstTouch};
 use crate::OsError;
 use crate::memory::{BLOCK_ORDER, FRAME_BYTES};
@@ -22,7 +22,7 @@ pub(super) fn back(
     updates: &mut Vec<Update>,
 ) -> Result<Frame, OsError> {
     let blocks = regions_of(&pages);
-    let run = compaction.take_run(core, blocks.end - blocks.start, 0, false, updates)?;
+    let run = compaction.take_run(core, &RunRequest::free(blocks.end - blocks.start), updates)?;
     let frames = keep_for(core, &run, &pages);
     let (space, mut effects) = core.parts(id, updates)?;
     for (page, frame) in pages.zip(frames.clone()) {
@@ -96,13 +96,13 @@ fn take_longest(
         return take_part_of_block(core, pages);
     }
     let mut wanted = blocks.end - blocks.start;
-    let mut run = compaction.take_run(core, wanted, 0, false, updates);
+    let mut run = compaction.take_run(core, &RunRequest::free(wanted), updates);
     if let Err(OsError::NoContiguousMemory { longest_bytes, .. }) = run {
         wanted = (longest_bytes / FRAME_BYTES) >> BLOCK_ORDER;
         if wanted == 0 {
             return take_part_of_block(core, pages);
         }
-        run = compaction.take_run(core, wanted, 0, false, updates);
+        run = compaction.take_run(core, &RunRequest::free(wanted), updates);
     }
     let run = run.ok()?;
     pages.end = pages.end.min(first_of(blocks.start + wanted));

@@ -13,7 +13,7 @@ use perforate_types::{Frame, HoleSet};
 use super::{BLOCK_ORDER, Owner, PhysicalMemory, Zone};
 
 /// What a run is to be like.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct WantedRun<'a> {
     /// Length in 2MB blocks.
     pub blocks: u64,
@@ -21,7 +21,9 @@ pub(crate) struct WantedRun<'a> {
     pub faulty_frames: u64,
     /// Whether movable contents may be in the way.
     pub moves: bool,
-    /// With that: blocks that hold a 2MB page which can be moved, by number.
+    /// Frames that it must lie in; all of memory where it is not said.
+    pub within: Option<Range<u64>>,
+    /// With `moves`: blocks that hold a 2MB page which can be moved, by number.
     pub large_pages: &'a BTreeMap<u64, crate::space::RegionPlace>,
 }
 
@@ -149,15 +151,22 @@ impl PhysicalMemory {
     /// All blocks of a zone that can be had, neighbours together.
     fn stretches(&self, zone: &Zone, wanted: &WantedRun<'_>) -> Vec<Stretch> {
         let range = zone.buddy.range();
-        let (start, end) = (range.start >> BLOCK_ORDER, range.end >> BLOCK_ORDER);
-        let mut free = zone.buddy.free_runs().peekable();
+        let within = wanted.within.clone().unwrap_or(0..u64::MAX);
+        let start = (range.start >> BLOCK_ORDER).max(within.start.div_ceil(1 << BLOCK_ORDER));
+        let end = range.end.min(within.end) >> BLOCK_ORDER;
+        let inside = |(first, frames): (Frame, u64)| {
+            let run = (first.number() >> BLOCK_ORDER).max(start)
+                ..((first.number() + frames) >> BLOCK_ORDER).min(end);
+            (!run.is_empty()).then_some(run)
+        };
+        let mut free = zone.buddy.free_runs().filter_map(inside).peekable();
         let mut stretches = Vec::new();
         let mut stretch = Stretch::starting_at(start);
         while stretch.blocks.end < end {
             let number = stretch.blocks.end;
-            let run = free.next_if(|(first, _)| first.number() >> BLOCK_ORDER == number);
+            let run = free.next_if(|run| run.start == number);
             let found = match run {
-                Some((_, frames)) => Some((frames >> BLOCK_ORDER, Cost::default())),
+                Some(run) => Some((run.end - run.start, Cost::default())),
                 None => self.cost_of_block(number, wanted).map(|cost| (1, cost)),
             };
             match found {
@@ -247,7 +256,13 @@ mod tests {
 
     fn find(memory: &PhysicalMemory, blocks: u64, faulty: u64, moves: bool) -> Result<Run, u64> {
         let none = BTreeMap::new();
-        memory.find_run(&WantedRun { blocks, faulty_frames: faulty, moves, large_pages: &none })
+        memory.find_run(&WantedRun {
+            blocks,
+            faulty_frames: faulty,
+            moves,
+            within: None,
+            large_pages: &none,
+        })
     }
 
     fn take(memory: &mut PhysicalMemory, block: u64, index: u64) {

@@ -124,6 +124,11 @@ impl PhysicalMemory {
         self.addable.end - self.addable.start
     }
 
+    /// Frames that were added so far.
+    pub(crate) fn hot_added(&self) -> Range<u64> {
+        self.added_from..self.addable.start
+    }
+
     /// Adds free frames at the end of memory (Linux: memory hotplug; here in any number, there in
     /// sections of 128MB).
     ///

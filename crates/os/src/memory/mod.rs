@@ -65,6 +65,8 @@ pub struct PhysicalMemory {
     present: Vec<Range<u64>>,
     /// Frames that can be added.
     addable: Range<u64>,
+    /// Where memory that is added begins.
+    added_from: u64,
     end_frame: u64,
     zones: Zones,
     references: References,
@@ -178,6 +180,7 @@ impl PhysicalMemory {
         Self {
             memory_bytes: frames * FRAME_BYTES,
             present,
+            added_from: addable.start,
             addable,
             end_frame,
             zones,

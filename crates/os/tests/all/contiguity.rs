@@ -43,6 +43,31 @@ fn self_ballooning_makes_contiguous_memory_without_copies() {
     machine.assert_account();
 }
 
+/// Injected fragmentation is of the memory that was there at boot: what is added is whole, and the
+/// balloon takes no more than the segment needs.
+#[test]
+fn added_memory_is_whole_where_fragmentation_is_injected() {
+    let fragmentation =
+        Some(perforate_config::read("portion=100%,holes=25%,clustered").expect("right options"));
+    let config =
+        KernelConfig { hot_add_bytes: 128 * MB, fragmentation, ..KernelConfig::new(256 * MB) };
+    let mut machine = Machine::configured("base-pages", config);
+    machine.map(BASE, 96 * MB);
+    machine.event(populate(BASE, 8 * MB));
+    let create = |machine: &mut Machine| {
+        machine.act(|kernel, updates| kernel.create_segment(SPACE, updates))
+    };
+    assert!(matches!(create(&mut machine), Err(OsError::NoContiguousMemory { .. })));
+    machine
+        .act(|kernel, updates| kernel.self_balloon(96 * FRAMES_PER_MB, updates))
+        .expect("there is room");
+    let made = create(&mut machine).expect("the memory that was added");
+    assert_eq!(made.frame, Frame::new(256 * FRAMES_PER_MB));
+    assert_eq!(machine.counter("balloon_bytes"), 96 * MB);
+    machine.assert_memory_adds_up();
+    machine.assert_account();
+}
+
 #[test]
 fn what_cannot_be_exchanged_stays() {
     let mut machine = fragmented(128 * MB);

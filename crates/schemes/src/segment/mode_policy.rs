@@ -189,6 +189,8 @@ pub struct ModePolicy {
     mode: VirtualizedMode,
     guest: Attempts,
     host: Attempts,
+    /// Memory was added for a segment that could not be made then: more would be wasted.
+    ballooned_in_vain: bool,
     log: Vec<ModeTransition>,
 }
 
@@ -199,7 +201,7 @@ impl ModePolicy {
         // Compaction is slow: the host's segment is not there from the start.
         let host = Attempts::from(if plan.compacts_host { interval } else { 0 });
         let (mode, guest) = (VirtualizedMode::BaseVirtualized, Attempts::from(0));
-        Self { plan, rule, interval, mode, guest, host, log: Vec::new() }
+        Self { plan, rule, interval, mode, guest, host, ballooned_in_vain: false, log: Vec::new() }
     }
 
     /// The plan.
@@ -251,7 +253,7 @@ impl ModePolicy {
 
     /// The guest's segment, without copies: from free memory, or memory that was added for it.
     fn make_guest_segment(
-        &self,
+        &mut self,
         guest: &mut Side<'_>,
         given: &mut Vec<Frame>,
     ) -> Result<(bool, &'static str), OsError> {
@@ -261,7 +263,8 @@ impl ModePolicy {
         }
         let why = "self-ballooning";
         let wanted = guest.kernel.segment_frames_wanted(guest.space, &rule);
-        let Some(frames) = wanted.filter(|_| self.plan.self_balloons) else {
+        let may_balloon = self.plan.self_balloons && !self.ballooned_in_vain;
+        let Some(frames) = wanted.filter(|_| may_balloon) else {
             return Ok((false, why));
         };
         match guest.kernel.self_balloon(frames, guest.updates) {
@@ -271,7 +274,9 @@ impl ModePolicy {
             }
             Err(error) => return Err(error),
         }
-        Ok((guest.make_segment(rule)?, why))
+        let is_made = guest.make_segment(rule)?;
+        self.ballooned_in_vain = !is_made;
+        Ok((is_made, why))
     }
 
     fn observe(&mut self, instruction: u64, guest: &Side<'_>, host: &Side<'_>, why: &'static str) {

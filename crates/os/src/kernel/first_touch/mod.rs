@@ -14,6 +14,7 @@ use std::ops::Range;
 use perforate_types::{Counters, Frame, Permissions, SpaceId, Update};
 
 use super::compaction::Compaction;
+use super::contiguous::RunRequest;
 use super::sharing::SharedMemory;
 use super::{Core, KernelConfig, contiguous, contiguous_backing, single_page};
 use crate::memory::{FRAME_BYTES, PhysicalMemory};
@@ -173,14 +174,17 @@ impl Context<'_> {
     ) -> Result<Range<u64>, OsError> {
         let Context { core, compaction } = self;
         let blocks = regions_of(pages);
-        // No whole block can be had for a region that injected fragmentation covers.
+        // No whole block of the memory that was there at boot can be had for a region that injected
+        // fragmentation covers.
         let fits = pages.end - pages.start <= core.config.memory_bytes / FRAME_BYTES;
-        if fits && core.is_any_fragmented(blocks.clone()) {
-            let asked_bytes = (pages.end - pages.start) * FRAME_BYTES;
-            return Err(OsError::NoContiguousMemory { asked_bytes, longest_bytes: 0 });
-        }
-        let wanted = blocks.end - blocks.start;
-        let run = compaction.take_run(core, wanted, faulty_frames, compacts, updates)?;
+        let is_fragmented = fits && core.is_any_fragmented(blocks.clone());
+        let wanted = RunRequest {
+            blocks: blocks.end - blocks.start,
+            faulty_frames,
+            compacts: compacts && !is_fragmented,
+            within: is_fragmented.then(|| core.memory.hot_added()),
+        };
+        let run = compaction.take_run(core, &wanted, updates)?;
         Ok(contiguous::keep_for(core, &run, pages))
     }
 
