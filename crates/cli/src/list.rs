@@ -2,7 +2,10 @@
 
 use clap::{Args, ValueEnum};
 use perforate_config::{Key, keys, words_of};
-use perforate_os::{AgeingPreset, ContentDistribution, Fragmentation, KhugepagedConfig, KsmConfig};
+use perforate_os::{
+    AgeingPreset, ContentDistribution, Fragmentation, KhugepagedConfig, KsmConfig,
+    SelfBalloonConfig,
+};
 use perforate_report::text::wrapped;
 use perforate_schemes::gap_tolerant::SuperpageOptions;
 use perforate_schemes::perforated::PerforationOptions;
@@ -134,6 +137,7 @@ fn all_options() -> String {
         options("Injected fragmentation (--fragmentation KEY=VALUE,…)", &keys::<Fragmentation>()),
         options("Background promotion (--khugepaged every=N,…)", &keys::<KhugepagedConfig>()),
         options("Same-page merging (--ksm every=N,…)", &keys::<KsmConfig>()),
+        options("Self-ballooning (--self-balloon every=N,…)", &keys::<SelfBalloonConfig>()),
         options("What is on the pages (--contents KEY=VALUE,…)", &keys::<ContentDistribution>()),
     ]
     .join("\n")

@@ -22,7 +22,7 @@ pub const OUTPUT: &str = "Output";
 const ORDER: [&str; 8] = [WHAT, SCHEMES, MEMORY, MACHINE, LENGTH, SYSTEM, VIRTUAL, OUTPUT];
 
 /// Options that only `--help` tells of, besides all of a host's.
-const RARE: [&str; 13] = [
+const RARE: [&str; 14] = [
     "faulty",
     "zones",
     "window-warmup",
@@ -35,6 +35,7 @@ const RARE: [&str; 13] = [
     "superpages",
     "io-gap",
     "hot-add",
+    "self-balloon",
     "modes",
 ];
 
@@ -48,7 +49,7 @@ pub fn section(option: &str) -> &'static str {
         "machine" => MACHINE,
         "compaction" | "defrag" | "khugepaged" | "ksm" | "contents" | "perforation" | "segment"
         | "superpages" => SYSTEM,
-        "io-gap" | "hot-add" | "modes" => VIRTUAL,
+        "io-gap" | "hot-add" | "self-balloon" | "modes" => VIRTUAL,
         _ if option.starts_with("host-") => VIRTUAL,
         "seed" | "skip" | "instructions" | "warmup" | "window-warmup" | "timing" | "precision"
         | "functional" | "check" => LENGTH,

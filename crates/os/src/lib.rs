@@ -35,8 +35,8 @@ pub use free_memory::FreeMemory;
 pub use hypervisor::Hypervisor;
 pub use kernel::{
     CompactionCounts, Defrag, FaultOutcome, HardFault, HoleContent, Kernel, KernelConfig,
-    KhugepagedConfig, KhugepagedPass, KsmConfig, KsmPass, SharedPlace, Span, TableFormat, Work,
-    counters,
+    KhugepagedConfig, KhugepagedPass, KsmConfig, KsmPass, SelfBalloonConfig, SharedPlace, Span,
+    TableFormat, Work, counters,
 };
 pub use memory::{
     Buddy, IoGap, IoGapPreset, MigrateType, OtherUse, Pressure, Zone, ZoneLayout, Zones,

@@ -1,4 +1,5 @@
-//! Kernel threads that run beside the program: khugepaged, KSM and kcompactd.
+//! Kernel threads that run beside the program: khugepaged, KSM, kcompactd and a guest's balloon
+//! driver.
 //!
 //! Linux wakes them by the clock. Here they wake after so many instructions of the program, so
 //! that runs without a clock have them too. A run simulates milliseconds, in which Linux's
@@ -6,7 +7,9 @@
 //! choice of the user.
 
 use perforate_config::{Count, Given};
-use perforate_os::{ContentDistribution, Defrag, Kernel, KhugepagedConfig, KsmConfig, OsError};
+use perforate_os::{
+    ContentDistribution, Defrag, Kernel, KhugepagedConfig, KsmConfig, OsError, SelfBalloonConfig,
+};
 use perforate_types::Update;
 use schemars::JsonSchema;
 use serde::de::{DeserializeOwned, Error};
@@ -36,6 +39,9 @@ pub struct Background {
     pub ksm: Option<Daemon<KsmConfig>>,
     /// What is on the pages, for merging.
     pub contents: Option<ContentDistribution>,
+    /// Self-ballooning for large pages, in a guest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub self_balloon: Option<Daemon<SelfBalloonConfig>>,
 }
 
 #[derive(Deserialize)]
@@ -62,6 +68,9 @@ impl Background {
         }));
         phrases.extend(self.ksm.map(|Daemon { every, knobs }| {
             format!("same-page merging every {every} instructions ({knobs})")
+        }));
+        phrases.extend(self.self_balloon.map(|Daemon { every, knobs }| {
+            format!("self-ballooning every {every} instructions ({knobs})")
         }));
         phrases.extend(self.contents.map(|contents| format!("contents: {contents}")));
         phrases
@@ -97,6 +106,8 @@ enum Thread {
     Ksm,
     /// Background compaction, if page faults wake it.
     Kcompactd,
+    /// A guest's balloon driver.
+    SelfBalloon(SelfBalloonConfig),
 }
 
 impl Alarms {
@@ -106,7 +117,10 @@ impl Alarms {
             background.khugepaged.map(|daemon| (Thread::Khugepaged, daemon.every.get()));
         let ksm = background.ksm.map(|daemon| (Thread::Ksm, daemon.every.get()));
         let kcompactd = defrag.wakes_kcompactd().then_some((Thread::Kcompactd, PERIOD));
-        let threads = [khugepaged, ksm, kcompactd].into_iter().flatten();
+        let self_balloon = background
+            .self_balloon
+            .map(|daemon| (Thread::SelfBalloon(daemon.knobs), daemon.every.get()));
+        let threads = [khugepaged, ksm, kcompactd, self_balloon].into_iter().flatten();
         let threads = threads.map(|(thread, every)| Alarm { thread, every, next: every });
         Self { threads: threads.collect() }
     }
@@ -122,11 +136,12 @@ impl Alarms {
     /// A change that the oracle refuses.
     #[cold]
     pub(crate) fn ring(&mut self, now: u64, system: &mut System) -> Result<(), SimError> {
-        self.wake(now, |thread| {
-            system.change_in_background(|kernel, updates| {
+        self.wake(now, |thread| match thread {
+            Thread::SelfBalloon(config) => system.self_balloon_blocks(config),
+            _ => system.change_in_background(|kernel, updates| {
                 pass(thread, kernel, updates);
                 Ok(())
-            })
+            }),
         })
     }
 
@@ -163,6 +178,8 @@ fn pass(thread: Thread, kernel: &mut Kernel, updates: &mut Vec<Update>) {
         Thread::Khugepaged => drop(kernel.khugepaged_pass(updates)),
         Thread::Ksm => drop(kernel.ksm_pass(updates)),
         Thread::Kcompactd => drop(kernel.kcompactd_pass(updates)),
+        // A host has no hypervisor to exchange memory with.
+        Thread::SelfBalloon(_) => {}
     }
 }
 
@@ -174,7 +191,7 @@ mod tests {
     fn the_next_to_wake_comes_first() {
         let khugepaged = perforate_config::read("every=5000").unwrap();
         let ksm = perforate_config::read("default").unwrap();
-        let background = Background { khugepaged, ksm, contents: None };
+        let background = Background { khugepaged, ksm, ..Background::default() };
         assert_eq!(Alarms::new(&background, Defrag::Never).next(), 5000);
         let none = Background::default();
         assert_eq!(Alarms::new(&none, Defrag::Always).next(), u64::MAX);

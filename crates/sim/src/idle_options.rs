@@ -43,8 +43,16 @@ fn reason(option: &str, schemes: &[Composition], memory: &MemoryState) -> Option
     }
     match option {
         "modes" => modes(memory.modes?, schemes),
-        "hot-add" if memory.past.hot_add_bytes > 0 && memory.modes.is_none() => {
-            Some("it needs modes, which adds the memory".into())
+        "self-balloon" if memory.background.self_balloon.is_some() => {
+            let is_native = schemes.iter().all(|scheme| scheme.host.is_none());
+            is_native.then(|| "no GUEST+HOST is compared".into())
+        }
+        "hot-add"
+            if memory.past.hot_add_bytes > 0
+                && memory.modes.is_none()
+                && memory.background.self_balloon.is_none() =>
+        {
+            Some("it needs modes or self-balloon".into())
         }
         "io-gap" => io_gap(schemes, memory),
         _ => {
@@ -101,7 +109,7 @@ impl Side<'_> {
             }
             "memory" | "memory-from" | "swap" | "fragmentation" | "age" | "faulty" | "zones"
             | "compaction" | "defrag" | "khugepaged" | "ksm" | "contents" | "perforation"
-            | "segment" | "superpages" | "io-gap" | "hot-add" => None,
+            | "segment" | "superpages" | "io-gap" | "hot-add" | "self-balloon" => None,
             option => panic!("nothing is said of when the option {option} has an effect"),
         }
     }
@@ -280,7 +288,12 @@ mod tests {
                 "segment: has no effect: no native or guest's scheme here has direct segments"
                     .into(),
             ),
-            ("4k", "hot-add", "1G", "hot-add: has no effect: it needs modes, which adds".into()),
+            (
+                "4k",
+                "hot-add",
+                "1G",
+                "hot-add: has no effect: it needs modes or self-balloon".into(),
+            ),
             ("segment", "modes", "big-memory", "modes: has no effect: big-memory wants".into()),
             ("segment+segment", "modes", "big-memory", String::new()),
             ("4k", "io-gap", "pc", "io-gap: has no effect: no GUEST+HOST and no scheme".into()),

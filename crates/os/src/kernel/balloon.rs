@@ -2,12 +2,59 @@
 //! to others. What becomes of the frames under the guest is the host's business: it drops them
 //! from the guest's memory (MADV_DONTNEED), which splits or punches its 2MB pages.
 
+use std::fmt;
+
+use perforate_config::{Count, write};
 use perforate_types::{Frame, Update};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::Core;
 use super::reclaim::Reclaim;
-use crate::memory::FRAME_BYTES;
+use crate::memory::{BLOCK_ORDER, FRAME_BYTES};
 use crate::{OsError, OtherUse};
+
+/// Self-ballooning for large pages (D §IV).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct SelfBalloonConfig {
+    /// Whole 2MB blocks that the guest is to have free: so many that are missing are made at once.
+    ///
+    /// D names no number; 16 are 32MB.
+    pub blocks: Count<1>,
+}
+
+impl Default for SelfBalloonConfig {
+    fn default() -> Self {
+        Self { blocks: Count::new(16) }
+    }
+}
+
+impl fmt::Display for SelfBalloonConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&write(self))
+    }
+}
+
+/// Exchanges scattered frames for whole blocks, until so many blocks are free or there is no more to be
+/// exchanged: free frames and page cache, but no memory of programs. Returns the frames that the
+/// balloon took.
+pub(super) fn make_blocks(
+    core: &mut Core,
+    reclaim: &mut Reclaim,
+    blocks: u64,
+    updates: &mut Vec<Update>,
+) -> Result<Vec<Frame>, OsError> {
+    let free_blocks = core.memory.whole_free_blocks();
+    let page_cache = core.memory.other_frames(OtherUse::PageCache);
+    let spare = (core.free_frames() + page_cache).saturating_sub(core.memory.high_watermark());
+    let scattered = spare.saturating_sub(free_blocks << BLOCK_ORDER) >> BLOCK_ORDER;
+    let addable = core.memory.addable_frames() >> BLOCK_ORDER;
+    match blocks.saturating_sub(free_blocks).min(scattered).min(addable) {
+        0 => Ok(Vec::new()),
+        missing => exchange(core, reclaim, missing << BLOCK_ORDER, updates),
+    }
+}
 
 /// The balloon takes up to this many more frames and returns them. It reclaims memory as
 /// programs do, and stops where there is none left.

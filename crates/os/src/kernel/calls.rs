@@ -11,8 +11,9 @@ use perforate_types::{
 use super::first_touch::{Backer, Context};
 use super::{
     CompactionCounts, HardFault, HoleContent, Kernel, KernelConfig, KhugepagedConfig,
-    KhugepagedPass, KsmConfig, KsmPass, SharedPlace, TableFormat, Work, balloon, contents,
-    contiguous, contiguous_backing, demotion, hard_fault, invariants, memory_map, sharing, subpage,
+    KhugepagedPass, KsmConfig, KsmPass, SelfBalloonConfig, SharedPlace, TableFormat, Work, balloon,
+    contents, contiguous, contiguous_backing, demotion, hard_fault, invariants, memory_map,
+    sharing, subpage,
 };
 use crate::memory::{FRAME_BYTES, FreeIndex, TopTable};
 use crate::space::{AddressSpace, Effects};
@@ -429,6 +430,21 @@ impl Kernel {
         updates: &mut Vec<Update>,
     ) -> Result<Vec<Frame>, OsError> {
         balloon::exchange(&mut self.core, &mut self.reclaim, frames, updates)
+    }
+
+    /// Self-ballooning for large pages (D §IV): exchanges scattered free frames for whole 2MB blocks,
+    /// as far as there are fewer free than asked for. Returns the frames that the balloon took, which
+    /// are the hypervisor's now.
+    ///
+    /// # Errors
+    /// If memory that was free cannot be had after all.
+    pub fn self_balloon_blocks(
+        &mut self,
+        config: SelfBalloonConfig,
+        updates: &mut Vec<Update>,
+    ) -> Result<Vec<Frame>, OsError> {
+        let Self { core, reclaim, .. } = self;
+        balloon::make_blocks(core, reclaim, config.blocks.get(), updates)
     }
 }
 

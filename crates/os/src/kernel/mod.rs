@@ -88,6 +88,7 @@ pub use self::core::Core;
 use crate::memory::PhysicalMemory;
 use crate::space::region_of;
 use crate::{AgeingOutcome, OsError, Policy, ageing};
+pub use balloon::SelfBalloonConfig;
 use compaction::Compaction;
 pub use compaction::CompactionCounts;
 pub use config::{KernelConfig, TableFormat};

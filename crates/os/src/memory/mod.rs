@@ -421,6 +421,12 @@ impl PhysicalMemory {
         }
     }
 
+    /// 2MB blocks that are wholly free.
+    pub(crate) fn whole_free_blocks(&self) -> u64 {
+        let orders = BLOCK_ORDER..=Buddy::MAX_ORDER;
+        orders.map(|order| self.zones.free_blocks(order) << (order - BLOCK_ORDER)).sum()
+    }
+
     /// Free frames in blocks smaller than 2MB.
     pub(crate) fn small_free_frames(&self) -> u64 {
         (0..BLOCK_ORDER).map(|order| self.zones.free_blocks(order) << order).sum()

@@ -34,12 +34,16 @@ impl OtherUse {
     pub const ALL: [Self; Self::COUNT] =
         [Self::Anonymous, Self::PageCache, Self::Slab, Self::Kernel, Self::Balloon, Self::Pinned];
 
-    /// The pageblocks it is put in.
+    /// The pageblocks it is put in. A balloon's pages are allocated as movable ones, as Linux does since
+    /// it can compact balloons (3.8), though here they stay where they are (D §IV pins them): else they
+    /// would break whole blocks up.
     pub const fn migrate_type(self) -> MigrateType {
         match self {
-            Self::Anonymous | Self::PageCache | Self::Pinned => MigrateType::Movable,
+            Self::Anonymous | Self::PageCache | Self::Pinned | Self::Balloon => {
+                MigrateType::Movable
+            }
             Self::Slab => MigrateType::Reclaimable,
-            Self::Kernel | Self::Balloon => MigrateType::Unmovable,
+            Self::Kernel => MigrateType::Unmovable,
         }
     }
 

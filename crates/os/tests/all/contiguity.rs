@@ -2,7 +2,8 @@
 
 use crate::machine;
 use crate::machine::{BASE, MB, Machine, populate, unmap};
-use perforate_os::{FaultMap, FrameClass, IoGap, KernelConfig, OsError};
+use perforate_config::Count;
+use perforate_os::{FaultMap, FrameClass, IoGap, KernelConfig, OsError, SelfBalloonConfig};
 use perforate_schemes::segment::{DirectSegments, SegmentRule};
 use perforate_types::{Frame, SpaceId};
 
@@ -37,7 +38,8 @@ fn self_ballooning_makes_contiguous_memory_without_copies() {
     assert_eq!(machine.counter("memory_bytes"), 352 * MB);
     let migrated = machine.kernel.work().frames_migrated;
     let made = create(&mut machine).expect("a run of 96MB");
-    assert_eq!(made.frame, Frame::new(256 * FRAMES_PER_MB), "the end of memory before");
+    // Memory ended at block 128; the block before, after the last faulty frame, 65000, is whole too.
+    assert_eq!(made.frame, Frame::new(127 * 512));
     assert_eq!(machine.kernel.work().frames_migrated, migrated);
     machine.assert_memory_adds_up();
     machine.assert_account();
@@ -64,6 +66,28 @@ fn added_memory_is_whole_where_fragmentation_is_injected() {
     let made = create(&mut machine).expect("the memory that was added");
     assert_eq!(made.frame, Frame::new(256 * FRAMES_PER_MB));
     assert_eq!(machine.counter("balloon_bytes"), 96 * MB);
+    machine.assert_memory_adds_up();
+    machine.assert_account();
+}
+
+/// D §IV, worked by hand: no 2MB block is whole where every 1000th frame is faulty, but for the few in
+/// which none lies. 40 blocks are asked for, and 80MB less what is whole already change hands; a second
+/// time there is nothing to do.
+#[test]
+fn self_ballooning_makes_blocks_for_large_pages() {
+    let mut machine = fragmented(128 * MB);
+    let make = |machine: &mut Machine, blocks| {
+        let config = SelfBalloonConfig { blocks: Count::new(blocks) };
+        machine.act(|kernel, updates| kernel.self_balloon_blocks(config, updates)).expect("memory")
+    };
+    // Frame 1000 × k lies in block 1000 × k ÷ 512: of 128 blocks 66 have one, 62 have none.
+    let whole = 62;
+    assert!(make(&mut machine, whole).is_empty());
+    assert_eq!(make(&mut machine, whole + 40).len(), 40 * 512);
+    assert_eq!(machine.counter("balloon_bytes"), 80 * MB);
+    assert!(make(&mut machine, whole + 40).is_empty());
+    // 128MB can be added: 24 blocks are left.
+    assert_eq!(make(&mut machine, 1000).len(), 24 * 512);
     machine.assert_memory_adds_up();
     machine.assert_account();
 }

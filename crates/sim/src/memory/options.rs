@@ -3,7 +3,7 @@
 use perforate_config::{Changes, ConfigError, Size};
 use perforate_os::{
     Ageing, ContentDistribution, Defrag, Fragmentation, IoGapPreset, KhugepagedConfig, KsmConfig,
-    ZoneLayout,
+    SelfBalloonConfig, ZoneLayout,
 };
 use perforate_schemes::gap_tolerant::{GapTolerant, SuperpageOptions};
 use perforate_schemes::perforated::{Perforated, PerforationOptions};
@@ -79,6 +79,10 @@ pub struct MemoryOptions {
     pub io_gap: Option<IoGapPreset>,
     /// Room above memory for what self-ballooning adds [default: none].
     pub hot_add: Option<Size>,
+    /// Exchange a guest's scattered free memory for whole 2MB blocks while the program runs (D §IV):
+    /// default, or every=INSTRUCTIONS,blocks=16; needs hot-add.
+    #[schemars(extend("brief" = "Exchange a guest's scattered free memory for 2MB blocks (D §IV)"))]
+    pub self_balloon: Option<Daemon<SelfBalloonConfig>>,
     /// Make missing direct segments while the program runs, by self-ballooning and host compaction
     /// (D Table III): big-memory or compute, and if wanted ,every=INSTRUCTIONS.
     pub modes: Option<ModeSwitching>,
@@ -99,7 +103,7 @@ pub type Snapshots<'a> = &'a dyn Fn(&str) -> Result<MemorySnapshot, SimError>;
 
 impl MemoryOptions {
     /// Options of the memory of a virtual machine as a whole, which a host's has not.
-    pub const GUEST_ONLY: [&str; 2] = ["modes", "host"];
+    pub const GUEST_ONLY: [&str; 3] = ["modes", "self-balloon", "host"];
 
     /// The memory that these options describe.
     ///
@@ -217,8 +221,11 @@ impl MemoryOptions {
             (_, Some(contents)) => contents.check().map_err(|error| error.under("contents"))?,
             (None, None) => {}
         }
+        if self.self_balloon.is_some() && self.hot_add.is_none() {
+            return wrong("self-balloon", "needs hot-add: without it there is no room for blocks");
+        }
         let (khugepaged, ksm, contents) = (self.khugepaged, self.ksm, self.contents);
-        Ok(Background { khugepaged, ksm, contents })
+        Ok(Background { khugepaged, ksm, contents, self_balloon: self.self_balloon })
     }
 
     /// Options of policies make sense by themselves; what they are put over comes later.
@@ -319,6 +326,7 @@ mod tests {
             ),
             (vec![("khugepaged", "every=5,every=6")], "khugepaged: every is given twice"),
             (vec![("ksm", "default")], "ksm: needs contents"),
+            (vec![("self-balloon", "default")], "self-balloon: needs hot-add"),
             (vec![("contents", "zero=1%")], "contents: has no effect without ksm"),
             (
                 vec![("ksm", "default"), ("contents", "duplicate=1%")],

@@ -1,10 +1,34 @@
 //! Mode switches of a system with direct segments, at run time.
 
+use perforate_os::SelfBalloonConfig;
+
 use super::System;
 use crate::SimError;
 use perforate_schemes::segment::{DirectSegments, ModePolicy, Side};
 
 impl System {
+    /// Has the guest's balloon driver exchange scattered memory for whole blocks; what it gives up goes
+    /// back to the host, unless the host's segment holds it. Natively nothing happens.
+    ///
+    /// # Errors
+    /// As [`Self::change_host`].
+    pub(crate) fn self_balloon_blocks(
+        &mut self,
+        config: SelfBalloonConfig,
+    ) -> Result<(), SimError> {
+        let Some(hypervisor) = &self.hypervisor else { return Ok(()) };
+        let has_segment = hypervisor.kernel().segment(hypervisor.space()).is_some();
+        let mut given = Vec::new();
+        self.change_in_background(|kernel, updates| {
+            given = kernel.self_balloon_blocks(config, updates).unwrap_or_default();
+            Ok(())
+        })?;
+        if given.is_empty() || has_segment {
+            return Ok(());
+        }
+        self.change_host_in_background(|host, updates| host.take_back(&given, updates))
+    }
+
     /// Has the policy of D Table III look after the segments of guest and host. What the balloon
     /// gave up for it goes back to the host, unless the host's segment holds it: giving up a part
     /// would end the segment.

@@ -16,7 +16,9 @@ use crate::storms::{
 };
 use perforate_config::{Count, read};
 use perforate_mmu::Host;
-use perforate_os::{HoleContent, Hypervisor, KhugepagedConfig, KsmConfig, OsError};
+use perforate_os::{
+    HoleContent, Hypervisor, KhugepagedConfig, KsmConfig, OsError, SelfBalloonConfig,
+};
 use perforate_sim::{Composition, SimError};
 use perforate_types::{
     AccessKind, Advice, Frame, GuestFrame, Permissions, ProcessId, ProgramEvent, Update,
@@ -188,7 +190,9 @@ impl VirtualStorm {
         let frames = [1, 20, 600][self.below(3) as usize];
         let adds = self.guest.random.one_in(3);
         let given = self.guest.system.change(|kernel, updates| {
-            if adds {
+            if adds && frames == 20 {
+                kernel.self_balloon_blocks(SelfBalloonConfig { blocks: Count::new(3) }, updates)
+            } else if adds {
                 kernel.self_balloon(frames, updates)
             } else {
                 Ok(kernel.inflate_balloon(frames, updates))
