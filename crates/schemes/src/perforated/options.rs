@@ -9,13 +9,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PerforationOptions {
-    /// Perforate blocks of which others hold less than this; at 100% every block.
+    /// Perforate blocks of which others hold less than this; at 100% every block. If not given, 25% on
+    /// aged memory.
     ///
-    /// On aged memory 25% where it is not said (P §III.C); P §VII.B has every block.
+    /// P §III.C has 25%, P §VII.B every block.
     pub max_hole_share: Share,
-    /// Perforate blocks with at most so many filter bits set.
+    /// Perforate blocks with at most so many filter bits set. If not given, 4 on aged memory.
     ///
-    /// On aged memory 4 where it is not said (P §III.C).
+    /// P §III.C has 4.
     pub max_filter_bits: Count<0, 8>,
     /// When the frames of holes are allocated.
     pub holes: HoleAllocation,
