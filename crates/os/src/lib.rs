@@ -34,7 +34,7 @@ pub use fragmentation::{Distribution, Fragmentation};
 pub use free_memory::FreeMemory;
 pub use hypervisor::Hypervisor;
 pub use kernel::{
-    CompactionCounts, Defrag, FaultOutcome, HardFault, HoleContent, Kernel, KernelConfig,
+    Approach, CompactionCounts, Defrag, FaultOutcome, HardFault, HoleContent, Kernel, KernelConfig,
     KhugepagedConfig, KhugepagedPass, KsmConfig, KsmPass, SelfBalloonConfig, SharedPlace, Span,
     TableFormat, Work, counters,
 };

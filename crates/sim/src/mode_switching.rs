@@ -12,6 +12,9 @@ use crate::{Composition, MemoryState, SimError, System};
 /// Instructions between two attempts where none are named.
 const EVERY: u64 = 1_000_000;
 
+/// Frames that compaction of the host moves in an attempt where it is not said: 64MB. D names no rate.
+const FRAMES: u64 = 16_384;
+
 /// Which segments are made while the program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "ModeOptions")]
@@ -20,6 +23,8 @@ pub struct ModeSwitching {
     pub big_memory: bool,
     /// Instructions between two attempts at a segment; more after failures.
     pub every: Count<1>,
+    /// Frames that compaction of the host moves in each attempt.
+    pub frames: Count<1>,
 }
 
 /// Options of [`ModeSwitching`]: `big-memory`, `compute,every=5M`.
@@ -31,6 +36,8 @@ struct ModeOptions {
     application: ApplicationKind,
     /// Instructions between two attempts at a segment.
     every: Option<Count<1>>,
+    /// Frames that compaction of the host moves in each attempt.
+    frames: Option<Count<1>>,
 }
 
 #[derive(PartialEq, Deserialize, JsonSchema)]
@@ -41,9 +48,10 @@ enum ApplicationKind {
 }
 
 impl From<ModeOptions> for ModeSwitching {
-    fn from(ModeOptions { application, every }: ModeOptions) -> Self {
+    fn from(ModeOptions { application, every, frames }: ModeOptions) -> Self {
         let big_memory = application == ApplicationKind::BigMemory;
-        Self { big_memory, every: every.unwrap_or(Count::new(EVERY)) }
+        let every = every.unwrap_or(Count::new(EVERY));
+        Self { big_memory, every, frames: frames.unwrap_or(Count::new(FRAMES)) }
     }
 }
 
@@ -74,7 +82,8 @@ impl ModeSwitcher {
         let fragmented =
             Fragmented { guest: is_fragmented(memory), host: is_fragmented(&memory.host()) };
         let plan = ModePlan::new(application, fragmented);
-        let policy = ModePolicy::new(plan, SegmentRule::default(), switching.every.get());
+        let (every, frames) = (switching.every.get(), switching.frames.get());
+        let policy = ModePolicy::new(plan, SegmentRule::default(), every, frames);
         Some(Self { policy, every: switching.every.get(), next: 0 })
     }
 

@@ -4,13 +4,13 @@
 use std::ops::Range;
 
 use perforate_types::{
-    AccessKind, Frame, Permissions, PhysicalAddress, ProcessId, SpaceId, TableOperation, Update,
-    VirtualPage,
+    AccessKind, Frame, HoleSet, Permissions, PhysicalAddress, ProcessId, SpaceId, TableOperation,
+    Update, VirtualPage,
 };
 
 use super::first_touch::{Backer, Context};
 use super::{
-    CompactionCounts, HardFault, HoleContent, Kernel, KernelConfig, KhugepagedConfig,
+    Approach, CompactionCounts, HardFault, HoleContent, Kernel, KernelConfig, KhugepagedConfig,
     KhugepagedPass, KsmConfig, KsmPass, SelfBalloonConfig, SharedPlace, TableFormat, Work, balloon,
     contents, contiguous, contiguous_backing, demotion, hard_fault, invariants, memory_map,
     sharing, subpage,
@@ -430,6 +430,21 @@ impl Kernel {
         updates: &mut Vec<Update>,
     ) -> Result<Vec<Frame>, OsError> {
         balloon::exchange(&mut self.core, &mut self.reclaim, frames, updates)
+    }
+
+    /// Slow compaction (D §IV): moves up to `frames` frames out of the run of whole 2MB blocks that is
+    /// cheapest to have, until one of `run_frames` frames is free.
+    pub fn approach_run(
+        &mut self,
+        run_frames: u64,
+        frames: u64,
+        updates: &mut Vec<Update>,
+    ) -> Approach {
+        let Self { core, compaction, .. } = self;
+        let request = contiguous::RunRequest::free(run_frames.div_ceil(HoleSet::SUBPAGES as u64));
+        let approach = compaction.approach_run(core, &request, frames, updates);
+        core.ledger.send();
+        approach
     }
 
     /// Self-ballooning for large pages (D §IV): exchanges scattered free frames for whole 2MB blocks,

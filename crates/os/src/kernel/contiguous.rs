@@ -21,6 +21,17 @@ type LargePages = BTreeMap<u64, RegionPlace>;
 /// Frames taken so far, by block.
 type Taken = BTreeMap<u64, HoleSet>;
 
+/// What came of a step towards a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Approach {
+    /// There is such a run now, and it is free.
+    Free,
+    /// Something was moved, and more is to be.
+    Nearer,
+    /// Nothing can be moved that would help.
+    Impossible,
+}
+
 /// A run that somebody asks for.
 #[derive(Clone, Debug)]
 pub(super) struct RunRequest {
@@ -90,6 +101,70 @@ impl Compaction {
             run if self.empty_run(core, &run, &large_pages, updates) => Ok(run),
             _ => Err(longest),
         }
+    }
+
+    /// Moves up to `frames` frames out of the run that is cheapest to have, and leaves it free as far as
+    /// it is: where nobody takes its frames meanwhile, the next step goes on from there.
+    pub(super) fn approach_run(
+        &mut self,
+        core: &mut Core,
+        request: &RunRequest,
+        frames: u64,
+        updates: &mut Vec<Update>,
+    ) -> Approach {
+        let (blocks, within) = (request.blocks, request.within.clone());
+        let large_pages = movable_large_pages(core, true);
+        let faulty_frames = request.faulty_frames;
+        let wanted =
+            WantedRun { blocks, faulty_frames, moves: true, within, large_pages: &large_pages };
+        if blocks > most_run_blocks(core) {
+            return Approach::Impossible;
+        }
+        if core.memory.find_run(&WantedRun { moves: false, ..wanted.clone() }).is_ok() {
+            return Approach::Free;
+        }
+        self.counts.blocks_scanned += core.memory.blocks();
+        let Ok(run) = core.memory.find_run(&wanted) else { return Approach::Impossible };
+        let is_nearer = self.empty_part(core, &run, frames, &large_pages, updates);
+        match core.memory.find_run(&WantedRun { moves: false, ..wanted }) {
+            Ok(_) => Approach::Free,
+            Err(_) if is_nearer => Approach::Nearer,
+            Err(_) => Approach::Impossible,
+        }
+    }
+
+    /// Empties blocks of a run until so many frames were moved. What is free of the run is held
+    /// meanwhile, so that nothing is moved within it. Returns whether anything was moved.
+    fn empty_part(
+        &mut self,
+        core: &mut Core,
+        run: &Run,
+        frames: u64,
+        large_pages: &LargePages,
+        updates: &mut Vec<Update>,
+    ) -> bool {
+        let numbered = |number| Frame::new(number << BLOCK_ORDER);
+        let before = self.counts.frames_migrated;
+        let free_of = |core: &Core, number| core.memory.zones().free_in_pageblock(numbered(number));
+        let held: u64 = run.blocks.clone().map(|number| free_of(core, number).count() as u64).sum();
+        core.memory.drop_page_cache(held + frames.min(run.movable_frames));
+        let mut taken: Taken =
+            run.blocks.clone().map(|number| (number, free_of(core, number))).collect();
+        core.memory.take_free_frames(run.blocks.clone());
+        for number in run.blocks.clone() {
+            if self.counts.frames_migrated - before >= frames {
+                break;
+            }
+            let of_block = taken.get_mut(&number).expect("a block of the run");
+            let large_page = large_pages.get(&number).copied();
+            if !self.empty_block(core, number, large_page, of_block, updates) {
+                break;
+            }
+        }
+        for (&number, frames) in &taken {
+            core.memory.free_frames_of(numbered(number), frames);
+        }
+        self.counts.frames_migrated > before
     }
 
     /// Takes a run that others use in part and moves them away. Where that fails half-way, what was

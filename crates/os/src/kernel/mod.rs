@@ -92,6 +92,7 @@ pub use balloon::SelfBalloonConfig;
 use compaction::Compaction;
 pub use compaction::CompactionCounts;
 pub use config::{KernelConfig, TableFormat};
+pub use contiguous::Approach;
 pub use counters::counters;
 pub use deferral::Deferral;
 pub use defrag::Defrag;

@@ -45,7 +45,7 @@ fn run(
 ) -> (ModePolicy, usize) {
     let (mut guest, mut host) = (guest(fragmented.guest), host(fragmented.host));
     let plan = ModePlan::new(application, fragmented);
-    let mut policy = ModePolicy::new(plan, SegmentRule::default(), INTERVAL);
+    let mut policy = ModePolicy::new(plan, SegmentRule::default(), INTERVAL, u64::MAX);
     let mut given = 0;
     for &instruction in instructions {
         guest
@@ -75,6 +75,46 @@ fn big_memory_on_a_fragmented_host_becomes_dual_direct_by_compaction() {
     let expected = [(0, GuestDirect, "free guest memory"), (1000, DualDirect, "host compaction")];
     assert_eq!(steps(policy.log()), expected);
     assert_eq!(given, 0);
+}
+
+/// Each step moves a part, a step after the other without longer pauses, and the segment comes with the
+/// last: as much is moved as in one step.
+#[test]
+fn compaction_of_the_host_is_slow() {
+    let host_of = |frames: u64| {
+        let (mut guest, mut host) = (guest(false), host(true));
+        let fragmented = Fragmented { host: true, guest: false };
+        let plan = ModePlan::new(Application::BigMemory, fragmented);
+        let mut policy = ModePolicy::new(plan, SegmentRule::default(), INTERVAL, frames);
+        let mut moved = Vec::new();
+        for step in 0..100 {
+            let before = host.kernel.compaction().frames_migrated;
+            guest
+                .act(|guest, guest_updates| {
+                    host.act(|host, host_updates| {
+                        let mut guest =
+                            Side { kernel: guest, space: SPACE, updates: guest_updates };
+                        let mut host = Side { kernel: host, space: SPACE, updates: host_updates };
+                        policy.step(step * INTERVAL, &mut guest, &mut host).map(drop)
+                    })
+                })
+                .expect("the address spaces exist");
+            host.assert_memory_adds_up();
+            moved.push(host.kernel.compaction().frames_migrated - before);
+            if policy.mode() == DualDirect {
+                return moved;
+            }
+        }
+        panic!("no segment after {moved:?}");
+    };
+    let at_once = host_of(u64::MAX);
+    assert_eq!(at_once.len(), 2, "not from the start, and then in one step");
+    let slowly = host_of(4000);
+    assert_eq!(slowly.iter().sum::<u64>(), at_once[1], "no more is moved");
+    // Blocks are moved as a whole: a step ends with the block in which the 4000th frame lay.
+    let steps = slowly.len() - 1;
+    assert_eq!(steps as u64, at_once[1].div_ceil(8 * 512));
+    assert!(steps > 3 && slowly[1..steps].iter().all(|&moved| moved == 8 * 512), "{slowly:?}");
 }
 
 #[test]
@@ -110,7 +150,7 @@ fn compute_wants_the_host_segment_only() {
 fn a_lost_segment_is_logged_and_made_again() {
     let (mut guest, mut host) = (guest(false), host(false));
     let plan = ModePlan::new(Application::BigMemory, Fragmented::default());
-    let mut policy = ModePolicy::new(plan, SegmentRule::default(), INTERVAL);
+    let mut policy = ModePolicy::new(plan, SegmentRule::default(), INTERVAL, u64::MAX);
     let mut step = |guest: &mut Machine, instruction| {
         guest
             .act(|guest, guest_updates| {

@@ -8,7 +8,7 @@
 
 use std::fmt;
 
-use perforate_os::{Kernel, OsError};
+use perforate_os::{Approach, Kernel, OsError};
 use perforate_types::{Frame, SpaceId, Update};
 
 use super::{DirectSegments, SegmentError, SegmentRule};
@@ -186,6 +186,8 @@ pub struct ModePolicy {
     plan: ModePlan,
     rule: SegmentRule,
     interval: u64,
+    /// Frames that compaction of the host moves in a step.
+    frames: u64,
     mode: VirtualizedMode,
     guest: Attempts,
     host: Attempts,
@@ -196,12 +198,23 @@ pub struct ModePolicy {
 
 impl ModePolicy {
     /// Begins in Base Virtualized mode, before the first step. `interval`: instructions between two
-    /// attempts at a segment; after failures more.
-    pub const fn new(plan: ModePlan, rule: SegmentRule, interval: u64) -> Self {
+    /// attempts at a segment; after failures more. `frames`: frames that compaction of the host moves
+    /// in each, so that the conversion is slow.
+    pub const fn new(plan: ModePlan, rule: SegmentRule, interval: u64, frames: u64) -> Self {
         // Compaction is slow: the host's segment is not there from the start.
         let host = Attempts::from(if plan.compacts_host { interval } else { 0 });
         let (mode, guest) = (VirtualizedMode::BaseVirtualized, Attempts::from(0));
-        Self { plan, rule, interval, mode, guest, host, ballooned_in_vain: false, log: Vec::new() }
+        Self {
+            plan,
+            rule,
+            interval,
+            frames,
+            mode,
+            guest,
+            host,
+            ballooned_in_vain: false,
+            log: Vec::new(),
+        }
     }
 
     /// The plan.
@@ -242,13 +255,31 @@ impl ModePolicy {
             self.observe(instruction, guest, host, why);
         }
         if !host.has_segment() && instruction >= self.host.next {
+            self.make_host_segment(instruction, host)?;
             let compacts = self.plan.compacts_host;
-            let made = host.make_segment(SegmentRule { compacts, ..self.rule })?;
-            self.host.note(made, instruction, self.interval);
             let why = if compacts { "host compaction" } else { "free host memory" };
             self.observe(instruction, guest, host, why);
         }
         Ok(given)
+    }
+
+    /// The host's segment: from free memory, or from a run that compaction comes closer to step by step.
+    fn make_host_segment(&mut self, instruction: u64, host: &mut Side<'_>) -> Result<(), OsError> {
+        let rule = SegmentRule { compacts: false, ..self.rule };
+        let mut outcome = host.make_segment(rule)?;
+        let mut is_nearer = false;
+        if !outcome
+            && self.plan.compacts_host
+            && let Some(run) = host.kernel.segment_frames_wanted(host.space, &rule)
+        {
+            match host.kernel.approach_run(run, self.frames, host.updates) {
+                Approach::Free => outcome = host.make_segment(rule)?,
+                Approach::Nearer => is_nearer = true,
+                Approach::Impossible => {}
+            }
+        }
+        self.host.note(outcome || is_nearer, instruction, self.interval);
+        Ok(())
     }
 
     /// The guest's segment, without copies: from free memory, or memory that was added for it.

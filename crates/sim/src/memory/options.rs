@@ -84,7 +84,8 @@ pub struct MemoryOptions {
     #[schemars(extend("brief" = "Exchange a guest's scattered free memory for 2MB blocks (D §IV)"))]
     pub self_balloon: Option<Daemon<SelfBalloonConfig>>,
     /// Make missing direct segments while the program runs, by self-ballooning and host compaction
-    /// (D Table III): big-memory or compute, and if wanted ,every=INSTRUCTIONS.
+    /// (D Table III): big-memory or compute, and if wanted ,every=INSTRUCTIONS and ,frames=N, which
+    /// compaction moves each time [default: 1M, 16384].
     pub modes: Option<ModeSwitching>,
     /// The memory of the host, if the program runs in a virtual machine.
     pub host: Option<Box<MemoryOptions>>,
