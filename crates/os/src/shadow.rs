@@ -162,6 +162,7 @@ impl ShadowTables {
             level <= ROOT && tables.tables.contains_key(&Table::covering(space, level, page))
         };
         match *operation {
+            TableOperation::SetControl { .. } => false,
             TableOperation::AddNode { space, level, page, frame, .. } => {
                 let frame = GuestFrame::new(frame.number());
                 self.guest_tables.insert(Table::covering(space, level, page), frame);

@@ -36,6 +36,7 @@ pub(crate) const COLOURS: &[Colour] = &[
     colour("gt-pde-4m", "#7a3e00", "#d9a066"),
     colour("gt-pde-2m", "#c26a00", "#e8892b"),
     colour("gt-pde-1m", "#e6a532", "#f5c26b"),
+    colour("gt-pde-process", "#9c8f2e", "#d8cc6a"),
     colour("gt-pde-native", "#4a2500", "#f0c9a0"),
     colour("p-gt-pde-4m", "#8c1f66", "#d86bb3"),
     colour("p-gt-pde-2m", "#d064a8", "#f0a6d4"),

@@ -4,7 +4,7 @@ mod gap_tolerance;
 
 use std::collections::BTreeMap;
 
-use perforate_mmu::{BesideL2, Case, Dimension};
+use perforate_mmu::{BesideL2, Case, Dimension, Host};
 use perforate_schemes::gap_tolerant::{GapTolerantEntry, GapTolerantRadix, Superpage};
 use perforate_schemes::perforated::PerforatedRadix;
 use perforate_schemes::shadow::Shadow;
@@ -327,7 +327,10 @@ impl Subject {
         let memory = dimension.memory();
         match (purpose, dimension.part::<GapTolerantRadix>()) {
             (Purpose::Level2 | Purpose::HostLevel2, Some(tables)) => {
-                gap_tolerance::content(GapTolerantEntry::read(memory, place), tables.mode())
+                let own = self.system.kernel().current();
+                let host = self.system.mmu().dimension().host().map(Host::space);
+                let space = host.filter(|_| purpose.is_host()).unwrap_or(own);
+                gap_tolerance::content(GapTolerantEntry::read(memory, place), tables.mode(space))
             }
             _ => content(memory.entry(place), purpose),
         }

@@ -6,8 +6,8 @@ use perforate_mmu::{HostFault, PageFault, Translated};
 use perforate_oracle::{Disagreement, Mapping, Oracle, OracleError};
 use perforate_os::Kernel;
 use perforate_types::{
-    AccessKind, Frame, GuestFrame, Level, PageSize, PhysicalAddress, SpaceId, TableOperation,
-    Update, VirtualAddress, VirtualPage,
+    AccessKind, Frame, GapTolerance, GuestFrame, Level, PageSize, PhysicalAddress, SpaceId,
+    TableOperation, Update, VirtualAddress, VirtualPage,
 };
 
 /// What a dimension maps, by its own oracle.
@@ -40,6 +40,8 @@ pub(crate) struct GuestTables {
     nodes: BTreeMap<(SpaceId, Level, VirtualPage, u8), Frame>,
     /// Frames of a level-2 node.
     directory_frames: u64,
+    /// The same of address spaces that have another format.
+    directory_frames_of: BTreeMap<SpaceId, u64>,
     /// First page of the hole bitmaps; beyond them there is but memory added at run time.
     bitmaps: Option<GuestFrame>,
 }
@@ -49,11 +51,17 @@ impl GuestTables {
     pub(crate) fn new(kernel: &Kernel) -> Self {
         let bitmaps = kernel.hole_bitmap().map(|address| GuestFrame::new(address.page().number()));
         let directory_frames = 1 << kernel.tables().directory_order();
-        Self { nodes: BTreeMap::new(), directory_frames, bitmaps }
+        let (nodes, directory_frames_of) = (BTreeMap::new(), BTreeMap::new());
+        Self { nodes, directory_frames, directory_frames_of, bitmaps }
     }
 
     fn apply(&mut self, operation: &TableOperation) {
         match *operation {
+            TableOperation::SetControl { space, control } => {
+                if let Ok(Some(mode)) = GapTolerance::from_control(control) {
+                    self.directory_frames_of.insert(space, 1 << mode.directory_order());
+                }
+            }
             TableOperation::AddNode { space, level, page, frame, branch } => {
                 self.nodes.insert((space, level, page, branch), frame);
             }
@@ -69,7 +77,9 @@ impl GuestTables {
         let is_bitmap = self.bitmaps.is_some_and(|first| table >= first);
         let is_node = |level: Level| {
             let first = VirtualPage::new(page.number() >> (9 * level) << (9 * level));
-            let frames = if level == 2 { self.directory_frames } else { 1 };
+            let of_space = self.directory_frames_of.get(&space);
+            let directory = of_space.copied().unwrap_or(self.directory_frames);
+            let frames = if level == 2 { directory } else { 1 };
             let branches = (space, level, first, 0)..=(space, level, first, u8::MAX);
             self.nodes
                 .range(branches)

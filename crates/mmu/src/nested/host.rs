@@ -2,7 +2,7 @@
 
 use perforate_types::{
     AccessKind, Action, FormatOperation, Frame, GuestFrame, PageSize, Purpose, Shootdown, SpaceId,
-    Steps, Truth, VirtualPage,
+    Steps, TableOperation, Truth, VirtualPage,
 };
 
 use super::nested_tlb::NestedTlb;
@@ -108,6 +108,12 @@ impl Host {
 
     /// Carries out an operation on the host's tables.
     pub(crate) fn apply(&mut self, operation: &dyn FormatOperation) {
+        self.dimension.apply(operation);
+    }
+
+    /// The same for an operation on page tables, of which the walk caches may want to know.
+    pub(crate) fn apply_table(&mut self, operation: &TableOperation) {
+        self.caches.hear(operation);
         self.dimension.apply(operation);
     }
 

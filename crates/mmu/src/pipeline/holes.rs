@@ -66,6 +66,7 @@ impl Mmu {
     }
 
     /// Fills the bitmap entry of the page, or all of its 2MB (the naive variant).
+    #[inline(always)]
     pub(super) fn fill_bitmaps(&mut self, request: Request, bitmap: &[u64; 8], steps: &mut Steps) {
         if self.loading != BitmapLoading::Naive {
             let index = request.page.index_in(PageSize::Size2M) as u64;

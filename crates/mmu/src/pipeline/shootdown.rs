@@ -13,7 +13,10 @@ impl Mmu {
     pub fn apply(&mut self, update: &Update) {
         match update {
             Update::Truth(_) => {}
-            Update::Table(operation) => self.dimension.apply(operation),
+            Update::Table(operation) => {
+                self.caches.hear(operation);
+                self.dimension.apply(operation);
+            }
             Update::Format(operation) => self.dimension.apply(&**operation),
             Update::Shootdown(shootdown) => self.invalidate(*shootdown),
         }
@@ -29,7 +32,7 @@ impl Mmu {
         let host = self.dimension.host_mut().expect("the unit is virtualized");
         match update {
             Update::Truth(truth) => host.hear(truth),
-            Update::Table(operation) => host.apply(operation),
+            Update::Table(operation) => host.apply_table(operation),
             Update::Format(operation) => host.apply(&**operation),
             // Of another virtual machine, whose entries have another tag.
             Update::Shootdown(shootdown) if shootdown.space() != host.space() => {}

@@ -23,16 +23,18 @@ pub use walk::{Descent, Start};
 /// Level of the root node.
 const ROOT: Level = 4;
 
-/// Finds the entry of the level-1 node that covers a page in a level-2 node; `None` where an entry of
-/// another kind takes its place.
+/// Finds the entry of the level-1 node that covers a page in a level-2 node, whose format the address
+/// space's control register says; `None` where an entry of another kind takes its place.
 pub type FindEntry =
-    Box<dyn Fn(&TableMemory, Frame, VirtualPage) -> Option<PhysicalAddress> + Send>;
+    Box<dyn Fn(&TableMemory, Option<u64>, Frame, VirtualPage) -> Option<PhysicalAddress> + Send>;
 
 /// Ordinary page tables with 4KB, 2MB and 1GB leaves.
 #[derive(Default)]
 pub struct Radix {
     memory: TableMemory,
     roots: Vec<Option<Frame>>,
+    /// Control registers, where they were set.
+    controls: Vec<Option<u64>>,
     /// Where entries lie in level-2 nodes that are laid out in another way.
     directories: Option<FindEntry>,
     /// The level-1 node found last, by space and 2MB region, while no node has come or gone: pages
@@ -77,9 +79,16 @@ impl Radix {
     }
 
     /// Where the entry of `level` for `page` lies in `node`; `None` where another takes its place.
-    fn entry_of(&self, node: Frame, level: Level, page: VirtualPage) -> Option<PhysicalAddress> {
+    fn entry_of(
+        &self,
+        (space, node): (SpaceId, Frame),
+        level: Level,
+        page: VirtualPage,
+    ) -> Option<PhysicalAddress> {
         match &self.directories {
-            Some(find_entry) if level == 2 => find_entry(&self.memory, node, page),
+            Some(find_entry) if level == 2 => {
+                find_entry(&self.memory, self.control(space), node, page)
+            }
             _ => Some(entry_in(node, level, page)),
         }
     }
@@ -87,6 +96,20 @@ impl Radix {
     /// The simulated memory the tables live in, for entries that ordinary operations do not write.
     pub fn memory_mut(&mut self) -> &mut TableMemory {
         &mut self.memory
+    }
+
+    /// The control register of an address space, if it was set.
+    pub fn control(&self, space: SpaceId) -> Option<u64> {
+        *self.controls.get(usize::from(space.0))?
+    }
+
+    fn set_control(&mut self, space: SpaceId, control: u64) {
+        assert!(self.root(space).is_none(), "{space:?} has tables already");
+        let index = usize::from(space.0);
+        if self.controls.len() <= index {
+            self.controls.resize(index + 1, None);
+        }
+        self.controls[index] = Some(control);
     }
 
     fn root(&self, space: SpaceId) -> Option<Frame> {
@@ -103,13 +126,13 @@ impl Radix {
     ) -> Option<PhysicalAddress> {
         let mut node = self.root(space)?;
         for above in (level + 1..=ROOT).rev() {
-            let entry = self.memory.entry(self.entry_of(node, above, page)?);
+            let entry = self.memory.entry(self.entry_of((space, node), above, page)?);
             if !entry.is_present() || entry.is_large() {
                 return None;
             }
             node = entry.frame();
         }
-        self.entry_of(node, level, page)
+        self.entry_of((space, node), level, page)
     }
 
     /// Like [`Self::entry_address`], where the node must exist.
@@ -187,6 +210,7 @@ impl Radix {
     /// If it does not fit them, which is a bug of the operating system model.
     pub fn write(&mut self, operation: &TableOperation) {
         match *operation {
+            TableOperation::SetControl { space, control } => self.set_control(space, control),
             TableOperation::AddNode { space, level, page, frame, branch } => {
                 assert_eq!(branch, 0, "ordinary page tables have one node for {page:?}");
                 self.add_table(space, level, page, frame);

@@ -1,7 +1,7 @@
 //! Page-walk caches: non-leaf entries by level (Intel's paging-structure caches), and level-2
 //! entries that are leaves of a size of their own, where page tables have such (G §3.7).
 
-use perforate_types::{PageSize, SpaceId, VirtualPage};
+use perforate_types::{GapTolerance, PageSize, SpaceId, TableOperation, VirtualPage};
 
 use crate::tlb::SetAssociative;
 use crate::{Node, TlbGeometry, WalkCacheConfig};
@@ -30,11 +30,11 @@ pub struct WalkCaches {
     first_slots: [usize; 3],
     /// Where each was hit last.
     latest: [usize; 3],
-    /// 4KB pages that a leaf covers; `None` where level-2 entries are no leaves.
+    /// 4KB pages that a leaf covers, where an address space says nothing else; `None` where level-2
+    /// entries are no leaves.
     leaf_pages: Option<u64>,
-    /// 4KB pages whose level-2 entries lie in one set, as a binary logarithm: those of the larger kind
-    /// of entry, so that one look at a set finds a leaf or a table.
-    level2_set_shift: u32,
+    /// The same of address spaces that do.
+    leaf_pages_of: Vec<Option<u64>>,
 }
 
 /// The leaf or the cached start of a walk that a look-up found.
@@ -79,14 +79,42 @@ impl WalkCaches {
         let [level2, level3, _] =
             [0, 1, 2].map(|index| caches[index].as_ref().map_or(0, SetAssociative::slots));
         let first_slots = [0, level2, level2 + level3];
-        let pages = leaf_pages.unwrap_or(0).max(PageSize::Size2M.pages());
-        Self { caches, first_slots, latest: [0; 3], leaf_pages, level2_set_shift: pages.ilog2() }
+        Self { caches, first_slots, latest: [0; 3], leaf_pages, leaf_pages_of: Vec::new() }
     }
 
-    /// What selects the set of `page` at `level`.
+    /// Leaves of an address space cover so many 4KB pages. Nothing of it is cached yet.
+    pub(crate) fn set_leaf_pages(&mut self, space: SpaceId, pages: u64) {
+        let index = usize::from(space.0);
+        if self.leaf_pages_of.len() <= index {
+            self.leaf_pages_of.resize(index + 1, None);
+        }
+        self.leaf_pages_of[index] = Some(pages);
+    }
+
+    /// An operation on tables, which may be a write of the control register (G §3.7).
+    pub(crate) fn hear(&mut self, operation: &TableOperation) {
+        if let TableOperation::SetControl { space, control } = *operation
+            && let Ok(Some(mode)) = GapTolerance::from_control(control)
+        {
+            self.set_leaf_pages(space, mode.entry_pages());
+        }
+    }
+
     #[inline]
-    fn index(&self, page: VirtualPage, level: u8) -> u64 {
-        if level == 2 { page.number() >> self.level2_set_shift } else { number(page, level) }
+    fn leaf_pages(&self, space: SpaceId) -> Option<u64> {
+        let own = self.leaf_pages_of.get(usize::from(space.0)).copied().flatten();
+        own.or(self.leaf_pages)
+    }
+
+    /// What selects the set of `page` at `level`. At level 2 that is the larger kind of entry, so that
+    /// one look at a set finds a leaf or a table.
+    #[inline]
+    fn index(&self, space: SpaceId, page: VirtualPage, level: u8) -> u64 {
+        if level > 2 {
+            return number(page, level);
+        }
+        let pages = self.leaf_pages(space).unwrap_or(0).max(PageSize::Size2M.pages());
+        page.number() >> pages.ilog2()
     }
 
     /// Number of slots of all levels.
@@ -125,7 +153,7 @@ impl WalkCaches {
         page: VirtualPage,
         kind: Directory,
     ) -> Option<WalkStart> {
-        let (set, latest) = (self.index(page, level), usize::from(level) - 2);
+        let (set, latest) = (self.index(space, page, level), usize::from(level) - 2);
         let cache = self.caches[latest].as_mut()?;
         let key = key(space, number(page, level), kind as u64);
         let slot = cache.look_up_near(self.latest[latest], set, key)?;
@@ -167,7 +195,7 @@ impl WalkCaches {
         (level, directory): (u8, Directory),
         node: Node,
     ) -> Option<u32> {
-        let set = self.index(page, level);
+        let set = self.index(space, page, level);
         let cache = self.caches[usize::from(level) - 2].as_mut()?;
         let slot = insert(cache, set, key(space, number(page, level), directory as u64), node);
         Some(self.slot(level, slot))
@@ -176,13 +204,13 @@ impl WalkCaches {
     /// Key of the leaf that covers `page`, if leaves are held.
     #[inline]
     fn leaf_key(&self, space: SpaceId, page: VirtualPage) -> Option<u64> {
-        Some(key(space, page.number() / self.leaf_pages?, LEAF))
+        Some(key(space, page.number() / self.leaf_pages(space)?, LEAF))
     }
 
     /// The leaf that covers `page`, or else the deepest cached start of a walk for it.
     #[inline]
     pub(crate) fn look_up_either(&mut self, space: SpaceId, page: VirtualPage) -> Option<Cached> {
-        let set = self.index(page, 2);
+        let set = self.index(space, page, 2);
         if let (Some(leaf), Some(cache)) = (self.leaf_key(space, page), &mut self.caches[0]) {
             let table = key(space, number(page, 2), Directory::Ordinary as u64);
             if let Some(slot) = cache.look_up_either(self.latest[0], set, [leaf, table]) {
@@ -202,7 +230,7 @@ impl WalkCaches {
     /// Makes a place for the leaf that covers `page`, which was looked up in vain. Returns the slot,
     /// or `None` where the machine caches no entries of level 2.
     pub(crate) fn fill_leaf(&mut self, space: SpaceId, page: VirtualPage) -> Option<u32> {
-        let (set, key) = (self.index(page, 2), self.leaf_key(space, page)?);
+        let (set, key) = (self.index(space, page, 2), self.leaf_key(space, page)?);
         let slot = self.caches[0].as_mut()?.insert_absent(set, key, Node::default());
         Some(self.slot(2, slot))
     }
@@ -211,7 +239,7 @@ impl WalkCaches {
     /// its place.
     #[inline]
     pub(crate) fn write_leaf(&mut self, space: SpaceId, page: VirtualPage) {
-        let set = self.index(page, 2);
+        let set = self.index(space, page, 2);
         if let (Some(key), Some(cache)) = (self.leaf_key(space, page), &mut self.caches[0]) {
             cache.look_up_near(self.latest[0], set, key);
         }
@@ -220,7 +248,7 @@ impl WalkCaches {
     /// Forgets every entry that covers `page`.
     pub(crate) fn invalidate(&mut self, space: SpaceId, page: VirtualPage) {
         for level in 2..=4 {
-            let set = self.index(page, level);
+            let set = self.index(space, page, level);
             if let Some(cache) = &mut self.caches[usize::from(level) - 2] {
                 let number = number(page, level);
                 for kind in [Directory::Ordinary, Directory::Holes] {
@@ -228,7 +256,7 @@ impl WalkCaches {
                 }
             }
         }
-        let set = self.index(page, 2);
+        let set = self.index(space, page, 2);
         if let (Some(key), Some(cache)) = (self.leaf_key(space, page), &mut self.caches[0]) {
             cache.invalidate(set, key);
         }

@@ -18,7 +18,7 @@ use crate::memory::{FRAME_BYTES, PhysicalMemory};
 use crate::space::{
     AddressSpace, Area, Attributes, Effects, Overlay, index_of, pages_of, region_of,
 };
-use crate::{BlockUse, Fragmentation, OsError, OtherUse, Policy};
+use crate::{BlockUse, Fragmentation, OsError, OtherUse, Policy, TableFormat};
 
 /// The state that every part of the kernel acts on.
 pub struct Core {
@@ -53,7 +53,7 @@ impl Core {
         policy: Box<dyn Policy>,
         memory: PhysicalMemory,
     ) -> Self {
-        let ledger = Ledger::new(config.tables);
+        let ledger = Ledger::default();
         Self {
             config,
             policy,
@@ -71,11 +71,17 @@ impl Core {
 
     /// An empty address space that belongs to no process.
     pub(super) fn create_space(&mut self) -> Result<SpaceId, OsError> {
+        let format = self.policy.table_format(self.config.tables, &self.memory);
+        self.create_space_with(format)
+    }
+
+    /// An empty address space with tables of this format.
+    pub(super) fn create_space_with(&mut self, format: TableFormat) -> Result<SpaceId, OsError> {
         let free = self.spaces.iter().position(Option::is_none).unwrap_or(self.spaces.len());
         let id = SpaceId(u16::try_from(free).map_err(|_| OsError::TooManySpaces)?);
         // Without the rule, 2MB pages of which a part changes are split.
         let holes = self.policy.hole_rule().map(|rule| rule.pages());
-        let space = AddressSpace::new(id, self.config.tables, holes);
+        let space = AddressSpace::new(id, format, holes);
         if free == self.spaces.len() {
             self.spaces.push(None);
         }

@@ -76,7 +76,8 @@ impl Processes {
         // The child's tables are as large as the parent's, and a fork cannot wait half-way.
         let tables = core.space(parent)?.table_frames();
         reclaim.make_room(core, core.memory.high_watermark() + tables, None, updates);
-        let space = core.create_space()?;
+        let format = core.space(parent)?.tables();
+        let space = core.create_space_with(format)?;
         self.spaces.insert(child, space);
         core.contents.fork(parent, space);
         let copied = core.with_two_spaces(parent, space, updates, |parent, child, effects| {

@@ -10,8 +10,6 @@ use perforate_types::{
     CounterUnit, CounterValue, Counters, Figure, Prominence, Shootdown, TableOperation,
 };
 
-use crate::TableFormat;
-
 /// 4KB pages of a 2MB block.
 const BLOCK_PAGES: u64 = 512;
 /// Single invalidations after which a whole address space is flushed instead: Linux's
@@ -213,8 +211,6 @@ pub(crate) struct Ledger {
     pub done: Work,
     /// Of the translations added, those of single sub-pages of a larger page.
     pub subpages_mapped: u64,
-    /// Frames of a level-2 node.
-    directory_frames: u64,
     /// Whether new frames are cleared: those of anonymous memory. What a file holds is read.
     pub clears: bool,
     brought_in: FirstTouch,
@@ -223,19 +219,14 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// Nothing done yet.
-    pub(crate) fn new(tables: TableFormat) -> Self {
-        Self { directory_frames: 1 << tables.directory_order(), ..Self::default() }
-    }
-
     /// Counts an operation on page tables that is told.
     #[inline]
     pub(crate) fn table(&mut self, operation: &TableOperation) {
         let done = &mut self.done;
         match operation {
-            TableOperation::AddNode { level, .. } => {
-                done.frames_zeroed_tables += if *level == 2 { self.directory_frames } else { 1 };
-            }
+            TableOperation::SetControl { .. } => {}
+            // Larger nodes count their other frames themselves.
+            TableOperation::AddNode { .. } => done.frames_zeroed_tables += 1,
             TableOperation::RemoveNode { .. } => {}
             TableOperation::Map { .. } => done.pages_mapped += 1,
             TableOperation::Unmap { .. } => done.pages_unmapped += 1,

@@ -15,7 +15,7 @@ use perforate_types::HoleSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::mechanism::{Backer, FreeIndex, HoledPages};
+use crate::mechanism::{Backer, FreeIndex, HoledPages, PhysicalMemory};
 use crate::{OsError, TableFormat};
 pub use base_pages::BasePages;
 pub use huge_1g::{Huge1G, HugePageRule};
@@ -105,6 +105,12 @@ pub trait Policy: Send {
     /// The mechanisms of its own that map memory, asked before 2MB pages are thought of.
     fn backers(&self) -> Vec<Box<dyn Backer>> {
         Vec::new()
+    }
+
+    /// The format of a new process's page tables, where `tables` is what the kernel was made with. A
+    /// forked one has its parent's.
+    fn table_format(&self, tables: TableFormat, _memory: &PhysicalMemory) -> TableFormat {
+        tables
     }
 
     /// What its mechanism keeps about free memory of `end_frame` frames. With injected fragmentation

@@ -228,6 +228,11 @@ impl AddressSpace {
         self.id
     }
 
+    /// The format of its page tables.
+    pub fn tables(&self) -> TableFormat {
+        self.tables.format()
+    }
+
     /// The ranges that may be touched, in order, cut to `pages`.
     pub fn areas_within(&self, pages: Range<u64>) -> impl DoubleEndedIterator<Item = Area> + '_ {
         self.areas.parts(pages)

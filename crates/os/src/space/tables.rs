@@ -21,6 +21,7 @@ struct Node {
 /// Directory nodes of one address space.
 pub(crate) struct Tables {
     space: SpaceId,
+    format: TableFormat,
     directory_order: u32,
     root: Option<Node>,
     /// Level-3 nodes by address ÷ 512GB.
@@ -34,11 +35,17 @@ impl Tables {
     pub(crate) fn new(space: SpaceId, format: TableFormat) -> Self {
         Self {
             space,
+            format,
             directory_order: format.directory_order(),
             root: None,
             level3: BTreeMap::new(),
             level2: BTreeMap::new(),
         }
+    }
+
+    /// The format of the nodes.
+    pub(crate) fn format(&self) -> TableFormat {
+        self.format
     }
 
     /// Frames of all nodes, shadow nodes included.
@@ -90,6 +97,10 @@ impl Tables {
         if self.root.is_none() {
             let frame = effects.memory.allocate_nodes(0)?;
             self.root = Some(Node { frame, entries: 0 });
+            if let Some(mode) = self.format.gap_tolerance {
+                let (space, control) = (self.space, mode.control());
+                effects.table(TableOperation::SetControl { space, control });
+            }
             effects.table(self.added(4, 0, frame));
         }
         if let Entry::Vacant(place) = self.level3.entry(page >> 27) {
@@ -102,9 +113,15 @@ impl Tables {
             let frame = effects.memory.allocate_nodes(self.directory_order)?;
             self.level2.insert(gigabyte_of(page), Node { frame, entries: 0 });
             self.level3.get_mut(&(page >> 27)).expect("just made").entries += 1;
-            effects.table(self.added(2, first_of_gigabyte(gigabyte_of(page)), frame));
+            self.tell_directory(first_of_gigabyte(gigabyte_of(page)), frame, effects);
         }
         Ok(())
+    }
+
+    /// A level-2 node is there, all of whose frames begin cleared.
+    fn tell_directory(&self, page: u64, frame: Frame, effects: &mut Effects<'_>) {
+        effects.table(self.added(2, page, frame));
+        effects.work().frames_zeroed_tables += (1 << self.directory_order) - 1;
     }
 
     /// The entry of `page` in its level-2 node is in use now.
@@ -131,7 +148,7 @@ impl Tables {
     /// so that nothing can fail half-way.
     pub(crate) fn replace_huge(&mut self, page: u64, frame: Frame, effects: &mut Effects<'_>) {
         self.level2.insert(gigabyte_of(page), Node { frame, entries: 0 });
-        effects.table(self.added(2, page, frame));
+        self.tell_directory(page, frame, effects);
     }
 
     /// Frames for a level-2 node.

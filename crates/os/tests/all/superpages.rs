@@ -580,3 +580,36 @@ fn nothing_is_left_of_a_process_that_exits() {
     assert_eq!(machine.counter("free_bytes"), 256 * MB);
     machine.assert_memory_adds_up();
 }
+
+/// G §3.8: a process has the largest B-blocks that memory suits when it starts, and a forked one its
+/// parent's. With every 30th frame retired no B-block of 128KB is left, fewer than half of those of 64KB,
+/// and three in four of 32KB.
+#[test]
+fn each_process_has_the_largest_b_blocks_that_memory_suits() {
+    let options = "gap-tolerant:least-blocks=32,per-process=yes";
+    let mut machine = Machine::configured(options, config(GapTolerance::SINGLE_4M, 64 * MB));
+    // The running process's.
+    let mode = |machine: &Machine| {
+        let kernel = &machine.kernel;
+        kernel.space(kernel.current()).expect("it lives").tables().gap_tolerance
+    };
+    assert_eq!(mode(&machine), Some(GapTolerance::SINGLE_4M));
+    machine.map(BASE, 8 * MB);
+    machine.write(BASE);
+    assert_eq!(superpages_told(&machine), 1);
+    retire(&mut machine, (2048..16384).step_by(30));
+    machine.event(switch(1));
+    assert_eq!(mode(&machine), Some(GapTolerance::SINGLE_1M));
+    machine.map(BASE, 8 * MB);
+    machine.write(BASE);
+    assert_eq!(superpages_told(&machine), 2, "2MB at once");
+    machine.event(switch(0));
+    machine.event(fork(2));
+    machine.event(switch(2));
+    assert_eq!(mode(&machine), Some(GapTolerance::SINGLE_4M));
+    let counts =
+        ["32", "64", "128"].map(|size| machine.counter(&format!("processes_with_{size}kb_blocks")));
+    assert_eq!(counts, [1, 0, 2]);
+    machine.assert_memory_adds_up();
+    machine.assert_account();
+}

@@ -77,7 +77,9 @@ impl Flat {
     /// Nodes of ordinary tables are the kernel's own: no hardware walks them.
     fn write(&mut self, operation: &TableOperation) {
         match *operation {
-            TableOperation::AddNode { .. } | TableOperation::RemoveNode { .. } => {}
+            TableOperation::SetControl { .. }
+            | TableOperation::AddNode { .. }
+            | TableOperation::RemoveNode { .. } => {}
             TableOperation::Map { space, page, size, frame, permissions } => {
                 self.change((space, page, size), |before| {
                     assert!(!before.is_present(), "{page:?} is mapped already");

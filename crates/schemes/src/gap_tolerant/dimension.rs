@@ -21,7 +21,10 @@ use crate::gap_tolerant::SuperpageOperation;
 /// Page tables of address spaces with one value of GTPTCR: 4KB pages and gap-tolerant superpages,
 /// and no 2MB pages (G Table 3).
 pub struct GapTolerantRadix {
-    pub(super) mode: GapTolerance,
+    /// Of address spaces whose control register was not set.
+    mode: GapTolerance,
+    /// Of the others.
+    modes: Vec<Option<GapTolerance>>,
     pub(super) radix: Radix,
     /// The entries that the walk cache of level-2 entries holds, by slot; one is of use while the
     /// cache has its key there.
@@ -37,6 +40,12 @@ pub(super) struct CachedEntry {
     /// Number of the entry, counted over the address space.
     number: u64,
     pub(super) loaded: LoadedEntry,
+}
+
+/// The mode of a control register that the operating system has written.
+fn mode_of(control: u64) -> GapTolerance {
+    let mode = GapTolerance::from_control(control).expect("the register has a mode of G Table 3");
+    mode.expect("address spaces here have gap-tolerant entries")
 }
 
 /// A gap-tolerant entry, and where it has one 4KB page.
@@ -57,10 +66,12 @@ pub struct Superpage {
 impl GapTolerantRadix {
     /// No address spaces yet.
     pub fn new(mode: GapTolerance) -> Self {
-        let find_entry =
-            move |memory: &TableMemory, node, page| layout::table_entry(memory, mode, node, page);
+        let find_entry = move |memory: &TableMemory, control: Option<u64>, node, page| {
+            layout::table_entry(memory, control.map_or(mode, mode_of), node, page)
+        };
         Self {
             mode,
+            modes: Vec::new(),
             radix: Radix::with_directories(Box::new(find_entry)),
             cached: Vec::new(),
             native: None,
@@ -69,20 +80,20 @@ impl GapTolerantRadix {
 
     /// The same with a TLB of gap-tolerant entries beside the second-level TLB.
     pub fn with_native_tlb(mode: GapTolerance, geometry: TlbGeometry) -> Self {
-        let native = NativeTlb::new(geometry, mode.entry_pages());
+        let native = NativeTlb::new(geometry);
         Self { native: Some(native), ..Self::new(mode) }
     }
 
     /// Frames of a page-directory node.
-    pub(super) fn directory_frames(&self) -> u64 {
-        1 << self.mode.directory_order()
+    pub(super) fn directory_frames(&self, space: SpaceId) -> u64 {
+        1 << self.mode(space).directory_order()
     }
 
     /// Where the gap-tolerant entry for `page` lies or would lie.
     fn place(&self, space: SpaceId, page: VirtualPage) -> Option<PhysicalAddress> {
         let above = self.radix.entry_address(space, page, 3)?;
         let entry = self.radix.memory().entry(above);
-        let offset = layout::superpage_offset(self.mode, page);
+        let offset = layout::superpage_offset(self.mode(space), page);
         let is_node = entry.is_present() && !entry.is_large();
         is_node.then(|| entry.frame().address().add(offset))
     }
@@ -104,18 +115,19 @@ impl GapTolerantRadix {
         page: VirtualPage,
         mode: GapTolerance,
     ) -> (PhysicalAddress, GapTolerantEntry) {
-        self.assert_fits(page, mode);
+        self.assert_fits((space, page), mode);
         self.superpage(space, page)
             .unwrap_or_else(|| panic!("{space:?} has no superpage at {page:?}"))
     }
 
-    fn assert_fits(&self, page: VirtualPage, mode: GapTolerance) {
-        assert_eq!(mode, self.mode, "the tables are of another mode");
+    fn assert_fits(&self, (space, page): (SpaceId, VirtualPage), mode: GapTolerance) {
+        assert_eq!(mode, self.mode(space), "the tables are of another mode");
         assert!(page.number().is_multiple_of(mode.entry_pages()), "{page:?} is no entry's first");
     }
 
     fn map_superpage(&mut self, space: SpaceId, page: VirtualPage, entry: GapTolerantEntry) {
-        for region in (0..self.mode.entry_pages()).step_by(PageSize::Size2M.pages() as usize) {
+        for region in (0..self.mode(space).entry_pages()).step_by(PageSize::Size2M.pages() as usize)
+        {
             let table = self.radix.entry_address(space, page.add(region), 2);
             let taken = table.is_some_and(|place| self.radix.memory().entry(place).is_present());
             assert!(!taken, "{page:?} has a level-1 node");
@@ -147,7 +159,7 @@ impl GapTolerantRadix {
                 selection,
                 permissions,
             } => {
-                self.assert_fits(page, mode);
+                self.assert_fits((space, page), mode);
                 assert!(mode.is_paired() || slice == second, "a single entry has one slice");
                 let entry = GapTolerantEntry::new(mode, [slice, second], selection, permissions);
                 let is_whole = slice == second && entry.is_self_paired(mode);
@@ -166,8 +178,8 @@ impl GapTolerantRadix {
         }
     }
 
-    fn add_directory(&mut self, operation: &TableOperation, frame: Frame) {
-        let frames = self.directory_frames();
+    fn add_directory(&mut self, operation: &TableOperation, space: SpaceId, frame: Frame) {
+        let frames = self.directory_frames(space);
         assert!(frame.number().is_multiple_of(frames), "{frame:?} is no place for a directory");
         (1..frames).for_each(|index| self.radix.memory_mut().clear_frame(frame.add(index)));
         self.radix.write(operation);
@@ -176,20 +188,31 @@ impl GapTolerantRadix {
     fn remove_directory(&mut self, operation: &TableOperation, space: SpaceId, page: VirtualPage) {
         let entry = self.radix.memory().entry(self.radix.existing_entry(space, page, 3));
         self.radix.write(operation);
-        for index in 1..self.directory_frames() {
+        for index in 1..self.directory_frames(space) {
             self.radix.memory_mut().clear_frame(entry.frame().add(index));
         }
     }
 
-    /// The mode of the entries.
-    pub fn mode(&self) -> GapTolerance {
-        self.mode
+    /// The mode of an address space's entries.
+    #[inline]
+    pub fn mode(&self, space: SpaceId) -> GapTolerance {
+        self.modes.get(usize::from(space.0)).copied().flatten().unwrap_or(self.mode)
+    }
+
+    /// Writes GTPTCR of an address space that has no tables yet.
+    fn set_control(&mut self, operation: &TableOperation, space: SpaceId, control: u64) {
+        let index = usize::from(space.0);
+        if self.modes.len() <= index {
+            self.modes.resize(index + 1, None);
+        }
+        self.modes[index] = Some(mode_of(control));
+        self.radix.write(operation);
     }
 
     /// The gap-tolerant entry that translates a 4KB page, for pictures and tests.
     pub fn look_at_superpage(&self, space: SpaceId, page: VirtualPage) -> Option<Superpage> {
         let (address, entry) = self.superpage(space, page)?;
-        let selected = LoadedEntry::new(entry).select(self.mode, page);
+        let selected = LoadedEntry::new(entry).select(self.mode(space), page);
         Some(Superpage {
             entry: address,
             slice: selected.slice,
@@ -200,15 +223,19 @@ impl GapTolerantRadix {
     }
 
     /// The 4KB page of an entry in the hardware: TLBs are filled with 4KB (G §3.7).
-    pub(super) fn reach_of(&self, page: VirtualPage, loaded: &LoadedEntry) -> Reach {
+    pub(super) fn reach_of(
+        &self,
+        (space, page): (SpaceId, VirtualPage),
+        loaded: &LoadedEntry,
+    ) -> Reach {
         let first = loaded.entry.first;
         let allows = allow::of_leaf(first.permissions(), first.is_dirty());
-        Reach::of_page(loaded.select(self.mode, page).frame, allows)
+        Reach::of_page(loaded.select(self.mode(space), page).frame, allows)
     }
 
     /// Number of the entry that covers `page`, counted over the address space.
-    fn number(&self, page: VirtualPage) -> u64 {
-        page.number() / self.mode.entry_pages()
+    pub(super) fn number(&self, space: SpaceId, page: VirtualPage) -> u64 {
+        page.number() / self.mode(space).entry_pages()
     }
 
     /// Keeps an entry that the walk cache has in `slot` from now on.
@@ -217,7 +244,7 @@ impl GapTolerantRadix {
         if self.cached.len() <= slot {
             self.cached.resize_with(slot + 1, CachedEntry::default);
         }
-        let number = self.number(request.page);
+        let number = self.number(request.space, request.page);
         self.cached[slot] = CachedEntry { space: request.space, number, loaded };
     }
 
@@ -228,13 +255,14 @@ impl GapTolerantRadix {
         (address, entry): (PhysicalAddress, GapTolerantEntry),
     ) {
         self.radix.mark_entry(address, entry.first, true);
-        let number = self.number(page);
+        let number = self.number(space, page);
         let copies = self.cached.iter_mut();
         copies
             .filter(|cached| (cached.space, cached.number) == (space, number))
             .for_each(|cached| cached.loaded.mark_dirty());
+        let place = self.entry_place(space, page);
         if let Some(native) = &mut self.native {
-            native.mark_dirty(space, page);
+            native.mark_dirty(place);
         }
     }
 }
@@ -245,8 +273,11 @@ impl Dimension for GapTolerantRadix {
             return self.write_superpage(operation);
         }
         match operation.downcast_ref() {
-            Some(table @ TableOperation::AddNode { level: 2, frame, .. }) => {
-                self.add_directory(table, *frame);
+            Some(table @ TableOperation::SetControl { space, control }) => {
+                self.set_control(table, *space, *control);
+            }
+            Some(table @ TableOperation::AddNode { level: 2, space, frame, .. }) => {
+                self.add_directory(table, *space, *frame);
             }
             Some(table @ TableOperation::RemoveNode { space, level: 2, page, .. }) => {
                 self.remove_directory(table, *space, *page);
@@ -266,7 +297,7 @@ impl Dimension for GapTolerantRadix {
         let Some((_, entry)) = self.superpage(space, page) else {
             return self.radix.look_at(space, page);
         };
-        Some(self.reach_of(page, &LoadedEntry::new(entry)))
+        Some(self.reach_of((space, page), &LoadedEntry::new(entry)))
     }
 
     fn mark(&mut self, space: SpaceId, page: VirtualPage, mark: Mark) {

@@ -38,7 +38,7 @@ pub use policy::{GapTolerant, SuperpageRule};
 
 /// The schemes, single entries first.
 pub(crate) const SCHEMES: &[&Scheme] =
-    &[&SINGLE_4M, &SINGLE_2M, &SINGLE_1M, &PAIRED_4M, &PAIRED_2M, &NATIVE_4M];
+    &[&SINGLE_4M, &SINGLE_2M, &SINGLE_1M, &PAIRED_4M, &PAIRED_2M, &NATIVE_4M, &PER_PROCESS];
 
 /// Page tables with gap-tolerant entries beside those of 4KB pages.
 fn gap_tolerant_radix(hardware: &Hardware<'_>) -> Box<dyn Dimension> {
@@ -53,9 +53,11 @@ fn with_native_tlb(hardware: &Hardware<'_>) -> Box<dyn Dimension> {
     Box::new(GapTolerantRadix::with_native_tlb(mode, geometry))
 }
 
-fn gap_tolerant(options: &PolicyOptions) -> Result<Box<dyn Policy>, ConfigError> {
-    let (changes, own) = (options.superpages.as_ref(), SuperpageOptions::DEFAULT);
-    with_changes("superpages", changes, own, GapTolerant::new)
+fn gap_tolerant(
+    options: &PolicyOptions,
+    own: SuperpageOptions,
+) -> Result<Box<dyn Policy>, ConfigError> {
+    with_changes("superpages", options.superpages.as_ref(), own, GapTolerant::new)
 }
 
 /// Superpages of 4MB in B-blocks of 128KB; page directories keep their size.
@@ -71,7 +73,7 @@ const SINGLE_4M: Scheme = Scheme {
         "a shadow table holds ordinary pages: of a guest's superpages it would have 4KB entries, and \
          nothing of the guest's scheme would be left",
     ),
-    policy: gap_tolerant,
+    policy: |options| gap_tolerant(options, SuperpageOptions::DEFAULT),
     dimension: gap_tolerant_radix,
     ..BASE_PAGES
 };
@@ -129,5 +131,18 @@ const NATIVE_4M: Scheme = Scheme {
     colour: "gt-pde-native",
     counters: || [registered(kernel::SUPERPAGES), registered(native::NATIVE_TLB)].concat(),
     dimension: with_native_tlb,
+    ..SINGLE_4M
+};
+
+/// Single entries of a size that each process has by itself.
+const PER_PROCESS: Scheme = Scheme {
+    name: "gt-pde-process",
+    summary: "gap-tolerant superpages; each process has the largest B-blocks that memory suits",
+    source: "G §3.8: block size per process, availability at several granularities",
+    other_names: &[],
+    colour: "gt-pde-process",
+    policy: |options| {
+        gap_tolerant(options, SuperpageOptions { per_process: true, ..SuperpageOptions::DEFAULT })
+    },
     ..SINGLE_4M
 };

@@ -33,27 +33,28 @@ figures! {
 /// Gap-tolerant entries by address space and number; the least recently used of a set is replaced.
 pub(super) struct NativeTlb {
     entries: SetAssociative<LoadedEntry>,
-    /// 4KB pages of an entry.
-    entry_pages: u64,
     /// The entry that the last walk went through.
     walked: Option<LoadedEntry>,
     fills: u64,
 }
 
-const fn key(space: SpaceId, number: u64) -> u64 {
-    number << 16 | space.0 as u64
+/// An entry by its address space and its number there.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) space: SpaceId,
+    pub(super) number: u64,
+}
+
+impl Place {
+    const fn key(self) -> u64 {
+        self.number << 16 | self.space.0 as u64
+    }
 }
 
 impl NativeTlb {
-    /// An empty one for entries of so many 4KB pages.
-    pub(super) fn new(geometry: TlbGeometry, entry_pages: u64) -> Self {
-        Self { entries: SetAssociative::new(geometry), entry_pages, walked: None, fills: 0 }
-    }
-
-    /// What selects the set of the entry that covers a page, and its key.
-    fn place(&self, space: SpaceId, page: VirtualPage) -> (u64, u64) {
-        let number = page.number() / self.entry_pages;
-        (number, key(space, number))
+    /// An empty one.
+    pub(super) fn new(geometry: TlbGeometry) -> Self {
+        Self { entries: SetAssociative::new(geometry), walked: None, fills: 0 }
     }
 
     /// A walk begins, or has gone through this entry.
@@ -62,44 +63,36 @@ impl NativeTlb {
     }
 
     /// The entry that covers a page, and its slot; that is a use of it.
-    pub(super) fn look_up(
-        &mut self,
-        space: SpaceId,
-        page: VirtualPage,
-    ) -> Option<(u32, LoadedEntry)> {
-        let (index, key) = self.place(space, page);
-        let slot = self.entries.look_up(index, key)?;
+    pub(super) fn look_up(&mut self, place: Place) -> Option<(u32, LoadedEntry)> {
+        let slot = self.entries.look_up(place.number, place.key())?;
         Some((slot as u32, self.entries.value(slot)))
     }
 
     /// The same without effect.
-    fn find(&self, space: SpaceId, page: VirtualPage) -> Option<LoadedEntry> {
-        let (index, key) = self.place(space, page);
-        let slot = self.entries.find_key(index, key)?;
+    fn find(&self, place: Place) -> Option<LoadedEntry> {
+        let slot = self.entries.find_key(place.number, place.key())?;
         Some(self.entries.value(slot))
     }
 
     /// Holds the entry that the last walk went through, if it went through one.
-    fn fill(&mut self, space: SpaceId, page: VirtualPage) -> Option<u32> {
+    fn fill(&mut self, place: Place) -> Option<u32> {
         let loaded = self.walked.take()?;
-        let (index, key) = self.place(space, page);
         self.fills += 1;
-        Some(self.entries.insert(index, key, loaded) as u32)
+        Some(self.entries.insert(place.number, place.key(), loaded) as u32)
     }
 
     /// The entry that covers a page is dirty now.
-    pub(super) fn mark_dirty(&mut self, space: SpaceId, page: VirtualPage) {
-        let (index, key) = self.place(space, page);
-        if let Some(slot) = self.entries.find_key(index, key) {
+    pub(super) fn mark_dirty(&mut self, place: Place) {
+        if let Some(slot) = self.entries.find_key(place.number, place.key()) {
             self.entries.value_mut(slot).mark_dirty();
         }
     }
 
-    /// Forgets every entry with a page that the shootdown names.
-    fn invalidate(&mut self, shootdown: Shootdown) {
+    /// Forgets every entry with a page that the shootdown names, where an entry has so many.
+    fn invalidate(&mut self, shootdown: Shootdown, entry_pages: u64) {
         let Some(pages) = shootdown.pages() else { return };
         let space = shootdown.space();
-        let numbers = pages.start / self.entry_pages..=(pages.end - 1) / self.entry_pages;
+        let numbers = pages.start / entry_pages..=(pages.end - 1) / entry_pages;
         let is_dead = |key: u64| key as u16 == space.0 && numbers.contains(&(key >> 16));
         self.entries.invalidate_if(is_dead);
     }
@@ -120,6 +113,11 @@ impl GapTolerantRadix {
     fn native_mut(&mut self) -> &mut NativeTlb {
         self.native.as_mut().expect(IS_NATIVE)
     }
+
+    /// The entry that covers a page.
+    pub(super) fn entry_place(&self, space: SpaceId, page: VirtualPage) -> Place {
+        Place { space, number: self.number(space, page) }
+    }
 }
 
 impl BesideL2 for GapTolerantRadix {
@@ -132,8 +130,8 @@ impl BesideL2 for GapTolerantRadix {
     }
 
     fn find(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
-        let loaded = self.native().find(space, page)?;
-        Some(self.reach_of(page, &loaded))
+        let loaded = self.native().find(self.entry_place(space, page))?;
+        Some(self.reach_of((space, page), &loaded))
     }
 
     fn look_up(
@@ -144,13 +142,14 @@ impl BesideL2 for GapTolerantRadix {
         steps: &mut Steps,
     ) -> Option<Reach> {
         let unit = Unit::beside_l2(purpose);
-        let Some((slot, loaded)) = self.native_mut().look_up(space, page) else {
+        let place = self.entry_place(space, page);
+        let Some((slot, loaded)) = self.native_mut().look_up(place) else {
             steps.then(purpose, Action::Miss { unit });
             return None;
         };
         steps.then(purpose, Action::Hit { unit, slot });
         steps.then(purpose, Action::Select);
-        Some(self.reach_of(page, &loaded))
+        Some(self.reach_of((space, page), &loaded))
     }
 
     fn slots(&self) -> usize {
@@ -159,14 +158,16 @@ impl BesideL2 for GapTolerantRadix {
 
     /// The walk has brought the entry: there is nothing to be read.
     fn fill(&mut self, request: WalkRequest, _: &Reach, walker: &mut Walker<'_>) {
-        if let Some(slot) = self.native_mut().fill(request.space, request.page) {
+        let place = self.entry_place(request.space, request.page);
+        if let Some(slot) = self.native_mut().fill(place) {
             let unit = walker.unit_beside();
             walker.note(Purpose::Page, Action::Fill { unit, slot });
         }
     }
 
     fn invalidate(&mut self, shootdown: Shootdown) {
-        self.native_mut().invalidate(shootdown);
+        let entry_pages = self.mode(shootdown.space()).entry_pages();
+        self.native_mut().invalidate(shootdown, entry_pages);
     }
 
     fn flush(&mut self) {

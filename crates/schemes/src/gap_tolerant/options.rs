@@ -1,6 +1,6 @@
 //! Options of the policy "gap-tolerant".
 
-use perforate_config::{ConfigError, Count, Size};
+use perforate_config::{ConfigError, Count, Share, Size};
 use perforate_os::SmallPages;
 use perforate_types::{SLICE_BLOCKS, SUPERPAGE_BLOCKS};
 use schemars::JsonSchema;
@@ -12,7 +12,7 @@ const LEAST_BLOCKS: u64 = SUPERPAGE_BLOCKS as u64;
 const MOST_BLOCKS: u64 = SLICE_BLOCKS as u64;
 
 /// Conditions for the slices that superpages are made of (G §3.8).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SuperpageOptions {
     /// Usable B-blocks a slice must have (G §3.8: more than half; §3.3: at least half).
@@ -23,6 +23,13 @@ pub struct SuperpageOptions {
     pub bs: Option<Count<3, 5>>,
     /// Field P of GTPTCR, if not the scheme's: two superpages in an entry.
     pub paired: Option<bool>,
+    /// Each process has B-blocks of a size of its own (G §3.8): the largest of which superpages for
+    /// `enough` of memory can be made when it starts.
+    pub per_process: bool,
+    /// With per-process: so much of what can be had with B-blocks of 32KB is enough.
+    ///
+    /// G has no rule for the choice; 90% is ours.
+    pub enough: Share,
     /// First byte of memory that slices may take.
     pub from: Size,
     /// First byte after the memory that slices may take, if not all.
@@ -37,6 +44,8 @@ impl SuperpageOptions {
         least_blocks: Count::new(LEAST_BLOCKS + 1),
         bs: None,
         paired: None,
+        per_process: false,
+        enough: Share::percent(90),
         from: Size(0),
         to: None,
         pages: SmallPages::Size4K,
@@ -52,6 +61,11 @@ impl SuperpageOptions {
             let reason = "an address space has either 2MB-page PDEs or GT-PDEs, never both (GTPTCR, \
                           G §3.7): expected 4k";
             return wrong("pages", reason);
+        }
+        if self.per_process && (self.bs.is_some() || self.paired == Some(true)) {
+            let reason = "chooses single entries and the size of B-blocks for each process: leave bs \
+                          and paired out";
+            return wrong("per-process", reason);
         }
         for (key, size) in [("from", Some(self.from)), ("to", self.to)] {
             if size.is_some_and(|size| !size.bytes().is_multiple_of(4096)) {
@@ -71,6 +85,7 @@ impl SuperpageOptions {
             within,
             block_order: self.bs.map(Count::get),
             paired: self.paired,
+            enough: self.per_process.then_some(self.enough),
         })
     }
 }

@@ -3,16 +3,16 @@
 use std::any::Any;
 use std::ops::Range;
 
-use perforate_config::ConfigError;
-use perforate_os::mechanism::{Backer, FreeIndex};
+use perforate_config::{ConfigError, Share};
+use perforate_os::mechanism::{Backer, FreeIndex, PhysicalMemory};
 use perforate_os::{BlockUse, OsError, Policy, TableFormat, described};
 use perforate_types::{ControlError, GapTolerance, HoleSet};
 
-use super::kernel::{Superpages, free_index};
+use super::kernel::{Granularities, Superpages, free_index};
 use super::{SuperpageError, SuperpageOptions};
 
 /// What is asked of the slices that superpages are made of ([`SuperpageOptions`]).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct SuperpageRule {
     /// Usable B-blocks that a slice must have.
     pub least_blocks: u32,
@@ -22,6 +22,21 @@ pub struct SuperpageRule {
     pub block_order: Option<u64>,
     /// Field P, likewise.
     pub paired: Option<bool>,
+    /// Each process has the largest B-blocks of which superpages for this share can be made of what
+    /// there is for the smallest ones; without it all have the same.
+    pub enough: Option<Share>,
+}
+
+/// Modes of which each process has one, those with the largest B-blocks first.
+const BY_PROCESS: [GapTolerance; 3] =
+    [GapTolerance::SINGLE_4M, GapTolerance::SINGLE_2M, GapTolerance::SINGLE_1M];
+
+/// The largest B-blocks with which memory holds enough superpages.
+fn largest_that_do(enough: Share, bytes: impl Fn(GapTolerance) -> u64) -> GapTolerance {
+    let smallest = BY_PROCESS[BY_PROCESS.len() - 1];
+    let wanted = enough.value() * bytes(smallest) as f64;
+    let does = |mode: &GapTolerance| bytes(*mode) as f64 >= wanted;
+    BY_PROCESS.into_iter().find(does).unwrap_or(smallest)
 }
 
 impl SuperpageRule {
@@ -65,7 +80,7 @@ impl Default for SuperpageRule {
 
 /// Gap-tolerant superpages, 4KB pages where there is no slice for one. Which mode they have is a
 /// matter of the page tables ([`TableFormat::gap_tolerance`]).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct GapTolerant {
     options: SuperpageOptions,
     rule: SuperpageRule,
@@ -106,7 +121,17 @@ impl Policy for GapTolerant {
     ) -> Result<Option<Box<dyn FreeIndex>>, OsError> {
         let mode = tables.gap_tolerance.ok_or(SuperpageError::NoTables)?;
         self.rule.check(mode, end_frame)?;
-        Ok(Some(free_index(&self.rule, mode, end_frame, is_fragmented)))
+        let modes = if self.rule.enough.is_some() { &BY_PROCESS[..] } else { &[mode] };
+        Ok(Some(free_index(&self.rule, modes, end_frame, is_fragmented)))
+    }
+
+    fn table_format(&self, tables: TableFormat, memory: &PhysicalMemory) -> TableFormat {
+        let granularities = memory.free_index::<Granularities>();
+        let Some((enough, granularities)) = self.rule.enough.zip(granularities) else {
+            return tables;
+        };
+        let mode = largest_that_do(enough, |mode| granularities.superpage_bytes(mode));
+        TableFormat { gap_tolerance: Some(mode), ..tables }
     }
 
     fn use_block(&self, _: &HoleSet) -> BlockUse {
@@ -135,11 +160,32 @@ mod tests {
                 "least-blocks=32-64 [33]",
                 "bs=3-5 [none]",
                 "paired=yes|no [none]",
+                "per-process=yes|no [no]",
+                "enough=S% [90%]",
                 "from=SIZE [0]",
                 "to=SIZE [none]",
                 "pages=4k|2m [4k]",
             ]
         );
+    }
+
+    /// 90 % of 100MB are enough.
+    #[test]
+    fn a_process_has_the_largest_b_blocks_that_do() {
+        let enough = Share::percent(90);
+        let [large, middle, small] = BY_PROCESS;
+        for (megabytes, expected) in [
+            ([90, 95, 100], large),
+            ([89, 90, 100], middle),
+            ([0, 89, 100], small),
+            ([0, 0, 0], large),
+        ] {
+            let bytes = |mode| {
+                let place = BY_PROCESS.iter().position(|&known| known == mode).unwrap();
+                megabytes[place] << 20
+            };
+            assert_eq!(largest_that_do(enough, bytes), expected, "{megabytes:?}");
+        }
     }
 
     #[test]
@@ -152,6 +198,7 @@ mod tests {
             ("least-blocks=31", "least-blocks: is at least 32, not 31"),
             ("from=1G,to=1G", "to: is more than from: no slice lies between them"),
             ("from=1K", "from: is a multiple of 4K"),
+            ("per-process=yes,bs=4", "per-process: chooses single entries"),
         ] {
             let error = superpages(options).expect_err(problem).to_string();
             assert!(error.starts_with(problem), "{error}");

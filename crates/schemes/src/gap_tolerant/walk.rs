@@ -70,20 +70,21 @@ impl GapTolerantRadix {
         self.store_through(request, &mut loaded);
         self.has_walked_through(loaded);
         walker.note(Purpose::Page, Action::Select);
-        self.reach_of(request.page, &loaded)
+        self.reach_of((request.space, request.page), &loaded)
     }
 
     /// A TLB of gap-tolerant entries spares the walk of a guest or a host alone: natively it was asked
     /// before.
     fn through_native(&mut self, request: &WalkRequest, walker: &mut Walker<'_>) -> Option<Reach> {
+        let place = self.entry_place(request.space, request.page);
         let native = self.native.as_mut()?;
         native.walks(None);
-        let (slot, mut loaded) = native.look_up(request.space, request.page)?;
+        let (slot, mut loaded) = native.look_up(place)?;
         self.store_through(request, &mut loaded);
         let unit = walker.unit_beside();
         walker.note(Purpose::Page, Action::Hit { unit, slot });
         walker.note(Purpose::Page, Action::Select);
-        Some(self.reach_of(request.page, &loaded))
+        Some(self.reach_of((request.space, request.page), &loaded))
     }
 
     /// Sets the dirty bit where a store goes through a cached entry that does not know it set.
@@ -115,7 +116,7 @@ impl GapTolerantRadix {
         }
         self.has_walked_through(loaded);
         walker.note(Purpose::Level2, Action::Select);
-        self.reach_of(request.page, &loaded)
+        self.reach_of((request.space, request.page), &loaded)
     }
 
     /// The page of the page-directory node where the 16 bytes for the request lie, reached from a
@@ -127,9 +128,11 @@ impl GapTolerantRadix {
         (level, mut node): (u8, Node),
         walker: &mut Walker<'_>,
     ) -> Result<Above, WalkFault> {
-        let index = superpage_offset(self.mode, request.page) / PageSize::Size4K.bytes();
+        let mode = self.mode(request.space);
+        let index = superpage_offset(mode, request.page) / PageSize::Size4K.bytes();
         if level == 2 {
-            let first = node.frame.number() / self.directory_frames() * self.directory_frames();
+            let frames = self.directory_frames(request.space);
+            let first = node.frame.number() / frames * frames;
             let wanted = Frame::new(first).add(index);
             let located = if wanted == node.frame { node } else { walker.locate(wanted)? };
             return Ok(Above::Directory(located));
@@ -160,8 +163,9 @@ impl GapTolerantRadix {
         node: Node,
         walker: &mut Walker<'_>,
     ) -> Result<Found, WalkFault> {
-        let offset = superpage_offset(self.mode, request.page) % PageSize::Size4K.bytes();
-        let table = table_offset(self.mode, request.page) % PageSize::Size4K.bytes();
+        let mode = self.mode(request.space);
+        let offset = superpage_offset(mode, request.page) % PageSize::Size4K.bytes();
+        let table = table_offset(mode, request.page) % PageSize::Size4K.bytes();
         walker.read(Purpose::Level2, node.located.address().add(offset));
         let address = node.frame.address().add(offset);
         let entry = GapTolerantEntry::read(self.radix.memory(), address);

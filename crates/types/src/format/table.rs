@@ -9,6 +9,14 @@ pub type Level = u8;
 /// memory-management unit writes the entries. Every operation leaves the tables consistent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableOperation {
+    /// The register that says of what format the address space's tables are (GTPTCR, G §3.7), before
+    /// its first node. Without it they are as the hardware has them.
+    SetControl {
+        /// Address space.
+        space: SpaceId,
+        /// The register.
+        control: u64,
+    },
     /// A node now exists at `frame`, linked from its parent (level 4: the root). A format may have
     /// larger nodes on some levels.
     AddNode {
@@ -75,7 +83,8 @@ impl TableOperation {
     /// The address space whose tables are changed.
     pub const fn space(&self) -> SpaceId {
         match *self {
-            Self::AddNode { space, .. }
+            Self::SetControl { space, .. }
+            | Self::AddNode { space, .. }
             | Self::RemoveNode { space, .. }
             | Self::Map { space, .. }
             | Self::Unmap { space, .. }
@@ -87,6 +96,7 @@ impl TableOperation {
 impl FormatOperation for TableOperation {
     fn pages(&self) -> PageRun {
         match *self {
+            Self::SetControl { space, .. } => PageRun::new(space, VirtualPage::new(0), 0),
             Self::AddNode { space, page, .. } | Self::RemoveNode { space, page, .. } => {
                 PageRun::new(space, page, 0)
             }

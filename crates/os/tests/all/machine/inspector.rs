@@ -7,7 +7,7 @@ use perforate_schemes::gap_tolerant::SuperpageOperation;
 use perforate_schemes::perforated::{HOLE_BRANCH, PerforatedOperation};
 use perforate_schemes::segment::SegmentOperation;
 use perforate_types::{
-    HoleSet, Level, PageSize, Shootdown, SpaceId, TableOperation, Update, VirtualPage,
+    GapTolerance, HoleSet, Level, PageSize, Shootdown, SpaceId, TableOperation, Update, VirtualPage,
 };
 
 /// Which nodes exist and what hangs below them.
@@ -21,6 +21,8 @@ pub struct Inspector {
     holes: BTreeSet<(SpaceId, u64)>,
     /// Frames of a level-2 node.
     directory_frames: u64,
+    /// Of address spaces that have set their control register.
+    directory_frames_of: BTreeMap<SpaceId, u64>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -49,11 +51,13 @@ impl Inspector {
 
     pub fn table_frames(&self) -> BTreeSet<u64> {
         let mut frames = BTreeSet::new();
-        for (&(_, level, _, _), &frame) in &self.nodes {
+        for (&(space, level, _, _), &frame) in &self.nodes {
             assert!(frames.insert(frame), "frame {frame:#x} is two nodes");
             if level == 2 {
-                assert_eq!(frame % self.directory_frames, 0, "a directory is aligned to its size");
-                (1..self.directory_frames).for_each(|index| assert!(frames.insert(frame + index)));
+                let own = self.directory_frames_of.get(&space).copied();
+                let length = own.unwrap_or(self.directory_frames);
+                assert_eq!(frame % length, 0, "a directory is aligned to its size");
+                (1..length).for_each(|index| assert!(frames.insert(frame + index)));
             }
         }
         frames
@@ -136,6 +140,13 @@ impl Inspector {
 
     fn apply_table(&mut self, operation: TableOperation) {
         match operation {
+            TableOperation::SetControl { space, control } => {
+                let root = (space, 4, 0, 0);
+                assert!(!self.nodes.contains_key(&root), "the register comes before the tables");
+                let mode = GapTolerance::from_control(control).expect("a mode of G Table 3");
+                let frames = mode.expect("it is on").directory_bytes() / 4096;
+                self.directory_frames_of.insert(space, frames);
+            }
             TableOperation::AddNode { space, level, page, frame, branch } => {
                 assert_eq!(page.number() % covered(level), 0, "first page");
                 self.parent(space, level, page, branch);

@@ -304,7 +304,12 @@ fn count(update: &Update, told: &mut Work) {
         Some(TableOperation::Map { .. }) => told.pages_mapped += 1,
         Some(TableOperation::Unmap { .. }) => told.pages_unmapped += 1,
         Some(TableOperation::Protect { .. }) => told.pages_protected += 1,
-        Some(TableOperation::AddNode { .. } | TableOperation::RemoveNode { .. }) | None => {}
+        Some(
+            TableOperation::SetControl { .. }
+            | TableOperation::AddNode { .. }
+            | TableOperation::RemoveNode { .. },
+        )
+        | None => {}
     }
     match operation(update) {
         Some(PerforatedOperation::Perforate { .. } | PerforatedOperation::MapHole { .. }) => {

@@ -8,6 +8,7 @@
 //! - One with a failing frame moves to other B-blocks if they can be had.
 //! - Shared memory has 4KB pages.
 
+mod granularities;
 mod pairing;
 mod pairs;
 mod slices;
@@ -23,6 +24,7 @@ use perforate_os::{Kernel, OsError};
 use perforate_types::{Counters, GapTolerance, HoleSet, Permissions, SpaceId, Update, figures};
 
 use super::SuperpageRule;
+pub(super) use granularities::Granularities;
 pub use pairing::{ChunkPairing, SlicePair, lowest_blocks};
 use slices::{Selected, Slices};
 use superpage::{Superpage, map_superpage};
@@ -43,17 +45,19 @@ pub(super) struct Superpages {
 /// What memory of `end_frame` frames is to keep about slices.
 pub(super) fn free_index(
     rule: &SuperpageRule,
-    mode: GapTolerance,
+    modes: &[GapTolerance],
     end_frame: u64,
     is_fragmented: bool,
 ) -> Box<dyn FreeIndex> {
-    Box::new(Slices::new(mode, end_frame, rule, is_fragmented))
+    let of_mode = |&mode| Slices::new(mode, end_frame, rule, is_fragmented);
+    Box::new(Granularities::new(modes.iter().map(of_mode).collect()))
 }
 
-/// The block availability vectors, one for each slice of memory, a bit for each of its B-blocks whose
+/// The block availability vectors of the first of all B-block sizes, one for each slice of memory, a bit for each of its B-blocks whose
 /// frames are all free (G §3.6); none where no superpages are made.
 pub fn availability_vectors(kernel: &Kernel) -> &[u64] {
-    kernel.free_index::<Slices>().map_or(&[], Slices::vectors)
+    let granularities = kernel.free_index::<Granularities>();
+    granularities.map_or(&[], |granularities| granularities.first().vectors())
 }
 
 impl Superpages {
@@ -67,14 +71,14 @@ impl Superpages {
             self.wanted_pages += pages.end - pages.start;
         }
         loop {
-            let Some(slices) = context.memory().free_index::<Slices>() else { return };
+            let Some(slices) = context.memory().free_index::<Granularities>() else { return };
             let frames = slices.next_to_draw();
             if slices.drawn_frames() >= self.wanted_pages || frames.is_empty() {
                 return;
             }
             let block_frames = HoleSet::SUBPAGES as u64;
             context.inject_fragmentation(frames.start / block_frames..frames.end / block_frames);
-            let slices: Option<&mut Slices> = context.memory().free_index_mut();
+            let slices: Option<&mut Granularities> = context.memory().free_index_mut();
             slices.expect("found above").note_drawn(&frames);
         }
     }
@@ -112,7 +116,9 @@ impl Backer for Superpages {
     ) -> Result<Backed, OsError> {
         let &Touch { space: id, page, ref area } = touch;
         let attributes = &area.attributes;
-        let Some(mode) = context.tables().gap_tolerance else { return Ok(Backed::No) };
+        let Some(mode) = context.space(id)?.tables().gap_tolerance else {
+            return Ok(Backed::No);
+        };
         if attributes.is_shared() || !context.wants_large(attributes) {
             return Ok(Backed::No);
         }
@@ -147,13 +153,17 @@ impl Backer for Superpages {
     /// Writes the figures of superpages: at this moment, but for those made and attempts that
     /// failed.
     fn counters(&self, core: &Core, out: &mut Counters) {
-        let slices = core.memory().free_index::<Slices>();
+        let slices = core.memory().free_index::<Granularities>();
         let state = State {
             pages: core.usage().wide_pages,
             made: self.made,
             failed: self.failed,
             relocated: core.extents_relocated(),
-            slices_allocatable: slices.map_or(0, Slices::allocatable),
+            processes: BLOCK_ORDERS.map(|order| {
+                let modes = core.live_spaces().filter_map(|space| space.tables().gap_tolerance);
+                modes.filter(|mode| mode.block_order() == order).count() as u64
+            }),
+            slices_allocatable: slices.map_or(0, |slices| slices.first().allocatable()),
         };
         out.record(SUPERPAGES, &state);
     }
@@ -165,8 +175,13 @@ pub(in crate::gap_tolerant) struct State {
     made: u64,
     failed: u64,
     relocated: u64,
+    /// Living processes by the size of their B-blocks.
+    processes: [u64; BLOCK_ORDERS.len()],
     slices_allocatable: u64,
 }
+
+/// Sizes of B-blocks, as field BS of GTPTCR has them.
+const BLOCK_ORDERS: [u32; 3] = [3, 4, 5];
 
 figures! {
     pub(in crate::gap_tolerant) static SUPERPAGES: State, "Gap-tolerant superpages" {
@@ -178,7 +193,14 @@ figures! {
         superpage_failures, Count, Listed: |it| it.failed;
         /// Superpages that moved since one of their frames failed.
         superpages_relocated, Count, Listed: |it| it.relocated;
-        /// Slices of memory with enough free B-blocks for a superpage, at most.
+        /// Living processes with B-blocks of 32KB.
+        processes_with_32kb_blocks, Count, Listed: |it| it.processes[0];
+        /// Living processes with B-blocks of 64KB.
+        processes_with_64kb_blocks, Count, Listed: |it| it.processes[1];
+        /// Living processes with B-blocks of 128KB.
+        processes_with_128kb_blocks, Count, Listed: |it| it.processes[2];
+        /// Slices of memory with enough free B-blocks for a superpage, at most; of the largest B-blocks
+        /// where there are several sizes.
         slices_allocatable, Count, Listed: |it| it.slices_allocatable;
     }
 }
@@ -191,7 +213,7 @@ fn allocate_all(
 ) -> Option<Vec<Selected>> {
     let mut places = Vec::new();
     for _ in 0..count {
-        match slices::allocate(context.memory()) {
+        match granularities::allocate(context.memory(), mode) {
             Some(place) => places.push(place),
             None => {
                 places.iter().for_each(|&place| free(context, mode, place));

@@ -5,11 +5,10 @@
 //! that take faulty frames out of use included. Slices from which a superpage can be made are on a
 //! list of their own, so that no allocation scans the vectors.
 
-use std::any::Any;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use perforate_os::mechanism::{FreeIndex, PhysicalMemory, expect};
+use perforate_os::mechanism::expect;
 
 use perforate_types::{CHUNK_FRAMES, Frame, GapTolerance, SLICE_BLOCKS, SUPERPAGE_BLOCKS};
 
@@ -99,6 +98,11 @@ impl Slices {
         }
     }
 
+    /// The mode of their superpages.
+    pub(super) fn mode(&self) -> GapTolerance {
+        self.mode
+    }
+
     /// The block availability vectors, by slice.
     pub(super) fn vectors(&self) -> &[u64] {
         &self.vectors
@@ -144,9 +148,10 @@ impl Slices {
         next * size..end * size
     }
 
-    /// It has been drawn for these.
+    /// It has been drawn for these, which may reach beyond the end of memory.
     pub(super) fn note_drawn(&mut self, frames: &Range<u64>) {
-        let drawn = self.drawn.end..frames.end / self.mode.slice_frames();
+        let end = (frames.end / self.mode.slice_frames()).min(self.vectors.len() as u64);
+        let drawn = self.drawn.end..end;
         self.drawn.end = drawn.end;
         for slice in drawn {
             let vector = self.vectors[slice as usize];
@@ -192,24 +197,31 @@ impl Slices {
     }
 }
 
-impl FreeIndex for Slices {
-    fn block_order(&self) -> u32 {
-        self.mode.block_order()
-    }
-
-    /// Every B-block with one of them is unusable.
+/// What a free index hears, in B-blocks of this size.
+impl Slices {
+    /// Every B-block with one of these frames is unusable.
     #[inline]
-    fn taken(&mut self, frames: Range<u64>) {
+    pub(super) fn taken(&mut self, frames: Range<u64>) {
         let order = self.mode.block_order();
         self.set(frames.start >> order..((frames.end - 1) >> order) + 1, false);
     }
 
+    /// All frames of these B-blocks are free.
     #[inline]
-    fn freed(&mut self, blocks: Range<u64>) {
+    pub(super) fn freed(&mut self, blocks: Range<u64>) {
         self.set(blocks, true);
     }
 
-    fn check(&self, is_free: &dyn Fn(Frame) -> bool) -> Result<(), String> {
+    /// Whether all of these B-blocks are usable.
+    #[inline]
+    pub(super) fn are_usable(&self, mut blocks: Range<u64>) -> bool {
+        let per_slice = u64::from(SLICE_BLOCKS);
+        let vector = |block: u64| self.vectors.get((block / per_slice) as usize).copied();
+        blocks.all(|block| vector(block).is_some_and(|bits| bits >> (block % per_slice) & 1 != 0))
+    }
+
+    /// Compares the vectors with what is free.
+    pub(super) fn check(&self, is_free: &dyn Fn(Frame) -> bool) -> Result<(), String> {
         for (slice, &vector) in (0u64..).zip(&self.vectors) {
             let first = Frame::new(slice * self.mode.slice_frames());
             let block = |bit: u32| first.add(u64::from(bit) << self.mode.block_order());
@@ -222,27 +234,6 @@ impl FreeIndex for Slices {
         }
         Ok(())
     }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
-    }
-}
-
-/// Takes the frames for a new entry, if a slice or a pair of slices can be had: from the highest zone
-/// that has them.
-pub(super) fn allocate(memory: &mut PhysicalMemory) -> Option<Selected> {
-    let zones: Vec<Range<u64>> = memory.zone_frames().collect();
-    let slices: &mut Slices = memory.free_index_mut()?;
-    let mode = slices.mode;
-    let found = zones.iter().find_map(|frames| slices.find(frames))?;
-    for block in found.blocks(mode) {
-        memory.take_range(block.number()..block.number() + mode.block_frames());
-    }
-    Some(found)
 }
 
 #[cfg(test)]

@@ -14,7 +14,8 @@ use perforate_os::mechanism::{
 use perforate_os::{FrameClass, OsError};
 use perforate_types::{Frame, GapTolerance, Permissions, Shootdown, VirtualPage};
 
-use super::slices::{self, Selected};
+use super::granularities;
+use super::slices::Selected;
 use crate::gap_tolerant::SuperpageOperation;
 
 /// A gap-tolerant entry: one superpage, or a pair.
@@ -198,7 +199,8 @@ impl Mechanism for Superpages {
         if space.extent(first).is_shared(effects.memory) {
             return false;
         }
-        let Some(place) = slices::allocate(effects.memory) else { return false };
+        let Some(mode) = space.tables().gap_tolerance else { return false };
+        let Some(place) = granularities::allocate(effects.memory, mode) else { return false };
         space.tell_unmapped(first, space.extent(first).pages(), effects);
         let old = take_superpage(space, first, effects);
         let moved = map_superpage(space, first, Superpage { place, ..old }, effects);

@@ -6,6 +6,7 @@ mod cached;
 mod dirty;
 mod native;
 mod nested;
+mod per_process;
 mod random;
 mod tables;
 mod walks;

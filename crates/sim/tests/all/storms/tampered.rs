@@ -45,7 +45,7 @@ impl Tampered {
         let tables: &GapTolerantRadix = self.inner.part()?;
         let superpage = tables.look_at_superpage(space, page)?;
         if self.defect == Defect::WrongPrefixSum {
-            return Some(with_wrong_sum(&superpage, tables.mode()));
+            return Some(with_wrong_sum(&superpage, tables.mode(space)));
         }
         let first = GapTolerantEntry::read(self.inner.memory(), superpage.entry).slice();
         let offset = superpage.frame.number() - superpage.slice.number();

@@ -1,0 +1,108 @@
+//! Availability of slices at one or several granularities: where each process has B-blocks of a size of
+//! its own, the operating system keeps vectors of each size (G §3.8).
+
+use std::any::Any;
+use std::ops::Range;
+
+use perforate_os::mechanism::{FreeIndex, PhysicalMemory};
+use perforate_types::{Frame, GapTolerance};
+
+use super::slices::{Selected, Slices};
+
+/// The slices of a memory by mode, those with the largest B-blocks first.
+pub(in crate::gap_tolerant) struct Granularities(Vec<Slices>);
+
+impl Granularities {
+    /// Of these modes; there is one at least.
+    pub(super) fn new(of_modes: Vec<Slices>) -> Self {
+        assert!(!of_modes.is_empty(), "superpages have a mode");
+        Self(of_modes)
+    }
+
+    /// The slices of the largest B-blocks.
+    pub(super) fn first(&self) -> &Slices {
+        &self.0[0]
+    }
+
+    fn smallest(&self) -> &Slices {
+        &self.0[self.0.len() - 1]
+    }
+
+    /// Bytes of superpages that could be made in a mode now.
+    pub(in crate::gap_tolerant) fn superpage_bytes(&self, mode: GapTolerance) -> u64 {
+        let slices = self.0.iter().find(|slices| slices.mode() == mode);
+        slices.map_or(0, |slices| slices.allocatable() * mode.superpage_pages() * 4096)
+    }
+
+    /// Frames of the slices for which injected fragmentation has been drawn.
+    pub(super) fn drawn_frames(&self) -> u64 {
+        self.first().drawn_frames()
+    }
+
+    /// The frames for which it is to be drawn next: whole slices of every size, as the largest come
+    /// first.
+    pub(super) fn next_to_draw(&self) -> Range<u64> {
+        self.first().next_to_draw()
+    }
+
+    /// It has been drawn for these.
+    pub(super) fn note_drawn(&mut self, frames: &Range<u64>) {
+        self.0.iter_mut().for_each(|slices| slices.note_drawn(frames));
+    }
+}
+
+/// It hears of the smallest B-blocks; a larger one is free if all of those in it are.
+impl FreeIndex for Granularities {
+    fn block_order(&self) -> u32 {
+        self.smallest().mode().block_order()
+    }
+
+    #[inline]
+    fn taken(&mut self, frames: Range<u64>) {
+        self.0.iter_mut().for_each(|slices| slices.taken(frames.clone()));
+    }
+
+    #[inline]
+    fn freed(&mut self, blocks: Range<u64>) {
+        let order = self.block_order();
+        let (smallest, larger) = self.0.split_last_mut().expect("there is one at least");
+        smallest.freed(blocks.clone());
+        for slices in larger {
+            let shift = slices.mode().block_order() - order;
+            for block in blocks.start >> shift..((blocks.end - 1) >> shift) + 1 {
+                if smallest.are_usable(block << shift..(block + 1) << shift) {
+                    slices.freed(block..block + 1);
+                }
+            }
+        }
+    }
+
+    fn check(&self, is_free: &dyn Fn(Frame) -> bool) -> Result<(), String> {
+        let order = self.block_order();
+        self.0.iter().try_for_each(|slices| {
+            let parts = 1u64 << (slices.mode().block_order() - order);
+            slices.check(&|block| (0..parts).all(|part| is_free(block.add(part << order))))
+        })
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+/// Takes the frames for a new entry of a mode, if a slice or a pair of slices can be had: from the
+/// highest zone that has them.
+pub(super) fn allocate(memory: &mut PhysicalMemory, mode: GapTolerance) -> Option<Selected> {
+    let zones: Vec<Range<u64>> = memory.zone_frames().collect();
+    let granularities: &mut Granularities = memory.free_index_mut()?;
+    let slices = granularities.0.iter_mut().find(|slices| slices.mode() == mode)?;
+    let found = zones.iter().find_map(|frames| slices.find(frames))?;
+    for block in found.blocks(mode) {
+        memory.take_range(block.number()..block.number() + mode.block_frames());
+    }
+    Some(found)
+}
