@@ -13,23 +13,23 @@ impl Mmu {
         unit.look_up(self.space, request.page, Purpose::Page, steps)
     }
 
-    /// Whether the unit translates a page now.
-    pub(super) fn unit_finds(&self, request: Request) -> bool {
-        let unit = self.dimension.beside_l2();
-        unit.is_some_and(|unit| unit.find(self.space, request.page).is_some())
+    /// The reach around a page that the unit translates now.
+    pub(super) fn find_in_unit(&self, request: Request) -> Option<Reach> {
+        self.dimension.beside_l2()?.find(self.space, request.page)
     }
 
-    /// Whether a unit beside the first level translates the page.
+    /// The same of a unit beside the first level.
     #[inline(always)]
-    pub(super) fn is_beside_l1(&self, request: Request) -> bool {
-        self.unit.beside_l1 && self.unit_finds(request)
+    pub(super) fn find_beside_l1(&self, request: Request) -> Option<Reach> {
+        if self.unit.beside_l1 { self.find_in_unit(request) } else { None }
     }
 
     /// The TLBs are neither asked nor filled, and it takes no step.
-    pub(super) fn through_unit_beside_l1(&mut self, request: Request) -> Result<Found, PageFault> {
-        let unit = self.dimension.beside_l2();
-        let reach = unit.and_then(|unit| unit.find(self.space, request.page));
-        let reach = reach.expect("it translates the page");
+    pub(super) fn through_unit_beside_l1(
+        &mut self,
+        request: Request,
+        reach: &Reach,
+    ) -> Result<Found, PageFault> {
         self.allow(request, reach.allows)?;
         self.counters.beside_translations += 1;
         let fetch = request.kind == AccessKind::Fetch;

@@ -1,6 +1,6 @@
 //! Inside a perforated page: filter, bitmap, in-place and hole translations (P §IV.D).
 
-use perforate_types::{Action, Frame, PageSize, Purpose, Steps, Unit};
+use perforate_types::{Action, PageSize, Purpose, Steps, Unit};
 
 use super::{Case, Found, Mmu, PageFault, Request};
 use crate::nested::{HAS_HOLES, bitmap_bits};
@@ -33,7 +33,7 @@ impl Mmu {
 
     /// Asks the bitmap; also tells whether it had to be read from memory.
     #[inline(always)]
-    fn is_hole(
+    pub(super) fn is_hole(
         &mut self,
         request: Request,
         entry: L2Entry,
@@ -47,27 +47,30 @@ impl Mmu {
             return Ok((bits >> bit & 1 != 0, false));
         }
         steps.then(Purpose::Bitmap, Action::Miss { unit: Unit::L2Tlb });
-        let bitmap = self.read_bitmap(request, entry.frame(), walked, steps)?;
-        self.fill_bitmaps(request, &bitmap, steps);
+        let bitmap = self.load_bitmap(request, entry, walked, steps)?;
         Ok((bitmap_bits(&bitmap, index) >> bit & 1 != 0, true))
     }
 
+    /// The bitmap of the block that an entry leads to: the guest's, where that is a block of the guest.
     fn read_bitmap(
         &mut self,
         request: Request,
-        block: Frame,
+        entry: L2Entry,
         walked: bool,
         steps: &mut Steps,
     ) -> Result<[u64; 8], PageFault> {
+        if entry.kind() == EntryKind::Intermediate {
+            return self.read_guest_bitmap(request, entry.frame(), steps);
+        }
         let walk_request = self.walk_request(request, walked);
         let mut walker = Walker::native(&mut self.caches, &mut self.l2, steps);
         let holes = self.dimension.holes_mut().expect(HAS_HOLES);
-        Ok(holes.read_bitmap(walk_request, block, &mut walker)?)
+        Ok(holes.read_bitmap(walk_request, entry.frame(), &mut walker)?)
     }
 
     /// Fills the bitmap entry of the page, or all of its 2MB (the naive variant).
     #[inline(always)]
-    pub(super) fn fill_bitmaps(&mut self, request: Request, bitmap: &[u64; 8], steps: &mut Steps) {
+    fn fill_bitmaps(&mut self, request: Request, bitmap: &[u64; 8], steps: &mut Steps) {
         if self.loading != BitmapLoading::Naive {
             let index = request.page.index_in(PageSize::Size2M) as u64;
             return self.fill_bitmap(request, index, bitmap, steps);
@@ -87,17 +90,18 @@ impl Mmu {
         }
     }
 
-    /// Loads all 16 bitmap entries of the page with one read (the naive variant).
+    /// Reads a bitmap and fills of it what [`Self::fill_bitmaps`] says.
+    #[inline(always)]
     pub(super) fn load_bitmap(
         &mut self,
         request: Request,
-        block: Frame,
+        entry: L2Entry,
         walked: bool,
         steps: &mut Steps,
-    ) -> Result<(), PageFault> {
-        let bitmap = self.read_bitmap(request, block, walked, steps)?;
+    ) -> Result<[u64; 8], PageFault> {
+        let bitmap = self.read_bitmap(request, entry, walked, steps)?;
         self.fill_bitmaps(request, &bitmap, steps);
-        Ok(())
+        Ok(bitmap)
     }
 
     /// A sub-page that is no hole: its 4KB translation goes into the first level only.

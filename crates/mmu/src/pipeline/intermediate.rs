@@ -4,11 +4,11 @@
 //! finds gPA→hPA entries of 4KB by a second look-up; together they are filled into the first level.
 //! Hardware without them holds an entry of 4KB for each page instead.
 
-use perforate_types::{AccessKind, Action, GuestFrame, PageSize, Purpose, Steps, Unit};
+use perforate_types::{AccessKind, Frame, GuestFrame, PageSize, Purpose, Steps};
 
 use super::{Case, Found, Mmu, PageFault, Request};
-use crate::nested::{HAS_HOLES, asks, bitmap_bits};
-use crate::tlb::{EntryKind, L2Entry, SUBPAGES_PER_BITMAP_ENTRY};
+use crate::nested::{HAS_HOLES, asks};
+use crate::tlb::{EntryKind, L2Entry};
 use crate::{BitmapLoading, Reach, Walker, allow};
 
 /// Intermediate entries come of two dimensions only.
@@ -37,20 +37,16 @@ impl Mmu {
         self.allow(request, reach.allows)?;
         let slot = self.fill_l2(request, Purpose::Level2, entry, steps);
         if self.loading == BitmapLoading::Naive && entry.filter() != 0 {
-            self.load_guest_bitmap(request, entry, steps)?;
+            self.load_bitmap(request, entry, true, steps)?;
         }
         let index = request.page.index_in(PageSize::Size2M);
-        let slot = if slot.is_none() || asks(self.loading, entry.filter(), index) {
-            let kind = if slot.is_none() { EntryKind::Page4K } else { EntryKind::Hole };
-            let own = L2Entry::page(kind, reach.frame, reach.allows, 0);
-            let slot = self.fill_l2(request, Purpose::Hole, own, steps);
-            let allows = self.dirtied(request, own, slot);
-            self.fill_l1(request, PageSize::Size4K, reach.frame, allows, steps)
-        } else {
-            let combined = L2Entry::page(EntryKind::Page4K, reach.frame, reach.allows, 0);
-            let allows = self.dirtied(request, combined, None);
-            self.fill_l1(request, PageSize::Size4K, reach.frame, allows, steps)
-        };
+        let kind = if slot.is_none() { EntryKind::Page4K } else { EntryKind::Hole };
+        let own = L2Entry::page(kind, reach.frame, reach.allows, 0);
+        let has_own = slot.is_none() || asks(self.loading, entry.filter(), index);
+        let own_slot =
+            if has_own { self.fill_l2(request, Purpose::Hole, own, steps) } else { None };
+        let allows = self.dirtied(request, own, own_slot);
+        let slot = self.fill_l1(request, PageSize::Size4K, reach.frame, allows, steps);
         Ok(Found { frame: reach.frame, slot, case: Case::Regular })
     }
 
@@ -64,7 +60,7 @@ impl Mmu {
     ) -> Result<Found, PageFault> {
         let index = request.page.index_in(PageSize::Size2M);
         if asks(self.loading, entry.filter(), index) {
-            let (is_hole, is_read) = self.is_guest_hole(request, entry, steps)?;
+            let (is_hole, is_read) = self.is_hole(request, entry, false, steps)?;
             if is_hole {
                 let case = if is_read { Case::ReadHole } else { Case::BitmapHole };
                 return self.through_hole(request, case, false, steps);
@@ -90,37 +86,17 @@ impl Mmu {
         Ok(Found { frame: located.frame, slot, case: Case::Intermediate })
     }
 
-    /// Asks the guest's bitmap, whose place the entry tells; also tells whether it was read.
-    fn is_guest_hole(
+    /// Reads the guest's bitmap of a block of the guest, whose place an intermediate entry tells.
+    pub(super) fn read_guest_bitmap(
         &mut self,
         request: Request,
-        entry: L2Entry,
-        steps: &mut Steps,
-    ) -> Result<(bool, bool), PageFault> {
-        let index = request.page.index_in(PageSize::Size2M) as u64;
-        let bit = index % SUBPAGES_PER_BITMAP_ENTRY;
-        if let Some((slot, bits)) = self.l2.look_up_bitmap(self.space, request.page) {
-            steps.then(Purpose::Bitmap, Action::Hit { unit: Unit::L2Tlb, slot });
-            return Ok((bits >> bit & 1 != 0, false));
-        }
-        steps.then(Purpose::Bitmap, Action::Miss { unit: Unit::L2Tlb });
-        let bitmap = self.load_guest_bitmap(request, entry, steps)?;
-        Ok((bitmap_bits(&bitmap, index) >> bit & 1 != 0, true))
-    }
-
-    /// Reads the guest's bitmap and fills the entry of the page, or all of the naive variant.
-    fn load_guest_bitmap(
-        &mut self,
-        request: Request,
-        entry: L2Entry,
+        block: Frame,
         steps: &mut Steps,
     ) -> Result<[u64; 8], PageFault> {
         let walk_request = self.walk_request(request, true);
         let mut walker = Walker::native(&mut self.caches, &mut self.l2, steps);
         let over = self.dimension.over_host_mut().expect(IS_NESTED);
-        let bitmap = over.read_guest_bitmap(walk_request, entry.frame(), &mut walker);
-        let bitmap = bitmap.expect(HAS_HOLES)?;
-        self.fill_bitmaps(request, &bitmap, steps);
-        Ok(bitmap)
+        let bitmap = over.read_guest_bitmap(walk_request, block, &mut walker);
+        Ok(bitmap.expect(HAS_HOLES)?)
     }
 }

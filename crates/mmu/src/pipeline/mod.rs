@@ -192,16 +192,17 @@ impl Mmu {
         steps: &mut Steps,
     ) -> Result<Translated, PageFault> {
         let request = Request { kind, page: address.page() };
-        let (found, walked) = match hit {
-            Some(hit) => match self.first_store(request, &hit) {
+        let beside = if hit.is_none() { self.find_beside_l1(request) } else { None };
+        let (found, walked) = match (hit, beside) {
+            (Some(hit), _) => match self.first_store(request, &hit) {
                 Ok(found) => (found, false),
                 Err(_) => return Err(self.blame(request)),
             },
-            None if self.is_beside_l1(request) => match self.through_unit_beside_l1(request) {
+            (None, Some(reach)) => match self.through_unit_beside_l1(request, &reach) {
                 Ok(found) => (found, false),
                 Err(_) => return Err(self.blame(request)),
             },
-            None => {
+            (None, None) => {
                 // An access that faults comes again once the page is mapped, and is counted then.
                 let (found, walked) = match self.beyond_l1(request, steps) {
                     Ok(found) => found,
@@ -300,7 +301,7 @@ impl Mmu {
         let reach = self.dimension.walk(walk_request, &mut walker)?;
         if self.unit.replaces_l2 {
             self.fill_unit(walk_request, &reach, steps);
-            if self.unit_finds(request) {
+            if self.find_in_unit(request).is_some() {
                 return self.through_unit(request, &reach, steps);
             }
             return self.through_walked(request, &reach, steps);
@@ -324,7 +325,7 @@ impl Mmu {
         if reach.filter != 0 {
             let slot = self.fill_l2(request, Purpose::Level2, entry, steps);
             if self.loading == BitmapLoading::Naive {
-                self.load_bitmap(request, entry.frame(), true, steps)?;
+                self.load_bitmap(request, entry, true, steps)?;
             }
             return self.through_perforated(request, entry, slot, true, steps);
         }
