@@ -29,6 +29,8 @@ pub enum Wanted {
     CachedLeaves,
     /// [`OverHost`].
     OverHost,
+    /// [`OfCores`].
+    OfCores,
     /// The part of the dimension that has this type, for whoever knows the mechanism.
     Part(TypeId),
 }
@@ -45,6 +47,8 @@ pub enum Capability<'a> {
     CachedLeaves(u64),
     /// A second dimension.
     OverHost(&'a dyn OverHost),
+    /// Hardware that each core has for itself.
+    OfCores(&'a dyn OfCores),
     /// A part of the wanted type.
     Part(&'a dyn Any),
 }
@@ -57,6 +61,8 @@ pub enum CapabilityMut<'a> {
     BesideL2(&'a mut dyn BesideL2),
     /// A second dimension.
     OverHost(&'a mut dyn OverHost),
+    /// Hardware that each core has for itself.
+    OfCores(&'a mut dyn OfCores),
     /// A part of the wanted type.
     Part(&'a mut dyn Any),
 }
@@ -201,6 +207,17 @@ pub trait Runs {
     fn run_around(&self, request: &RunRequest) -> Run;
 }
 
+/// A dimension with hardware of which each core has one for itself: copies of entries, a TLB beside the
+/// second-level TLB. Whatever it does, it does with that of the core at work; most hand all of this on
+/// to [`Parked`](crate::Parked).
+pub trait OfCores {
+    /// There are so many cores, all as the one that there is.
+    fn set_cores(&mut self, cores: usize);
+
+    /// This core is at work from now on.
+    fn run_on(&mut self, core: usize);
+}
+
 /// A guest's translation, which lies over that of a host.
 pub trait OverHost {
     /// The second dimension.
@@ -281,6 +298,20 @@ impl dyn Dimension + '_ {
         match self.capability(Wanted::CachedLeaves)? {
             Capability::CachedLeaves(pages) => Some(pages),
             _ => None,
+        }
+    }
+
+    /// There are so many cores from now on.
+    pub fn set_cores(&mut self, cores: usize) {
+        if let Some(CapabilityMut::OfCores(own)) = self.capability_mut(Wanted::OfCores) {
+            own.set_cores(cores);
+        }
+    }
+
+    /// This core is at work from now on.
+    pub fn run_on(&mut self, core: usize) {
+        if let Some(CapabilityMut::OfCores(own)) = self.capability_mut(Wanted::OfCores) {
+            own.run_on(core);
         }
     }
 

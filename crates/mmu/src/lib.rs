@@ -17,6 +17,7 @@ mod counters;
 mod dimension;
 mod fault;
 mod nested;
+mod parked;
 mod pipeline;
 pub mod radix;
 mod reach;
@@ -25,8 +26,8 @@ mod walk;
 
 pub use around::Around;
 pub use capability::{
-    BesideCounters, BesideL2, BesideUse, BitmapLoading, Capability, CapabilityMut, Holes, OverHost,
-    Runs, Wanted,
+    BesideCounters, BesideL2, BesideUse, BitmapLoading, Capability, CapabilityMut, Holes, OfCores,
+    OverHost, Runs, Wanted,
 };
 pub use coalescing::{Coalescing, CoalescingForm, Run, RunRequest};
 pub use config::{
@@ -37,6 +38,7 @@ pub use counters::{MmuCounters, counters};
 pub use dimension::{Dimension, Mark, WalkRequest};
 pub use fault::{HostFault, PageFault, WalkFault};
 pub use nested::{Host, Nested, RegisteredRun};
+pub use parked::Parked;
 pub use pipeline::{Case, Mmu, Translated};
 pub use radix::Radix;
 pub use reach::{Reach, allow};

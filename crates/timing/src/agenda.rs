@@ -4,6 +4,9 @@
 //! order of their time, whatever the order of the instructions that make them, so that a part is
 //! given to whoever asks first. What needs no shared part gets its time without an event, as soon
 //! as the time of what it waits for is known.
+//!
+//! All hardware threads of a machine have one agenda. Events and waiters are those of the thread that
+//! is at work when they are put down ([`Agenda::thread`]), and come back with its number.
 
 use std::collections::VecDeque;
 
@@ -33,7 +36,12 @@ pub(crate) enum Event {
     Forward { access: u32 },
     /// An entry of the scheduler is free.
     Dispatch,
+    /// A shootdown of `sender` arrives, which takes so many cycles to be answered.
+    Interrupt { sender: Thread, cycles: u32 },
 }
+
+/// Number of a hardware thread.
+pub(crate) type Thread = u8;
 
 /// Who is told when a time becomes known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,8 +73,9 @@ pub(crate) enum Waiter {
 pub(crate) struct Wanted {
     /// The stage after whose end it is there.
     pub(crate) stage: u8,
-    /// Who is told.
+    /// Who is told, and on which thread.
     pub(crate) waiter: Waiter,
+    pub(crate) thread: Thread,
     /// Who asks holds a walker and lends it, as otherwise both could wait for each other.
     pub(crate) lends_walker: bool,
 }
@@ -77,8 +86,18 @@ pub(crate) struct Agenda {
     events: Calendar,
     /// Time of the last event. Nothing happens earlier from here on.
     pub(crate) now: u64,
+    /// The thread that is at work.
+    pub(crate) thread: Thread,
     /// Times that have become known, and who has yet to be told.
-    news: VecDeque<(Waiter, u64)>,
+    news: VecDeque<News>,
+}
+
+/// Somebody is to be told of a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct News {
+    pub(crate) thread: Thread,
+    pub(crate) waiter: Waiter,
+    pub(crate) time: u64,
 }
 
 impl Agenda {
@@ -86,22 +105,38 @@ impl Agenda {
     #[inline]
     pub(crate) fn schedule(&mut self, time: u64, event: Event) {
         debug_assert!(time >= self.now, "{event:?} at {time}, which is before {}", self.now);
-        self.events.add(self.now, time, event);
+        self.events.add(self.now, time, (self.thread, event));
     }
 
-    /// The next event; time goes on to it.
-    #[inline]
-    pub(crate) fn next(&mut self) -> Option<Event> {
+    /// Puts down what happens to another thread.
+    pub(crate) fn schedule_for(&mut self, thread: Thread, time: u64, event: Event) {
+        self.events.add(self.now, time.max(self.now), (thread, event));
+    }
+
+    /// The next event, and the thread that put it down; time goes on to it.
+    #[inline(always)]
+    pub(crate) fn next(&mut self) -> Option<(Thread, Event)> {
         let (time, event) = self.events.next(self.now)?;
         self.now = time;
         Some(event)
     }
 
-    /// What somebody waits for happens at `time`: they are told in turn.
+    /// When the next event is.
+    pub(crate) fn next_time(&self) -> Option<u64> {
+        self.events.next_time(self.now)
+    }
+
+    /// What somebody on the thread at work waits for happens at `time`: they are told in turn.
     #[inline]
     pub(crate) fn tell(&mut self, waiter: Waiter, time: u64) {
+        self.tell_thread(self.thread, waiter, time);
+    }
+
+    /// The same for somebody on any thread.
+    #[inline]
+    pub(crate) fn tell_thread(&mut self, thread: Thread, waiter: Waiter, time: u64) {
         if waiter != Waiter::Nobody {
-            self.news.push_back((waiter, time));
+            self.news.push_back(News { thread, waiter, time });
         }
     }
 
@@ -118,7 +153,7 @@ impl Agenda {
 
     /// The next who is to be told.
     #[inline]
-    pub(crate) fn next_news(&mut self) -> Option<(Waiter, u64)> {
+    pub(crate) fn next_news(&mut self) -> Option<News> {
         self.news.pop_front()
     }
 
@@ -126,8 +161,8 @@ impl Agenda {
     /// time.
     #[inline]
     pub(crate) fn tell_all(&mut self, waiters: &mut Waiters, list: &mut List, time: u64) {
-        while let Some((waiter, from)) = waiters.take_first(list) {
-            self.tell(waiter, from.max(time));
+        while let Some(Entry { waiter, thread, from, .. }) = waiters.take_first(list) {
+            self.tell_thread(thread, waiter, from.max(time));
         }
     }
 }
@@ -137,6 +172,8 @@ impl Agenda {
 pub(crate) struct Waiters {
     entries: Vec<Entry>,
     free: List,
+    /// The thread that is at work.
+    pub(crate) thread: Thread,
 }
 
 /// Those who wait for one thing, in order.
@@ -163,6 +200,7 @@ impl List {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     waiter: Waiter,
+    thread: Thread,
     /// The waiter needs it at this time; it may be there earlier.
     from: u64,
     next: u32,
@@ -172,7 +210,7 @@ impl Waiters {
     /// Puts somebody at the end of a list.
     #[inline]
     pub(crate) fn add(&mut self, list: &mut List, waiter: Waiter, from: u64) {
-        let entry = Entry { waiter, from, next: NONE };
+        let entry = Entry { waiter, thread: self.thread, from, next: NONE };
         let place = self.free.first;
         let place = if place == NONE {
             self.entries.push(entry);
@@ -191,16 +229,16 @@ impl Waiters {
     }
 
     #[inline]
-    fn take_first(&mut self, list: &mut List) -> Option<(Waiter, u64)> {
+    fn take_first(&mut self, list: &mut List) -> Option<Entry> {
         if list.first == NONE {
             return None;
         }
         let place = list.first;
-        let Entry { waiter, from, next } = self.entries[place as usize];
-        list.first = next;
+        let entry = self.entries[place as usize];
+        list.first = entry.next;
         self.entries[place as usize].next = self.free.first;
         self.free.first = place;
-        Some((waiter, from))
+        Some(entry)
     }
 }
 
@@ -215,7 +253,7 @@ mod tests {
             agenda.schedule(time, Event::Forward { access });
         }
         let mut seen = Vec::new();
-        while let Some(Event::Forward { access }) = agenda.next() {
+        while let Some((0, Event::Forward { access })) = agenda.next() {
             seen.push((agenda.now, access));
         }
         assert_eq!(seen, [(10, 1), (20, 3), (30, 0), (30, 2)]);
@@ -230,8 +268,9 @@ mod tests {
         waiters.add(&mut one, Waiter::Line(3), 70);
         agenda.tell_all(&mut waiters, &mut one, 50);
         assert!(one.is_empty() && !other.is_empty());
-        assert_eq!(agenda.next_news(), Some((Waiter::Line(1), 50)));
-        assert_eq!(agenda.next_news(), Some((Waiter::Line(3), 70)));
+        let news = |access, time| News { thread: 0, waiter: Waiter::Line(access), time };
+        assert_eq!(agenda.next_news(), Some(news(1, 50)));
+        assert_eq!(agenda.next_news(), Some(news(3, 70)));
         assert_eq!(agenda.next_news(), None);
         waiters.add(&mut other, Waiter::Line(4), 0);
         assert_eq!(waiters.entries.len(), 3, "places are used again");

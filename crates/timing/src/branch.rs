@@ -49,6 +49,11 @@ pub(crate) struct BranchCounts {
 }
 
 impl BranchCounts {
+    pub(crate) fn add(&mut self, more: &Self) {
+        self.branches += more.branches;
+        self.mispredictions += more.mispredictions;
+    }
+
     pub(crate) fn scale(&mut self, factor: &Factor) {
         factor.scale([&mut self.branches, &mut self.mispredictions]);
     }

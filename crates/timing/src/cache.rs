@@ -40,6 +40,10 @@ impl Line {
         self.0 |= DIRTY;
     }
 
+    pub(crate) fn is_dirty(self) -> bool {
+        self.0 & DIRTY != 0
+    }
+
     /// Whether a prefetch brought this line and nobody has used it; from now on it is used.
     #[inline]
     pub(crate) fn take_prefetched(&mut self) -> bool {
@@ -116,6 +120,31 @@ impl Cache {
         Some(self.lines[first + way])
     }
 
+    /// Takes note that the line was written further down; whether there was something to write.
+    pub(crate) fn clean(&mut self, number: u64) -> bool {
+        let (first, tag) = self.place(number);
+        let mut ways = self.tags[first..first + self.ways].iter();
+        let Some(way) = ways.position(|&other| other == tag) else { return false };
+        let line = &mut self.lines[first + way];
+        let was_dirty = line.is_dirty();
+        line.0 &= !DIRTY;
+        was_dirty
+    }
+
+    /// Takes a line away. Its place is the next of its set to be used.
+    pub(crate) fn remove(&mut self, number: u64) -> Option<Victim> {
+        let (first, tag) = self.place(number);
+        let tags = &mut self.tags[first..first + self.ways];
+        let way = tags.iter().position(|&other| other == tag)?;
+        let lines = &mut self.lines[first..first + self.ways];
+        let line = lines[way];
+        tags[way..].rotate_left(1);
+        lines[way..].rotate_left(1);
+        tags[self.ways - 1] = EMPTY;
+        lines[self.ways - 1] = Line::new(FillId::NONE, false, false);
+        Some(Victim { number, dirty: line.is_dirty(), fill: line.fill() })
+    }
+
     /// Puts a line in place of the least recently used, which it returns.
     pub(crate) fn insert(&mut self, number: u64, line: Line) -> Option<Victim> {
         let (first, tag) = self.place(number);
@@ -130,7 +159,7 @@ impl Cache {
         let set = (first / self.ways) as u64;
         (victim_tag != EMPTY).then(|| Victim {
             number: self.sets.join(u64::from(victim_tag), set),
-            dirty: victim.0 & DIRTY != 0,
+            dirty: victim.is_dirty(),
             fill: victim.fill(),
         })
     }
@@ -146,6 +175,19 @@ fn move_back<T: Copy>(items: &mut [T], count: usize) {
 mod tests {
     use super::*;
     use crate::config::Prefetcher;
+
+    #[test]
+    fn a_line_that_is_taken_away_leaves_its_place_to_the_next() {
+        let mut cache = two_ways(1);
+        cache.insert(1, Line::new(FillId(7), true, false));
+        cache.insert(2, Line::new(FillId(8), false, false));
+        assert_eq!(cache.remove(3), None);
+        assert_eq!(cache.remove(1), Some(Victim { number: 1, dirty: true, fill: FillId(7) }));
+        assert!(cache.peek(1).is_none() && cache.peek(2).is_some());
+        assert_eq!(cache.insert(3, Line::new(FillId(9), true, false)), None, "a place was empty");
+        assert!(cache.clean(3) && !cache.clean(3) && !cache.clean(4));
+        assert!(!cache.peek(3).unwrap().is_dirty());
+    }
 
     fn two_ways(sets: u64) -> Cache {
         Cache::new(&CacheConfig {

@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::agenda::Event;
+use crate::agenda::{Event, Thread};
 use crate::near::{NEAR, NearCycles, place};
 
 /// Events by their time. Those of one cycle happen in the order in which they were put down.
@@ -36,6 +36,7 @@ struct Entry {
     event: Event,
     /// The next of the same day, or the next that is not used.
     next: u32,
+    thread: Thread,
 }
 
 const NONE: u32 = u32::MAX;
@@ -60,8 +61,8 @@ impl Calendar {
 
     /// Puts down what happens at `time`, `now` or later.
     #[inline]
-    pub(crate) fn add(&mut self, now: u64, time: u64, event: Event) {
-        let entry = self.entry_for(event);
+    pub(crate) fn add(&mut self, now: u64, time: u64, (thread, event): (Thread, Event)) {
+        let entry = self.entry_for(thread, event);
         if time - now < NEAR {
             self.append(time, entry);
         } else {
@@ -70,8 +71,8 @@ impl Calendar {
     }
 
     #[inline]
-    fn entry_for(&mut self, event: Event) -> u32 {
-        let entry = Entry { event, next: NONE };
+    fn entry_for(&mut self, thread: Thread, event: Event) -> u32 {
+        let entry = Entry { event, next: NONE, thread };
         let place = self.free;
         match self.entries.get_mut(place as usize) {
             Some(unused) => {
@@ -106,8 +107,8 @@ impl Calendar {
     }
 
     /// The next event, and its time; from then on, no other comes earlier.
-    #[inline]
-    pub(crate) fn next(&mut self, now: u64) -> Option<(u64, Event)> {
+    #[inline(always)]
+    pub(crate) fn next(&mut self, now: u64) -> Option<(u64, (Thread, Event))> {
         let Some(time) = self.busy.first(now) else { return self.next_far() };
         // Before anything is put down for one of the days that are near from now on.
         if !self.far.is_empty() {
@@ -116,23 +117,29 @@ impl Calendar {
         Some((time, self.take(time)))
     }
 
+    /// When the next event is.
+    pub(crate) fn next_time(&self, now: u64) -> Option<u64> {
+        let far = || self.far.peek().map(|&Reverse((time, ..))| time);
+        self.busy.first(now).or_else(far)
+    }
+
     /// The first event of a busy day.
     #[inline]
-    fn take(&mut self, time: u64) -> Event {
+    fn take(&mut self, time: u64) -> (Thread, Event) {
         let day = &mut self.days[place(time)];
         let first = day.first;
-        let Entry { event, next } = self.entries[first as usize];
+        let Entry { event, next, thread } = self.entries[first as usize];
         day.first = next;
         if next == NONE {
             self.busy.remove(time);
         }
         self.entries[first as usize].next = self.free;
         self.free = first;
-        event
+        (thread, event)
     }
 
     #[cold]
-    fn next_far(&mut self) -> Option<(u64, Event)> {
+    fn next_far(&mut self) -> Option<(u64, (Thread, Event))> {
         let Reverse((time, ..)) = *self.far.peek()?;
         self.come_near(time);
         Some((time, self.take(time)))
@@ -159,10 +166,10 @@ mod tests {
     fn events_happen_in_order_of_time_and_then_of_scheduling() {
         let mut calendar = Calendar::default();
         for (time, access) in [(30, 0), (10, 1), (3000, 2), (30, 3), (20, 4), (3000, 5)] {
-            calendar.add(0, time, Event::Forward { access });
+            calendar.add(0, time, (0, Event::Forward { access }));
         }
         let (mut seen, mut now) = (Vec::new(), 0);
-        while let Some((time, Event::Forward { access })) = calendar.next(now) {
+        while let Some((time, (0, Event::Forward { access }))) = calendar.next(now) {
             now = time;
             seen.push((time, access));
         }
@@ -184,15 +191,16 @@ mod tests {
             let mut added = 0;
             for (adds, takes) in steps {
                 for delay in delays.by_ref().take(adds) {
-                    calendar.add(now, now + delay, Event::Forward { access: added });
+                    calendar.add(now, now + delay, (0, Event::Forward { access: added }));
                     expected.push((now + delay, added));
                     added += 1;
                 }
                 expected.sort_by_key(|(time, _)| *time);
                 for _ in 0..takes {
+                    prop_assert_eq!(calendar.next_time(now), expected.first().map(|it| it.0));
                     let next = calendar.next(now);
                     prop_assert_eq!(next.is_none(), expected.is_empty());
-                    let Some((time, Event::Forward { access })) = next else { break };
+                    let Some((time, (0, Event::Forward { access }))) = next else { break };
                     prop_assert_eq!((time, access), expected.remove(0));
                     now = time;
                 }

@@ -12,7 +12,7 @@ use crate::hierarchy::{
     CacheStatistics, Hierarchy, L1D, L1I, L2, LLC, MEMORY, Origin, WALKER_CACHE,
 };
 use crate::pipeline::CoreStatistics;
-use crate::translation::{Share, Translation, TranslationStatistics};
+use crate::translation::{Share, TranslationStatistics};
 
 /// Accesses to each structure by translations beyond the first-level TLB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -184,6 +184,14 @@ fn pieces() -> Vec<Piece> {
             "no room in the store queue.",
         ),
     ];
+    pieces.push(piece(
+        Cause::SHOOTDOWN,
+        "shootdown",
+        "shootdowns",
+        "shootdown",
+        "waiting for answers to shootdowns, and answering them, on several cores.",
+    ));
+    pieces.push(piece(Cause::IDLE, "idle", "idle", "idle", "cores that have nothing to run."));
     pieces.extend(TIMES.iter().map(Time::piece));
     pieces.push(piece(
         Cause::WALK_MSHR,
@@ -360,6 +368,8 @@ figures! {
         merged_accesses, Count, Listed: |it| it.counts.merges;
         /// Dirty lines written back.
         write_backs, Count, Listed: |it| it.counts.write_backs;
+        /// Lines that a store of another core took away.
+        invalidated_lines, Count, Listed: |it| it.counts.invalidations;
         /// Share of time in which an MSHR is taken, the mean of all.
         mshrs_busy, "MSHRs busy", Share, Listed:
             |it| (it.counts.mshr_cycles, it.mshrs * it.cycles);
@@ -425,7 +435,7 @@ pub(crate) fn memory(memory: &Hierarchy, instructions: u64, cycles: u64, out: &m
     for cache in &CACHES {
         let Some(statistics) = memory.statistics(cache.level) else { continue };
         let mshrs = memory.mshrs(cache.level);
-        let interval = CacheInterval { counts: *statistics, instructions, cycles, mshrs };
+        let interval = CacheInterval { counts: statistics, instructions, cycles, mshrs };
         for figure in cache.figures() {
             out.set(cache.id(figure), (figure.value)(&interval));
         }
@@ -433,8 +443,9 @@ pub(crate) fn memory(memory: &Hierarchy, instructions: u64, cycles: u64, out: &m
     out.record(DRAM, &memory.dram().statistics);
 }
 
+/// `walker_cycles` is how long the page walkers were taken, summed over them.
 pub(crate) fn occupancy(
-    translation: &Translation,
+    (walker_cycles, walkers): (u64, u64),
     memory: &Hierarchy,
     cycles: u64,
     out: &mut Counters,
@@ -442,8 +453,8 @@ pub(crate) fn occupancy(
     let dram = memory.dram();
     let occupancy = Occupancy {
         cycles,
-        walker_cycles: translation.statistics.walker_cycles,
-        walkers: translation.walkers(),
+        walker_cycles,
+        walkers,
         bus_cycles: dram.bus_cycles(),
         channels: dram.channels(),
     };

@@ -4,6 +4,11 @@
 //! cache holds, and which lines have to be brought. [`Hierarchy::access`] is called in order of
 //! time: it decides when the lines arrive. A line that one access misses and a later one hits is
 //! brought by whichever comes first in time.
+//!
+//! Several cores share the last-level cache and memory; each has the other caches for itself, and
+//! stores are kept coherent ([`coherence`]).
+
+mod coherence;
 
 use crate::agenda::{Agenda, Event, List, UNKNOWN, Waiter, Waiters};
 use crate::cache::{Cache, Line};
@@ -27,8 +32,25 @@ pub(crate) const WALKER_CACHE: usize = 4;
 const CACHES: usize = 5;
 /// Main memory, in statistics by level.
 pub(crate) const MEMORY: usize = 5;
-/// Levels that can serve an access: caches and main memory.
+/// Levels that can serve an access: caches and main memory. Those of another core than the first have
+/// the same numbers, so many further for each core before it; all have the first core's [`LLC`] and
+/// [`MEMORY`].
 pub(crate) const LEVELS: usize = 6;
+
+/// Which of the caches this is, whichever core's.
+#[inline]
+pub(crate) const fn kind(level: usize) -> usize {
+    level % LEVELS
+}
+
+/// The caches that a core asks itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OwnLevels {
+    pub(crate) l1i: usize,
+    pub(crate) l1d: usize,
+    /// That which its page walkers read.
+    pub(crate) walker: usize,
+}
 
 /// Who asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,18 +73,42 @@ pub(crate) struct CacheStatistics {
     pub(crate) useful_prefetches: u64,
     /// Cycles that MSHRs were taken, summed over them.
     pub(crate) mshr_cycles: u64,
+    /// Lines that another core's store took away.
+    pub(crate) invalidations: u64,
 }
 
 impl CacheStatistics {
+    fn add(&mut self, more: &Self) {
+        for (own, more) in self.hits.iter_mut().zip(more.hits) {
+            *own += more;
+        }
+        for (own, more) in self.misses.iter_mut().zip(more.misses) {
+            *own += more;
+        }
+        self.merges += more.merges;
+        self.write_backs += more.write_backs;
+        self.useful_prefetches += more.useful_prefetches;
+        self.mshr_cycles += more.mshr_cycles;
+        self.invalidations += more.invalidations;
+    }
+
     /// Forgets what is counted when it happens, and keeps what is counted in program order.
     fn reset_times(&mut self) {
         (self.merges, self.mshr_cycles) = (0, 0);
     }
 
     pub(crate) fn scale(&mut self, factor: &Factor) {
-        let Self { hits, misses, merges, write_backs, useful_prefetches, mshr_cycles } = self;
+        let Self {
+            hits,
+            misses,
+            merges,
+            write_backs,
+            useful_prefetches,
+            mshr_cycles,
+            invalidations,
+        } = self;
         factor.scale(hits.iter_mut().chain(misses));
-        factor.scale([merges, write_backs, useful_prefetches, mshr_cycles]);
+        factor.scale([merges, write_backs, useful_prefetches, mshr_cycles, invalidations]);
     }
 }
 
@@ -84,7 +130,7 @@ impl FillId {
 }
 
 /// Where an access finds a line: in its cache, or on its way into it. It is used for one access.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Data {
     fill: FillId,
     /// When the line was known to arrive.
@@ -174,8 +220,9 @@ struct Level {
 pub(crate) struct Hierarchy {
     levels: Vec<Level>,
     has: [bool; CACHES],
-    /// The cache that page walkers read.
-    pub(crate) walker_level: usize,
+    cores: usize,
+    /// The cache that page walkers of the first core read.
+    walker_level: usize,
     dram: Dram,
     fills: Vec<Fill>,
     numbers: Numbers,
@@ -204,7 +251,8 @@ pub(crate) struct Located {
 }
 
 impl Hierarchy {
-    pub(crate) fn new(config: &TimingConfig) -> Self {
+    /// Of a machine with so many cores.
+    pub(crate) fn new(config: &TimingConfig, cores: usize) -> Self {
         let caches = &config.cache;
         let attached = match config.walker.attach {
             WalkerAttachment::L1d => L1D,
@@ -215,20 +263,52 @@ impl Hierarchy {
         // What is absent is never reached; a small cache keeps its place.
         let llc = caches.llc.as_ref().unwrap_or(&caches.l1i);
         let walker = caches.walker.as_ref().unwrap_or(&caches.l1i);
-        Self {
-            levels: vec![
-                Level::new(&caches.l1i, L2),
-                Level::new(&caches.l1d, L2),
+        let of_core = |core: usize| {
+            let first = core * LEVELS;
+            let own = |level| if level == LLC { LLC } else { first + level };
+            // Memory has a place among the caches, and only the first core's LLC is used.
+            let unused = if core == 0 { llc } else { &caches.l1i };
+            [
+                Level::new(&caches.l1i, own(L2)),
+                Level::new(&caches.l1d, own(L2)),
                 Level::new(&caches.l2, below_l2),
-                Level::new(llc, MEMORY),
-                Level::new(walker, attached),
-            ],
+                Level::new(unused, MEMORY),
+                Level::new(walker, own(attached)),
+                Level::new(&caches.l1i, MEMORY),
+            ]
+        };
+        Self {
+            levels: (0..cores).flat_map(of_core).collect(),
+            cores,
             has: [true, true, true, caches.llc.is_some(), caches.walker.is_some()],
             walker_level: if caches.walker.is_some() { WALKER_CACHE } else { attached },
             dram: Dram::new(&config.dram, config.core.frequency_ghz),
             fills: Vec::new(),
             numbers: Numbers::default(),
         }
+    }
+
+    /// The same without a cache, for whoever asks only where caches are.
+    pub(crate) fn without_lines(&self) -> Self {
+        Self {
+            levels: Vec::new(),
+            dram: self.dram.clone(),
+            fills: Vec::new(),
+            numbers: Numbers::default(),
+            ..*self
+        }
+    }
+
+    /// The caches that a core asks itself.
+    pub(crate) fn own_levels(&self, core: usize) -> OwnLevels {
+        let own = |level| if level == LLC { LLC } else { core * LEVELS + level };
+        OwnLevels { l1i: own(L1I), l1d: own(L1D), walker: own(self.walker_level) }
+    }
+
+    /// The caches of this kind, one for each core that has its own.
+    fn of_kind(&self, which: usize) -> impl Iterator<Item = &Level> {
+        let cores = if which == LLC { 1 } else { self.cores };
+        self.levels.iter().skip(which).step_by(LEVELS).take(cores)
     }
 
     pub(crate) fn latency(&self, level: usize) -> u64 {
@@ -287,6 +367,9 @@ impl Hierarchy {
     ) -> Located {
         self.levels[level].statistics.misses[origin as usize] += 1;
         let below = self.levels[level].below;
+        if self.cores > 1 && kind(level) == L2 {
+            self.fetch_from_others(level / LEVELS, line, now);
+        }
         let found = if below == MEMORY {
             Located { data: Data::here(MEMORY), from: MEMORY }
         } else {
@@ -422,6 +505,7 @@ impl Hierarchy {
     }
 
     /// A look-up has ended at a line that had yet to come.
+    #[inline(always)]
     pub(crate) fn miss(
         &mut self,
         agenda: &mut Agenda,
@@ -616,12 +700,18 @@ impl Hierarchy {
         fill.map_or(Served { from: data.from.into(), waited_until: 0 }, |fill| fill.served)
     }
 
-    pub(crate) fn statistics(&self, level: usize) -> Option<&CacheStatistics> {
-        self.has[level].then(|| &self.levels[level].statistics)
+    /// What happened in the caches of this kind, if there are any.
+    pub(crate) fn statistics(&self, which: usize) -> Option<CacheStatistics> {
+        self.has[which].then(|| {
+            let mut sum = CacheStatistics::default();
+            self.of_kind(which).for_each(|level| sum.add(&level.statistics));
+            sum
+        })
     }
 
-    pub(crate) fn mshrs(&self, level: usize) -> u64 {
-        self.levels[level].mshrs.units()
+    /// Their MSHRs.
+    pub(crate) fn mshrs(&self, which: usize) -> u64 {
+        self.of_kind(which).map(|level| level.mshrs.units()).sum()
     }
 
     pub(crate) fn dram(&self) -> &Dram {
@@ -630,14 +720,18 @@ impl Hierarchy {
 
     /// All that is counted.
     pub(crate) fn counts(&self) -> MemoryCounts {
-        let caches = std::array::from_fn(|level| self.levels[level].statistics);
+        let caches = std::array::from_fn(|which| {
+            let mut sum = CacheStatistics::default();
+            self.of_kind(which).for_each(|level| sum.add(&level.statistics));
+            sum
+        });
         MemoryCounts { caches, dram: self.dram.statistics }
     }
 
-    /// Has this counted instead.
+    /// Has this counted instead, as if the first core had done it all.
     pub(crate) fn set_counts(&mut self, counts: &MemoryCounts) {
-        for (level, statistics) in self.levels.iter_mut().zip(counts.caches) {
-            level.statistics = statistics;
+        for (place, level) in self.levels.iter_mut().enumerate() {
+            level.statistics = counts.caches.get(place).copied().unwrap_or_default();
         }
         self.dram.statistics = counts.dram;
     }

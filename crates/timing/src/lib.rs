@@ -26,6 +26,7 @@ mod prefetch;
 mod queue;
 mod reuse;
 mod scheduler;
+mod shared;
 mod split;
 mod translation;
 mod validate;
@@ -36,7 +37,7 @@ pub use config::{
 };
 pub use counters::{TranslationAccesses, counters};
 pub use error::TimingError;
-pub use pipeline::Core;
+pub use pipeline::{Core, Processors, Shootdown, ThreadFigures, Topology};
 
 /// Bytes in a cache line.
 pub const LINE_BYTES: u64 = 64;

@@ -8,13 +8,14 @@
 use perforate_types::{Action, Purpose, Step, StepLists, Unit};
 
 use crate::LINE_SHIFT;
-use crate::agenda::{Agenda, Event, UNKNOWN, Waiter, Waiters, Wanted};
+use crate::agenda::{Agenda, Event, UNKNOWN, Waiter, Wanted};
 use crate::config::{BitmapReader, WalkerConfig};
 use crate::critical_path::{Cause, Timeline};
-use crate::hierarchy::{Data, Hierarchy, LEVELS, Origin};
+use crate::hierarchy::{Data, Hierarchy, LEVELS, Origin, kind};
 use crate::pipeline::Factor;
 use crate::pool::Pool;
 use crate::reuse::{Numbered, Numbers, Uses};
+use crate::shared::Shared;
 
 /// Where the cycles of a translation go. The first [`Purpose::COUNT`] are reads by purpose.
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +60,20 @@ impl TranslationStatistics {
         self.shares = [0; SHARES];
     }
 
+    pub(crate) fn add(&mut self, more: &Self) {
+        let sum = |own: &mut [u64], more: &[u64]| {
+            own.iter_mut().zip(more).for_each(|(own, more)| *own += more);
+        };
+        self.translations += more.translations;
+        self.cycles += more.cycles;
+        sum(&mut self.shares, &more.shares);
+        sum(&mut self.reads_by_level, &more.reads_by_level);
+        self.walker_cycles += more.walker_cycles;
+        sum(&mut self.unit_accesses, &more.unit_accesses);
+        self.checks += more.checks;
+        self.selections += more.selections;
+    }
+
     pub(crate) fn scale(&mut self, factor: &Factor) {
         let Self { translations, cycles, walker_cycles, checks, selections, .. } = self;
         factor.scale([translations, cycles, walker_cycles, checks, selections]);
@@ -97,7 +112,7 @@ struct Slot {
 }
 
 /// Where an access finds its translation. It is used for one access.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Translated {
     walk: WalkId,
     stage: u8,
@@ -233,6 +248,8 @@ struct Ended {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Translation {
+    /// The cache that page walkers read.
+    walker_level: usize,
     slots: [Vec<Slot>; Unit::COUNT],
     walkers: Pool<WalkId>,
     bitmaps: BitmapReader,
@@ -248,15 +265,13 @@ pub(crate) struct Translation {
     pub(crate) statistics: TranslationStatistics,
 }
 
-/// The parts that a translation uses.
-pub(crate) struct Parts<'a> {
-    pub(crate) agenda: &'a mut Agenda,
-    pub(crate) waiters: &'a mut Waiters,
-    pub(crate) memory: &'a mut Hierarchy,
-}
-
 impl Translation {
-    pub(crate) fn new(config: &WalkerConfig, slots: [usize; Unit::COUNT]) -> Self {
+    /// Walkers that read the cache `walker_level`. `slots` as for [`Core::new`](crate::Core::new).
+    pub(crate) fn new(
+        config: &WalkerConfig,
+        slots: [usize; Unit::COUNT],
+        walker_level: usize,
+    ) -> Self {
         let mut latencies = [0; Unit::COUNT];
         latencies[Unit::L2Tlb as usize] = config.l2_tlb_cycles.into();
         latencies[Unit::WalkCache as usize] = config.walk_cache_cycles.into();
@@ -272,6 +287,7 @@ impl Translation {
         }
         let empty = Slot { walk: WalkId::NONE, generation: 0, stage: 0 };
         Self {
+            walker_level,
             slots: slots.map(|count| vec![empty; count]),
             walkers: Pool::new(config.walkers),
             bitmaps: config.bitmap_reader,
@@ -347,9 +363,9 @@ impl Translation {
         for step in steps {
             let needed = match step.action {
                 Action::Read { address } => {
-                    let (level, line) = (memory.walker_level, address.value() >> LINE_SHIFT);
+                    let (level, line) = (self.walker_level, address.value() >> LINE_SHIFT);
                     let found = memory.locate(level, line, false, Origin::Walker, now);
-                    self.statistics.reads_by_level[found.from] += 1;
+                    self.statistics.reads_by_level[kind(found.from)] += 1;
                     Needs::Line(found.data)
                 }
                 Action::Hit { unit, slot } => {
@@ -402,7 +418,7 @@ impl Translation {
         for step in steps.awaited.iter().chain(steps.background) {
             match step.action {
                 Action::Read { address } => {
-                    let (level, line) = (memory.walker_level, address.value() >> LINE_SHIFT);
+                    let (level, line) = (self.walker_level, address.value() >> LINE_SHIFT);
                     memory.warm(level, line, false, Origin::Walker);
                 }
                 Action::Fill { unit, slot } => {
@@ -431,7 +447,8 @@ impl Translation {
         if translated.walk == WalkId::NONE {
             return Some(translated.ready.max(time));
         }
-        let wanted = Wanted { stage: translated.stage, waiter, lends_walker: false };
+        let (stage, thread) = (translated.stage, agenda.thread);
+        let wanted = Wanted { stage, waiter, thread, lends_walker: false };
         self.ask(agenda, translated.walk, wanted, time)
     }
 
@@ -476,21 +493,21 @@ impl Translation {
     }
 
     /// Somebody wants a translation that had not begun when they asked.
-    pub(crate) fn translate(&mut self, parts: &mut Parts<'_>, id: WalkId, wanted: Wanted) {
-        let now = parts.agenda.now;
+    pub(crate) fn translate(&mut self, shared: &mut Shared, id: WalkId, wanted: Wanted) {
+        let now = shared.agenda.now;
         if !self.walks[id.0 as usize].has_begun {
-            self.begin(parts, id, now);
+            self.begin(shared, id, now);
         }
-        if let Some(time) = self.ask(parts.agenda, id, wanted, now) {
-            parts.agenda.tell(wanted.waiter, time);
+        if let Some(time) = self.ask(&mut shared.agenda, id, wanted, now) {
+            shared.agenda.tell_thread(wanted.thread, wanted.waiter, time);
         }
     }
 
-    fn begin(&mut self, parts: &mut Parts<'_>, id: WalkId, time: u64) {
+    fn begin(&mut self, shared: &mut Shared, id: WalkId, time: u64) {
         let walk = &mut self.walks[id.0 as usize];
         walk.has_begun = true;
         (walk.start, walk.now) = (time, time);
-        self.proceed(parts, id);
+        self.proceed(shared, id);
     }
 
     /// A translation, and all that it waits for, needs no walker of its own any more.
@@ -513,21 +530,21 @@ impl Translation {
     }
 
     /// A translation has come to where it needs a walker.
-    pub(crate) fn ask_for_walker(&mut self, parts: &mut Parts<'_>, id: WalkId) {
-        let now = parts.agenda.now;
+    pub(crate) fn ask_for_walker(&mut self, shared: &mut Shared, id: WalkId) {
+        let now = shared.agenda.now;
         if self.walks[id.0 as usize].may_borrow || self.walkers.request(now, id) {
-            self.get_walker(parts, id);
+            self.get_walker(shared, id);
         } else {
-            self.set_alarm(parts.agenda);
+            self.set_alarm(&mut shared.agenda);
         }
     }
 
     /// Walkers may have become free.
-    pub(crate) fn walker_free(&mut self, parts: &mut Parts<'_>) {
-        while let Some(id) = self.walkers.next(parts.agenda.now) {
-            self.get_walker(parts, id);
+    pub(crate) fn walker_free(&mut self, shared: &mut Shared) {
+        while let Some(id) = self.walkers.next(shared.agenda.now) {
+            self.get_walker(shared, id);
         }
-        self.set_alarm(parts.agenda);
+        self.set_alarm(&mut shared.agenda);
     }
 
     fn set_alarm(&mut self, agenda: &mut Agenda) {
@@ -536,22 +553,22 @@ impl Translation {
         }
     }
 
-    fn get_walker(&mut self, parts: &mut Parts<'_>, id: WalkId) {
-        let now = parts.agenda.now;
+    fn get_walker(&mut self, shared: &mut Shared, id: WalkId) {
+        let now = shared.agenda.now;
         let walk = &mut self.walks[id.0 as usize];
         let Walker::Asked(asked) = walk.walker else { unreachable!("{id:?} did not ask") };
         walk.walker = if walk.may_borrow { Walker::Borrowed } else { Walker::Has(now) };
         walk.now = now;
         walk.timeline.push(now, Cause::WALKER_QUEUE);
         self.statistics.shares[Share::WalkerQueue as usize] += now - asked;
-        self.perform_stage(parts, id);
-        self.proceed(parts, id);
+        self.perform_stage(shared, id);
+        self.proceed(shared, id);
     }
 
     /// Goes on, stage by stage, until something has to be waited for.
-    fn proceed(&mut self, parts: &mut Parts<'_>, id: WalkId) {
+    fn proceed(&mut self, shared: &mut Shared, id: WalkId) {
         while self.walks[id.0 as usize].pending == 0 {
-            if !self.end_stage(parts, id) {
+            if !self.end_stage(shared, id) {
                 return;
             }
             let walk = &mut self.walks[id.0 as usize];
@@ -559,16 +576,16 @@ impl Translation {
                 walk.occupancy.is_some_and(|occupancy| walk.stage.contains(&occupancy.first));
             if needs_walker && !walk.is_background && walk.walker == Walker::None {
                 walk.walker = Walker::Asked(walk.now);
-                parts.agenda.schedule(walk.now, Event::Walker { walk: id });
+                shared.agenda.schedule(walk.now, Event::Walker { walk: id });
                 walk.pending = u16::MAX;
                 return;
             }
-            self.perform_stage(parts, id);
+            self.perform_stage(shared, id);
         }
     }
 
     /// Performs the steps of one stage side by side.
-    fn perform_stage(&mut self, parts: &mut Parts<'_>, id: WalkId) {
+    fn perform_stage(&mut self, shared: &mut Shared, id: WalkId) {
         let walk = &mut self.walks[id.0 as usize];
         let (stage, now) = (walk.stage.clone(), walk.now);
         walk.slowest = Ended { at: now, ..Ended::default() };
@@ -579,13 +596,14 @@ impl Translation {
             let waiter = Waiter::Step { walk: id, step: index as u16 };
             let done = match (walk.steps[index].action, walk.needs[index]) {
                 (Action::Read { .. }, Needs::Line(data)) => {
-                    let Parts { agenda, waiters, memory } = parts;
-                    let level = memory.walker_level;
+                    let Shared { agenda, waiters, memory } = shared;
+                    let level = self.walker_level;
                     memory.access(agenda, waiters, level, data, now + self.read_overhead, waiter)
                 }
                 (_, Needs::Entry(entry)) if entry.walk != WalkId::NONE => {
-                    let wanted = Wanted { stage: entry.stage, waiter, lends_walker };
-                    let known = self.ask(parts.agenda, entry.walk, wanted, now);
+                    let (stage, thread) = (entry.stage, shared.agenda.thread);
+                    let wanted = Wanted { stage, waiter, thread, lends_walker };
+                    let known = self.ask(&mut shared.agenda, entry.walk, wanted, now);
                     if known.is_none() {
                         self.walks[id.0 as usize].awaits.push(entry.walk);
                     }
@@ -595,15 +613,15 @@ impl Translation {
                 _ => Some(now),
             };
             if let Some(done) = done {
-                self.end_step(parts.memory, id, index, done);
+                self.end_step(&shared.memory, id, index, done);
             }
         }
     }
 
     /// What a step waited for is there at `time`.
-    pub(crate) fn step_done(&mut self, parts: &mut Parts<'_>, id: WalkId, step: u16, time: u64) {
-        self.end_step(parts.memory, id, usize::from(step), time);
-        self.proceed(parts, id);
+    pub(crate) fn step_done(&mut self, shared: &mut Shared, id: WalkId, step: u16, time: u64) {
+        self.end_step(&shared.memory, id, usize::from(step), time);
+        self.proceed(shared, id);
     }
 
     /// What a step needs is there at `time`.
@@ -625,7 +643,7 @@ impl Translation {
             Action::Read { .. } => {
                 let mshr_until = match walk.needs[index] {
                     Needs::Line(data) => {
-                        memory.served_how(memory.walker_level, data, now, time).waited_until
+                        memory.served_how(self.walker_level, data, now, time).waited_until
                     }
                     Needs::Nothing | Needs::Entry(_) => 0,
                 };
@@ -642,7 +660,7 @@ impl Translation {
     }
 
     /// Ends the stage under way, if there is one, and turns to the next; whether there is one.
-    fn end_stage(&mut self, parts: &mut Parts<'_>, id: WalkId) -> bool {
+    fn end_stage(&mut self, shared: &mut Shared, id: WalkId) -> bool {
         let walk = &mut self.walks[id.0 as usize];
         if !walk.stage.is_empty() {
             let Ended { at, share, fill_wait, mshr_until } = walk.slowest;
@@ -663,18 +681,18 @@ impl Translation {
                 self.statistics.walker_cycles += at - since;
                 self.walkers.release(at);
                 if let Some(time) = self.walkers.alarm() {
-                    parts.agenda.schedule(time, Event::WalkerFree);
+                    shared.agenda.schedule(time, Event::WalkerFree);
                 }
             }
             walk.awaits.clear();
             walk.now = at;
             let stage = walk.steps[walk.stage.start].stage;
             walk.ends[usize::from(stage)] = at;
-            walk.tell(parts.agenda, stage, at);
+            walk.tell(&mut shared.agenda, stage, at);
         }
         let start = walk.stage.end;
         let Some(first) = walk.steps.get(start) else {
-            self.finish(parts, id);
+            self.finish(shared, id);
             return false;
         };
         let length = walk.steps[start..].iter().take_while(|step| step.stage == first.stage);
@@ -682,18 +700,20 @@ impl Translation {
         true
     }
 
-    fn finish(&mut self, parts: &mut Parts<'_>, id: WalkId) {
+    fn finish(&mut self, shared: &mut Shared, id: WalkId) {
         let walk = &mut self.walks[id.0 as usize];
         let end = walk.now;
         walk.end = end;
-        walk.tell(parts.agenda, ALL_STAGES, end);
+        walk.tell(&mut shared.agenda, ALL_STAGES, end);
         if !walk.is_background {
             self.statistics.translations += 1;
             self.statistics.cycles += end - walk.start;
         }
         if walk.background != WalkId::NONE {
-            let wanted = Wanted { stage: ALL_STAGES, waiter: Waiter::Nobody, lends_walker: false };
-            parts.agenda.schedule(end, Event::Translate { walk: walk.background, wanted });
+            let (stage, thread) = (ALL_STAGES, shared.agenda.thread);
+            let nobody = Waiter::Nobody;
+            let wanted = Wanted { stage, waiter: nobody, thread, lends_walker: false };
+            shared.agenda.schedule(end, Event::Translate { walk: walk.background, wanted });
         }
         self.numbers.retire(&mut self.walks, id.0);
     }
@@ -727,7 +747,7 @@ impl Walk {
     fn tell(&mut self, agenda: &mut Agenda, stage: u8, time: u64) {
         self.wanted.retain(|(wanted, from)| {
             if wanted.stage == stage {
-                agenda.tell(wanted.waiter, time.max(*from));
+                agenda.tell_thread(wanted.thread, wanted.waiter, time.max(*from));
             }
             wanted.stage != stage
         });

@@ -10,6 +10,7 @@ mod program;
 mod source;
 mod standard_input;
 mod synthetic;
+mod threads;
 
 pub use convert::{convert, metadata_for, write_chunk};
 pub use error::TraceError;
@@ -23,3 +24,4 @@ pub use standard_input::{STANDARD_INPUT, standard_input_bytes};
 pub use synthetic::{
     ForkCase, ForkOptions, ReadersOptions, StoreOptions, WORKLOADS, Workload, WorkloadSpec,
 };
+pub use threads::{SideBySide, Together};

@@ -7,11 +7,11 @@ use perforate_types::{
 
 use super::nested_tlb::NestedTlb;
 use super::register::RegisteredRun;
-use crate::capability::{BesideUse, Holes};
+use crate::capability::{BesideUse, Holes, OfCores};
 use crate::tlb::{EntryKind, L2Entry, L2Tlb, NESTED, SUBPAGES_PER_BITMAP_ENTRY};
 use crate::{
-    BitmapLoading, Dimension, HostFault, Mark, MmuConfig, Reach, VirtualizationConfig, WalkCaches,
-    WalkFault, WalkRequest, Walker, allow,
+    BitmapLoading, Dimension, HostFault, Mark, MmuConfig, Parked, Reach, VirtualizationConfig,
+    WalkCaches, WalkFault, WalkRequest, Walker, allow,
 };
 
 /// A guest's memory as its hypervisor's kernel maps it: the page number in the virtual machine's
@@ -39,13 +39,33 @@ pub struct Host {
     loading: BitmapLoading,
     /// The use made of a unit of the host's, which is asked before cached entries.
     unit: BesideUse,
-    caches: WalkCaches,
-    tlb: NestedTlb,
+    /// Of the core at work.
+    own: OfCore,
+    parked: Parked<OfCore>,
     /// The virtual machine in the host's kernel.
     space: SpaceId,
     registered: Option<RegisteredRun>,
     /// Tables located since the last [`Self::take_located`], for whoever checks them.
     located: Option<Vec<(GuestFrame, Frame)>>,
+}
+
+/// What each core has for itself.
+#[derive(Clone)]
+struct OfCore {
+    caches: WalkCaches,
+    tlb: NestedTlb,
+}
+
+impl OfCores for Host {
+    fn set_cores(&mut self, cores: usize) {
+        self.parked.set_cores(&self.own, cores);
+        self.dimension.set_cores(cores);
+    }
+
+    fn run_on(&mut self, core: usize) {
+        self.parked.run_on(&mut self.own, core);
+        self.dimension.run_on(core);
+    }
 }
 
 impl Host {
@@ -55,11 +75,14 @@ impl Host {
         let VirtualizationConfig { nested_tlb, host_walk_cache, .. } = config.virtualization;
         let host_walk_cache = host_walk_cache.unwrap_or(config.walk_cache);
         Self {
-            caches: WalkCaches::new(&host_walk_cache, dimension.cached_leaf_pages()),
+            own: OfCore {
+                caches: WalkCaches::new(&host_walk_cache, dimension.cached_leaf_pages()),
+                tlb: NestedTlb::new(nested_tlb),
+            },
+            parked: Parked::default(),
             loading: loading_of(dimension.as_ref()),
             unit: dimension.beside_use(),
             dimension,
-            tlb: NestedTlb::new(nested_tlb),
             space,
             registered: None,
             located: None,
@@ -77,16 +100,16 @@ impl Host {
     }
 
     pub(crate) fn cache_slots(&self) -> usize {
-        self.caches.slots()
+        self.own.caches.slots()
     }
 
     /// Whether gPA→hPA entries are cached anywhere.
     pub(crate) fn caches_pages(&self) -> bool {
-        !matches!(self.tlb, NestedTlb::None)
+        !matches!(self.own.tlb, NestedTlb::None)
     }
 
     pub(crate) fn tlb_slots(&self) -> usize {
-        if let NestedTlb::Apart(tlb) = &self.tlb { tlb.slots() } else { 0 }
+        if let NestedTlb::Apart(tlb) = &self.own.tlb { tlb.slots() } else { 0 }
     }
 
     /// Sets the register that says where a run of guest memory lies.
@@ -111,10 +134,14 @@ impl Host {
         self.dimension.apply(operation);
     }
 
-    /// The same for an operation on page tables, of which the walk caches may want to know.
+    /// The same for an operation on page tables.
     pub(crate) fn apply_table(&mut self, operation: &TableOperation) {
-        self.caches.hear(operation);
         self.dimension.apply(operation);
+    }
+
+    /// The walk caches of the core at work hear of a control register.
+    pub(crate) fn hear_control(&mut self, operation: &TableOperation) {
+        self.own.caches.hear(operation);
     }
 
     /// Clears the register where pages of the registered run are mapped anew.
@@ -128,25 +155,25 @@ impl Host {
     /// Forgets what is cached of guest-physical addresses, as INVEPT does; of a single page where
     /// the tables above it stay as they are.
     pub fn invalidate(&mut self, shootdown: Shootdown) {
-        self.tlb.flush();
+        self.own.tlb.flush();
         if let Some(unit) = self.dimension.beside_l2_mut() {
             unit.invalidate(shootdown);
         }
         match shootdown {
             Shootdown::Page { space, page } | Shootdown::Large { space, page, .. } => {
-                self.caches.invalidate(space, page);
+                self.own.caches.invalidate(space, page);
             }
             Shootdown::Bitmap { .. } => {}
             Shootdown::Superpage { space, page, mode } => {
-                self.caches.invalidate_range(space, page, mode.entry_pages());
+                self.own.caches.invalidate_range(space, page, mode.entry_pages());
             }
-            Shootdown::Space { space } => self.caches.invalidate_space(space),
+            Shootdown::Space { space } => self.own.caches.invalidate_space(space),
         }
     }
 
     pub(crate) fn flush(&mut self) {
-        self.caches.flush();
-        self.tlb.flush();
+        self.own.caches.flush();
+        self.own.tlb.flush();
         if let Some(unit) = self.dimension.beside_l2_mut() {
             unit.flush();
         }
@@ -195,7 +222,7 @@ impl Host {
             return Ok(reach);
         }
         let (tag, wanted) = (self.tag(), host_page(page));
-        if let Some((tlb, unit)) = self.tlb.get(l2) {
+        if let Some((tlb, unit)) = self.own.tlb.get(l2) {
             if let Some((slot, entry)) = tlb.look_up(tag, wanted) {
                 steps.then(Purpose::HostPage, Action::Hit { unit, slot });
                 return Ok(reach_of(entry));
@@ -204,7 +231,8 @@ impl Host {
         }
         let write = kind == AccessKind::Write;
         let request = WalkRequest { space: self.space, page: wanted, write, walked: false };
-        let mut walker = Walker { caches: &mut self.caches, l2, steps, host: None, is_host: true };
+        let mut walker =
+            Walker { caches: &mut self.own.caches, l2, steps, host: None, is_host: true };
         let reach = self.dimension.walk(request, &mut walker).map_err(|_| fault(page, kind))?;
         let entry = entry_of(&reach);
         self.fill(wanted, entry, l2, steps);
@@ -221,7 +249,8 @@ impl Host {
         l2: &mut L2Tlb,
         steps: &mut Steps,
     ) {
-        let mut walker = Walker { caches: &mut self.caches, l2, steps, host: None, is_host: true };
+        let mut walker =
+            Walker { caches: &mut self.own.caches, l2, steps, host: None, is_host: true };
         if let Some(unit) = self.dimension.beside_l2_mut() {
             unit.fill_in_background(request, reach, &mut walker);
         }
@@ -231,7 +260,7 @@ impl Host {
     /// it can; a perforated page without a place is not held at all.
     fn fill(&mut self, page: VirtualPage, entry: L2Entry, l2: &mut L2Tlb, steps: &mut Steps) {
         let tag = self.tag();
-        let Some((tlb, unit)) = self.tlb.get(l2) else { return };
+        let Some((tlb, unit)) = self.own.tlb.get(l2) else { return };
         let mut filled = tlb.fill(tag, page, entry);
         for kind in [EntryKind::Page2M, EntryKind::Page4K] {
             if filled.is_none()
@@ -280,7 +309,7 @@ impl Host {
         if kind == AccessKind::Write && found.allows & allow::DIRTY == 0 {
             self.mark(page, Mark::Dirty);
             let tag = self.tag();
-            if let Some((tlb, _)) = self.tlb.get(l2)
+            if let Some((tlb, _)) = self.own.tlb.get(l2)
                 && let Some((slot, entry)) = tlb.look_up(tag, host_page(page))
             {
                 tlb.mark_dirty(slot, entry);
@@ -301,7 +330,7 @@ impl Host {
         let (tag, wanted) = (self.tag(), host_page(page));
         let index = page.index_in(PageSize::Size2M) as u64;
         let bit = index % SUBPAGES_PER_BITMAP_ENTRY;
-        if let Some((tlb, unit)) = self.tlb.get(l2) {
+        if let Some((tlb, unit)) = self.own.tlb.get(l2) {
             if let Some((slot, bits)) = tlb.look_up_bitmap(tag, wanted) {
                 steps.then(Purpose::HostBitmap, Action::Hit { unit, slot });
                 return bits >> bit & 1 != 0;
@@ -322,7 +351,8 @@ impl Host {
     ) -> [u64; 8] {
         let page = VirtualPage::new(0); // The host's bitmap is found by the block alone.
         let request = WalkRequest { space: self.space, page, write: false, walked: true };
-        let mut walker = Walker { caches: &mut self.caches, l2, steps, host: None, is_host: true };
+        let mut walker =
+            Walker { caches: &mut self.own.caches, l2, steps, host: None, is_host: true };
         let holes = self.dimension.holes_mut().expect(HAS_HOLES);
         let bits = holes.read_bitmap(request, block, &mut walker);
         bits.expect("the machine's bitmaps lie at fixed addresses")
@@ -338,7 +368,8 @@ impl Host {
         let wanted = host_page(page);
         let write = kind == AccessKind::Write;
         let request = WalkRequest { space: self.space, page: wanted, write, walked: true };
-        let mut walker = Walker { caches: &mut self.caches, l2, steps, host: None, is_host: true };
+        let mut walker =
+            Walker { caches: &mut self.own.caches, l2, steps, host: None, is_host: true };
         let holes = self.dimension.holes_mut().expect(HAS_HOLES);
         let hole = holes.walk_hole(request, &mut walker).map_err(|_| fault(page, kind))?;
         let entry = L2Entry::page(EntryKind::Hole, hole.frame, hole.allows, 0);
@@ -381,7 +412,7 @@ impl Host {
     pub fn mark(&mut self, page: GuestFrame, mark: Mark) {
         self.dimension.mark(self.space, host_page(page), mark);
         if mark == Mark::Dirty {
-            self.caches.write_leaf(self.space, host_page(page));
+            self.own.caches.write_leaf(self.space, host_page(page));
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::TlbGeometry;
 use crate::tlb::L2Tlb;
 
 /// Where gPA→hPA entries are cached.
+#[derive(Clone)]
 pub(super) enum NestedTlb {
     /// In the second-level TLB.
     Shared,

@@ -10,12 +10,12 @@ impl Mmu {
     #[inline(always)]
     pub(super) fn look_up_unit(&mut self, request: Request, steps: &mut Steps) -> Option<Reach> {
         let unit = self.dimension.beside_l2_mut()?;
-        unit.look_up(self.space, request.page, Purpose::Page, steps)
+        unit.look_up(self.own.space, request.page, Purpose::Page, steps)
     }
 
     /// The reach around a page that the unit translates now.
     pub(super) fn find_in_unit(&self, request: Request) -> Option<Reach> {
-        self.dimension.beside_l2()?.find(self.space, request.page)
+        self.dimension.beside_l2()?.find(self.own.space, request.page)
     }
 
     /// The same of a unit beside the first level.
@@ -33,7 +33,7 @@ impl Mmu {
         self.allow(request, reach.allows)?;
         self.counters.beside_translations += 1;
         let fetch = request.kind == AccessKind::Fetch;
-        let tlb = if fetch { &self.instruction } else { &self.data };
+        let tlb = if fetch { &self.own.instruction } else { &self.own.data };
         let (frame, slot) = (reach.frame_of(request.page), tlb.slots() as u32);
         Ok(Found { frame, slot, case: Case::BesideFirstLevel })
     }
@@ -61,7 +61,7 @@ impl Mmu {
     #[cold]
     #[inline(never)]
     pub(super) fn fill_unit(&mut self, request: WalkRequest, reach: &Reach, steps: &mut Steps) {
-        let mut walker = Walker::native(&mut self.caches, &mut self.l2, steps);
+        let mut walker = Walker::native(&mut self.own.caches, &mut self.own.l2, steps);
         if let Some(unit) = self.dimension.beside_l2_mut() {
             unit.fill_in_background(request, reach, &mut walker);
         }

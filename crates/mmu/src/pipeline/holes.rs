@@ -42,7 +42,7 @@ impl Mmu {
     ) -> Result<(bool, bool), PageFault> {
         let index = request.page.index_in(PageSize::Size2M) as u64;
         let bit = index % SUBPAGES_PER_BITMAP_ENTRY;
-        if let Some((slot, bits)) = self.l2.look_up_bitmap(self.space, request.page) {
+        if let Some((slot, bits)) = self.own.l2.look_up_bitmap(self.own.space, request.page) {
             steps.then(Purpose::Bitmap, Action::Hit { unit: Unit::L2Tlb, slot });
             return Ok((bits >> bit & 1 != 0, false));
         }
@@ -63,7 +63,7 @@ impl Mmu {
             return self.read_guest_bitmap(request, entry.frame(), steps);
         }
         let walk_request = self.walk_request(request, walked);
-        let mut walker = Walker::native(&mut self.caches, &mut self.l2, steps);
+        let mut walker = Walker::native(&mut self.own.caches, &mut self.own.l2, steps);
         let holes = self.dimension.holes_mut().expect(HAS_HOLES);
         Ok(holes.read_bitmap(walk_request, entry.frame(), &mut walker)?)
     }
@@ -85,7 +85,7 @@ impl Mmu {
     fn fill_bitmap(&mut self, request: Request, index: u64, bitmap: &[u64; 8], steps: &mut Steps) {
         let page = request.page.align_down(PageSize::Size2M).add(index);
         let entry = L2Entry::bitmap(bitmap_bits(bitmap, index));
-        if let Some(slot) = self.l2.fill(self.space, page, entry) {
+        if let Some(slot) = self.own.l2.fill(self.own.space, page, entry) {
             steps.beside(Purpose::Bitmap, Action::Fill { unit: Unit::L2Tlb, slot });
         }
     }
@@ -131,7 +131,7 @@ impl Mmu {
         steps: &mut Steps,
     ) -> Result<Found, PageFault> {
         let walk_request = self.walk_request(request, walked);
-        let mut walker = Walker::native(&mut self.caches, &mut self.l2, steps);
+        let mut walker = Walker::native(&mut self.own.caches, &mut self.own.l2, steps);
         let holes = self.dimension.holes_mut().expect(HAS_HOLES);
         let reach = holes.walk_hole(walk_request, &mut walker)?;
         let entry = L2Entry::page(EntryKind::Hole, reach.frame, reach.allows, 0);

@@ -72,13 +72,14 @@ impl Mmu {
         // The host's dirty bit is set here, the guest's below.
         let writes = request.kind == AccessKind::Write;
         let kind = if writes { AccessKind::Write } else { AccessKind::Read };
-        let located = host.locate((page, kind), &mut self.l2, steps).map_err(PageFault::Host)?;
+        let located =
+            host.locate((page, kind), &mut self.own.l2, steps).map_err(PageFault::Host)?;
         let mut allows = entry.allows() & located.allows;
         self.allow(request, allows)?;
         if writes && entry.allows() & allow::DIRTY == 0 {
             self.mark_dirty(request.page);
             if entry.filter() == 0 {
-                self.l2.mark_dirty(slot, entry);
+                self.own.l2.mark_dirty(slot, entry);
             }
             allows |= allow::DIRTY;
         }
@@ -94,7 +95,7 @@ impl Mmu {
         steps: &mut Steps,
     ) -> Result<[u64; 8], PageFault> {
         let walk_request = self.walk_request(request, true);
-        let mut walker = Walker::native(&mut self.caches, &mut self.l2, steps);
+        let mut walker = Walker::native(&mut self.own.caches, &mut self.own.l2, steps);
         let over = self.dimension.over_host_mut().expect(IS_NESTED);
         let bitmap = over.read_guest_bitmap(walk_request, block, &mut walker);
         Ok(bitmap.expect(HAS_HOLES)?)

@@ -1,6 +1,7 @@
 //! The one translation loop: first-level TLB, second-level TLB, bitmap, walk.
 
 mod beside;
+mod cores;
 mod holes;
 mod intermediate;
 mod shootdown;
@@ -16,8 +17,8 @@ use crate::counters::MmuCounters;
 use crate::nested::{Host, entry_of, loading_of};
 use crate::tlb::{EntryKind, L1Hit, L1Tlb, L2Contents, L2Entry, L2Tlb};
 use crate::{
-    BitmapLoading, BitmapUpdates, ConfigError, Dimension, Mark, MmuConfig, PageFault, Reach,
-    WalkCaches, WalkRequest, Walker, allow,
+    BitmapLoading, BitmapUpdates, ConfigError, Dimension, Mark, MmuConfig, PageFault, Parked,
+    Reach, WalkCaches, WalkRequest, Walker, allow,
 };
 
 /// How a translation was found: a first-level hit, or the cases of P §IV.D (SPEC P-4). Case 7,
@@ -59,12 +60,14 @@ pub struct Translated {
     pub walked: bool,
 }
 
-/// The memory-management unit of one core.
+/// The memory-management unit of one core, or of several that have the same tables: one of them is at
+/// work at a time ([`Mmu::run_on`]).
 pub struct Mmu {
-    data: L1Tlb,
-    instruction: L1Tlb,
-    l2: L2Tlb,
-    caches: WalkCaches,
+    /// Of the core at work.
+    own: OfCore,
+    parked: Parked<OfCore>,
+    cores: usize,
+    core: usize,
     dimension: Box<dyn Dimension>,
     loading: BitmapLoading,
     bitmap_updates: BitmapUpdates,
@@ -73,9 +76,20 @@ pub struct Mmu {
     coalescing: Option<Coalescing>,
     /// The use made of a unit beside the second-level TLB.
     unit: BesideUse,
-    space: SpaceId,
     tagged: bool,
+    /// Of all cores.
     counters: MmuCounters,
+}
+
+/// What each core has for itself.
+#[derive(Clone)]
+struct OfCore {
+    data: L1Tlb,
+    instruction: L1Tlb,
+    l2: L2Tlb,
+    caches: WalkCaches,
+    /// The address space that it runs.
+    space: SpaceId,
 }
 
 /// One access under way.
@@ -113,10 +127,16 @@ impl Mmu {
     pub fn new(config: &MmuConfig, dimension: Box<dyn Dimension>) -> Result<Self, ConfigError> {
         config.validate()?;
         Ok(Self {
-            data: L1Tlb::new(config.l1(false)),
-            instruction: L1Tlb::new(config.l1(true)),
-            l2: L2Tlb::new(&config.tlb),
-            caches: WalkCaches::new(&config.walk_cache, dimension.cached_leaf_pages()),
+            own: OfCore {
+                data: L1Tlb::new(config.l1(false)),
+                instruction: L1Tlb::new(config.l1(true)),
+                l2: L2Tlb::new(&config.tlb),
+                caches: WalkCaches::new(&config.walk_cache, dimension.cached_leaf_pages()),
+                space: SpaceId::default(),
+            },
+            parked: Parked::default(),
+            cores: 1,
+            core: 0,
             loading: loading_of(dimension.as_ref()),
             bitmap_updates: config.tlb.bitmap_updates,
             intermediate: config.virtualization.intermediate_entries
@@ -124,7 +144,6 @@ impl Mmu {
             unit: dimension.beside_use(),
             dimension,
             coalescing: config.tlb.l2_coalescing,
-            space: SpaceId::default(),
             tagged: config.tlb.tagged,
             counters: MmuCounters::default(),
         })
@@ -134,14 +153,15 @@ impl Mmu {
     pub fn slots(&self) -> [usize; Unit::COUNT] {
         // What a unit beside the first level translates is always ready.
         let more = usize::from(self.unit.beside_l1);
-        let [data, instruction] = [&self.data, &self.instruction].map(|tlb| tlb.slots() + more);
+        let [data, instruction] =
+            [&self.own.data, &self.own.instruction].map(|tlb| tlb.slots() + more);
         let host = self.dimension.host();
         let host_caches = host.map_or(0, Host::cache_slots);
         let nested_tlb = host.map_or(0, Host::tlb_slots);
         let host_unit = host.and_then(|host| host.dimension().beside_l2());
         let [unit, host_unit] =
             [self.dimension.beside_l2(), host_unit].map(|unit| unit.map_or(0, BesideL2::slots));
-        let (l2, caches) = (self.l2.slots(), self.caches.slots());
+        let (l2, caches) = (self.own.l2.slots(), self.own.caches.slots());
         [data, instruction, l2, caches, host_caches, nested_tlb, unit, host_unit]
     }
 
@@ -160,8 +180,8 @@ impl Mmu {
         steps.clear();
         let page = address.page();
         let fetch = kind == AccessKind::Fetch;
-        let tlb = if fetch { &mut self.instruction } else { &mut self.data };
-        match tlb.look_up(self.space, page) {
+        let tlb = if fetch { &mut self.own.instruction } else { &mut self.own.data };
+        match tlb.look_up(self.own.space, page) {
             Some(hit) if hit.allows & allow::needed(kind) == allow::needed(kind) => {
                 self.count_access(kind);
                 let Found { frame, slot, case } = Found::first_level(&hit);
@@ -230,13 +250,13 @@ impl Mmu {
             return Err(PageFault::Protection);
         }
         self.mark_dirty(request.page);
-        self.data.mark_dirty(self.space, request.page);
+        self.own.data.mark_dirty(self.own.space, request.page);
         // Of the entry of a page with holes it is not known whether the store went through it; a run is
         // more than this page, and stays clean.
-        if let Some((slot, entry)) = self.l2.look_up(self.space, request.page)
+        if let Some((slot, entry)) = self.own.l2.look_up(self.own.space, request.page)
             && !entry.has_holes()
         {
-            self.l2.mark_dirty(slot, entry);
+            self.own.l2.mark_dirty(slot, entry);
         }
         Ok(Found::first_level(hit))
     }
@@ -244,8 +264,8 @@ impl Mmu {
     /// Sets the dirty bit of the leaf that translates the page, in memory and in a leaf that the
     /// walk caches hold.
     fn mark_dirty(&mut self, page: VirtualPage) {
-        self.dimension.mark(self.space, page, Mark::Dirty);
-        self.caches.write_leaf(self.space, page);
+        self.dimension.mark(self.own.space, page, Mark::Dirty);
+        self.own.caches.write_leaf(self.own.space, page);
     }
 
     /// Whose fault a forbidden access is.
@@ -279,7 +299,7 @@ impl Mmu {
         request: Request,
         steps: &mut Steps,
     ) -> Result<(Found, bool), PageFault> {
-        if let Some((slot, entry)) = self.l2.look_up(self.space, request.page) {
+        if let Some((slot, entry)) = self.own.l2.look_up(self.own.space, request.page) {
             steps.beside(Purpose::Page, Action::Hit { unit: Unit::L2Tlb, slot });
             let found = match entry.kind() {
                 EntryKind::Perforated => {
@@ -297,7 +317,7 @@ impl Mmu {
     #[inline(always)]
     fn walk(&mut self, request: Request, steps: &mut Steps) -> Result<Found, PageFault> {
         let walk_request = self.walk_request(request, false);
-        let mut walker = Walker::native(&mut self.caches, &mut self.l2, steps);
+        let mut walker = Walker::native(&mut self.own.caches, &mut self.own.l2, steps);
         let reach = self.dimension.walk(walk_request, &mut walker)?;
         if self.unit.replaces_l2 {
             self.fill_unit(walk_request, &reach, steps);
@@ -350,8 +370,8 @@ impl Mmu {
         reach: &Reach,
         steps: &mut Steps,
     ) -> Option<u32> {
-        let (place, dimension) = ((self.space, request.page), self.dimension.as_ref());
-        let Some((slot, pages)) = coalescing.fill(place, reach, dimension, &mut self.l2) else {
+        let (place, dimension) = ((self.own.space, request.page), self.dimension.as_ref());
+        let Some((slot, pages)) = coalescing.fill(place, reach, dimension, &mut self.own.l2) else {
             return self.fill_l2(request, Purpose::Page, entry_of(reach), steps);
         };
         self.counters.coalesced_fills += 1;
@@ -362,7 +382,7 @@ impl Mmu {
 
     fn walk_request(&self, request: Request, walked: bool) -> WalkRequest {
         let write = request.kind == AccessKind::Write;
-        WalkRequest { space: self.space, page: request.page, write, walked }
+        WalkRequest { space: self.own.space, page: request.page, write, walked }
     }
 
     fn allow(&self, request: Request, allows: u8) -> Result<(), PageFault> {
@@ -377,7 +397,7 @@ impl Mmu {
         entry: L2Entry,
         steps: &mut Steps,
     ) -> Option<u32> {
-        let slot = self.l2.fill(self.space, request.page, entry)?;
+        let slot = self.own.l2.fill(self.own.space, request.page, entry)?;
         steps.beside(purpose, Action::Fill { unit: Unit::L2Tlb, slot });
         Some(slot)
     }
@@ -393,10 +413,10 @@ impl Mmu {
         steps: &mut Steps,
     ) -> u32 {
         let (tlb, unit) = match request.kind {
-            AccessKind::Fetch => (&mut self.instruction, Unit::L1InstructionTlb),
-            _ => (&mut self.data, Unit::L1DataTlb),
+            AccessKind::Fetch => (&mut self.own.instruction, Unit::L1InstructionTlb),
+            _ => (&mut self.own.data, Unit::L1DataTlb),
         };
-        let slot = tlb.fill(self.space, request.page, size, frame, allows);
+        let slot = tlb.fill(self.own.space, request.page, size, frame, allows);
         steps.beside(Purpose::Page, Action::Fill { unit, slot });
         slot
     }
@@ -409,7 +429,7 @@ impl Mmu {
         }
         self.mark_dirty(request.page);
         if let Some(slot) = slot {
-            self.l2.mark_dirty(slot, entry);
+            self.own.l2.mark_dirty(slot, entry);
         }
         allows | allow::DIRTY
     }
@@ -455,7 +475,9 @@ impl Mmu {
 
     /// The entries of the second-level TLB by kind.
     pub fn l2_contents(&self) -> L2Contents {
-        self.l2.contents()
+        let mut sum = L2Contents::default();
+        self.l2_of_all().for_each(|l2| sum += l2.contents());
+        sum
     }
 
     /// The tables behind the TLBs.
@@ -472,7 +494,7 @@ impl Mmu {
     /// What the first level for data allows of a page of the running address space, as bits of
     /// [`allow`]; `None` where it does not hold the page. For tests of what copies of entries know.
     pub fn first_level_allows(&mut self, page: VirtualPage) -> Option<u8> {
-        self.data.look_up(self.space, page).map(|hit| hit.allows)
+        self.own.data.look_up(self.own.space, page).map(|hit| hit.allows)
     }
 
     /// Figures of the unit and its tables, but for what the second-level TLB holds

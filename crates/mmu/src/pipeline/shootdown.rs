@@ -2,19 +2,32 @@
 
 use std::ops::Range;
 
-use perforate_types::{PageSize, Shootdown, SpaceId, Update, VirtualPage};
+use perforate_types::{PageSize, Shootdown, SpaceId, TableOperation, Update, VirtualPage};
 
 use super::Mmu;
 use crate::nested::bitmap_bits;
 use crate::{BitmapUpdates, RegisteredRun};
 
 impl Mmu {
-    /// Applies what the operating system did.
+    /// Applies what the operating system did; a shootdown on all cores.
     pub fn apply(&mut self, update: &Update) {
+        match update {
+            Update::Shootdown(shootdown) if self.cores > 1 => {
+                self.on_all_cores(|mmu| mmu.invalidate(*shootdown));
+            }
+            _ => self.apply_here(update),
+        }
+    }
+
+    /// The same with shootdowns on the core at work only: what an operating system does that forgets the
+    /// others, for tests that are to find it.
+    pub fn apply_here(&mut self, update: &Update) {
         match update {
             Update::Truth(_) => {}
             Update::Table(operation) => {
-                self.caches.hear(operation);
+                if let TableOperation::SetControl { .. } = operation {
+                    self.on_all_cores(|mmu| mmu.own.caches.hear(operation));
+                }
                 self.dimension.apply(operation);
             }
             Update::Format(operation) => self.dimension.apply(&**operation),
@@ -32,19 +45,35 @@ impl Mmu {
         let host = self.dimension.host_mut().expect("the unit is virtualized");
         match update {
             Update::Truth(truth) => host.hear(truth),
-            Update::Table(operation) => host.apply_table(operation),
+            Update::Table(operation) => {
+                host.apply_table(operation);
+                if let TableOperation::SetControl { .. } = operation {
+                    self.on_all_cores(|mmu| {
+                        if let Some(host) = mmu.dimension.host_mut() {
+                            host.hear_control(operation);
+                        }
+                    });
+                }
+            }
             Update::Format(operation) => host.apply(&**operation),
             // Of another virtual machine, whose entries have another tag.
             Update::Shootdown(shootdown) if shootdown.space() != host.space() => {}
-            Update::Shootdown(shootdown) => {
-                host.invalidate(*shootdown);
-                self.data.flush();
-                self.instruction.flush();
-                self.l2.flush();
-                self.caches.flush();
-                self.flush_unit();
-            }
+            Update::Shootdown(shootdown) => self.on_all_cores(|mmu| {
+                if let Some(host) = mmu.dimension.host_mut() {
+                    host.invalidate(*shootdown);
+                }
+                mmu.flush_own();
+            }),
         }
+    }
+
+    /// Forgets all that the core at work has cached, but for guest-physical addresses.
+    fn flush_own(&mut self) {
+        self.own.data.flush();
+        self.own.instruction.flush();
+        self.own.l2.flush();
+        self.own.caches.flush();
+        self.flush_unit();
     }
 
     /// Sets the register that says where a run of the guest's memory lies.
@@ -61,16 +90,16 @@ impl Mmu {
         }
         match shootdown {
             Shootdown::Page { space, page } => {
-                self.data.invalidate_page(space, page);
-                self.instruction.invalidate_page(space, page);
-                self.l2.invalidate_page(space, page);
-                self.l2.invalidate_run(space, page);
-                self.caches.invalidate(space, page);
+                self.own.data.invalidate_page(space, page);
+                self.own.instruction.invalidate_page(space, page);
+                self.own.l2.invalidate_page(space, page);
+                self.own.l2.invalidate_run(space, page);
+                self.own.caches.invalidate(space, page);
             }
             Shootdown::Large { space, page, size } => {
                 let first = page.align_down(size).number();
                 self.invalidate_tlbs(space, &(first..first + size.pages()));
-                self.caches.invalidate(space, page);
+                self.own.caches.invalidate(space, page);
             }
             Shootdown::Bitmap { space, page } => {
                 self.change_bitmap(space, page);
@@ -78,13 +107,13 @@ impl Mmu {
             Shootdown::Superpage { space, page, mode } => {
                 let pages = mode.entry_pages();
                 self.invalidate_tlbs(space, &(page.number()..page.number() + pages));
-                self.caches.invalidate_range(space, page, pages);
+                self.own.caches.invalidate_range(space, page, pages);
             }
             Shootdown::Space { space } => {
-                self.data.invalidate_space(space);
-                self.instruction.invalidate_space(space);
-                self.l2.invalidate_space(space);
-                self.caches.invalidate_space(space);
+                self.own.data.invalidate_space(space);
+                self.own.instruction.invalidate_space(space);
+                self.own.l2.invalidate_space(space);
+                self.own.caches.invalidate_space(space);
             }
         }
     }
@@ -100,10 +129,10 @@ impl Mmu {
         match written {
             Some(bitmap) => {
                 let bits = bitmap_bits(&bitmap, page.index_in(PageSize::Size2M) as u64);
-                let is_held = self.l2.update_bitmap(space, page, bits);
+                let is_held = self.own.l2.update_bitmap(space, page, bits);
                 self.counters.bitmap_updates += u64::from(is_held);
             }
-            None => self.l2.invalidate_bitmap(space, page),
+            None => self.own.l2.invalidate_bitmap(space, page),
         }
     }
 
@@ -115,50 +144,48 @@ impl Mmu {
 
     /// Forgets what the TLBs have of these 4KB pages.
     fn invalidate_tlbs(&mut self, space: SpaceId, pages: &Range<u64>) {
-        self.data.invalidate_range(space, pages);
-        self.instruction.invalidate_range(space, pages);
-        self.l2.invalidate_range(space, pages);
+        self.own.data.invalidate_range(space, pages);
+        self.own.instruction.invalidate_range(space, pages);
+        self.own.l2.invalidate_range(space, pages);
     }
 
     /// Runs another address space from now on. Without tags that ends what is cached of virtual
     /// addresses; guest-physical ones are the virtual machine's and stay, as on x86-64.
     pub fn switch(&mut self, space: SpaceId) {
-        if !self.tagged && space != self.space {
-            self.data.flush();
-            self.instruction.flush();
-            self.l2.flush_virtual();
-            self.caches.flush();
+        if !self.tagged && space != self.own.space {
+            self.own.data.flush();
+            self.own.instruction.flush();
+            self.own.l2.flush_virtual();
+            self.own.caches.flush();
             self.flush_unit();
         }
-        self.space = space;
+        self.own.space = space;
     }
 
     /// Forgets every cached translation.
     pub fn flush(&mut self) {
-        self.data.flush();
-        self.instruction.flush();
-        self.l2.flush();
-        self.caches.flush();
-        self.flush_unit();
-        if let Some(host) = self.dimension.host_mut() {
-            host.flush();
-        }
+        self.on_all_cores(|mmu| {
+            mmu.flush_own();
+            if let Some(host) = mmu.dimension.host_mut() {
+                host.flush();
+            }
+        });
     }
 
     /// Forgets the first-level translations; for explaining what lies behind them.
     pub fn flush_first_level(&mut self) {
-        self.data.flush();
-        self.instruction.flush();
+        self.own.data.flush();
+        self.own.instruction.flush();
     }
 
     /// Forgets the 4KB translation of `page` in the second level; the walk caches keep theirs.
     pub fn evict_page(&mut self, space: SpaceId, page: VirtualPage) {
-        self.l2.invalidate_page(space, page);
-        self.l2.invalidate_run(space, page);
+        self.own.l2.invalidate_page(space, page);
+        self.own.l2.invalidate_run(space, page);
     }
 
     /// Forgets the bitmap entry that covers `page`.
     pub fn evict_bitmap(&mut self, space: SpaceId, page: VirtualPage) {
-        self.l2.invalidate_bitmap(space, page);
+        self.own.l2.invalidate_bitmap(space, page);
     }
 }

@@ -1,5 +1,7 @@
 //! What the second-level TLB holds.
 
+use std::ops::AddAssign;
+
 use perforate_types::{Counter, CounterUnit, Counters, Part, Prominence, spaced};
 
 /// How many entries of each kind the second-level TLB holds (P Fig. 8).
@@ -48,6 +50,21 @@ const KINDS: [Kind; 10] = [
 /// Name of the counter of a kind.
 fn counter_id(kind: &str) -> String {
     format!("l2_tlb_entries_{}", kind.strip_prefix("page_").unwrap_or(kind))
+}
+
+impl AddAssign for L2Contents {
+    fn add_assign(&mut self, more: Self) {
+        self.empty += more.empty;
+        self.page_4k += more.page_4k;
+        self.page_2m += more.page_2m;
+        self.page_1g += more.page_1g;
+        self.perforated += more.perforated;
+        self.hole += more.hole;
+        self.bitmap += more.bitmap;
+        self.coalesced += more.coalesced;
+        self.intermediate += more.intermediate;
+        self.nested += more.nested;
+    }
 }
 
 impl L2Contents {

@@ -35,6 +35,7 @@ pub(crate) struct L1Hit {
     pub(crate) allows: u8,
 }
 
+#[derive(Clone)]
 struct Array {
     size: PageSize,
     first_slot: usize,
@@ -42,6 +43,7 @@ struct Array {
 }
 
 /// The arrays of one first-level TLB.
+#[derive(Clone)]
 pub(crate) struct L1Tlb {
     arrays: Vec<Array>,
     slots: usize,

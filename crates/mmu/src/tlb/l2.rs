@@ -171,6 +171,7 @@ const fn huge_key(space: SpaceId, page: VirtualPage) -> u64 {
 }
 
 /// The second-level TLB.
+#[derive(Clone)]
 pub(crate) struct L2Tlb {
     pub(crate) shared: SetAssociative<L2Entry>,
     huge: Option<SetAssociative<L2Entry>>,

@@ -16,6 +16,7 @@ const TICK: u64 = 1 << 16;
 
 /// Values by 64-bit key, in sets of which an index selects one; a place is named by its slot, counted
 /// over all groups.
+#[derive(Clone)]
 pub struct SetAssociative<V> {
     groups: Vec<Group<V>>,
     groups_per_set: usize,

@@ -23,6 +23,7 @@ const LEAF: u64 = 2;
 type Cache = Option<SetAssociative<Node>>;
 
 /// The walk caches of one core. A hit at level *n* yields the node of level *n* − 1.
+#[derive(Clone)]
 pub struct WalkCaches {
     /// Caches of level-2, level-3 and level-4 entries.
     caches: [Cache; 3],

@@ -82,6 +82,17 @@ impl Kernel {
         self.processes.current()
     }
 
+    /// What happens from here on happens on this processor, and to the process that it runs. A switch
+    /// says which that is where it has run none.
+    pub fn run_on(&mut self, processor: usize) {
+        self.processes.run_on(processor);
+    }
+
+    /// The address space that a processor runs, if it runs any.
+    pub fn running(&self, processor: usize) -> Option<SpaceId> {
+        self.processes.running(processor)
+    }
+
     /// Living processes and their address spaces.
     pub fn processes(&self) -> impl Iterator<Item = (ProcessId, SpaceId)> + '_ {
         self.processes.iter()

@@ -14,17 +14,37 @@ use crate::space::{ALL_PAGES, Departure};
 pub(super) struct Processes {
     spaces: BTreeMap<ProcessId, SpaceId>,
     current: SpaceId,
+    /// The processor that runs it.
+    processor: usize,
+    /// What each processor runs, if it has run anything.
+    running: Vec<Option<SpaceId>>,
 }
 
 impl Processes {
     /// Process 0, which runs in this address space.
     pub(super) fn new(space: SpaceId) -> Self {
-        Self { spaces: [(ProcessId(0), space)].into(), current: space }
+        let running = vec![Some(space)];
+        Self { spaces: [(ProcessId(0), space)].into(), current: space, processor: 0, running }
     }
 
     /// Address space of the running process.
     pub(super) fn current(&self) -> SpaceId {
         self.current
+    }
+
+    /// What happens from here on happens on this processor, and to what it runs: a switch is to say
+    /// what that is if it has run nothing.
+    pub(super) fn run_on(&mut self, processor: usize) {
+        if self.running.len() <= processor {
+            self.running.resize(processor + 1, None);
+        }
+        self.processor = processor;
+        self.current = self.running[processor].unwrap_or(self.current);
+    }
+
+    /// The address space that a processor runs, if it runs any that lives.
+    pub(super) fn running(&self, processor: usize) -> Option<SpaceId> {
+        self.running.get(processor).copied().flatten()
     }
 
     /// Processes and their address spaces.
@@ -34,8 +54,8 @@ impl Processes {
 
     /// Another process runs now; one that no fork made starts empty.
     pub(super) fn switch(&mut self, core: &mut Core, process: ProcessId) -> Result<(), OsError> {
-        let before = self.current;
-        let had_registers = core.has_registers(before);
+        let before = self.running[self.processor];
+        let had_registers = before.is_some_and(|before| core.has_registers(before));
         self.current = match self.spaces.get(&process) {
             Some(&space) => space,
             None => {
@@ -44,7 +64,9 @@ impl Processes {
                 space
             }
         };
-        let is_other = self.current != before;
+        self.running[self.processor] = Some(self.current);
+        // A processor that ran nothing has nothing to save.
+        let is_other = before.is_some_and(|before| before != self.current);
         let with_registers = is_other && (had_registers || core.has_registers(self.current));
         core.ledger.done.context_switches += u64::from(is_other);
         core.ledger.done.segment_registers_loaded += u64::from(with_registers);
@@ -118,6 +140,9 @@ impl Processes {
         core.spaces[usize::from(space.0)] = None;
         backers.forget(space);
         self.spaces.retain(|_, of_process| *of_process != space);
+        let others = self.running.iter_mut().enumerate();
+        let others = others.filter(|(other, _)| *other != self.processor);
+        others.filter(|(_, runs)| **runs == Some(space)).for_each(|(_, runs)| *runs = None);
         Ok(())
     }
 }

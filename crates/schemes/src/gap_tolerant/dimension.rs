@@ -5,8 +5,8 @@ use std::any::TypeId;
 
 use perforate_mmu::radix::Radix;
 use perforate_mmu::{
-    Capability, CapabilityMut, Dimension, Mark, Reach, TableMemory, TlbGeometry, WalkFault,
-    WalkRequest, Walker, Wanted, allow,
+    Capability, CapabilityMut, Dimension, Mark, OfCores, Parked, Reach, TableMemory, TlbGeometry,
+    WalkFault, WalkRequest, Walker, Wanted, allow,
 };
 use perforate_types::{
     FormatOperation, Frame, GapTolerance, PageSize, Permissions, PhysicalAddress, SLICE_BLOCKS,
@@ -26,6 +26,16 @@ pub struct GapTolerantRadix {
     /// Of the others.
     modes: Vec<Option<GapTolerance>>,
     pub(super) radix: Radix,
+    /// Of the core at work.
+    pub(super) own: OfCore,
+    parked: Parked<OfCore>,
+    /// Entries filled into native TLBs.
+    pub(super) native_fills: u64,
+}
+
+/// What each core has for itself.
+#[derive(Clone, Default)]
+pub(super) struct OfCore {
     /// The entries that the walk cache of level-2 entries holds, by slot; one is of use while the
     /// cache has its key there.
     pub(super) cached: Vec<CachedEntry>,
@@ -73,15 +83,16 @@ impl GapTolerantRadix {
             mode,
             modes: Vec::new(),
             radix: Radix::with_directories(Box::new(find_entry)),
-            cached: Vec::new(),
-            native: None,
+            own: OfCore::default(),
+            parked: Parked::default(),
+            native_fills: 0,
         }
     }
 
     /// The same with a TLB of gap-tolerant entries beside the second-level TLB.
     pub fn with_native_tlb(mode: GapTolerance, geometry: TlbGeometry) -> Self {
-        let native = NativeTlb::new(geometry);
-        Self { native: Some(native), ..Self::new(mode) }
+        let native = Some(NativeTlb::new(geometry));
+        Self { own: OfCore { native, ..OfCore::default() }, ..Self::new(mode) }
     }
 
     /// Frames of a page-directory node.
@@ -241,11 +252,11 @@ impl GapTolerantRadix {
     /// Keeps an entry that the walk cache has in `slot` from now on.
     pub(super) fn keep(&mut self, slot: u32, request: &WalkRequest, loaded: LoadedEntry) {
         let slot = slot as usize;
-        if self.cached.len() <= slot {
-            self.cached.resize_with(slot + 1, CachedEntry::default);
+        if self.own.cached.len() <= slot {
+            self.own.cached.resize_with(slot + 1, CachedEntry::default);
         }
         let number = self.number(request.space, request.page);
-        self.cached[slot] = CachedEntry { space: request.space, number, loaded };
+        self.own.cached[slot] = CachedEntry { space: request.space, number, loaded };
     }
 
     /// Sets the dirty bit of an entry, in memory and in the walk cache.
@@ -256,14 +267,24 @@ impl GapTolerantRadix {
     ) {
         self.radix.mark_entry(address, entry.first, true);
         let number = self.number(space, page);
-        let copies = self.cached.iter_mut();
+        let copies = self.own.cached.iter_mut();
         copies
             .filter(|cached| (cached.space, cached.number) == (space, number))
             .for_each(|cached| cached.loaded.mark_dirty());
         let place = self.entry_place(space, page);
-        if let Some(native) = &mut self.native {
+        if let Some(native) = &mut self.own.native {
             native.mark_dirty(place);
         }
+    }
+}
+
+impl OfCores for GapTolerantRadix {
+    fn set_cores(&mut self, cores: usize) {
+        self.parked.set_cores(&self.own, cores);
+    }
+
+    fn run_on(&mut self, core: usize) {
+        self.parked.run_on(&mut self.own, core);
     }
 }
 
@@ -318,8 +339,9 @@ impl Dimension for GapTolerantRadix {
 
     fn capability(&self, wanted: Wanted) -> Option<Capability<'_>> {
         match wanted {
-            Wanted::BesideL2 if self.native.is_some() => Some(Capability::BesideL2(self)),
+            Wanted::BesideL2 if self.own.native.is_some() => Some(Capability::BesideL2(self)),
             Wanted::CachedLeaves => Some(Capability::CachedLeaves(self.mode.entry_pages())),
+            Wanted::OfCores => Some(Capability::OfCores(self)),
             Wanted::Part(part) if part == TypeId::of::<Self>() => Some(Capability::Part(self)),
             _ => None,
         }
@@ -327,7 +349,8 @@ impl Dimension for GapTolerantRadix {
 
     fn capability_mut(&mut self, wanted: Wanted) -> Option<CapabilityMut<'_>> {
         match wanted {
-            Wanted::BesideL2 if self.native.is_some() => Some(CapabilityMut::BesideL2(self)),
+            Wanted::BesideL2 if self.own.native.is_some() => Some(CapabilityMut::BesideL2(self)),
+            Wanted::OfCores => Some(CapabilityMut::OfCores(self)),
             Wanted::Part(part) if part == TypeId::of::<Self>() => Some(CapabilityMut::Part(self)),
             _ => None,
         }

@@ -31,11 +31,11 @@ figures! {
 }
 
 /// Gap-tolerant entries by address space and number; the least recently used of a set is replaced.
+#[derive(Clone)]
 pub(super) struct NativeTlb {
     entries: SetAssociative<LoadedEntry>,
     /// The entry that the last walk went through.
     walked: Option<LoadedEntry>,
-    fills: u64,
 }
 
 /// An entry by its address space and its number there.
@@ -54,7 +54,7 @@ impl Place {
 impl NativeTlb {
     /// An empty one.
     pub(super) fn new(geometry: TlbGeometry) -> Self {
-        Self { entries: SetAssociative::new(geometry), walked: None, fills: 0 }
+        Self { entries: SetAssociative::new(geometry), walked: None }
     }
 
     /// A walk begins, or has gone through this entry.
@@ -77,7 +77,6 @@ impl NativeTlb {
     /// Holds the entry that the last walk went through, if it went through one.
     fn fill(&mut self, place: Place) -> Option<u32> {
         let loaded = self.walked.take()?;
-        self.fills += 1;
         Some(self.entries.insert(place.number, place.key(), loaded) as u32)
     }
 
@@ -107,11 +106,11 @@ const IS_NATIVE: &str = "the scheme has a TLB of gap-tolerant entries";
 
 impl GapTolerantRadix {
     fn native(&self) -> &NativeTlb {
-        self.native.as_ref().expect(IS_NATIVE)
+        self.own.native.as_ref().expect(IS_NATIVE)
     }
 
     fn native_mut(&mut self) -> &mut NativeTlb {
-        self.native.as_mut().expect(IS_NATIVE)
+        self.own.native.as_mut().expect(IS_NATIVE)
     }
 
     /// The entry that covers a page.
@@ -160,6 +159,7 @@ impl BesideL2 for GapTolerantRadix {
     fn fill(&mut self, request: WalkRequest, _: &Reach, walker: &mut Walker<'_>) {
         let place = self.entry_place(request.space, request.page);
         if let Some(slot) = self.native_mut().fill(place) {
+            self.native_fills += 1;
             let unit = walker.unit_beside();
             walker.note(Purpose::Page, Action::Fill { unit, slot });
         }
@@ -175,11 +175,11 @@ impl BesideL2 for GapTolerantRadix {
     }
 
     fn record(&self, counted: &BesideCounters, out: &mut Counters) {
-        let (translations, fills) = (counted.translations, self.native().fills);
+        let (translations, fills) = (counted.translations, self.native_fills);
         out.record(NATIVE_TLB, &Uses { translations, fills });
     }
 
     fn reset_counters(&mut self) {
-        self.native_mut().fills = 0;
+        self.native_fills = 0;
     }
 }

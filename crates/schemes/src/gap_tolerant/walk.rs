@@ -66,7 +66,7 @@ impl GapTolerantRadix {
         slot: u32,
         walker: &mut Walker<'_>,
     ) -> Reach {
-        let mut loaded = self.cached[slot as usize].loaded;
+        let mut loaded = self.own.cached[slot as usize].loaded;
         self.store_through(request, &mut loaded);
         self.has_walked_through(loaded);
         walker.note(Purpose::Page, Action::Select);
@@ -77,7 +77,7 @@ impl GapTolerantRadix {
     /// before.
     fn through_native(&mut self, request: &WalkRequest, walker: &mut Walker<'_>) -> Option<Reach> {
         let place = self.entry_place(request.space, request.page);
-        let native = self.native.as_mut()?;
+        let native = self.own.native.as_mut()?;
         native.walks(None);
         let (slot, mut loaded) = native.look_up(place)?;
         self.store_through(request, &mut loaded);
@@ -97,7 +97,7 @@ impl GapTolerantRadix {
     }
 
     fn has_walked_through(&mut self, loaded: LoadedEntry) {
-        if let Some(native) = &mut self.native {
+        if let Some(native) = &mut self.own.native {
             native.walks(Some(loaded));
         }
     }

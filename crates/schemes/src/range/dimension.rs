@@ -1,8 +1,8 @@
 //! The hardware half: page tables, with a range table and a range TLB beside them.
 
 use perforate_mmu::{
-    Around, BesideCounters, BesideL2, BesideUse, Capability, CapabilityMut, Dimension, Mark, Radix,
-    Reach, TableMemory, WalkFault, WalkRequest, Walker, Wanted, allow,
+    Around, BesideCounters, BesideL2, BesideUse, Capability, CapabilityMut, Dimension, Mark,
+    OfCores, Parked, Radix, Reach, TableMemory, WalkFault, WalkRequest, Walker, Wanted, allow,
 };
 use perforate_types::{
     Action, Counters, FormatOperation, Frame, Purpose, Shootdown, SpaceId, Steps, Unit,
@@ -43,7 +43,9 @@ pub(super) struct Ranged {
     memory: TableMemory,
     /// Roots of the range tables, by address space: the operating system saves and restores them.
     roots: Vec<Option<Frame>>,
+    /// Of the core at work.
     tlb: RangeTlb,
+    parked: Parked<RangeTlb>,
     fills: u64,
     searches: u64,
 }
@@ -52,7 +54,8 @@ impl Ranged {
     /// Ranges over `paging`, none of them known.
     pub(super) fn new(paging: Box<dyn Dimension>, entries: usize) -> Self {
         let (memory, tlb) = (TableMemory::new(), RangeTlb::new(entries));
-        Self { paging, memory, roots: Vec::new(), tlb, fills: 0, searches: 0 }
+        let (roots, parked) = (Vec::new(), Parked::default());
+        Self { paging, memory, roots, tlb, parked, fills: 0, searches: 0 }
     }
 
     fn write(&mut self, operation: &RangeOperation) {
@@ -116,11 +119,31 @@ impl Around for Ranged {
     }
 
     fn own_capability(&self, wanted: Wanted) -> Option<Capability<'_>> {
-        (wanted == Wanted::BesideL2).then_some(Capability::BesideL2(self))
+        match wanted {
+            Wanted::BesideL2 => Some(Capability::BesideL2(self)),
+            Wanted::OfCores => Some(Capability::OfCores(self)),
+            _ => None,
+        }
     }
 
     fn own_capability_mut(&mut self, wanted: Wanted) -> Option<CapabilityMut<'_>> {
-        (wanted == Wanted::BesideL2).then_some(CapabilityMut::BesideL2(self))
+        match wanted {
+            Wanted::BesideL2 => Some(CapabilityMut::BesideL2(self)),
+            Wanted::OfCores => Some(CapabilityMut::OfCores(self)),
+            _ => None,
+        }
+    }
+}
+
+impl OfCores for Ranged {
+    fn set_cores(&mut self, cores: usize) {
+        self.parked.set_cores(&self.tlb, cores);
+        self.paging.set_cores(cores);
+    }
+
+    fn run_on(&mut self, core: usize) {
+        self.parked.run_on(&mut self.tlb, core);
+        self.paging.run_on(core);
     }
 }
 

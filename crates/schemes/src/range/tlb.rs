@@ -13,6 +13,7 @@ struct Held {
 }
 
 /// Ranges that the hardware remembers.
+#[derive(Clone)]
 pub(super) struct RangeTlb {
     slots: Vec<Option<Held>>,
     now: u64,

@@ -1,6 +1,6 @@
 //! What cycles pass for.
 
-use crate::hierarchy::{L1D, L1I, L2, LLC, MEMORY, WALKER_CACHE};
+use crate::hierarchy::{L1D, L1I, L2, LLC, MEMORY, WALKER_CACHE, kind};
 use crate::translation::{SHARES, Share};
 
 /// What a cycle passes for: one of the shares of a translation, or one of these.
@@ -8,7 +8,7 @@ use crate::translation::{SHARES, Share};
 pub(crate) struct Cause(u8);
 
 /// Number of causes.
-pub(crate) const CAUSES: usize = SHARES + 10;
+pub(crate) const CAUSES: usize = SHARES + 12;
 
 impl Cause {
     /// Walks wait for an MSHR.
@@ -31,6 +31,10 @@ impl Cause {
     pub(crate) const STORE_QUEUE: Self = Self::other(8);
     /// A store before a load did not have its data.
     pub(crate) const FORWARDED: Self = Self::other(9);
+    /// A thread waits for other processors to answer its shootdown, or answers one.
+    pub(crate) const SHOOTDOWN: Self = Self::other(10);
+    /// A hardware thread has nothing to run.
+    pub(crate) const IDLE: Self = Self::other(11);
 
     const fn other(index: usize) -> Self {
         Self((SHARES + index) as u8)
@@ -55,7 +59,7 @@ impl Cause {
 
     /// The program's access to a line that this level serves.
     pub(crate) const fn served_by(level: usize) -> Self {
-        match level {
+        match kind(level) {
             L1I | L1D | WALKER_CACHE => Self::L1D,
             L2 => Self::L2,
             LLC => Self::LLC,

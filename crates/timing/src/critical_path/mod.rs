@@ -106,6 +106,8 @@ enum Held {
     Code { number: u64, timeline: Place },
     /// All instructions before this one had to retire, and their stores to be written.
     Drained(u64),
+    /// The thread ran nothing before this instruction.
+    Stopped { number: u64, cause: Cause },
 }
 
 /// A time before which the front end had nothing more.
@@ -180,6 +182,11 @@ impl CriticalPath {
     /// written at `available`.
     pub(crate) fn drained(&mut self, number: u64, start: u64, available: u64) {
         self.hold(available, start, Held::Drained(number));
+    }
+
+    /// From `start` on the thread ran nothing; before, it ran what comes before this instruction.
+    pub(crate) fn stopped(&mut self, number: u64, (start, available): (u64, u64), cause: Cause) {
+        self.hold(available, start, Held::Stopped { number, cause });
     }
 
     fn hold(&mut self, available: u64, start: u64, held: Held) {

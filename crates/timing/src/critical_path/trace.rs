@@ -222,6 +222,17 @@ impl Tracer<'_> {
                 self.charge(start, Cause::STORE_QUEUE);
                 number.checked_sub(1).map(Node::Retirement)
             }
+            Held::Stopped { number, cause } => {
+                self.charge(start, cause);
+                let before = number.checked_sub(1)?;
+                // What was under way then.
+                let head = path.head_at(start);
+                if head < number {
+                    return Some(self.activity(head));
+                }
+                self.charge(path.times(Some(before)).retired, cause);
+                Some(Node::Retirement(before))
+            }
             Held::Code { number, timeline } => {
                 for (begins, segment) in backwards(of(&path.front_segments, timeline), start) {
                     self.charge(begins, segment.cause);

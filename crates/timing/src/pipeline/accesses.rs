@@ -97,12 +97,13 @@ impl Core {
         steps: impl Into<StepLists<'a>>,
     ) {
         let steps = steps.into();
-        let (unit, now) = (Unit::L1DataTlb, self.agenda.now);
-        let translation = self.translation.prepare(&mut self.memory, unit, slot, steps, now);
+        let (unit, now) = (Unit::L1DataTlb, self.shared.agenda.now);
+        let translation = self.translation.prepare(&mut self.shared.memory, unit, slot, steps, now);
         let address = address.value();
         let first = address >> LINE_SHIFT;
         let last = last_line(address, size);
-        let line = self.memory.locate(L1D, first, false, Origin::Program, now).data;
+        let line =
+            self.shared.memory.locate(self.levels.l1d, first, false, Origin::Program, now).data;
         self.statistics.loads += 1;
         let current = self.window.current();
         let store = self.stores.before(address, now);
@@ -132,12 +133,16 @@ impl Core {
         steps: impl Into<StepLists<'a>>,
     ) {
         let steps = steps.into();
-        let (unit, now) = (Unit::L1DataTlb, self.agenda.now);
-        let translation = self.translation.prepare(&mut self.memory, unit, slot, steps, now);
+        let (unit, now) = (Unit::L1DataTlb, self.shared.agenda.now);
+        let translation = self.translation.prepare(&mut self.shared.memory, unit, slot, steps, now);
         let address = address.value();
         let first = address >> LINE_SHIFT;
         let last = last_line(address, size);
-        let line = self.memory.locate(L1D, first, true, Origin::Program, now).data;
+        if self.shared.memory.has_others() {
+            (first..=last).for_each(|line| self.shared.memory.claim(self.core, line, now));
+        }
+        let line =
+            self.shared.memory.locate(self.levels.l1d, first, true, Origin::Program, now).data;
         let number = self.stores.push(address, line, now);
         if first < last {
             let further_lines = self.further_lines(first, last, true);
@@ -155,8 +160,9 @@ impl Core {
     }
 
     fn further_lines(&mut self, first: u64, last: u64, write: bool) -> Vec<Data> {
-        let (memory, now) = (&mut self.memory, self.agenda.now);
-        let locate = |line| memory.locate(L1D, line, write, Origin::Program, now).data;
+        let Shared { memory, agenda, .. } = &mut *self.shared;
+        let (level, now) = (self.levels.l1d, agenda.now);
+        let locate = |line| memory.locate(level, line, write, Origin::Program, now).data;
         (first + 1..=last).map(locate).collect()
     }
 
@@ -177,7 +183,7 @@ impl Core {
             let (translation, next) = (access.translation, access.next);
             access.issue = time;
             let waiter = Waiter::Translated(id);
-            let known = self.translation.access(&mut self.agenda, translation, time, waiter);
+            let known = self.translation.access(&mut self.shared.agenda, translation, time, waiter);
             if let Some(translated) = known {
                 self.translated(id, translated);
             }
@@ -226,26 +232,26 @@ impl Core {
         if store.released <= translated {
             return self.read_lines(id, false);
         }
-        if store.released == UNKNOWN && translated > self.agenda.now {
-            return self.agenda.schedule(translated, Event::Forward { access: id });
+        if store.released == UNKNOWN && translated > self.shared.agenda.now {
+            return self.shared.agenda.schedule(translated, Event::Forward { access: id });
         }
         self.statistics.forwarded_loads += 1;
         self.accesses.at(id).is_forwarded = true;
         if store.result == UNKNOWN {
             let waiter = Waiter::Forwarded(id);
-            self.waiters.add(&mut store.readers, waiter, translated);
+            self.shared.waiters.add(&mut store.readers, waiter, translated);
         } else {
             let time = store.result.max(translated);
-            self.agenda.tell(Waiter::Forwarded(id), time);
+            self.shared.agenda.tell(Waiter::Forwarded(id), time);
         }
-        self.memory.dismiss(self.accesses.at(id).line);
+        self.shared.memory.dismiss(self.accesses.at(id).line);
         self.read_lines(id, true);
     }
 
     /// The store before a load has its data at `time`.
     pub(super) fn forwarded(&mut self, id: u32, time: u64) {
         self.accesses.timelines[id as usize].push(time, Cause::FORWARDED);
-        self.line_read(id, time + self.memory.latency(L1D));
+        self.line_read(id, time + self.shared.memory.latency(L1D));
     }
 
     /// Reads the lines of a load; of a forwarded one those behind the first.
@@ -262,8 +268,9 @@ impl Core {
     }
 
     fn read_line(&mut self, id: u32, line: Data, time: u64) {
-        let Self { memory, agenda, waiters, .. } = self;
-        let done = memory.access(agenda, waiters, L1D, line, time, Waiter::Line(id));
+        let Shared { memory, agenda, waiters } = &mut *self.shared;
+        let level = self.levels.l1d;
+        let done = memory.access(agenda, waiters, level, line, time, Waiter::Line(id));
         if let Some(done) = done {
             self.line_read(id, done);
         }
@@ -288,7 +295,7 @@ impl Core {
             if is_forwarded {
                 timeline.push(done, Cause::L1D);
             } else {
-                let served = self.memory.served_how(L1D, line, translated, done);
+                let served = self.shared.memory.served_how(self.levels.l1d, line, translated, done);
                 if served.waited_until > translated {
                     timeline.push(served.waited_until, Cause::MSHR);
                 }
@@ -311,9 +318,9 @@ impl Core {
     }
 
     fn write_line(&mut self, number: u64, line: Data, time: u64) {
-        let Self { memory, agenda, waiters, .. } = self;
-        let waiter = Waiter::Written(number);
-        if let Some(done) = memory.access(agenda, waiters, L1D, line, time, waiter) {
+        let Shared { memory, agenda, waiters } = &mut *self.shared;
+        let (level, waiter) = (self.levels.l1d, Waiter::Written(number));
+        if let Some(done) = memory.access(agenda, waiters, level, line, time, waiter) {
             self.line_written(number, done);
         }
     }

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::hierarchy::MemoryCounts;
-use crate::translation::TranslationStatistics;
 
 /// All that was counted up to a moment.
 #[derive(Clone, Debug)]
@@ -43,7 +42,7 @@ impl Core {
         Counts {
             core: self.statistics,
             translation: self.translation.statistics,
-            memory: self.memory.counts(),
+            memory: self.shared.memory.counts(),
             branches: self.branches.counts,
             cycles: self.cycles(),
             stack: self.cycle_stack(),
@@ -53,7 +52,7 @@ impl Core {
     fn set_counts(&mut self, counts: &Counts) {
         self.statistics = counts.core;
         self.translation.statistics = counts.translation;
-        self.memory.set_counts(&counts.memory);
+        self.shared.memory.set_counts(&counts.memory);
         self.branches.counts = counts.branches;
         (self.origin, self.earlier_cycles) = (self.retire.cycle, counts.cycles);
         self.path.begin(self.origin, counts.stack);
@@ -67,6 +66,11 @@ pub(crate) struct Factor {
 }
 
 impl Factor {
+    /// Of a sum of so many, the mean.
+    pub(crate) fn mean_of(count: u64) -> Self {
+        Self { to: 1, from: count }
+    }
+
     fn of(&self, count: u64) -> u64 {
         let (to, from) = (u128::from(self.to), u128::from(self.from));
         ((u128::from(count) * to + from / 2) / from) as u64

@@ -16,7 +16,9 @@
 
 mod accesses;
 mod counting;
+mod feed;
 mod front_end;
+mod processors;
 mod registers;
 mod warming;
 mod window;
@@ -24,21 +26,24 @@ mod window;
 use perforate_types::{Branch, Counters, Instruction, PhysicalAddress, StepLists, Unit};
 
 use crate::LINE_SHIFT;
-use crate::agenda::{Agenda, Event, Waiter, Waiters};
+use crate::agenda::{Event, Thread, Waiter};
 use crate::branch::{BranchCounts, BranchPredictor};
 use crate::config::TimingConfig;
 use crate::counters::TranslationAccesses;
 use crate::critical_path::{CAUSES, Cause, CriticalPath};
 use crate::error::TimingError;
 use crate::forward::Stores;
-use crate::hierarchy::Hierarchy;
+use crate::hierarchy::{Hierarchy, OwnLevels};
 use crate::queue::Queue;
 use crate::scheduler::Scheduler;
-use crate::translation::{Parts, Translation};
+use crate::shared::Shared;
+use crate::translation::{Translation, TranslationStatistics};
 use accesses::Accesses;
 use counting::Counts;
 pub(crate) use counting::Factor;
 use front_end::FrontEnd;
+use processors::Interrupted;
+pub use processors::{Processors, Shootdown, ThreadFigures, Topology};
 use registers::{Read, Registers};
 use window::Window;
 
@@ -59,6 +64,16 @@ impl CoreStatistics {
     fn reset_times(&mut self) {
         let Self { instructions, loads, stores, .. } = *self;
         *self = Self { instructions, loads, stores, ..Self::default() };
+    }
+
+    fn add(&mut self, more: &Self) {
+        self.instructions += more.instructions;
+        self.loads += more.loads;
+        self.load_cycles += more.load_cycles;
+        self.load_translation_cycles += more.load_translation_cycles;
+        self.stores += more.stores;
+        self.forwarded_loads += more.forwarded_loads;
+        self.fetch_stall_cycles += more.fetch_stall_cycles;
     }
 
     fn scale(&mut self, factor: &Factor) {
@@ -110,10 +125,17 @@ impl InOrder {
 /// line or page changes), [`Core::begin`], [`Core::load`] and [`Core::store`] for its accesses,
 /// [`Core::finish`]; at the end of the program [`Core::drain`]. An access that crosses a page is
 /// passed as two.
+///
+/// In a machine of several hardware threads ([`Processors`]) this is one of them. What they share goes
+/// from hand to hand: the thread at work has it, the others have stand-ins that nobody asks.
 #[derive(Clone, Debug)]
 pub struct Core {
-    agenda: Agenda,
-    waiters: Waiters,
+    /// Its number among the hardware threads.
+    number: Thread,
+    /// Its core's number.
+    core: usize,
+    levels: OwnLevels,
+    shared: Box<Shared>,
     front_end: FrontEnd,
     branches: BranchPredictor,
     registers: Registers,
@@ -130,8 +152,10 @@ pub struct Core {
     may_dispatch: bool,
     /// When dispatch is tried again, if a time is set.
     dispatch_alarm: u64,
-    translation: Translation,
-    memory: Hierarchy,
+    /// Shootdowns that it answers.
+    interrupted: Interrupted,
+    /// Page walkers and TLB entries, which hardware threads of one core share.
+    translation: Box<Translation>,
     path: CriticalPath,
     statistics: CoreStatistics,
     /// Retire time of the last instruction before counting began, or went on.
@@ -152,10 +176,25 @@ impl Core {
     /// [`TimingError`] if the configuration describes no possible machine.
     pub fn new(config: &TimingConfig, slots: [usize; Unit::COUNT]) -> Result<Self, TimingError> {
         config.validate()?;
+        let shared = Box::new(Shared::new(config, 1));
+        let levels = shared.memory.own_levels(0);
+        let translation = Translation::new(&config.walker, slots, levels.walker);
+        Ok(Self::with(config, (0, 0), shared, Box::new(translation)))
+    }
+
+    /// The hardware thread of this number, on the core of this number.
+    fn with(
+        config: &TimingConfig,
+        (number, on_core): (Thread, usize),
+        shared: Box<Shared>,
+        translation: Box<Translation>,
+    ) -> Self {
         let core = &config.core;
-        Ok(Self {
-            agenda: Agenda::default(),
-            waiters: Waiters::default(),
+        Self {
+            number,
+            core: on_core,
+            levels: shared.memory.own_levels(on_core),
+            shared,
             front_end: FrontEnd::new(config),
             branches: BranchPredictor::new(&config.branch_predictor),
             registers: Registers::new(),
@@ -170,70 +209,80 @@ impl Core {
             store_queue: Queue::new(core.store_queue_entries),
             may_dispatch: true,
             dispatch_alarm: 0,
-            translation: Translation::new(&config.walker, slots),
-            memory: Hierarchy::new(config),
+            interrupted: Interrupted::default(),
+            translation,
             path: CriticalPath::new(core.reorder_buffer_entries, core.fetch_queue_entries),
             statistics: CoreStatistics::default(),
             origin: 0,
             earlier_cycles: 0,
             paused: None,
             origin_pending: None,
-        })
+        }
     }
 
     /// The next event, and all that follows from it at once.
     fn advance(&mut self) {
-        let event = self.agenda.next().expect("whoever waits has put down for what");
-        let parts = &mut Parts {
-            agenda: &mut self.agenda,
-            waiters: &mut self.waiters,
-            memory: &mut self.memory,
-        };
+        let (_, event) = self.shared.agenda.next().expect("whoever waits has put down for what");
+        self.deal_with(event);
+        self.settle();
+    }
+
+    /// An event of this thread, or of a cache.
+    #[inline(always)]
+    fn deal_with(&mut self, event: Event) {
+        let shared = &mut *self.shared;
         match event {
             Event::Miss { fill, waiter } => {
-                parts.memory.miss(parts.agenda, parts.waiters, fill, waiter);
+                shared.memory.miss(&mut shared.agenda, &mut shared.waiters, fill, waiter);
             }
             Event::FirstUse { level, line } => {
-                parts.memory.prefetch(parts.agenda, parts.waiters, level.into(), line);
+                let Shared { memory, agenda, waiters } = shared;
+                memory.prefetch(agenda, waiters, level.into(), line);
             }
             Event::Mshr { level } => {
-                parts.memory.mshr_free(parts.agenda, parts.waiters, level.into());
+                shared.memory.mshr_free(&mut shared.agenda, &mut shared.waiters, level.into());
             }
-            Event::Translate { walk, wanted } => self.translation.translate(parts, walk, wanted),
-            Event::Walker { walk } => self.translation.ask_for_walker(parts, walk),
-            Event::WalkerFree => self.translation.walker_free(parts),
+            Event::Translate { walk, wanted } => self.translation.translate(shared, walk, wanted),
+            Event::Walker { walk } => self.translation.ask_for_walker(shared, walk),
+            Event::WalkerFree => self.translation.walker_free(shared),
             Event::Forward { access } => self.forward_or_read(access),
             Event::Dispatch => self.may_dispatch = true,
+            Event::Interrupt { .. } => unreachable!("processors deal with it"),
         }
-        self.settle();
     }
 
     /// Tells everybody what has become known, until nothing new follows from it.
     fn settle(&mut self) {
         loop {
-            while let Some((waiter, time)) = self.agenda.next_news() {
-                self.hear(waiter, time);
+            while let Some(news) = self.shared.agenda.next_news() {
+                self.hear(news.waiter, news.time);
             }
-            self.retire_instructions();
-            if self.may_dispatch {
-                self.dispatch_instructions();
-            }
-            if !self.agenda.has_news() && !self.window.can_retire() {
+            self.go_on();
+            if !self.shared.agenda.has_news() && !self.window.can_retire() {
                 return;
             }
         }
     }
 
+    /// Retires and dispatches what it can.
+    #[inline(always)]
+    fn go_on(&mut self) {
+        self.retire_instructions();
+        if self.may_dispatch {
+            self.dispatch_instructions();
+        }
+    }
+
+    #[inline(always)]
     fn hear(&mut self, waiter: Waiter, time: u64) {
-        let parts = &mut Parts {
-            agenda: &mut self.agenda,
-            waiters: &mut self.waiters,
-            memory: &mut self.memory,
-        };
+        let shared = &mut *self.shared;
         match waiter {
             Waiter::Nobody => {}
-            Waiter::Fill(fill) => parts.memory.served(parts.agenda, parts.waiters, fill, time),
-            Waiter::Step { walk, step } => self.translation.step_done(parts, walk, step, time),
+            Waiter::Fill(fill) => {
+                let Shared { memory, agenda, waiters } = shared;
+                memory.served(agenda, waiters, fill, time);
+            }
+            Waiter::Step { walk, step } => self.translation.step_done(shared, walk, step, time),
             Waiter::Fetch => self.front_end.fetched = time,
             Waiter::Address(slot) => self.address_ready(slot, time),
             Waiter::Operand(slot) => self.operand_ready(slot, time),
@@ -246,19 +295,28 @@ impl Core {
 
     /// Lets everything finish that is under way. What comes next starts no earlier.
     pub fn drain(&mut self) {
-        while !(self.agenda.is_empty() && self.window.is_empty()) {
+        while !(self.shared.agenda.is_empty() && self.window.is_empty()) {
             self.advance();
         }
-        let time = self.agenda.now.max(self.retire.cycle);
+        self.come_to_rest(self.shared.agenda.now.max(self.retire.cycle));
+    }
+
+    /// All instructions have retired, and their stores are written at `time`.
+    fn come_to_rest(&mut self, time: u64) {
         self.path.drained(self.window.handed_over(), self.retire.cycle, time);
         self.front_end.wait_until(time);
     }
 
     /// Ends warm-up: cycles and counters start from here, all state stays.
     pub fn start_measuring(&mut self) {
-        self.statistics = CoreStatistics::default();
         self.translation.statistics = Default::default();
-        self.memory.reset_statistics();
+        self.shared.memory.reset_statistics();
+        self.start_measuring_thread();
+    }
+
+    /// The same of what is this thread's own.
+    fn start_measuring_thread(&mut self) {
+        self.statistics = CoreStatistics::default();
         self.branches.counts = Default::default();
         (self.earlier_cycles, self.paused) = (0, None);
         // What instructions before this one still do is left out when they have retired.
@@ -273,8 +331,11 @@ impl Core {
             self.origin_pending = None;
             self.path.begin(self.origin, [0; CAUSES]);
             self.statistics.reset_times();
-            self.translation.statistics.reset_times();
-            self.memory.reset_times();
+            // Together with other threads it begins when all are at rest.
+            if self.number == 0 {
+                self.translation.statistics.reset_times();
+                self.shared.memory.reset_times();
+            }
         }
     }
 
@@ -300,8 +361,7 @@ impl Core {
     /// Cycles since measuring began for which the run waited for address translation: its parts of
     /// the cycle stack.
     pub fn translation_stall_cycles(&self) -> u64 {
-        let stack = self.cycle_stack();
-        Cause::translation().map(|cause| stack[cause.index()]).sum()
+        translation_part(&self.cycle_stack())
     }
 
     /// Latencies of translations beyond the first-level TLB since measuring began, summed, in
@@ -317,12 +377,43 @@ impl Core {
 
     /// Adds the figures since measuring began to `out`.
     pub fn counters(&self, out: &mut Counters) {
-        crate::counters::core(&self.statistics, self.cycles(), out);
-        crate::counters::cycle_stack(&self.cycle_stack(), self.translation_stall_cycles(), out);
-        crate::counters::branches(&self.branches.counts, self.statistics.instructions, out);
-        crate::counters::translation(&self.translation.statistics, out);
-        let (instructions, cycles) = (self.statistics.instructions, self.cycles());
-        crate::counters::memory(&self.memory, instructions, cycles, out);
-        crate::counters::occupancy(&self.translation, &self.memory, cycles, out);
+        let figures = Measured {
+            statistics: self.statistics,
+            branches: self.branches.counts,
+            cycles: self.cycles(),
+            stack: self.cycle_stack(),
+            translation: self.translation.statistics,
+            walkers: self.translation.walkers(),
+        };
+        figures.record(&self.shared.memory, out);
+    }
+}
+
+/// The part of a cycle stack that is address translation.
+fn translation_part(stack: &[u64; CAUSES]) -> u64 {
+    Cause::translation().map(|cause| stack[cause.index()]).sum()
+}
+
+/// What was counted since measuring began, of one hardware thread or of all.
+struct Measured {
+    statistics: CoreStatistics,
+    branches: BranchCounts,
+    cycles: u64,
+    stack: [u64; CAUSES],
+    translation: TranslationStatistics,
+    /// Number of page walkers.
+    walkers: u64,
+}
+
+impl Measured {
+    fn record(&self, memory: &Hierarchy, out: &mut Counters) {
+        let (cycles, instructions) = (self.cycles, self.statistics.instructions);
+        crate::counters::core(&self.statistics, cycles, out);
+        crate::counters::cycle_stack(&self.stack, translation_part(&self.stack), out);
+        crate::counters::branches(&self.branches, instructions, out);
+        crate::counters::translation(&self.translation, out);
+        crate::counters::memory(memory, instructions, cycles, out);
+        let walkers = (self.translation.walker_cycles, self.walkers);
+        crate::counters::occupancy(walkers, memory, cycles, out);
     }
 }

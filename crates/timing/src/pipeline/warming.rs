@@ -6,13 +6,18 @@
 //! they were. Before any of this the core must be at rest ([`Core::drain`]).
 
 use super::*;
-use crate::hierarchy::{L1D, L1I, Origin};
+use crate::hierarchy::Origin;
 
 impl Core {
     /// As [`Core::fetch`], in no time.
     pub fn warm_fetch<'a>(&mut self, address: PhysicalAddress, steps: impl Into<StepLists<'a>>) {
-        self.translation.warm(&mut self.memory, steps.into());
-        self.memory.warm(L1I, address.value() >> LINE_SHIFT, false, Origin::Program);
+        self.translation.warm(&mut self.shared.memory, steps.into());
+        self.shared.memory.warm(
+            self.levels.l1i,
+            address.value() >> LINE_SHIFT,
+            false,
+            Origin::Program,
+        );
     }
 
     /// As [`Core::begin`], in no time.
@@ -52,11 +57,11 @@ impl Core {
         steps: StepLists<'_>,
     ) {
         if !steps.awaited.is_empty() {
-            self.translation.warm(&mut self.memory, steps);
+            self.translation.warm(&mut self.shared.memory, steps);
         }
         let address = address.value();
         for line in address >> LINE_SHIFT..=accesses::last_line(address, size) {
-            self.memory.warm(L1D, line, write, Origin::Program);
+            self.shared.memory.warm(self.levels.l1d, line, write, Origin::Program);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use perforate_types::{Branch, Operation};
 
+use super::front_end::Fetched;
 use super::*;
 use crate::agenda::{List, UNKNOWN};
 use crate::config::CoreConfig;
@@ -201,7 +202,18 @@ impl Core {
     /// Hands over the next instruction: its accesses follow, then [`Core::finish`].
     #[inline]
     pub fn begin(&mut self, instruction: &Instruction) {
-        let (available, waits_for_retirement) = self.fetch_next(instruction);
+        let fetched = loop {
+            match self.fetch_next(instruction) {
+                Some(fetched) => break fetched,
+                None => self.await_fetch(),
+            }
+        };
+        self.take_in_hand(instruction, fetched);
+    }
+
+    #[inline]
+    pub(super) fn take_in_hand(&mut self, instruction: &Instruction, fetched: Fetched) {
+        let Fetched { available, waits_for_retirement } = fetched;
         let slot = self.window.current();
         let entry = &mut self.window.entries[slot as usize];
         entry.available = available;
@@ -221,6 +233,15 @@ impl Core {
     /// The instruction in hand is complete: it has made all its accesses.
     #[inline]
     pub fn finish(&mut self, instruction: &Instruction) {
+        self.complete_in_hand(instruction);
+        // As long as dispatch waits for something, nothing follows from one more instruction.
+        if self.may_dispatch {
+            self.settle();
+        }
+    }
+
+    #[inline]
+    pub(super) fn complete_in_hand(&mut self, instruction: &Instruction) {
         let slot = self.window.current();
         let operation = instruction.operation;
         let latency = self.window.latencies[operation as usize];
@@ -236,14 +257,10 @@ impl Core {
         }
         self.window.next += 1;
         self.statistics.instructions += 1;
-        // As long as dispatch waits for something, nothing follows from one more instruction.
-        if self.may_dispatch {
-            self.settle();
-        }
     }
 
     /// Dispatches instructions in program order, as long as it is known when.
-    #[inline]
+    #[inline(always)]
     pub(super) fn dispatch_instructions(&mut self) {
         while self.window.undispatched < self.window.next {
             let Some(time) = self.dispatch_time() else {
@@ -282,7 +299,7 @@ impl Core {
         let issue = addresses.max(read.operands);
         let mut loaded = 0;
         if entry.quick_loads > 0 {
-            let latency = self.memory.latency(L1D);
+            let latency = self.shared.memory.latency(L1D);
             loaded = addresses + latency;
             self.statistics.load_cycles += u64::from(entry.quick_loads) * latency;
         }
@@ -315,7 +332,7 @@ impl Core {
             let waiter = if is_operand { Waiter::Operand(slot) } else { Waiter::Address(slot) };
             let writer = self.registers.writer(source);
             let readers = &mut self.window.entries[writer as usize].readers;
-            self.waiters.add(readers, waiter, 0);
+            self.shared.waiters.add(readers, waiter, 0);
         }
         self.registers.write(number, slot, destinations, UNKNOWN);
     }
@@ -342,17 +359,18 @@ impl Core {
             entry.waited_for_store_queue = room > time;
             time = time.max(room);
         }
-        match self.scheduler.free_at(time, self.agenda.now) {
+        match self.scheduler.free_at(time, self.shared.agenda.now) {
             Ok(free) => {
                 entry.waited_for_store_queue &= free == time;
                 Some(free)
             }
             Err(again) => {
                 if let Some(again) = again
-                    && (self.dispatch_alarm <= self.agenda.now || again < self.dispatch_alarm)
+                    && (self.dispatch_alarm <= self.shared.agenda.now
+                        || again < self.dispatch_alarm)
                 {
                     self.dispatch_alarm = again;
-                    self.agenda.schedule(again, Event::Dispatch);
+                    self.shared.agenda.schedule(again, Event::Dispatch);
                 }
                 None
             }
@@ -369,7 +387,7 @@ impl Core {
             return;
         }
         if entry.quick_loads > 0 {
-            let latency = self.memory.latency(L1D);
+            let latency = self.shared.memory.latency(L1D);
             entry.loaded = entry.addresses + latency;
             self.statistics.load_cycles += u64::from(entry.quick_loads) * latency;
         }
@@ -415,7 +433,7 @@ impl Core {
         entry.result = result;
         self.registers.written(slot, entry.destinations, result);
         if !entry.readers.is_empty() {
-            self.agenda.tell_all(&mut self.waiters, &mut entry.readers, result);
+            self.shared.agenda.tell_all(&mut self.shared.waiters, &mut entry.readers, result);
         }
         if entry.is_branch {
             let offset = u64::from(slot).wrapping_sub(self.window.oldest) & self.window.mask;
@@ -424,12 +442,12 @@ impl Core {
         for number in entry.first_store..entry.first_store + u64::from(entry.stores) {
             let store = self.stores.get(number).expect("it is not written before it retires");
             store.result = result;
-            self.agenda.tell_all(&mut self.waiters, &mut store.readers, result);
+            self.shared.agenda.tell_all(&mut self.shared.waiters, &mut store.readers, result);
         }
     }
 
     /// Retires instructions in program order, as long as it is known when.
-    #[inline]
+    #[inline(always)]
     pub(super) fn retire_instructions(&mut self) {
         while self.window.can_retire() {
             let slot = self.window.slot(self.window.oldest);

@@ -6,5 +6,6 @@ mod cycle_stack;
 mod machine;
 mod memory;
 mod monotone;
+mod processors;
 mod translation;
 mod warming;

@@ -1,0 +1,145 @@
+//! What hardware threads have yet to run: instructions with their translated accesses, in the order of
+//! each thread's program, and the shootdowns between them.
+
+use std::collections::VecDeque;
+
+use perforate_types::{Instruction, PhysicalAddress, Step, StepLists};
+
+use super::{Core, Shootdown};
+
+/// What a thread has yet to run.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Stream {
+    items: VecDeque<(u64, Item)>,
+    accesses: VecDeque<Access>,
+    steps: VecDeque<Step>,
+    /// The code of the instruction that is handed over next has been asked for.
+    is_fetching: bool,
+    /// There was nothing, and the thread has yet to go on.
+    pub(super) is_starved: bool,
+    /// Steps of one access.
+    scratch: Vec<Step>,
+    /// The next instruction begins a code line, which is the last access so far.
+    has_fetch: bool,
+}
+
+/// One thing that a thread does.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Item {
+    /// An instruction, and whether it begins a code line.
+    Instruction(Instruction, bool),
+    /// It interrupts others, and waits for their answers.
+    Shootdown(Shootdown),
+    /// A processor that is not simulated interrupts it for so many cycles.
+    Interrupted(u32),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Fetch,
+    Load,
+    Store,
+}
+
+/// One translated access.
+#[derive(Clone, Copy, Debug)]
+struct Access {
+    address: PhysicalAddress,
+    slot: u32,
+    size: u16,
+    kind: Kind,
+    /// Steps that are waited for, and those in the background, which follow them.
+    steps: (u16, u16),
+}
+
+impl Stream {
+    /// The place in the recording of what comes next.
+    pub(super) fn position(&self) -> Option<u64> {
+        self.items.front().map(|(position, _)| *position)
+    }
+
+    pub(super) fn front(&self) -> Option<&Item> {
+        self.items.front().map(|(_, item)| item)
+    }
+
+    pub(super) fn push(&mut self, position: u64, item: Item) {
+        self.is_starved |= self.items.is_empty();
+        self.items.push_back((position, item));
+    }
+
+    pub(super) fn pop(&mut self) {
+        self.items.pop_front();
+    }
+
+    fn access(
+        &mut self,
+        kind: Kind,
+        (address, size): (PhysicalAddress, u16),
+        slot: u32,
+        steps: StepLists<'_>,
+    ) {
+        let StepLists { awaited, background } = steps;
+        self.steps.extend(awaited.iter().chain(background));
+        let steps = (awaited.len() as u16, background.len() as u16);
+        self.accesses.push_back(Access { address, slot, size, kind, steps });
+    }
+
+    pub(super) fn fetch(&mut self, address: PhysicalAddress, slot: u32, steps: StepLists<'_>) {
+        self.access(Kind::Fetch, (address, 0), slot, steps);
+        self.has_fetch = true;
+    }
+
+    pub(super) fn begin(&mut self, position: u64, instruction: &Instruction) {
+        let has_fetch = std::mem::take(&mut self.has_fetch);
+        // Accesses are counted as they come: of one that crosses a page there are two.
+        let instruction = Instruction { accesses: 0, ..*instruction };
+        self.push(position, Item::Instruction(instruction, has_fetch));
+    }
+
+    pub(super) fn data_access(
+        &mut self,
+        is_store: bool,
+        of: (PhysicalAddress, u16),
+        slot: u32,
+        steps: StepLists<'_>,
+    ) {
+        self.access(if is_store { Kind::Store } else { Kind::Load }, of, slot, steps);
+        let Some((_, Item::Instruction(instruction, _))) = self.items.back_mut() else {
+            panic!("an access belongs to an instruction")
+        };
+        instruction.accesses += 1;
+    }
+
+    /// Hands the next instruction over, as far as times are known; whether it is done.
+    pub(super) fn hand_over(&mut self, core: &mut Core) -> bool {
+        let Some(&Item::Instruction(instruction, has_fetch)) = self.front() else { return false };
+        if has_fetch && !self.is_fetching {
+            self.is_fetching = true;
+            self.make_access(core);
+        }
+        let Some(fetched) = core.fetch_next(&instruction) else { return false };
+        self.is_fetching = false;
+        core.take_in_hand(&instruction, fetched);
+        for _ in 0..instruction.accesses {
+            self.make_access(core);
+        }
+        core.complete_in_hand(&instruction);
+        self.pop();
+        true
+    }
+
+    fn make_access(&mut self, core: &mut Core) {
+        let Some(access) = self.accesses.pop_front() else { return };
+        let Access { address, slot, size, kind, steps: (awaited, background) } = access;
+        let (awaited, count) = (usize::from(awaited), usize::from(awaited + background));
+        self.scratch.clear();
+        self.scratch.extend(self.steps.drain(..count));
+        let (awaited, background) = self.scratch.split_at(awaited);
+        let steps = StepLists { awaited, background };
+        match kind {
+            Kind::Fetch => core.fetch(address, slot, steps),
+            Kind::Load => core.load(address, size, slot, steps),
+            Kind::Store => core.store(address, size, slot, steps),
+        }
+    }
+}

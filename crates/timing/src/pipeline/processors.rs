@@ -1,0 +1,559 @@
+//! Several hardware threads: cores with caches, walkers and TLBs of their own, and threads that share
+//! those of one core; a last-level cache and memory for all.
+//!
+//! Instructions come in one order, each for its thread, with all accesses translated. A thread runs its
+//! own at its own speed; events of all threads are dealt with in order of time ([`crate::agenda`]).
+//! No thread begins an instruction that lies more than [`Topology::lead`] instructions further in
+//! that order than one that another thread has yet to begin.
+//!
+//! Threads of one core share its translation hardware, caches and MSHRs, and have equal parts of its
+//! queues (reorder buffer, scheduler, loads, stores). The width of the core is not shared: each thread
+//! dispatches and retires as many instructions a cycle as a thread alone.
+
+use super::feed::{Item, Stream};
+use super::*;
+
+/// Hardware threads at most: a shootdown names them by the bits of a number.
+const MOST_THREADS: usize = 64;
+
+/// Which hardware threads a machine has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Topology {
+    /// Cores, at least one.
+    pub cores: usize,
+    /// Hardware threads of each, at least one.
+    pub threads_per_core: usize,
+    /// Instructions by which threads may be ahead of each other.
+    pub lead: u64,
+}
+
+impl Topology {
+    /// Hardware threads of all cores. Those of one core follow each other.
+    pub fn threads(&self) -> usize {
+        self.cores * self.threads_per_core
+    }
+}
+
+/// An operation after which other threads must forget translations: they are interrupted, and the
+/// thread that does it waits until all have answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shootdown {
+    /// The threads that are interrupted, a bit each; the sender is none of them.
+    pub targets: u64,
+    /// Cycles until the first of them is interrupted.
+    pub delivery_cycles: u32,
+    /// Cycles by which each of the others is interrupted later than the one before.
+    pub interrupt_cycles: u32,
+    /// Cycles that an interrupted thread takes to forget and to answer.
+    pub handler_cycles: u32,
+}
+
+/// What one hardware thread did since measuring began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ThreadFigures {
+    /// Instructions.
+    pub instructions: u64,
+    /// Cycles in which it had something to run.
+    pub cycles: u64,
+    /// Cycles in which it had nothing.
+    pub idle_cycles: u64,
+    /// Cycles for which it waited for address translation.
+    pub translation_stall_cycles: u64,
+    /// Shootdowns that it sent to others and waited for.
+    pub shootdowns: u64,
+    /// Cycles that it waited for their answers.
+    pub shootdown_wait_cycles: u64,
+    /// Times that it was interrupted for a shootdown.
+    pub interrupts: u64,
+    /// Cycles that it took to answer.
+    pub interrupt_cycles: u64,
+}
+
+/// A shootdown that a thread waits for.
+#[derive(Clone, Copy, Debug, Default)]
+struct Waiting {
+    answers: u32,
+    since: u64,
+    /// When the last of the answers so far comes.
+    until: u64,
+}
+
+/// Shootdowns that a thread is interrupted for. They are answered at once. What it was doing is lost:
+/// when its instructions under way have retired, it stands still for as long as the answers took.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Interrupted {
+    /// Until when it answers those that have come.
+    until: u64,
+    /// When the first came for which it has yet to stand still, and for how long.
+    since: u64,
+    owed_cycles: u64,
+}
+
+/// The timing model of several hardware threads. For each instruction, of the thread that
+/// [`Processors::run_on`] said last, the caller does as for [`Core`].
+#[derive(Clone, Debug)]
+pub struct Processors {
+    topology: Topology,
+    threads: Vec<Core>,
+    streams: Vec<Stream>,
+    waiting: Vec<Waiting>,
+    figures: Vec<ThreadFigures>,
+    /// The thread that has what all share.
+    holder: usize,
+    /// The thread of each core that has what its threads share.
+    holders: Vec<usize>,
+    /// The thread whose instructions come.
+    current: usize,
+    /// Instructions that have come.
+    position: u64,
+    /// When measuring began, and when all came to rest last.
+    origin: u64,
+    rest: u64,
+}
+
+impl Processors {
+    /// Threads in their reset state. `slots` says how many entries each translation unit of a core has,
+    /// indexed by `unit as usize`.
+    ///
+    /// # Errors
+    /// [`TimingError`] if the configuration describes no possible machine.
+    ///
+    /// # Panics
+    /// If there are no threads, or more than 64.
+    pub fn new(
+        config: &TimingConfig,
+        topology: Topology,
+        slots: [usize; Unit::COUNT],
+    ) -> Result<Self, TimingError> {
+        let threads = topology.threads();
+        assert!((1..=MOST_THREADS).contains(&threads), "{topology:?}");
+        config.validate()?;
+        let mut config = config.clone();
+        share_queues(&mut config, topology.threads_per_core as u32);
+        let mut shared = Some(Box::new(Shared::new(&config, topology.cores)));
+        let stand_in = Shared::new(&config, topology.cores);
+        let threads = (0..threads).map(|number| {
+            let core = number / topology.threads_per_core;
+            let walker = stand_in.memory.own_levels(core).walker;
+            let translation = Box::new(Translation::new(&config.walker, slots, walker));
+            let shared = shared.take().unwrap_or_else(|| Box::new(stand_in.without_caches()));
+            Core::with(&config, (number as Thread, core), shared, translation)
+        });
+        let threads: Vec<Core> = threads.collect();
+        let count = threads.len();
+        Ok(Self {
+            topology,
+            threads,
+            streams: vec![Stream::default(); count],
+            waiting: vec![Waiting::default(); count],
+            figures: vec![ThreadFigures::default(); count],
+            holder: 0,
+            holders: (0..topology.cores).map(|core| core * topology.threads_per_core).collect(),
+            current: 0,
+            position: 0,
+            origin: 0,
+            rest: 0,
+        })
+    }
+
+    /// The thread of this number is at work: it gets what it shares with others.
+    fn at(&mut self, thread: usize) -> &mut Core {
+        if thread != self.holder {
+            let [one, other] = self.pair(self.holder, thread);
+            std::mem::swap(&mut one.shared, &mut other.shared);
+            other.shared.turn_to(other.number);
+            self.holder = thread;
+        }
+        let core = self.threads[thread].core;
+        if self.holders[core] != thread {
+            let [one, other] = self.pair(self.holders[core], thread);
+            std::mem::swap(&mut one.translation, &mut other.translation);
+            self.holders[core] = thread;
+        }
+        &mut self.threads[thread]
+    }
+
+    fn pair(&mut self, one: usize, other: usize) -> [&mut Core; 2] {
+        self.threads.get_disjoint_mut([one, other]).expect("they are two threads")
+    }
+
+    fn shared(&self) -> &Shared {
+        &self.threads[self.holder].shared
+    }
+
+    /// What comes from here on is run by this hardware thread.
+    pub fn run_on(&mut self, thread: usize) {
+        self.current = thread;
+    }
+
+    /// As [`Core::fetch`].
+    pub fn fetch<'a>(
+        &mut self,
+        address: PhysicalAddress,
+        slot: u32,
+        steps: impl Into<StepLists<'a>>,
+    ) {
+        self.streams[self.current].fetch(address, slot, steps.into());
+    }
+
+    /// As [`Core::begin`]; nothing is run yet.
+    pub fn begin(&mut self, instruction: &Instruction) {
+        self.streams[self.current].begin(self.position, instruction);
+    }
+
+    /// As [`Core::load`].
+    pub fn load<'a>(
+        &mut self,
+        address: PhysicalAddress,
+        size: u16,
+        slot: u32,
+        steps: impl Into<StepLists<'a>>,
+    ) {
+        self.streams[self.current].data_access(false, (address, size), slot, steps.into());
+    }
+
+    /// As [`Core::store`].
+    pub fn store<'a>(
+        &mut self,
+        address: PhysicalAddress,
+        size: u16,
+        slot: u32,
+        steps: impl Into<StepLists<'a>>,
+    ) {
+        self.streams[self.current].data_access(true, (address, size), slot, steps.into());
+    }
+
+    /// The instruction in hand is complete. Time goes on until no thread is too far behind.
+    pub fn finish(&mut self) {
+        self.position += 1;
+        while self.oldest().is_some_and(|oldest| self.position - oldest > self.topology.lead) {
+            self.go_on();
+        }
+    }
+
+    /// The current thread interrupts others before its next instruction, and waits for them.
+    pub fn shoot_down(&mut self, shootdown: Shootdown) {
+        if shootdown.targets != 0 {
+            self.streams[self.current].push(self.position, Item::Shootdown(shootdown));
+        }
+    }
+
+    /// A processor that is not simulated interrupts these threads, a bit each, for so many cycles, each
+    /// before what comes next for it.
+    pub fn interrupt(&mut self, targets: u64, handler_cycles: u32) {
+        for thread in bits(targets) {
+            self.streams[thread].push(self.position, Item::Interrupted(handler_cycles));
+        }
+    }
+
+    /// Where the thread is that lags most.
+    fn oldest(&self) -> Option<u64> {
+        self.streams.iter().filter_map(Stream::position).min()
+    }
+
+    /// Runs all that has come, without waiting for it to be done.
+    pub fn flush(&mut self) {
+        while self.oldest().is_some() {
+            self.go_on();
+        }
+    }
+
+    /// One thing that is next in time: something is handed over to a thread, or an event.
+    fn go_on(&mut self) {
+        let ready = (0..self.threads.len())
+            .filter_map(|thread| Some((self.ready_at(thread)?, thread)))
+            .min();
+        let next_event = self.shared().agenda.next_time();
+        match ready {
+            Some((time, thread)) if next_event.is_none_or(|event| time <= event) => {
+                self.hand_over(thread);
+            }
+            _ => self.advance(),
+        }
+    }
+
+    /// When a thread can take what comes next for it, if that is known.
+    fn ready_at(&self, thread: usize) -> Option<u64> {
+        let core = &self.threads[thread];
+        let item = self.streams[thread].front().filter(|_| self.waiting[thread].answers == 0)?;
+        let now = self.shared().agenda.now;
+        match item {
+            Item::Interrupted(_) => Some(now),
+            Item::Instruction(..) if core.interrupted.owed_cycles == 0 => core.next_fetch(),
+            _ => core.window.is_empty().then(|| core.retire.cycle.max(now)),
+        }
+    }
+
+    fn hand_over(&mut self, thread: usize) {
+        let mut stream = std::mem::take(&mut self.streams[thread]);
+        let core = self.at(thread);
+        let now = core.shared.agenda.now;
+        if std::mem::take(&mut stream.is_starved) {
+            core.was_idle(now);
+        }
+        let is_interrupted = core.interrupted.owed_cycles > 0;
+        match stream.front().copied() {
+            Some(Item::Interrupted(cycles)) => {
+                stream.pop();
+                self.answer(thread, cycles);
+            }
+            _ if is_interrupted => core.stand_still(),
+            Some(Item::Shootdown(shootdown)) => {
+                stream.pop();
+                self.send(thread, shootdown);
+            }
+            _ => {
+                if stream.hand_over(core) && core.may_dispatch {
+                    self.settle(thread);
+                }
+            }
+        }
+        self.streams[thread] = stream;
+    }
+
+    /// The next event, and all that follows from it at once.
+    fn advance(&mut self) {
+        let agenda = &mut self.threads[self.holder].shared.agenda;
+        let (thread, event) = agenda.next().expect("whoever waits has put down for what");
+        let thread = usize::from(thread);
+        if let Event::Interrupt { sender, cycles } = event {
+            let answered = self.answer(thread, cycles);
+            self.hear_answer(usize::from(sender), answered);
+        } else {
+            self.at(thread).deal_with(event);
+            self.settle(thread);
+        }
+    }
+
+    /// Tells everybody what has become known, until nothing new follows from it.
+    fn settle(&mut self, thread: usize) {
+        let mut concerned = 1_u64 << thread;
+        while concerned != 0 {
+            while let Some(news) = self.threads[self.holder].shared.agenda.next_news() {
+                let thread = usize::from(news.thread);
+                concerned |= 1 << thread;
+                self.at(thread).hear(news.waiter, news.time);
+            }
+            let mut again = 0;
+            for thread in bits(concerned) {
+                let core = self.at(thread);
+                core.go_on();
+                again |= u64::from(core.window.can_retire()) << thread;
+            }
+            if again == 0 && self.shared().agenda.has_news() {
+                again = 1 << thread;
+            }
+            concerned = again;
+        }
+    }
+
+    /// A thread whose instructions have all retired interrupts others.
+    fn send(&mut self, thread: usize, shootdown: Shootdown) {
+        let Shootdown { targets, delivery_cycles, interrupt_cycles, handler_cycles } = shootdown;
+        let core = self.at(thread);
+        let since = core.retire.cycle.max(core.shared.agenda.now);
+        let (sender, agenda) = (core.number, &mut core.shared.agenda);
+        let mut arrival = since + u64::from(delivery_cycles);
+        for target in bits(targets) {
+            let event = Event::Interrupt { sender, cycles: handler_cycles };
+            agenda.schedule_for(target as Thread, arrival, event);
+            arrival += u64::from(interrupt_cycles);
+        }
+        self.waiting[thread] = Waiting { answers: targets.count_ones(), since, until: since };
+        self.figures[thread].shootdowns += 1;
+    }
+
+    /// A thread is interrupted now; returns when it has answered.
+    fn answer(&mut self, thread: usize, cycles: u32) -> u64 {
+        let figures = &mut self.figures[thread];
+        figures.interrupts += 1;
+        figures.interrupt_cycles += u64::from(cycles);
+        let now = self.shared().agenda.now;
+        let interrupted = &mut self.threads[thread].interrupted;
+        if interrupted.owed_cycles == 0 {
+            interrupted.since = now;
+        }
+        interrupted.owed_cycles += u64::from(cycles);
+        interrupted.until = interrupted.until.max(now) + u64::from(cycles);
+        interrupted.until
+    }
+
+    fn hear_answer(&mut self, thread: usize, answered: u64) {
+        let waiting = &mut self.waiting[thread];
+        waiting.answers -= 1;
+        waiting.until = waiting.until.max(answered);
+        if waiting.answers == 0 {
+            let Waiting { since, until, .. } = *waiting;
+            self.figures[thread].shootdown_wait_cycles += until - since;
+            self.at(thread).stop(since, until, Cause::SHOOTDOWN);
+        }
+    }
+
+    /// Lets everything finish that is under way, on all threads. What comes next starts no earlier.
+    pub fn drain(&mut self) {
+        self.flush();
+        while !self.shared().agenda.is_empty() || self.threads.iter().any(Core::is_busy) {
+            self.advance();
+        }
+        let retired = self.threads.iter().map(|core| core.retire.cycle).max();
+        let rest = retired.unwrap_or_default().max(self.shared().agenda.now);
+        for thread in 0..self.threads.len() {
+            let core = self.at(thread);
+            core.stand_still();
+            core.was_idle(rest);
+        }
+        self.rest = rest;
+    }
+
+    /// Ends warm-up: all threads come to rest, and cycles and counters start from here.
+    pub fn start_measuring(&mut self) {
+        self.drain();
+        self.figures.fill(ThreadFigures::default());
+        let rest = self.rest;
+        for thread in 0..self.threads.len() {
+            let core = self.at(thread);
+            core.translation.statistics = Default::default();
+            core.retire.pass(rest);
+            core.start_measuring_thread();
+        }
+        self.threads[self.holder].shared.memory.reset_statistics();
+        self.origin = self.rest;
+    }
+
+    /// Cycles since measuring began, until the last instruction so far has retired.
+    pub fn cycles(&self) -> u64 {
+        let last = self.threads.iter().map(|core| core.retire.cycle).max();
+        last.unwrap_or_default().max(self.origin) - self.origin
+    }
+
+    /// Cycles of a thread by cause: they add up to [`Self::cycles`].
+    fn stack_of(&self, thread: usize) -> [u64; CAUSES] {
+        let mut stack = self.threads[thread].cycle_stack();
+        let idle = &mut stack[Cause::IDLE.index()];
+        *idle = 0;
+        let busy: u64 = stack.iter().sum();
+        stack[Cause::IDLE.index()] = self.cycles().saturating_sub(busy);
+        stack
+    }
+
+    /// The mean of all threads' cycles by cause, which add up to [`Self::cycles`].
+    fn cycle_stack(&self) -> [u64; CAUSES] {
+        let mut sum = [0; CAUSES];
+        for thread in 0..self.threads.len() {
+            for (sum, cycles) in sum.iter_mut().zip(self.stack_of(thread)) {
+                *sum += cycles;
+            }
+        }
+        Factor::mean_of(self.threads.len() as u64).scale_parts(&mut sum);
+        sum
+    }
+
+    /// As [`Core::translation_stall_cycles`], the mean of all threads.
+    pub fn translation_stall_cycles(&self) -> u64 {
+        translation_part(&self.cycle_stack())
+    }
+
+    /// As [`Core::translation_cycles`], of all cores.
+    pub fn translation_cycles(&self) -> u64 {
+        self.translation_statistics().cycles
+    }
+
+    /// As [`Core::translation_accesses`], of all cores.
+    pub fn translation_accesses(&self) -> TranslationAccesses {
+        TranslationAccesses::of(&self.translation_statistics())
+    }
+
+    fn translations(&self) -> impl Iterator<Item = &Translation> {
+        self.holders.iter().map(|&thread| &*self.threads[thread].translation)
+    }
+
+    fn translation_statistics(&self) -> TranslationStatistics {
+        let mut sum = TranslationStatistics::default();
+        self.translations().for_each(|translation| sum.add(&translation.statistics));
+        sum
+    }
+
+    /// What each thread did since measuring began.
+    pub fn threads(&self) -> Vec<ThreadFigures> {
+        let of_thread = |(thread, figures): (usize, &ThreadFigures)| {
+            let stack = self.stack_of(thread);
+            let idle_cycles = stack[Cause::IDLE.index()];
+            ThreadFigures {
+                instructions: self.threads[thread].statistics.instructions,
+                cycles: self.cycles() - idle_cycles,
+                idle_cycles,
+                translation_stall_cycles: translation_part(&stack),
+                ..*figures
+            }
+        };
+        self.figures.iter().enumerate().map(of_thread).collect()
+    }
+
+    /// Adds the figures of all threads since measuring began to `out`.
+    pub fn counters(&self, out: &mut Counters) {
+        let mut statistics = CoreStatistics::default();
+        let mut branches = BranchCounts::default();
+        for core in &self.threads {
+            statistics.add(&core.statistics);
+            branches.add(&core.branches.counts);
+        }
+        let figures = Measured {
+            statistics,
+            branches,
+            cycles: self.cycles(),
+            stack: self.cycle_stack(),
+            translation: self.translation_statistics(),
+            walkers: self.translations().map(Translation::walkers).sum(),
+        };
+        figures.record(&self.shared().memory, out);
+    }
+}
+
+impl Core {
+    /// The thread had nothing to run until now.
+    fn was_idle(&mut self, now: u64) {
+        let since = self.dispatch.cycle.max(self.retire.cycle).min(now);
+        self.stop(since, now, Cause::IDLE);
+    }
+
+    /// All instructions have retired: time goes by for the shootdowns that it answers.
+    fn stand_still(&mut self) {
+        let Interrupted { until, since, owed_cycles } = self.interrupted;
+        self.interrupted.owed_cycles = 0;
+        let start = self.retire.cycle.max(since);
+        self.stop(start, until.max(start + owed_cycles), Cause::SHOOTDOWN);
+    }
+
+    /// The front end delivers nothing from `start` until `end`.
+    fn stop(&mut self, start: u64, end: u64, cause: Cause) {
+        if start < end {
+            self.path.stopped(self.window.handed_over(), (start, end), cause);
+        }
+        self.front_end.wait_until(end);
+    }
+
+    fn is_busy(&self) -> bool {
+        !self.window.is_empty()
+    }
+}
+
+/// Threads of one core have equal parts of its queues, of at least one entry.
+fn share_queues(config: &mut TimingConfig, threads: u32) {
+    let core = &mut config.core;
+    let share = |entries: &mut u32| *entries = (*entries / threads).max(1);
+    share(&mut core.reorder_buffer_entries);
+    share(&mut core.load_queue_entries);
+    share(&mut core.store_queue_entries);
+    core.scheduler_entries.iter_mut().for_each(share);
+}
+
+/// Numbers of the bits that are set.
+fn bits(mut set: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let first = set.trailing_zeros();
+        (set != 0).then(|| {
+            set &= set - 1;
+            first as usize
+        })
+    })
+}

@@ -1,0 +1,408 @@
+//! Several hardware threads: what they share, and what they do to each other.
+
+use perforate_timing::{
+    CacheConfig, Core, Processors, Shootdown, ThreadFigures, TimingConfig, Topology,
+};
+use perforate_types::{
+    Branch, Counters, Instruction, Operation, PhysicalAddress, Register, Steps, VirtualAddress,
+};
+
+use crate::machine::{DRAM, L1, L2, config, integer, l2_tlb_hit, walk};
+
+/// Cycles that the LLC adds.
+const LLC: u64 = 30;
+const SLOTS: [usize; 8] = [64, 64, 64, 16, 16, 16, 4, 4];
+
+/// The machine of the other tests with an LLC of 4MB.
+fn with_llc() -> TimingConfig {
+    let mut config = config();
+    let l2 = &config.cache.l2;
+    let size_bytes = 4 * l2.size_bytes;
+    config.cache.llc = Some(CacheConfig { size_bytes, latency_cycles: LLC as u32, ..l2.clone() });
+    config
+}
+
+struct Machine {
+    all: Processors,
+}
+
+impl Machine {
+    fn new(config: &TimingConfig, cores: usize, threads_per_core: usize) -> Self {
+        Self::with_lead(config, (cores, threads_per_core), 1000)
+    }
+
+    fn with_lead(
+        config: &TimingConfig,
+        (cores, threads_per_core): (usize, usize),
+        lead: u64,
+    ) -> Self {
+        let topology = Topology { cores, threads_per_core, lead };
+        Self { all: Processors::new(config, topology, SLOTS).unwrap() }
+    }
+
+    fn run(&mut self, thread: usize, instruction: Instruction) {
+        self.all.run_on(thread);
+        self.all.begin(&instruction);
+        self.all.finish();
+    }
+
+    /// Operations that each need the one before.
+    fn chain(&mut self, thread: usize, count: u64) {
+        (0..count).for_each(|_| self.run(thread, integer(1, 1)));
+    }
+
+    /// A load that needs the one before.
+    fn load_with(&mut self, thread: usize, line: u64, slot: u32, steps: &Steps) {
+        self.all.run_on(thread);
+        self.all.begin(&integer(1, 1));
+        self.all.load(PhysicalAddress::new(line * 64), 8, slot, steps);
+        self.all.finish();
+    }
+
+    fn load(&mut self, thread: usize, line: u64) {
+        self.load_with(thread, line, 63, &Steps::new());
+    }
+
+    fn store(&mut self, thread: usize, line: u64) {
+        self.all.run_on(thread);
+        self.all.begin(&integer(1, 1));
+        self.all.store(PhysicalAddress::new(line * 64), 8, 63, &Steps::new());
+        self.all.finish();
+    }
+
+    /// Cycles that something takes from rest to rest.
+    fn cycles_of(&mut self, what: impl FnOnce(&mut Self)) -> u64 {
+        self.all.start_measuring();
+        what(self);
+        self.all.drain();
+        self.all.cycles()
+    }
+
+    /// What each thread did meanwhile.
+    fn threads_of(&mut self, what: impl FnOnce(&mut Self)) -> Vec<ThreadFigures> {
+        self.cycles_of(what);
+        self.all.threads()
+    }
+
+    fn counter(&self, name: &str) -> u64 {
+        let mut counters = Counters::default();
+        self.all.counters(&mut counters);
+        counters.get(name).unwrap_or_else(|| panic!("no counter {name}")).round() as u64
+    }
+}
+
+/// Numbers without order.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 33) % end
+    }
+}
+
+/// What a model is told of one instruction.
+struct Told {
+    code: Option<u64>,
+    instruction: Instruction,
+    accesses: Vec<(bool, u64, u32, Steps)>,
+}
+
+/// A program of everything: dependences, branches, code misses, walks, stores, serialization.
+fn program(seed: u64, length: usize) -> Vec<Told> {
+    let mut random = Random(seed);
+    let told = |_| {
+        let register = |random: &mut Random| random.below(6) as Register;
+        let sources = [register(&mut random), register(&mut random), 0, 0];
+        let mut instruction = Instruction {
+            ip: VirtualAddress::new(0x1000 + 4 * random.below(4096)),
+            sources,
+            destinations: [register(&mut random), 0],
+            ..Instruction::default()
+        };
+        match random.below(40) {
+            0..8 => {
+                instruction.branch = Branch::Conditional;
+                instruction.taken = random.below(3) > 0;
+            }
+            8 => instruction.operation = Operation::Divide,
+            9 => instruction.operation = Operation::Serializing,
+            _ => {}
+        }
+        let code = (random.below(8) == 0).then(|| 50_000 + random.below(700));
+        let mut accesses = Vec::new();
+        for _ in 0..random.below(3) {
+            let line = random.below(3000);
+            let slot = random.below(60) as u32;
+            let steps = match random.below(6) {
+                0 => walk(&[9000 + random.below(40), 9100 + random.below(900)], slot),
+                1 => l2_tlb_hit(slot),
+                _ => Steps::new(),
+            };
+            accesses.push((random.below(3) == 0, line * 64 + random.below(60), slot, steps));
+        }
+        Told { code, instruction, accesses }
+    };
+    (0..length).map(told).collect()
+}
+
+fn tell_core(core: &mut Core, told: &Told) {
+    if let Some(line) = told.code {
+        core.fetch(PhysicalAddress::new(line * 64), 3, &Steps::new());
+    }
+    core.begin(&told.instruction);
+    for (is_store, address, slot, steps) in &told.accesses {
+        let address = PhysicalAddress::new(*address);
+        if *is_store {
+            core.store(address, 8, *slot, steps);
+        } else {
+            core.load(address, 8, *slot, steps);
+        }
+    }
+    core.finish(&told.instruction);
+}
+
+fn tell(all: &mut Processors, thread: usize, told: &Told, moved_lines: u64) {
+    all.run_on(thread);
+    if let Some(line) = told.code {
+        all.fetch(PhysicalAddress::new((line + moved_lines) * 64), 3, &Steps::new());
+    }
+    all.begin(&told.instruction);
+    for (is_store, address, slot, steps) in &told.accesses {
+        let address = PhysicalAddress::new(*address + moved_lines * 64);
+        if *is_store {
+            all.store(address, 8, *slot, steps);
+        } else {
+            all.load(address, 8, *slot, steps);
+        }
+    }
+    all.finish();
+}
+
+/// Where requests of the same cycle compete, the order in which they were put down decides; there
+/// instructions that are handed over later may take other turns, and no more.
+#[test]
+fn one_thread_is_a_core() {
+    for seed in 0..20 {
+        let mut config = with_llc();
+        config.core.reorder_buffer_entries = 32;
+        config.core.scheduler_entries = Some(12);
+        config.core.store_queue_entries = 6;
+        let competes = seed % 2 == 1;
+        config.cache.l1d.mshrs = if competes { 3 } else { 64 };
+        config.walker.walkers = if competes { 1 } else { 64 };
+        let mut core = Core::new(&config, SLOTS).unwrap();
+        let mut machine = Machine::with_lead(&config, (1, 1), [0, 5, 400][seed as usize % 3]);
+        for told in &program(seed, 3000) {
+            tell_core(&mut core, told);
+            tell(&mut machine.all, 0, told, 0);
+        }
+        core.drain();
+        machine.all.drain();
+        if competes {
+            let ratio = core.cycles() as f64 / machine.all.cycles() as f64;
+            assert!((ratio - 1.0).abs() < 0.003, "seed {seed}: {ratio}");
+            continue;
+        }
+        assert_eq!(core.cycles(), machine.all.cycles(), "seed {seed}");
+        let (mut of_core, mut of_all) = (Counters::default(), Counters::default());
+        core.counters(&mut of_core);
+        machine.all.counters(&mut of_all);
+        for (name, value) in of_core.iter() {
+            // What was known when an instruction was handed over decides which of two that end at the
+            // same time is said to have waited for the other, and no more.
+            let of_all = of_all.get(name).unwrap();
+            let is_shared_out = ["average", "merged", "translation_cycles", "stack", "forwarded"];
+            if !is_shared_out.iter().any(|part| name.contains(part)) {
+                assert_eq!(of_all, value.as_f64(), "seed {seed}: {name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn cores_do_not_disturb_each_other_in_what_is_their_own() {
+    let mut machine = Machine::new(&with_llc(), 2, 1);
+    (0..2).for_each(|core| machine.load(core, 100 + core as u64));
+    let cycles = machine.cycles_of(|machine| {
+        for _ in 0..200 {
+            (0..2).for_each(|core| machine.load(core, 100 + core as u64));
+        }
+    });
+    assert_eq!(cycles, 200 * L1, "side by side");
+}
+
+#[test]
+fn the_last_level_is_shared_and_a_walker_is_not() {
+    let mut machine = Machine::new(&with_llc(), 2, 1);
+    let miss = L1 + L2 + LLC + DRAM;
+    assert_eq!(machine.cycles_of(|machine| machine.load(0, 7)), miss);
+    assert_eq!(machine.cycles_of(|machine| machine.load(1, 7)), L1 + L2 + LLC, "core 0 brought it");
+    // One walker on each core: both walk at once. On one core one waits for the other.
+    let walks = |machine: &mut Machine| {
+        machine.load_with(0, 1000, 1, &walk(&[2000], 1));
+        machine.load_with(1, 1001, 2, &walk(&[2001], 2));
+    };
+    assert_eq!(machine.cycles_of(walks), 2 * miss);
+    let mut machine = Machine::new(&with_llc(), 1, 2);
+    assert_eq!(machine.cycles_of(walks), 3 * miss);
+}
+
+#[test]
+fn threads_of_a_core_share_caches_and_what_walks_have_filled() {
+    let mut machine = Machine::new(&with_llc(), 1, 2);
+    machine.cycles_of(|machine| machine.load(0, 7));
+    assert_eq!(machine.cycles_of(|machine| machine.load(1, 7)), L1);
+    // Thread 1 hits the entry that thread 0's walk has yet to fill, and waits for it.
+    let cycles = machine.threads_of(|machine| {
+        machine.load_with(0, 7, 5, &walk(&[3000], 5));
+        machine.load_with(1, 7, 5, &Steps::new());
+    });
+    let walk = L1 + L2 + LLC + DRAM;
+    assert_eq!([cycles[0].cycles, cycles[1].cycles], [walk + L1; 2]);
+    assert_eq!([0, 1].map(|thread| cycles[thread].translation_stall_cycles), [walk; 2]);
+}
+
+#[test]
+fn readers_share_a_line_and_a_writer_has_it_alone() {
+    let mut machine = Machine::new(&with_llc(), 3, 1);
+    let mut read = |core, line| machine.cycles_of(|machine| machine.load(core, line));
+    assert_eq!(read(0, 7), L1 + L2 + LLC + DRAM);
+    assert_eq!(read(1, 7), L1 + L2 + LLC);
+    assert_eq!(read(0, 7), L1, "which took nothing from core 0");
+    // Core 2 writes: the two others lose the line, in their L1D and L2.
+    machine.cycles_of(|machine| machine.store(2, 7));
+    assert_eq!(machine.counter("l1d_invalidated_lines"), 2);
+    assert_eq!(machine.counter("l2_invalidated_lines"), 2);
+    machine.cycles_of(|machine| machine.store(2, 7));
+    assert_eq!(machine.counter("l1d_invalidated_lines"), 0, "it has it alone");
+    // What it wrote is read through the shared level, and both have it.
+    assert_eq!(machine.cycles_of(|machine| machine.load(0, 7)), L1 + L2 + LLC);
+    assert_eq!(machine.counter("l2_write_backs"), 1);
+    assert_eq!(machine.cycles_of(|machine| machine.load(2, 7)), L1);
+    // To write it again, core 2 has to ask the shared level for it.
+    machine.cycles_of(|machine| machine.store(2, 7));
+    assert_eq!(machine.counter("l1d_invalidated_lines"), 2, "of core 0, and its own clean one");
+    assert_eq!(machine.counter("llc_accesses"), 1);
+}
+
+/// The sender's chain of 10 ends at 10. The other is interrupted at 10 + 100, answers for 40 cycles
+/// and loses them: its 500 cycles of work end at 540. The sender goes on at 150.
+#[test]
+fn a_shootdown_waits_for_the_answer_and_costs_who_is_interrupted() {
+    let mut machine = Machine::new(&config(), 2, 1);
+    let shootdown =
+        Shootdown { targets: 0b10, delivery_cycles: 100, interrupt_cycles: 7, handler_cycles: 40 };
+    let threads = machine.threads_of(|machine| {
+        machine.chain(0, 10);
+        machine.all.run_on(0);
+        machine.all.shoot_down(shootdown);
+        machine.chain(0, 10);
+        machine.chain(1, 500);
+    });
+    let [sender, other] = [threads[0], threads[1]];
+    assert_eq!((sender.shootdowns, sender.shootdown_wait_cycles), (1, 140));
+    assert_eq!((sender.cycles, sender.idle_cycles), (10 + 140 + 10, 540 - 160));
+    assert_eq!((other.interrupts, other.interrupt_cycles), (1, 40));
+    assert_eq!((other.cycles, other.idle_cycles), (540, 0));
+    // The mean of both threads.
+    assert_eq!(machine.counter("stack_cycles_shootdown"), (140 + 40) / 2);
+    assert_eq!(machine.counter("stack_cycles_idle"), 380 / 2);
+    assert_eq!(machine.counter("cycles"), 540);
+}
+
+/// Three others, interrupted one after the other: the last at 100 + 2 · 7. Two senders at once: the
+/// second interrupt waits for the first to be answered.
+#[test]
+fn answers_are_waited_for_to_the_last() {
+    let shootdown = |targets| Shootdown {
+        targets,
+        delivery_cycles: 100,
+        interrupt_cycles: 7,
+        handler_cycles: 40,
+    };
+    let mut machine = Machine::new(&config(), 4, 1);
+    let threads = machine.threads_of(|machine| {
+        machine.all.run_on(0);
+        machine.all.shoot_down(shootdown(0b1110));
+        machine.chain(0, 1);
+    });
+    assert_eq!(threads[0].shootdown_wait_cycles, 100 + 2 * 7 + 40);
+    let threads = machine.threads_of(|machine| {
+        for sender in 0..2 {
+            machine.all.run_on(sender);
+            machine.all.shoot_down(shootdown(0b100));
+            machine.chain(sender, 1);
+        }
+    });
+    assert_eq!([0, 1].map(|it| threads[it].shootdown_wait_cycles), [140, 180]);
+    // Each of two waits for the other, and answers meanwhile.
+    let threads = machine.threads_of(|machine| {
+        for sender in 0..2 {
+            machine.all.run_on(sender);
+            machine.all.shoot_down(shootdown(1 << (1 - sender)));
+            machine.chain(sender, 1);
+        }
+    });
+    assert_eq!([0, 1].map(|it| threads[it].shootdown_wait_cycles), [140; 2]);
+}
+
+#[test]
+fn kernel_threads_elsewhere_interrupt_and_nobody_waits() {
+    let mut machine = Machine::new(&config(), 2, 1);
+    let threads = machine.threads_of(|machine| {
+        machine.chain(0, 100);
+        machine.all.interrupt(0b11, 40);
+        machine.chain(0, 100);
+        machine.chain(1, 300);
+    });
+    assert_eq!(threads[0].interrupt_cycles, 40);
+    assert_eq!(threads[0].shootdown_wait_cycles, 0);
+    assert!((200..=240).contains(&threads[0].cycles), "{:?}", threads[0]);
+    // It has nothing to do yet when it is interrupted.
+    assert_eq!((threads[1].interrupts, threads[1].cycles), (1, 340));
+}
+
+/// One thread takes 1 cycle for an instruction, the other 20: the first may be 100 instructions ahead.
+#[test]
+fn no_thread_is_further_ahead_than_the_lead() {
+    let slow = Instruction { operation: Operation::Divide, ..integer(1, 1) };
+    let mut machine = Machine::with_lead(&config(), (2, 1), 100);
+    let threads = machine.threads_of(|machine| {
+        for _ in 0..500 {
+            machine.run(0, integer(1, 1));
+            machine.run(1, slow);
+        }
+    });
+    assert_eq!(threads[1].cycles, 500 * 20);
+    // The 50 last of its 500 instructions wait for the other's 450th, but for what the front end and
+    // the window of the other have taken of it.
+    let busy = threads[0].cycles;
+    assert!((500..1000).contains(&busy), "{busy}");
+    assert_eq!(busy + threads[0].idle_cycles, 500 * 20);
+}
+
+/// Neither more cores nor more of others' work make a core's own work faster.
+#[test]
+fn company_never_helps() {
+    for seed in 0..10 {
+        let mut config = with_llc();
+        config.dram.channels = 1;
+        config.dram.banks_per_rank = 2;
+        let programs = [program(seed, 1500), program(seed + 100, 1500)];
+        let mut alone = Machine::new(&config, 1, 1);
+        programs[0].iter().for_each(|told| tell(&mut alone.all, 0, told, 0));
+        alone.all.drain();
+        let mut both = Machine::with_lead(&config, (2, 1), 1_000_000);
+        for (own, others) in programs[0].iter().zip(&programs[1]) {
+            tell(&mut both.all, 0, own, 0);
+            tell(&mut both.all, 1, others, 1 << 20);
+        }
+        both.all.drain();
+        let threads = both.all.threads();
+        assert_eq!(threads[0].instructions, 1500);
+        assert!(threads[0].cycles >= alone.all.cycles(), "seed {seed}");
+        let of_threads = threads.iter().map(|it| it.cycles + it.idle_cycles).sum::<u64>();
+        assert_eq!(of_threads, 2 * both.all.cycles());
+    }
+}

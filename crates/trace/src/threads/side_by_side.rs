@@ -1,0 +1,348 @@
+//! Threads that took turns in a recording, side by side.
+//!
+//! An emulator runs a thread for hundreds of thousands of instructions before the next has its turn;
+//! on a machine with a processor for each of them they run at the same time. So what lies within a
+//! window of the recording is put in an order in which all its threads take short turns, round and
+//! round, each thread's own instructions in their order. What a program asks of its operating system
+//! (map, unmap, protect, fork, …) keeps its place: all that was recorded before it comes before it, all
+//! after it after it.
+
+use std::collections::BTreeMap;
+
+use perforate_types::{Chunk, ProgramEvent};
+
+use super::lines::Line;
+use super::{Runner, TURN_INSTRUCTIONS};
+use crate::source::{CHUNK_INSTRUCTIONS, skip_by_decoding};
+use crate::{Source, SourceMetadata, TraceError, Truncation};
+
+/// A source whose threads run side by side.
+pub struct SideBySide<S> {
+    source: S,
+    metadata: SourceMetadata,
+    window: u64,
+    /// What was decoded of the source, and how far it was used: instructions, accesses, events.
+    chunk: Chunk,
+    used: (usize, usize, usize),
+    is_over: bool,
+    /// Who runs in the source where it was used up to.
+    reading: Runner,
+    /// The window's instructions, by thread.
+    lines: BTreeMap<Runner, Line>,
+    /// Whose turn it is, and how much of it is left.
+    turn: (Runner, usize),
+    /// What happens after the window, and who does it.
+    event: Option<(Runner, ProgramEvent)>,
+    /// Who runs in what was delivered.
+    running: Runner,
+    /// Events among what was skipped.
+    skipped: Vec<ProgramEvent>,
+}
+
+impl<S: Source> SideBySide<S> {
+    /// Has threads of `source` run side by side within each window of so many instructions.
+    pub fn new(source: S, window: u64) -> Self {
+        let mut metadata = source.metadata().clone();
+        metadata.assumptions.push(format!(
+            "threads run side by side within each {window} instructions of the recording, between \
+             two requests to the operating system"
+        ));
+        Self {
+            source,
+            metadata,
+            window,
+            chunk: Chunk::default(),
+            used: (0, 0, 0),
+            is_over: false,
+            reading: Runner::default(),
+            lines: BTreeMap::new(),
+            turn: (Runner::default(), TURN_INSTRUCTIONS),
+            event: None,
+            running: Runner::default(),
+            skipped: Vec::new(),
+        }
+    }
+
+    /// Reads on to the end of the window, or to the next event that keeps its place.
+    fn read_window(&mut self) -> Result<(), TraceError> {
+        let mut read = 0;
+        while read < self.window && self.event.is_none() {
+            let (instruction, _, event) = self.used;
+            if instruction == self.chunk.instructions.len() && event == self.chunk.events.len() {
+                self.used = (0, 0, 0);
+                if self.is_over || !self.source.next_chunk(&mut self.chunk)? {
+                    self.is_over = true;
+                    self.chunk.clear();
+                    return Ok(());
+                }
+                continue;
+            }
+            read += self.read_run();
+        }
+        Ok(())
+    }
+
+    /// Reads the instructions up to the next event, and the event; returns their number.
+    fn read_run(&mut self) -> u64 {
+        let (first, access, event) = self.used;
+        let next = self.chunk.events.get(event);
+        let all = self.chunk.instructions.len();
+        let end = next.map_or(all, |(at, _)| (*at as usize).clamp(first, all));
+        if first < end {
+            let line = self.lines.entry(self.reading).or_default();
+            let accesses = &self.chunk.accesses[access..];
+            let rest = line.push(&self.chunk.instructions[first..end], accesses).len();
+            self.used = (end, self.chunk.accesses.len() - rest, event);
+        }
+        if let Some((_, next)) = next {
+            self.used.2 += 1;
+            match Runner::after(next) {
+                Some(runner) => self.reading = runner,
+                None => self.event = Some((self.reading, next.clone())),
+            }
+        }
+        (end - first) as u64
+    }
+
+    /// Moves up to so many instructions of the window to a chunk, turn by turn.
+    fn take_turns(&mut self, chunk: &mut Chunk, most: usize) {
+        while chunk.instructions.len() < most {
+            let (runner, left) = self.turn;
+            if left == 0 || self.lines.get(&runner).is_none_or(Line::is_empty) {
+                let Some(next) = self.next_in_turn(runner) else { return };
+                self.turn = (next, TURN_INSTRUCTIONS);
+                continue;
+            }
+            runner.take_over(&mut self.running, chunk);
+            let count = left.min(most - chunk.instructions.len());
+            let taken = self.lines.get_mut(&runner).map_or(0, |line| line.take(count, chunk));
+            self.turn.1 -= taken;
+        }
+    }
+
+    /// The next thread after this one that has instructions left, round and round.
+    fn next_in_turn(&self, after: Runner) -> Option<Runner> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        let later = self.lines.range((Excluded(after), Unbounded));
+        let mut all = later.chain(self.lines.range(..=after));
+        all.find(|(_, line)| !line.is_empty()).map(|(runner, _)| *runner)
+    }
+
+    fn fill(&mut self, chunk: &mut Chunk, most: usize) -> Result<bool, TraceError> {
+        for event in self.skipped.drain(..) {
+            self.running = Runner::after(&event).unwrap_or(self.running);
+            chunk.push_event(event);
+        }
+        self.take_turns(chunk, most);
+        while chunk.instructions.len() < most {
+            if let Some((runner, event)) = self.event.take() {
+                runner.take_over(&mut self.running, chunk);
+                chunk.push_event(event);
+            }
+            self.read_window()?;
+            if self.event.is_none() && self.lines.values().all(Line::is_empty) {
+                break;
+            }
+            self.take_turns(chunk, most);
+        }
+        Ok(!chunk.is_empty())
+    }
+}
+
+impl<S: Source> Source for SideBySide<S> {
+    fn metadata(&self) -> &SourceMetadata {
+        &self.metadata
+    }
+
+    fn next_chunk(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
+        chunk.clear();
+        self.fill(chunk, CHUNK_INSTRUCTIONS)
+    }
+
+    fn skip(&mut self, instructions: u64) -> Result<u64, TraceError> {
+        let mut events = Vec::new();
+        let fill = |chunk: &mut Chunk, most: usize| self.fill(chunk, most);
+        let skipped = skip_by_decoding(instructions, |event| events.push(event), fill)?;
+        self.skipped = events;
+        Ok(skipped)
+    }
+
+    fn truncated(&self) -> Option<&Truncation> {
+        self.source.truncated()
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use perforate_types::{
+        AccessKind, Instruction, MemoryAccess, ProcessId, ThreadId, VirtualAddress,
+    };
+
+    use super::*;
+
+    /// Chunks that are there already.
+    pub(in crate::threads) struct Given(pub(in crate::threads) Vec<Chunk>, SourceMetadata);
+
+    impl Given {
+        pub(in crate::threads) fn new(mut chunks: Vec<Chunk>) -> Self {
+            chunks.reverse();
+            Self(chunks, SourceMetadata { name: "given".into(), ..SourceMetadata::default() })
+        }
+    }
+
+    impl Source for Given {
+        fn metadata(&self) -> &SourceMetadata {
+            &self.1
+        }
+
+        fn next_chunk(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
+            chunk.clear();
+            let Some(next) = self.0.pop() else { return Ok(false) };
+            *chunk = next;
+            Ok(true)
+        }
+
+        fn skip(&mut self, _: u64) -> Result<u64, TraceError> {
+            unreachable!("nobody skips it")
+        }
+    }
+
+    pub(in crate::threads) fn switch(process: u16, thread: u16) -> ProgramEvent {
+        ProgramEvent::Switch { process: ProcessId(process), thread: ThreadId(thread) }
+    }
+
+    /// Adds instructions of these addresses, each of which reads its own address.
+    pub(in crate::threads) fn run(chunk: &mut Chunk, addresses: std::ops::Range<u64>) {
+        for address in addresses {
+            let address = VirtualAddress::new(address);
+            let access = MemoryAccess { address, size: 8, kind: AccessKind::Read };
+            chunk.push(Instruction { ip: address, ..Instruction::default() }, &[access]);
+        }
+    }
+
+    /// What comes of a source, told in a line: runs of addresses, and events between them.
+    pub(in crate::threads) fn told(source: &mut dyn Source) -> Vec<String> {
+        let (mut chunk, mut lines, mut run) = (Chunk::default(), Vec::new(), None);
+        let end = |run: &mut Option<(u64, u64)>, lines: &mut Vec<String>| {
+            lines.extend(run.take().map(|(first, last)| format!("{first}..={last}")));
+        };
+        while source.next_chunk(&mut chunk).unwrap() {
+            let mut accesses = chunk.accesses.iter();
+            let mut events = chunk.events.iter().peekable();
+            for (index, instruction) in chunk.instructions.iter().enumerate() {
+                while let Some((_, event)) = events.next_if(|(at, _)| *at as usize <= index) {
+                    end(&mut run, &mut lines);
+                    lines.push(word(event));
+                }
+                let ip = instruction.ip.value();
+                assert_eq!(accesses.next().unwrap().address.value(), ip, "its own access");
+                match &mut run {
+                    Some((_, last)) if *last + 1 == ip => *last = ip,
+                    _ => {
+                        end(&mut run, &mut lines);
+                        run = Some((ip, ip));
+                    }
+                }
+            }
+            for (_, event) in events {
+                end(&mut run, &mut lines);
+                lines.push(word(event));
+            }
+        }
+        end(&mut run, &mut lines);
+        lines
+    }
+
+    fn word(event: &ProgramEvent) -> String {
+        match event {
+            ProgramEvent::Switch { process, thread } => format!("→{}.{}", process.0, thread.0),
+            ProgramEvent::Unmap { .. } => "unmap".into(),
+            ProgramEvent::Exit { process } => format!("exit {}", process.0),
+            ProgramEvent::Fork { child } => format!("fork {}", child.0),
+            other => format!("{other:?}"),
+        }
+    }
+
+    fn unmap() -> ProgramEvent {
+        ProgramEvent::Unmap { start: VirtualAddress::new(0), length: 4096 }
+    }
+
+    /// Thread 0 ran 1200, then thread 1 ran 600, then 0 again 100; then 1 unmapped something and ran on.
+    fn recording() -> Given {
+        let mut chunk = Chunk::default();
+        run(&mut chunk, 0..1200);
+        chunk.push_event(switch(0, 1));
+        run(&mut chunk, 10_000..10_600);
+        let mut next = Chunk::default();
+        next.push_event(switch(0, 0));
+        run(&mut next, 1200..1300);
+        next.push_event(switch(0, 1));
+        next.push_event(unmap());
+        run(&mut next, 10_600..10_700);
+        Given::new(vec![chunk, next])
+    }
+
+    #[test]
+    fn threads_take_short_turns_and_requests_keep_their_place() {
+        let told = told(&mut SideBySide::new(recording(), 1_000_000));
+        let expected = [
+            "0..=499",
+            "→0.1",
+            "10000..=10499",
+            "→0.0",
+            "500..=999",
+            "→0.1",
+            "10500..=10599",
+            "→0.0",
+            "1000..=1299",
+            "→0.1",
+            "unmap",
+            "10600..=10699",
+        ];
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn nothing_moves_out_of_its_window() {
+        let told = told(&mut SideBySide::new(recording(), 1500));
+        // The first window ends with the run of thread 1 that passes 1500.
+        let expected = [
+            "0..=499",
+            "→0.1",
+            "10000..=10499",
+            "→0.0",
+            "500..=999",
+            "→0.1",
+            "10500..=10599",
+            "→0.0",
+            "1000..=1299",
+            "→0.1",
+            "unmap",
+            "10600..=10699",
+        ];
+        assert_eq!(told, expected);
+        let told = super::tests::told(&mut SideBySide::new(recording(), 1));
+        let as_recorded = [
+            "0..=1199",
+            "→0.1",
+            "10000..=10599",
+            "→0.0",
+            "1200..=1299",
+            "→0.1",
+            "unmap",
+            "10600..=10699",
+        ];
+        assert_eq!(told, as_recorded);
+    }
+
+    #[test]
+    fn a_part_is_passed_over_with_its_events_kept() {
+        let mut source = SideBySide::new(recording(), 1_000_000);
+        assert_eq!(source.skip(1850).unwrap(), 1850);
+        assert_eq!(
+            told(&mut source)[..],
+            ["→0.1", "→0.0", "→0.1", "→0.0", "1250..=1299", "→0.1", "unmap", "10600..=10699"]
+        );
+        assert_eq!(source.skip(7).unwrap(), 0, "it is over");
+    }
+}

@@ -1,0 +1,237 @@
+//! Several programs at once, each as a process of its own.
+
+use std::collections::BTreeMap;
+
+use perforate_types::{Chunk, ProcessId, ProgramEvent};
+
+use super::lines::accesses_of;
+use super::{Runner, TURN_INSTRUCTIONS};
+use crate::source::{CHUNK_INSTRUCTIONS, skip_by_decoding};
+use crate::{Source, SourceMetadata, TraceError, Truncation};
+
+/// Programs that take short turns, round and round, until each is over.
+pub struct Together {
+    programs: Vec<Program>,
+    metadata: SourceMetadata,
+    /// The number of the next process that is new.
+    next_process: u16,
+    turn: usize,
+    running: Runner,
+    skipped: Vec<ProgramEvent>,
+}
+
+/// One of them.
+struct Program {
+    source: Box<dyn Source>,
+    /// Its processes, by its own numbers.
+    processes: BTreeMap<ProcessId, ProcessId>,
+    /// Who runs in it, by the numbers of all.
+    runner: Runner,
+    chunk: Chunk,
+    /// Instructions, accesses and events of the chunk that were used.
+    used: (usize, usize, usize),
+    is_over: bool,
+}
+
+impl Together {
+    /// These programs at once. The first has the numbers of its processes as they are where no other
+    /// took them before.
+    pub fn new(sources: Vec<Box<dyn Source>>) -> Self {
+        let metadata = metadata(&sources);
+        let programs = sources.into_iter().map(|source| Program {
+            source,
+            processes: BTreeMap::new(),
+            runner: Runner::default(),
+            chunk: Chunk::default(),
+            used: (0, 0, 0),
+            is_over: false,
+        });
+        let mut programs: Vec<Program> = programs.collect();
+        let mut next_process = 0;
+        for program in &mut programs {
+            program.runner.process = program.number(ProcessId(0), &mut next_process);
+        }
+        let (turn, running) = (0, Runner::default());
+        Self { programs, metadata, next_process, turn, running, skipped: Vec::new() }
+    }
+
+    /// Gives the program whose turn it is its turn; whether there was anything.
+    fn take_turn(&mut self, chunk: &mut Chunk, most: usize) -> Result<bool, TraceError> {
+        let Self { programs, next_process, running, .. } = self;
+        let program = &mut programs[self.turn];
+        let end = chunk.instructions.len().saturating_add(TURN_INSTRUCTIONS).min(most);
+        let before = (chunk.instructions.len(), chunk.events.len());
+        while chunk.instructions.len() < end && program.has_more()? {
+            program.run(chunk, end, (running, &mut *next_process));
+        }
+        Ok(before != (chunk.instructions.len(), chunk.events.len()))
+    }
+
+    fn fill(&mut self, chunk: &mut Chunk, most: usize) -> Result<bool, TraceError> {
+        for event in self.skipped.drain(..) {
+            self.running = Runner::after(&event).unwrap_or(self.running);
+            chunk.push_event(event);
+        }
+        let mut idle = 0;
+        while chunk.instructions.len() < most && idle < self.programs.len() {
+            idle = if self.take_turn(chunk, most)? { 0 } else { idle + 1 };
+            self.turn = (self.turn + 1) % self.programs.len();
+        }
+        Ok(!chunk.is_empty())
+    }
+}
+
+/// What is known of all together.
+fn metadata(sources: &[Box<dyn Source>]) -> SourceMetadata {
+    let all = || sources.iter().map(|source| source.metadata());
+    let names: Vec<&str> = all().map(|it| it.name.as_str()).collect();
+    let mut assumptions: Vec<String> = Vec::new();
+    for assumption in all().flat_map(|it| &it.assumptions) {
+        if !assumptions.contains(assumption) {
+            assumptions.push(assumption.clone());
+        }
+    }
+    SourceMetadata {
+        name: names.join(" with "),
+        format: all().next().map_or("", |first| first.format),
+        instructions: all().map(|it| it.instructions).sum(),
+        has_events: all().all(|it| it.has_events),
+        has_dependencies: all().all(|it| it.has_dependencies),
+        has_branches: all().all(|it| it.has_branches),
+        // Each sets up while others run.
+        setup_until: None,
+        is_cut_off: all().any(|it| it.is_cut_off),
+        assumptions,
+    }
+}
+
+impl Program {
+    /// The number of one of its processes among those of all.
+    fn number(&mut self, own: ProcessId, next: &mut u16) -> ProcessId {
+        *self.processes.entry(own).or_insert_with(|| {
+            let number = ProcessId(*next);
+            *next = next.saturating_add(1);
+            number
+        })
+    }
+
+    /// Decodes on where all was used; false at the end.
+    fn has_more(&mut self) -> Result<bool, TraceError> {
+        while !self.is_over {
+            let (instructions, _, events) = self.used;
+            if instructions < self.chunk.instructions.len() || events < self.chunk.events.len() {
+                return Ok(true);
+            }
+            self.used = (0, 0, 0);
+            self.is_over = !self.source.next_chunk(&mut self.chunk)?;
+        }
+        Ok(false)
+    }
+
+    /// Moves what comes next to `chunk`: one event, or instructions up to number `end` or the next event.
+    fn run(&mut self, chunk: &mut Chunk, end: usize, (running, next): (&mut Runner, &mut u16)) {
+        let (first, access, event) = self.used;
+        let at = self.chunk.events.get(event).map(|(at, _)| *at as usize);
+        if at.is_some_and(|at| at <= first) || first == self.chunk.instructions.len() {
+            let event = self.chunk.events[event].1.clone();
+            self.used.2 += 1;
+            return self.tell(event, chunk, running, next);
+        }
+        self.runner.take_over(running, chunk);
+        let room = first + (end - chunk.instructions.len());
+        let until = at.unwrap_or(usize::MAX).min(self.chunk.instructions.len()).min(room);
+        let instructions = &self.chunk.instructions[first..until];
+        let accesses = access + accesses_of(instructions);
+        chunk.instructions.extend_from_slice(instructions);
+        chunk.accesses.extend_from_slice(&self.chunk.accesses[access..accesses]);
+        self.used = (until, accesses, event);
+    }
+
+    /// An event, with the numbers of all.
+    fn tell(
+        &mut self,
+        mut event: ProgramEvent,
+        chunk: &mut Chunk,
+        running: &mut Runner,
+        next: &mut u16,
+    ) {
+        match &mut event {
+            ProgramEvent::Switch { process, thread } => {
+                let process = self.number(*process, next);
+                self.runner = Runner { process, thread: *thread };
+                return;
+            }
+            ProgramEvent::Fork { child } => *child = self.number(*child, next),
+            ProgramEvent::Exit { process } => *process = self.number(*process, next),
+            // What is passed over lies in one program only; the others go on.
+            ProgramEvent::Gap { .. } => return,
+            _ => {}
+        }
+        self.runner.take_over(running, chunk);
+        chunk.push_event(event);
+    }
+}
+
+impl Source for Together {
+    fn metadata(&self) -> &SourceMetadata {
+        &self.metadata
+    }
+
+    fn next_chunk(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
+        chunk.clear();
+        self.fill(chunk, CHUNK_INSTRUCTIONS)
+    }
+
+    fn skip(&mut self, instructions: u64) -> Result<u64, TraceError> {
+        let mut events = Vec::new();
+        let fill = |chunk: &mut Chunk, most: usize| self.fill(chunk, most);
+        let skipped = skip_by_decoding(instructions, |event| events.push(event), fill)?;
+        self.skipped = events;
+        Ok(skipped)
+    }
+
+    fn truncated(&self) -> Option<&Truncation> {
+        self.programs.iter().find_map(|program| program.source.truncated())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::side_by_side::tests::{Given, run, switch, told};
+    use super::*;
+
+    #[test]
+    fn programs_take_turns_and_have_processes_of_their_own() {
+        let mut first = Chunk::default();
+        run(&mut first, 0..800);
+        first.push_event(ProgramEvent::Fork { child: ProcessId(1) });
+        first.push_event(switch(1, 3));
+        run(&mut first, 800..1100);
+        let mut second = Chunk::default();
+        run(&mut second, 5000..5100);
+        second.push_event(switch(1, 0));
+        run(&mut second, 5100..5200);
+        second.push_event(ProgramEvent::Exit { process: ProcessId(1) });
+        let sources: Vec<Box<dyn Source>> =
+            vec![Box::new(Given::new(vec![first])), Box::new(Given::new(vec![second]))];
+        let mut together = Together::new(sources);
+        assert_eq!(together.metadata().name, "given with given");
+        // The second program's process 0 is 1 and its process 1 is 2; the first one's child is 3.
+        assert_eq!(
+            told(&mut together),
+            [
+                "0..=499",
+                "→1.0",
+                "5000..=5099",
+                "→2.0",
+                "5100..=5199",
+                "exit 2",
+                "→0.0",
+                "500..=799",
+                "fork 3",
+                "→3.3",
+                "800..=1099",
+            ]
+        );
+    }
+}
