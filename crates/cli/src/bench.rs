@@ -6,8 +6,8 @@ use clap::Args;
 use perforate_config::Count;
 use perforate_report::text::{Column, columns, compact, wrapped};
 use perforate_sim::{
-    Comparison, Composition, MeasuringOptions, Progress, RunResult, SimError, TimedWindows, Timing,
-    compare_figures,
+    Comparison, Composition, MeasuringOptions, ProcessorOptions, Progress, RunResult, SimError,
+    TimedWindows, Timing, compare_figures,
 };
 use serde_json::json;
 
@@ -131,6 +131,7 @@ fn measure(
     let mut before = 0;
     let mut timed = |functional, timing| -> Result<Run, SimError> {
         let comparison = Comparison {
+            processors: ProcessorOptions::default(),
             workload: comparison.workload.clone(),
             machine: comparison.machine.clone(),
             schemes: comparison.schemes.clone(),

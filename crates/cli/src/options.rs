@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
-use perforate_config::{Count, Given, Key, keys};
+use perforate_config::{Given, Key, keys};
 use perforate_sim::{
     Comparison, Composition, Machine, MeasuringOptions, MemoryOptions, MemoryState,
     PlacementOptions, SimError, Workload, idle_option,
@@ -191,11 +191,7 @@ pub fn workload(name: Option<&str>) -> String {
 
 /// A part of the workload of this name.
 pub fn part_of(name: Option<&str>, placement: &PlacementOptions) -> Workload {
-    Workload {
-        name: workload(name),
-        skip: placement.skip.get(),
-        instructions: placement.instructions.map(Count::get),
-    }
+    Workload::new(workload(name), placement)
 }
 
 impl SimulationArguments {

@@ -22,7 +22,10 @@ pub const OUTPUT: &str = "Output";
 const ORDER: [&str; 8] = [WHAT, SCHEMES, MEMORY, MACHINE, LENGTH, SYSTEM, VIRTUAL, OUTPUT];
 
 /// Options that only `--help` tells of, besides all of a host's.
-const RARE: [&str; 14] = [
+const RARE: [&str; 17] = [
+    "threads-per-core",
+    "side-by-side",
+    "with",
     "faulty",
     "zones",
     "window-warmup",
@@ -46,11 +49,13 @@ pub const NOWHERE: &str = "Options";
 pub fn section(option: &str) -> &'static str {
     match option {
         "memory" | "memory-from" | "swap" | "fragmentation" | "age" | "faulty" | "zones" => MEMORY,
-        "machine" => MACHINE,
+        "machine" | "cores" | "threads-per-core" => MACHINE,
+        "with" => WHAT,
         "compaction" | "defrag" | "khugepaged" | "ksm" | "contents" | "perforation" | "segment"
         | "superpages" => SYSTEM,
         "io-gap" | "hot-add" | "self-balloon" | "modes" => VIRTUAL,
         _ if option.starts_with("host-") => VIRTUAL,
+        "side-by-side" => MACHINE,
         "seed" | "skip" | "instructions" | "warmup" | "window-warmup" | "timing" | "precision"
         | "functional" | "check" => LENGTH,
         _ => NOWHERE,

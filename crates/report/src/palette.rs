@@ -73,6 +73,8 @@ pub(crate) const COLOURS: &[Colour] = &[
     colour("cache4", "#7f9f45", "#a0bf66"),
     colour("mshr", "#55702a", "#cfe3a4"),
     colour("stores", "#c7a4b5", "#7d5468"),
+    colour("shootdown", "#7d1f3a", "#f0a3b8"),
+    colour("idle", "#f6f7f9", "#20262c"),
     colour("walk-mshr", "#2c1a57", "#e6defc"),
     // Parts of a page or of memory.
     colour("in-place", "#cfe8df", "#1c4a3c"),

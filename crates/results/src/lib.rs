@@ -28,6 +28,6 @@ pub use interval::Interval;
 pub use memory::{CellRun, MemoryMap, MemoryPoint};
 pub use read::{ResultsError, read_results};
 pub use region::Region;
-pub use run::{RunResult, Series, Warmup};
+pub use run::{HardwareThread, RunResult, Series, Warmup};
 pub use sampled::{Sampled, SampledFigure};
 pub use vocabulary::Vocabulary;

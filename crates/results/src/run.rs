@@ -44,6 +44,9 @@ pub struct RunResult {
     /// Instructions per cycle; none in functional mode.
     #[serde(default)]
     pub ipc: Option<f64>,
+    /// What each hardware thread did; absent where there was but one, and in functional mode.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
+    pub hardware_threads: Vec<HardwareThread>,
     /// All figures, units in the names.
     #[serde(default, deserialize_with = "counters")]
     pub counters: Counters,
@@ -88,6 +91,39 @@ impl RunResult {
     pub fn cycles(&self) -> Option<f64> {
         self.cycles.map(|cycles| cycles as f64)
     }
+}
+
+/// One hardware thread in the measured part of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HardwareThread {
+    /// The core that it is of.
+    #[serde(deserialize_with = "whole")]
+    pub core: u64,
+    /// Instructions.
+    #[serde(deserialize_with = "whole")]
+    pub instructions: u64,
+    /// Cycles in which it had something to run.
+    #[serde(deserialize_with = "whole")]
+    pub cycles: u64,
+    /// Cycles in which it had nothing.
+    #[serde(deserialize_with = "whole")]
+    pub idle_cycles: u64,
+    /// Cycles of waiting for address translation.
+    #[serde(deserialize_with = "whole")]
+    pub translation_stall_cycles: u64,
+    /// Shootdowns that it sent to others and waited for.
+    #[serde(deserialize_with = "whole")]
+    pub shootdowns_waited_for: u64,
+    /// Cycles that it waited.
+    #[serde(deserialize_with = "whole")]
+    pub shootdown_wait_cycles: u64,
+    /// Times that it was interrupted for a shootdown.
+    #[serde(deserialize_with = "whole")]
+    pub shootdown_interrupts: u64,
+    /// Cycles that it took to answer.
+    #[serde(deserialize_with = "whole")]
+    pub shootdown_interrupt_cycles: u64,
 }
 
 /// The warm-up of a run.

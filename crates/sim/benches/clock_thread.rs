@@ -44,7 +44,7 @@ fn measure(case: &str, (workload, scheme): (&str, &str), windows: Option<TimedWi
     let file = format!("{traces}/{workload}.trace");
     let name = if std::path::Path::new(&file).exists() { file } else { workload.to_owned() };
     let memory = MemoryState::default();
-    let workload = Workload { name, skip: 0, instructions: Some(INSTRUCTIONS) };
+    let workload = Workload { instructions: Some(INSTRUCTIONS), ..Workload::named(name) };
     let mut source = open_workload(&workload, &memory, 1).expect("a right workload");
     let implicit_maps = !source.metadata().has_events;
     let system = SystemOptions { check: false, implicit_maps, counts_only: false };

@@ -75,7 +75,7 @@ fn measure(scheme: &str) {
 /// Speed of the first round of a whole run over that of the second.
 fn whole_run(scheme: &str, functional: bool, share: impl Fn(Duration, Duration) -> f64) -> f64 {
     let name = format!("stride:size={TOUCHED_BYTES}B,stride={PAGE_BYTES}B,writes=1,others=3");
-    let workload = Workload { name, skip: 0, instructions: None };
+    let workload = Workload::named(name);
     let mut source = open_workload(&workload, &memory(), 1).expect("a right workload");
     let system = SystemOptions { counts_only: functional, ..OPTIONS };
     let options = RunOptions { functional, system, warmup: 0 };

@@ -90,7 +90,7 @@ fn measure(
     let machine = Machine::load(Machine::DEFAULT).expect("a bundled machine");
     let warmup = if workload.ends_with(".trace") { TRACE_WARMUP } else { SYNTHETIC_WARMUP };
     let instructions = Some(warmup + MEASURED);
-    let workload = Workload { name: workload.into(), skip: 0, instructions };
+    let workload = Workload { instructions, ..Workload::named(workload) };
     let mut source = open_workload(&workload, &memory, 1).expect("a right workload");
     let implicit_maps = !source.metadata().has_events;
     let system = SystemOptions { check: false, implicit_maps, counts_only: functional };

@@ -1,6 +1,5 @@
 //! Several schemes on one workload: decoded once, run in parallel, each with its own memory.
 
-use perforate_config::Count;
 use perforate_results::{Batches, RunResult, Warmup};
 use perforate_schemes::segment;
 use perforate_trace::{Source, SourceMetadata};
@@ -16,8 +15,8 @@ use crate::system::SystemOptions;
 use crate::translation_work;
 use crate::warmup::{self, Course};
 use crate::{
-    Composition, Machine, MeasuringOptions, MemoryState, PlacementOptions, Scheme, SimError,
-    Workload, open_workload,
+    Composition, Machine, MeasuringOptions, MemoryState, PlacementOptions, ProcessorOptions,
+    Scheme, SimError, Workload, open_workload,
 };
 
 /// Said of traces that end before their program did.
@@ -34,6 +33,8 @@ pub struct Comparison {
     pub schemes: Vec<Composition>,
     /// On which memory.
     pub memory: MemoryState,
+    /// The cores on which it runs.
+    pub processors: ProcessorOptions,
     /// Seed of workload and memory.
     pub seed: u64,
     /// Count events only.
@@ -55,11 +56,8 @@ impl Comparison {
         (placement, measuring): (&PlacementOptions, &MeasuringOptions),
     ) -> Self {
         Self {
-            workload: Workload {
-                name: workload,
-                skip: placement.skip.get(),
-                instructions: placement.instructions.map(Count::get),
-            },
+            workload: Workload::new(workload, placement),
+            processors: placement.processors(),
             machine,
             schemes,
             memory,
@@ -215,6 +213,14 @@ impl Comparison {
         let rule = windows.zip(measuring.precision);
         let rule = rule.map(|(windows, precision)| PrecisionRule::new(windows, precision));
         let window_warmup = measuring.window_warmup();
+        self.processors.check()?;
+        if self.processors.are_several() {
+            match windows {
+                Some(_) => return Err(SimError::SampledTiming),
+                None if window_warmup > 0 => return Err(SimError::WindowWarmup),
+                None => {}
+            }
+        }
         let mut simulations = Vec::new();
         for scheme in &self.schemes {
             let mut simulation = Simulation::new(&self.machine, *scheme, memory, *seed, options)?;
@@ -225,6 +231,7 @@ impl Comparison {
                 Some(windows) => simulation.with_timed_windows(windows, window_warmup, *seed),
                 None => simulation.with_window_warmup(window_warmup),
             };
+            let simulation = simulation.with_hardware_threads(&self.processors)?;
             let simulation = simulation.with_skipped(workload.skip);
             simulations.push(simulation.with_setup_until(metadata.setup_until));
         }
@@ -342,6 +349,13 @@ impl Comparison {
 
     fn notes(&self, metadata: &SourceMetadata, source: &dyn Source) -> Vec<String> {
         let mut notes = vec![self.memory.describe()];
+        if let Some(processors) = self.processors.describe() {
+            notes.push(format!(
+                "{processors}: IPC is that of all together, and cycles by cause are the mean of \
+                 all; threads stay where they begin; shootdowns are waited for and answered in \
+                 the run's cycles (interrupt_handler_ns and its neighbours in the machine file)"
+            ));
+        }
         notes.extend(self.machine.remarks.iter().cloned());
         notes.extend(self.options_without_effect());
         notes.extend(metadata.assumptions.iter().cloned());
@@ -461,7 +475,7 @@ impl Comparison {
         let transitions = figures.mode_transitions.iter();
         notes.extend(transitions.map(|line| format!("{}: {line}", composition.name())));
         let host_memory = self.memory.host();
-        let config = serde_json::json!({
+        let mut config = serde_json::json!({
             "machine": self.machine,
             "memory": self.memory,
             "scheme": describe(composition.own, &self.memory),
@@ -476,6 +490,12 @@ impl Comparison {
             "skipped_instructions": self.workload.skip,
             "instructions_limit": self.workload.instructions,
         });
+        if self.processors.are_several() {
+            config["processors"] = serde_json::json!(self.processors);
+        }
+        if !self.workload.with.is_empty() {
+            config["with"] = serde_json::json!(self.workload.with);
+        }
         RunResult {
             scheme: composition.name(),
             guest: composition.host.map(|_| composition.own.name.into()),
@@ -490,6 +510,7 @@ impl Comparison {
             warmup,
             cycles: figures.cycles,
             ipc: figures.cycles.map(|cycles| figures.instructions as f64 / cycles.max(1) as f64),
+            hardware_threads: figures.threads,
             counters: figures.counters,
             series: figures.series,
             regions: figures.regions,

@@ -203,6 +203,14 @@ pub enum SimError {
          program"
     )]
     SampledTwice,
+    /// Windows are timed of one hardware thread only.
+    #[error(
+        "sampled timing is for one hardware thread: leave --timing sampled out, or run on one core"
+    )]
+    SampledTiming,
+    /// The beginnings of windows are left out of one hardware thread's figures only.
+    #[error("window-warmup is for one hardware thread: leave it out, or run on one core")]
+    WindowWarmup,
     /// There is nothing to simulate.
     #[error("{name}: no instructions to run{why}")]
     NoInstructions {

@@ -14,6 +14,7 @@ mod exits;
 mod explain;
 mod feeding;
 mod footprint;
+mod hardware_threads;
 mod host_memory;
 mod idle_options;
 pub mod linear_model;
@@ -48,6 +49,7 @@ pub use energy::EnergyCosts;
 pub use error::SimError;
 pub use exits::{Exits, HostWork};
 pub use explain::{Explained, Explanation, Situation, explain};
+pub use hardware_threads::ProcessorOptions;
 pub use idle_options::idle_option;
 pub use machine::{
     Alternative, Machine, MachineFile, Plausible, ProcessorModels, Virtualization, forget, one_line,

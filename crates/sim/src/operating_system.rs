@@ -74,8 +74,15 @@ pub struct OperatingSystemCosts {
     pub synchronize_ns: f64,
     /// The same, more for each of these processors.
     pub interrupt_ns: f64,
+    /// Entering and leaving the interrupt of a shootdown on an interrupted processor: the part of
+    /// `synchronize_ns` in which that one stands still. Only where several cores are simulated.
+    #[serde(default = "interrupt_handler_ns")]
+    pub interrupt_handler_ns: f64,
     /// Other processors that have run the program and must be interrupted.
     pub interrupted_processors: u32,
+    /// Interrupts that were simulated; none with one hardware thread.
+    #[serde(skip)]
+    simulated_interrupts: Option<u64>,
 }
 
 impl Default for OperatingSystemCosts {
@@ -106,7 +113,9 @@ impl Default for OperatingSystemCosts {
             flush_space_ns: 158.0,
             synchronize_ns: 2_100.0,
             interrupt_ns: 37.5,
+            interrupt_handler_ns: interrupt_handler_ns(),
             interrupted_processors: 1,
+            simulated_interrupts: None,
         }
     }
 }
@@ -137,6 +146,11 @@ pub struct OperatingSystemCycles {
 /// For machine files that name none: seven 64-bit moves, about a cycle each.
 fn segment_registers_ns() -> f64 {
     5.0
+}
+
+/// For machine files that name none: about a thousand cycles.
+fn interrupt_handler_ns() -> f64 {
+    500.0
 }
 
 /// For machine files that name none.
@@ -177,7 +191,7 @@ impl OperatingSystemCosts {
         Ok(())
     }
 
-    fn times(&self) -> [(&'static str, f64); 24] {
+    fn times(&self) -> [(&'static str, f64); 25] {
         [
             ("fault_4k_ns", self.fault_4k_ns),
             ("fault_2m_ns", self.fault_2m_ns),
@@ -203,6 +217,7 @@ impl OperatingSystemCosts {
             ("flush_space_ns", self.flush_space_ns),
             ("synchronize_ns", self.synchronize_ns),
             ("interrupt_ns", self.interrupt_ns),
+            ("interrupt_handler_ns", self.interrupt_handler_ns),
         ]
     }
 
@@ -255,9 +270,17 @@ impl OperatingSystemCosts {
         }
     }
 
+    /// The same where so many interrupts of other processors were simulated, and what they take is in
+    /// the run's cycles; without any, as it is.
+    pub(crate) fn beside_simulated(&self, interrupts: Option<u64>) -> Self {
+        let simulated_interrupts = interrupts.or(self.simulated_interrupts);
+        Self { simulated_interrupts, ..self.clone() }
+    }
+
     /// What the other processors add to one batch of shootdowns.
     fn synchronization_ns(&self) -> f64 {
         match self.interrupted_processors {
+            _ if self.simulated_interrupts.is_some() => 0.0,
             0 => 0.0,
             processors => self.synchronize_ns + f64::from(processors) * self.interrupt_ns,
         }
@@ -275,8 +298,8 @@ impl OperatingSystemCosts {
     ) -> Option<WorkCycles> {
         let ProgramWork { work, background, host } = *program;
         work.record(out);
-        let processors = u64::from(self.interrupted_processors);
-        out.record(INTERRUPTS, &(work.shootdown_batches * processors));
+        let stated = work.shootdown_batches * u64::from(self.interrupted_processors);
+        out.record(INTERRUPTS, &self.simulated_interrupts.unwrap_or(stated));
         if let Some(host) = &host {
             out.record(EXITS, &host.exits);
             out.record(HOST, host);
@@ -428,7 +451,8 @@ figures! {
     }
 
     static INTERRUPTS: u64, "Operating system's work" {
-        /// Batches of shootdowns times the other processors that the machine file has.
+        /// Batches of shootdowns times the other processors that the machine file has; with several
+        /// hardware threads, those that were interrupted.
         work_processors_interrupted, Count, Listed: |interrupts| *interrupts;
     }
 }

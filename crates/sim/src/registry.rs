@@ -4,7 +4,7 @@ use perforate_results::Vocabulary;
 use perforate_types::{Counter, registered};
 
 use crate::compare::{ADVICES, TOUCHED};
-use crate::{energy, operating_system, scheme, system};
+use crate::{energy, operating_system, scheme, simulation, system};
 
 /// Every counter that a result may have, in the order in which reports show them.
 pub fn counters() -> Vec<Counter> {
@@ -12,6 +12,7 @@ pub fn counters() -> Vec<Counter> {
         operating_system::counters(),
         perforate_mmu::counters(),
         perforate_timing::counters(),
+        simulation::counters(),
         memory(),
         operating_system::work_counters(),
         system::counters(),

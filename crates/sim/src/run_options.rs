@@ -7,7 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
-use crate::{Machine, MemoryOptions, TimedWindows, Timing};
+use crate::{Machine, MemoryOptions, ProcessorOptions, TimedWindows, Timing};
 
 /// Machine, seed, and part of the workload.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
@@ -28,12 +28,51 @@ pub struct PlacementOptions {
     /// workload].
     #[schemars(extend("brief" = "Instructions to run, such as 10M [default: all; 20M of a workload]"))]
     pub instructions: Option<Count>,
+    /// Other workloads or traces that run beside the workload, as programs of their own that take short
+    /// turns with it, or run on other hardware threads: names with + between them.
+    #[schemars(extend("form" = "NAME[+NAME…]"))]
+    #[schemars(extend("brief" = "Other programs that run beside it, with + between their names"))]
+    pub with: Option<String>,
+    /// Cores, each with its own caches, TLBs and page walkers, but for the last-level cache. Threads of
+    /// the programs run side by side on them; each stays where it begins, on the hardware thread that
+    /// has the fewest.
+    #[schemars(extend("brief" = "Cores on which threads and programs run side by side"))]
+    pub cores: Count<1>,
+    /// Hardware threads of each core (SMT), which share its caches, TLBs and page walkers and have equal
+    /// parts of its queues.
+    #[schemars(extend("brief" = "Hardware threads of a core, which share its TLBs and caches"))]
+    pub threads_per_core: Count<1>,
+    /// With several hardware threads: turns of threads within so many instructions of a recording are
+    /// taken to have run side by side; requests to the operating system keep their place. 0 keeps the
+    /// order of the recording.
+    #[schemars(extend("brief" = "Recorded instructions within which threads run side by side"))]
+    pub side_by_side: Count,
+}
+
+impl PlacementOptions {
+    /// The cores, and what runs on them.
+    pub fn processors(&self) -> ProcessorOptions {
+        ProcessorOptions {
+            cores: self.cores.get(),
+            threads_per_core: self.threads_per_core.get(),
+            side_by_side: self.side_by_side.get(),
+        }
+    }
 }
 
 impl Default for PlacementOptions {
     fn default() -> Self {
-        let machine = Machine::DEFAULT.into();
-        Self { machine, seed: Count::new(1), skip: Count::new(0), instructions: None }
+        let (machine, processors) = (Machine::DEFAULT.into(), ProcessorOptions::default());
+        Self {
+            machine,
+            seed: Count::new(1),
+            skip: Count::new(0),
+            instructions: None,
+            with: None,
+            cores: Count::new(processors.cores),
+            threads_per_core: Count::new(processors.threads_per_core),
+            side_by_side: Count::new(processors.side_by_side),
+        }
     }
 }
 

@@ -11,28 +11,29 @@ use std::sync::Arc;
 use perforate_mmu::L2Contents;
 use perforate_results::Region;
 use perforate_schemes::segment;
-use perforate_timing::Core;
+use perforate_timing::{Core, Processors, Shootdown};
 use perforate_types::{
-    AccessKind, Chunk, Counters, Instruction, MemoryAccess, PageSize, PhysicalAddress,
-    ProgramEvent, StepLists, VirtualAddress,
+    AccessKind, Chunk, Counter, Counters, Instruction, MemoryAccess, PageSize, PhysicalAddress,
+    ProgramEvent, StepLists, VirtualAddress, figures, registered,
 };
 
 use crate::background::Alarms;
 use crate::effort::Effort;
+use crate::hardware_threads::Placement;
 use crate::memory_history::MemoryHistory;
 use crate::mode_switching::ModeSwitcher;
 use crate::placed::{Placed, host_alarms};
 use crate::sampled::Schedule;
 use crate::samples::Samples;
 use crate::stretches::{Stretches, Tally};
-use crate::system::SystemOptions;
-use crate::{Composition, Machine, MemoryState, SimError, System, TimedWindows};
+use crate::system::{Sent, SystemOptions};
+use crate::{Composition, Machine, MemoryState, ProcessorOptions, SimError, System, TimedWindows};
 
 use clock::Clock;
-use model::{Cycles, Functional, Model, Warming};
+use model::{Cycles, Functional, Interrupts, Model, Warming};
 use timed_windows::TimedRun;
 
-pub(crate) use finish::Figures;
+pub(crate) use finish::{Figures, counters};
 
 /// Samples of the second-level TLB: every so many instructions at first, and at most so many.
 const TLB_SAMPLES: (u64, usize) = (50_000, 128);
@@ -77,6 +78,9 @@ pub struct Simulation {
     /// Only windows are timed.
     timed: Option<TimedRun>,
     effort: Effort,
+    /// Instructions by which hardware threads may be ahead of each other; none of one.
+    lead: u64,
+    threads_per_core: usize,
     /// Whether the program's memory lies in a direct segment where it can.
     has_segments: bool,
     /// Perforated pages of a program that has ended or executed another one, the last that had any.
@@ -130,6 +134,8 @@ impl Simulation {
             stretches: Stretches::new(!options.functional, 0),
             timed: None,
             effort: Effort::new(memory),
+            lead: 0,
+            threads_per_core: 1,
             has_segments: segment::is_used_by(composition.own),
             regions: Vec::new(),
         })
@@ -175,6 +181,26 @@ impl Simulation {
         Self { clock, ..self }
     }
 
+    /// Programs run on these hardware threads. To be said before anything runs.
+    ///
+    /// # Errors
+    /// [`SimError::Config`] if there are too many.
+    pub fn with_hardware_threads(mut self, options: &ProcessorOptions) -> Result<Self, SimError> {
+        options.check()?;
+        if !options.are_several() {
+            return Ok(self);
+        }
+        let topology = options.topology();
+        self.system.set_hardware_threads(Placement::new(topology));
+        (self.lead, self.threads_per_core) = (topology.lead, topology.threads_per_core);
+        if self.clock.is_some() {
+            let slots = self.system.mmu().slots();
+            let all = Processors::new(&self.machine.timing(), topology, slots)?;
+            self.clock = Some(Clock::Several(Box::new(all)));
+        }
+        Ok(self)
+    }
+
     /// Takes no maps of memory.
     pub(crate) fn without_maps(self) -> Self {
         let memory = self.memory.without_maps();
@@ -211,7 +237,7 @@ impl Simulation {
     pub fn reset_counts(&mut self) {
         self.system.start_measuring();
         if let Some(clock) = &mut self.clock {
-            clock.then(Core::start_measuring);
+            clock.start_measuring();
         }
     }
 
@@ -270,11 +296,19 @@ impl Simulation {
         self.run_until(chunk, &mut rest, chunk.instructions.len())?;
         for (_, event) in &chunk.events[rest.event..] {
             if let ProgramEvent::Gap { .. } = event {
-                self.clock.iter_mut().for_each(|clock| clock.then(Core::drain));
+                self.clock.iter_mut().for_each(Clock::drain);
                 let tally = self.tally_at_rest();
                 self.stretches.gap(&tally);
             }
             self.event(event, self.done)?;
+            if self.lead > 0
+                && let Some(mut clock) = self.clock.take()
+            {
+                if let Clock::Several(all) = &mut clock {
+                    self.tell_threads(all.as_mut());
+                }
+                self.clock = Some(clock);
+            }
         }
         Ok(())
     }
@@ -317,6 +351,7 @@ impl Simulation {
         let outcome = match &mut clock {
             Clock::Here(core) => self.run_with(core.as_mut(), chunk, position, end),
             Clock::Beside(thread) => self.run_with(thread, chunk, position, end),
+            Clock::Several(all) => self.run_with(all.as_mut(), chunk, position, end),
         };
         self.clock = Some(clock);
         outcome
@@ -324,7 +359,8 @@ impl Simulation {
 
     fn start_measuring(&mut self) {
         self.measured_from = Some(self.done);
-        self.stretches.start_measuring(self.done);
+        // Of several threads the clock lags by as much behind what was handed to it.
+        self.stretches.start_measuring(self.done.saturating_add(self.lead));
         self.reset_counts();
         self.await_first_window();
         self.memory.start_measuring(self.done, self.system.kernel());
@@ -351,6 +387,7 @@ impl Simulation {
                 if let Some(modes) = &mut self.modes {
                     modes.ring(now, &mut self.system)?;
                 }
+                self.tell_threads(model);
             }
             if now >= self.stretches.next() {
                 let tally = self.tally(model.cycles_so_far(), now);
@@ -368,6 +405,7 @@ impl Simulation {
                         self.stretches.gap(&tally);
                     }
                     self.event(event, now)?;
+                    self.tell_threads(model);
                     position.event += 1;
                     continue;
                 }
@@ -414,8 +452,42 @@ impl Simulation {
                 }
             }
             model.finish(instruction);
+            if self.system.has_sent_shootdowns() {
+                self.tell_threads(model);
+            }
         }
         Ok(accesses)
+    }
+
+    /// Tells the model which hardware thread is at work now, and who was interrupted.
+    #[cold]
+    fn tell_threads<M: Model>(&mut self, model: &mut M) {
+        for sent in self.system.take_shootdowns() {
+            model.shoot_down(&self.interrupts(&sent));
+        }
+        model.run_on(self.system.hardware_thread());
+    }
+
+    /// What shootdowns take. The answers take part of the time for which the sender waits; so much
+    /// later they arrive.
+    fn interrupts(&self, sent: &Sent) -> Interrupts {
+        let costs = &self.machine.operating_system;
+        let cycles = |ns: f64| (ns * self.machine.core.frequency_ghz).round() as u32;
+        let of_entries = sent.entries as f64 * costs.invalidate_entry_ns;
+        let of_flushes = sent.flushes as f64 * costs.flush_space_ns;
+        let exit_ns = if sent.is_of_host { costs.vm_exit_ns } else { 0.0 };
+        let forgetting_ns = (of_entries + of_flushes) / sent.batches as f64;
+        let entry_ns = costs.interrupt_handler_ns;
+        Interrupts {
+            is_waited_for: sent.sender.is_some(),
+            batches: sent.batches,
+            each: Shootdown {
+                targets: sent.targets,
+                delivery_cycles: cycles((costs.synchronize_ns - entry_ns).max(0.0)),
+                interrupt_cycles: cycles(costs.interrupt_ns),
+                handler_cycles: cycles(entry_ns + exit_ns + forgetting_ns),
+            },
+        }
     }
 
     #[cold]
@@ -497,7 +569,7 @@ impl Simulation {
     /// Cycles since measuring started, until everything so far is done; `None` without a clock.
     pub fn cycles(&mut self) -> Option<u64> {
         let clock = self.clock.as_mut()?;
-        clock.then(Core::drain);
+        clock.drain();
         Some(clock.cycles().all)
     }
 }

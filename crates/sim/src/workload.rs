@@ -2,19 +2,25 @@
 
 use std::path::Path;
 
-use perforate_config::nearest;
+use perforate_config::{Count, nearest};
 use perforate_trace::{
-    Limited, STANDARD_INPUT, Source, TraceFormat, WORKLOADS, WorkloadSpec, bundled,
+    Limited, STANDARD_INPUT, SideBySide, Source, Together, TraceFormat, WORKLOADS, WorkloadSpec,
+    bundled,
 };
 
 use crate::sparse::Sparse;
-use crate::{MemoryState, SimError, host_memory};
+use crate::{MemoryState, PlacementOptions, SimError, host_memory};
 
 /// What to run and how much of it.
 #[derive(Clone, Debug)]
 pub struct Workload {
     /// A workload with its parameters (`random:size=4G`) or the path of a trace.
     pub name: String,
+    /// Other workloads or traces that run beside it.
+    pub with: Vec<String>,
+    /// Instructions of a recording within which its threads run side by side; `None` keeps the order
+    /// of the recording.
+    pub side_by_side: Option<u64>,
     /// Instructions to pass over first; what they map stays mapped.
     pub skip: u64,
     /// Instructions to run at most, warm-up included.
@@ -24,6 +30,38 @@ pub struct Workload {
 impl Workload {
     /// Instructions of an endless workload where no number is given.
     pub const DEFAULT_INSTRUCTIONS: u64 = 20_000_000;
+
+    /// The workload of this name, with what is to run beside it, as these options say.
+    pub fn new(name: String, placement: &PlacementOptions) -> Self {
+        let processors = placement.processors();
+        Self {
+            name,
+            with: placement.with.as_deref().map(Self::list).unwrap_or_default(),
+            side_by_side: processors.are_several().then_some(processors.side_by_side),
+            skip: placement.skip.get(),
+            instructions: placement.instructions.map(Count::get),
+        }
+    }
+
+    /// The workload that runs alone, to its end.
+    pub fn named(name: impl Into<String>) -> Self {
+        let (name, with) = (name.into(), Vec::new());
+        Self { name, with, side_by_side: None, skip: 0, instructions: None }
+    }
+
+    /// Names of all programs.
+    fn names(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&self.name).chain(&self.with).map(String::as_str)
+    }
+
+    /// The names in a list with + between them, unless the list is the name of a file. Bundled traces
+    /// need no path.
+    pub fn list(names: &str) -> Vec<String> {
+        if Path::new(names).exists() {
+            return vec![names.into()];
+        }
+        names.split('+').map(|name| bundled::resolve(name.trim())).collect()
+    }
 }
 
 /// Opens the workload for one comparison.
@@ -35,23 +73,39 @@ pub fn open_workload(
     memory: &MemoryState,
     seed: u64,
 ) -> Result<Box<dyn Source>, SimError> {
-    let mut source = open(&workload.name, seed)?;
+    let mut source = open_together(workload, seed)?;
     let skipped = if workload.skip > 0 { source.skip(workload.skip)? } else { 0 };
     let left = match source.metadata().instructions {
-        None if WorkloadSpec::is_workload(&workload.name) => Some(Workload::DEFAULT_INSTRUCTIONS),
+        None if workload.names().all(WorkloadSpec::is_workload) => {
+            Some(Workload::DEFAULT_INSTRUCTIONS)
+        }
         Some(all) if skipped > 0 => Some(all.saturating_sub(skipped)),
         _ => None, // A whole trace is read to its end, so that damage there is found.
     };
-    let source: Box<dyn Source> = match workload.instructions.or(left) {
+    let mut source: Box<dyn Source> = match workload.instructions.or(left) {
         Some(limit) => Box::new(Limited::new(source, limit)),
         None => source,
     };
+    if let Some(window) = workload.side_by_side {
+        source = Box::new(SideBySide::new(source, window));
+    }
     Ok(match &memory.fragmentation {
         Some(fragmentation) if !fragmentation.allocated => {
             Box::new(Sparse::new(source, *fragmentation, seed))
         }
         _ => source,
     })
+}
+
+/// The workload, with what runs beside it.
+fn open_together(workload: &Workload, seed: u64) -> Result<Box<dyn Source>, SimError> {
+    let mut sources = workload.names().map(|name| open(name, seed));
+    let first = sources.next().expect("there is a workload")?;
+    if workload.with.is_empty() {
+        return Ok(first);
+    }
+    let others = sources.collect::<Result<Vec<_>, _>>()?;
+    Ok(Box::new(Together::new(std::iter::once(first).chain(others).collect())))
 }
 
 fn open(name: &str, seed: u64) -> Result<Box<dyn Source>, SimError> {

@@ -3,7 +3,7 @@
 
 use perforate_config::Size;
 use perforate_sim::{
-    Comparison, Composition, Machine, MemoryOptions, Progress, SimError, Workload,
+    Comparison, Composition, Machine, MemoryOptions, ProcessorOptions, Progress, SimError, Workload,
 };
 
 use super::points::Point;
@@ -37,7 +37,8 @@ pub(super) fn nanoseconds(
     let timed = accesses.max(point.count.min(2 * accesses));
     let room = bytes.saturating_mul(2).saturating_add(MORE_MEMORY_BYTES).next_power_of_two();
     let comparison = Comparison {
-        workload: Workload { name, skip: 0, instructions: Some(warmup + timed) },
+        processors: ProcessorOptions::default(),
+        workload: Workload { instructions: Some(warmup + timed), ..Workload::named(name) },
         machine: machine.clone(),
         schemes: Composition::list(&schemes.join(",")).map_err(SimError::from)?,
         memory: MemoryOptions { memory: Some(Size(room)), ..MemoryOptions::default() }.resolve()?,

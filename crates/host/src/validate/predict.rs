@@ -4,8 +4,8 @@ use perforate_config::Size;
 use perforate_os::{Ageing, Defrag};
 use perforate_record::{RecordError, RecordOptions, Region, Selection, TemporaryTrace, record};
 use perforate_sim::{
-    Comparison, Composition, Machine, MemoryOptions, MemoryState, Progress, RunResult, SimError,
-    Workload,
+    Comparison, Composition, Machine, MemoryOptions, MemoryState, ProcessorOptions, Progress,
+    RunResult, SimError, Workload,
 };
 use serde::Serialize;
 
@@ -97,7 +97,7 @@ impl Predictor<'_> {
             }
             Err(error) => return Err(error.into()),
         };
-        let workload = Workload { name, skip: 0, instructions: Some(instructions) };
+        let workload = Workload { instructions: Some(instructions), ..Workload::named(name) };
         reporter.stage(&format!("simulating {}", row.name()), "instructions");
         let results = self.simulate(workload, row.bytes, &mut |progress| {
             reporter.progress(progress);
@@ -163,6 +163,7 @@ impl Predictor<'_> {
     ) -> Result<Vec<RunResult>, HostError> {
         let warmup = workload.instructions.map(|instructions| instructions / 2);
         let comparison = Comparison {
+            processors: ProcessorOptions::default(),
             workload,
             machine: self.machine.clone(),
             schemes: Composition::list(schemes).map_err(SimError::from)?,
@@ -246,8 +247,7 @@ mod tests {
             Assumption { name: "b", schemes: ["4k+4k", "thp"] },
         ];
         let predictor = predictor(&machine, &assumptions);
-        let workload =
-            Workload { name: "random:size=1M".into(), skip: 0, instructions: Some(10_000) };
+        let workload = Workload { instructions: Some(10_000), ..Workload::named("random:size=1M") };
         let results = predictor.simulate(workload, 1 << 20, &mut |_| {}).unwrap();
         assert_eq!(results.len(), 3, "thp is simulated once");
         let times = predictor.times(&results, |_| 100.0);
@@ -277,7 +277,7 @@ mod tests {
     fn synthetic_substitutes_are_workloads() {
         for benchmark in Benchmark::ALL {
             let name = synthetic(&Row { benchmark, bytes: 1 << 20 });
-            let workload = Workload { name: name.clone(), skip: 0, instructions: Some(1000) };
+            let workload = Workload { instructions: Some(1000), ..Workload::named(name.clone()) };
             let memory = MemoryState::of(64 << 20);
             assert!(perforate_sim::open_workload(&workload, &memory, 1).is_ok(), "{name}");
         }

@@ -124,7 +124,7 @@ pub(super) fn predict(
         reporter.progress(Progress { done: progress.instructions, total: instructions });
     })?;
     let name = trace.path().to_string_lossy().into_owned();
-    let workload = Workload { name, skip: 0, instructions: None };
+    let workload = Workload::named(name);
     reporter.stage("simulating the program", "instructions");
     // At least 2GB, as a program's address space is larger than its resident memory.
     let results = predictor.simulate(workload, resident_bytes.max(1 << 30), &mut |progress| {

@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use perforate_sim::{
-    Comparison, Composition, Machine, MeasuringOptions, MemoryState, RunOptions, Simulation,
-    SystemOptions, Workload, compare_figures, open_workload,
+    Comparison, Composition, Machine, MeasuringOptions, MemoryState, ProcessorOptions, RunOptions,
+    Simulation, SystemOptions, Workload, compare_figures, open_workload,
 };
 use perforate_types::{
     AccessKind, Backing, Chunk, Instruction, MemoryAccess, Permissions, ProcessId, ProgramEvent,
@@ -146,9 +146,8 @@ impl Point {
     fn data(&self) -> Measured {
         let memory = MemoryState::of(self.x + self.x / 4 + GB);
         let workload = Workload {
-            name: format!("random:size={}K", self.x / KB),
-            skip: 0,
             instructions: Some(12_000_000),
+            ..Workload::named(format!("random:size={}K", self.x / KB))
         };
         let start = Instant::now();
         let mut source = open_workload(&workload, &memory, 1).expect("a workload");
@@ -173,10 +172,10 @@ impl Point {
     /// Small data, so that the time is not that of mapping it.
     fn comparison(&self, schemes: Vec<Composition>, instructions: u64) -> Comparison {
         Comparison {
+            processors: ProcessorOptions::default(),
             workload: Workload {
-                name: "random:size=256M".into(),
-                skip: 0,
                 instructions: Some(instructions),
+                ..Workload::named("random:size=256M")
             },
             machine: Machine::load(Machine::DEFAULT).expect("a bundled machine"),
             schemes,

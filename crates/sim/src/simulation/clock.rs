@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 
-use perforate_timing::Core;
+use perforate_timing::{Core, Processors, ThreadFigures, TranslationAccesses};
 
 use super::block::Block;
 use super::model::{Cycles, Model};
@@ -24,23 +24,51 @@ pub(super) enum Clock {
     Here(Box<Core>),
     /// On a thread of its own.
     Beside(ClockThread),
+    /// That of several hardware threads, on the thread of the run loop.
+    Several(Box<Processors>),
 }
+
+/// Parts of a run are timed of one hardware thread only.
+const ONE_THREAD: &str = "windows are timed of one hardware thread";
 
 impl Clock {
     pub(super) fn new(core: Core) -> Self {
         Self::Here(Box::new(core))
     }
 
-    /// The same on a thread of its own.
+    /// The same on a thread of its own, of one core.
     pub(super) fn beside(self) -> Self {
-        Self::Beside(ClockThread::start(self.into_core()))
+        match self {
+            Self::Here(core) => Self::Beside(ClockThread::start(*core)),
+            other => other,
+        }
     }
 
     /// Does something with the core after all that it was called for.
+    ///
+    /// # Panics
+    /// If there are several.
     pub(super) fn then(&mut self, what: impl FnOnce(&mut Core) + Send + 'static) {
         match self {
             Self::Here(core) => what(core),
             Self::Beside(thread) => thread.then(what),
+            Self::Several(_) => panic!("{ONE_THREAD}"),
+        }
+    }
+
+    /// Lets everything finish that is under way.
+    pub(super) fn drain(&mut self) {
+        match self {
+            Self::Several(all) => all.drain(),
+            one => one.then(Core::drain),
+        }
+    }
+
+    /// Cycles and counts begin here.
+    pub(super) fn start_measuring(&mut self) {
+        match self {
+            Self::Several(all) => all.start_measuring(),
+            one => one.then(Core::start_measuring),
         }
     }
 
@@ -49,14 +77,54 @@ impl Clock {
         match self {
             Self::Here(core) => core.cycles_so_far(),
             Self::Beside(thread) => thread.ask(|core| core.cycles_so_far()),
+            Self::Several(all) => all.cycles_so_far(),
         }
     }
 
-    /// The core, which has done all that it was called for.
-    pub(super) fn into_core(self) -> Core {
+    /// Ends it, after all that it was called for.
+    pub(super) fn end(self) -> Ended {
         match self {
-            Self::Here(core) => *core,
-            Self::Beside(thread) => thread.end(),
+            Self::Here(core) => Ended::One(core),
+            Self::Beside(thread) => Ended::One(Box::new(thread.end())),
+            Self::Several(all) => Ended::Several(all),
+        }
+    }
+}
+
+/// A clock that has ended.
+pub(super) enum Ended {
+    One(Box<Core>),
+    Several(Box<Processors>),
+}
+
+impl Ended {
+    /// Cycles since measuring began.
+    pub(super) fn cycles(&self) -> u64 {
+        match self {
+            Self::One(core) => core.cycles(),
+            Self::Several(all) => all.cycles(),
+        }
+    }
+
+    pub(super) fn counters(&self, out: &mut Counters) {
+        match self {
+            Self::One(core) => core.counters(out),
+            Self::Several(all) => all.counters(out),
+        }
+    }
+
+    pub(super) fn translation_accesses(&self) -> TranslationAccesses {
+        match self {
+            Self::One(core) => core.translation_accesses(),
+            Self::Several(all) => all.translation_accesses(),
+        }
+    }
+
+    /// What each of several hardware threads did; empty where there is one.
+    pub(super) fn threads(&self) -> Vec<ThreadFigures> {
+        match self {
+            Self::One(_) => Vec::new(),
+            Self::Several(all) => all.threads(),
         }
     }
 }

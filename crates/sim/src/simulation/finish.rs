@@ -1,8 +1,9 @@
 //! The end of a run: its figures.
 
 use perforate_os::Span;
-use perforate_results::{ContentsPoint, EntryCounts, MemoryMap, Sampled, Series};
+use perforate_results::{ContentsPoint, EntryCounts, HardwareThread, MemoryMap, Sampled, Series};
 use perforate_schemes::perforated::{PerforatedPage, PerforatedRadix};
+use perforate_timing::ThreadFigures;
 
 use super::*;
 use crate::energy::{self, Activity};
@@ -16,6 +17,8 @@ const REGION_PICTURES: usize = 6;
 pub(crate) struct Figures {
     pub(crate) instructions: u64,
     pub(crate) cycles: Option<u64>,
+    /// Of several hardware threads, each.
+    pub(crate) threads: Vec<HardwareThread>,
     pub(crate) counters: Counters,
     /// Cycles of the operating system's work; none without a clock.
     work_cycles: Option<WorkCycles>,
@@ -75,7 +78,7 @@ impl Simulation {
         let timed_windows =
             self.timed.is_some().then(|| self.finish_windows(instructions)).transpose()?;
         if let Some(clock) = &mut self.clock {
-            clock.then(Core::drain);
+            clock.drain();
         }
         let (end, regions) = (self.tally_at_rest(), self.pictures());
         let (slices, windows) = self.stretches.finish(&end);
@@ -87,7 +90,7 @@ impl Simulation {
         }
         let mut counters = Counters::default();
         self.system.record_of(Span::Run, instructions, &mut counters);
-        let core = self.clock.map(Clock::into_core);
+        let core = self.clock.map(Clock::end);
         if let Some(core) = &core {
             core.counters(&mut counters);
             let translations = self.system.mmu().counters();
@@ -106,9 +109,17 @@ impl Simulation {
         }
         let (work, background) = (self.system.work(), self.system.background_work());
         let program = ProgramWork { work, background, host: self.system.host_work() };
-        let (costs, frequency_ghz) =
-            (&self.machine.operating_system, self.machine.core.frequency_ghz);
+        let frequency_ghz = self.machine.core.frequency_ghz;
+        let interrupts = self.system.shootdown_interrupts();
+        let costs = self.machine.operating_system.beside_simulated(interrupts);
         let work_cycles = costs.record(&program, frequency_ghz, core.is_some(), &mut counters);
+        let threads = core.as_ref().map(clock::Ended::threads).unwrap_or_default();
+        if core.is_some() {
+            counters.record(SHOOTDOWNS, &sum(&threads));
+        }
+        let each = self.threads_per_core;
+        let threads = threads.iter().enumerate();
+        let threads = threads.map(|(number, thread)| hardware_thread(number / each, thread));
         let contents: Vec<(u64, L2Contents)> = self.samples.into_points().collect();
         L2Contents::record(&measured_contents(&contents, from), &mut counters);
         let contents = contents.into_iter();
@@ -116,7 +127,8 @@ impl Simulation {
             contents.map(|(instruction, contents)| contents_point(instruction, contents)).collect();
         Ok(Figures {
             instructions,
-            cycles: core.as_ref().map(Core::cycles),
+            threads: threads.collect(),
+            cycles: core.as_ref().map(clock::Ended::cycles),
             counters,
             work_cycles,
             series: Series { l2_tlb_contents, memory },
@@ -126,6 +138,54 @@ impl Simulation {
             slices,
             windows,
         })
+    }
+}
+
+figures! {
+    static SHOOTDOWNS: ThreadFigures, "Shootdowns between hardware threads" {
+        /// Batches of shootdowns that hardware threads sent to others and waited for; with one hardware
+        /// thread none, as then the machine file's costs stand beside the steady state.
+        shootdowns_waited_for, "shootdowns waited for", Count, Table: |it| it.shootdowns;
+        /// Cycles that they waited, summed over threads: in the run's cycles.
+        shootdown_wait_cycles, "cycles of waiting for shootdowns", Cycles, Table:
+            |it| it.shootdown_wait_cycles;
+        /// Times that hardware threads were interrupted for a shootdown, those by kernel threads on
+        /// other processors included.
+        shootdown_interrupts, "interrupts for shootdowns", Count, Table: |it| it.interrupts;
+        /// Cycles that they took to answer, summed over threads: in the run's cycles.
+        shootdown_interrupt_cycles, Cycles, Listed: |it| it.interrupt_cycles;
+    }
+}
+
+/// The counters of shootdowns between hardware threads.
+pub(crate) fn counters() -> Vec<Counter> {
+    registered(SHOOTDOWNS)
+}
+
+/// What all hardware threads did.
+fn sum(threads: &[ThreadFigures]) -> ThreadFigures {
+    let mut sum = ThreadFigures::default();
+    for thread in threads {
+        sum.shootdowns += thread.shootdowns;
+        sum.shootdown_wait_cycles += thread.shootdown_wait_cycles;
+        sum.interrupts += thread.interrupts;
+        sum.interrupt_cycles += thread.interrupt_cycles;
+    }
+    sum
+}
+
+/// A hardware thread, as results keep it.
+fn hardware_thread(core: usize, thread: &ThreadFigures) -> HardwareThread {
+    HardwareThread {
+        core: core as u64,
+        instructions: thread.instructions,
+        cycles: thread.cycles,
+        idle_cycles: thread.idle_cycles,
+        translation_stall_cycles: thread.translation_stall_cycles,
+        shootdowns_waited_for: thread.shootdowns,
+        shootdown_wait_cycles: thread.shootdown_wait_cycles,
+        shootdown_interrupts: thread.interrupts,
+        shootdown_interrupt_cycles: thread.interrupt_cycles,
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the run loop hands translated accesses to.
 
-use perforate_timing::Core;
+use perforate_timing::{Core, Processors, Shootdown};
 use perforate_types::{Instruction, PhysicalAddress, StepLists};
 
 /// Cycles since measuring began; 0 without a clock.
@@ -24,6 +24,62 @@ pub(super) trait Model {
     fn drain(&mut self);
     /// Cycles so far.
     fn cycles_so_far(&mut self) -> Cycles;
+    /// What comes next is run by this hardware thread. With one there is nothing to be said.
+    fn run_on(&mut self, _thread: usize) {}
+    /// Hardware threads are interrupted for shootdowns.
+    fn shoot_down(&mut self, _sent: &Interrupts) {}
+}
+
+/// Shootdowns that go to other hardware threads.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Interrupts {
+    /// Whether the thread at work waits for the answers; otherwise a kernel thread on another processor
+    /// does.
+    pub(super) is_waited_for: bool,
+    /// How often.
+    pub(super) batches: u64,
+    pub(super) each: Shootdown,
+}
+
+impl Model for Processors {
+    fn fetch(&mut self, address: PhysicalAddress, slot: u32, steps: StepLists<'_>) {
+        Processors::fetch(self, address, slot, steps);
+    }
+    fn begin(&mut self, instruction: &Instruction) {
+        Processors::begin(self, instruction);
+    }
+    fn load(&mut self, address: PhysicalAddress, size: u16, slot: u32, steps: StepLists<'_>) {
+        Processors::load(self, address, size, slot, steps);
+    }
+    fn store(&mut self, address: PhysicalAddress, size: u16, slot: u32, steps: StepLists<'_>) {
+        Processors::store(self, address, size, slot, steps);
+    }
+    fn finish(&mut self, _: &Instruction) {
+        Processors::finish(self);
+    }
+    fn drain(&mut self) {
+        Processors::drain(self);
+    }
+    fn cycles_so_far(&mut self) -> Cycles {
+        Cycles {
+            all: self.cycles(),
+            translation: self.translation_cycles(),
+            translation_stall: self.translation_stall_cycles(),
+        }
+    }
+    fn run_on(&mut self, thread: usize) {
+        Processors::run_on(self, thread);
+    }
+    fn shoot_down(&mut self, sent: &Interrupts) {
+        let Interrupts { is_waited_for, batches, each } = *sent;
+        for _ in 0..batches {
+            if is_waited_for {
+                Processors::shoot_down(self, each);
+            } else {
+                self.interrupt(each.targets, each.handler_cycles);
+            }
+        }
+    }
 }
 
 impl Model for Core {

@@ -58,6 +58,7 @@ impl Simulation {
                     thread.set_warming(is_warming);
                     self.run_with(thread, chunk, position, part)
                 }
+                Clock::Several(_) => Err(SimError::SampledTiming),
             };
             self.clock = Some(clock);
             outcome?;

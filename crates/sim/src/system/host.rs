@@ -121,8 +121,13 @@ impl System {
     ) -> Result<T, SimError> {
         let hypervisor = self.hypervisor.as_mut().expect("the system is virtualized");
         self.updates.clear();
+        let several = self.hardware.are_several();
+        let before = several.then(|| hypervisor.kernel().work());
         let outcome = act(hypervisor, &mut self.updates);
         self.publish_host()?;
+        if let Some(before) = before {
+            self.send_shootdowns(before, true);
+        }
         outcome.map_err(|source| self.host_failure(source))
     }
 
@@ -141,9 +146,11 @@ impl System {
     ) -> Result<(), SimError> {
         let work = |system: &Self| system.hypervisor().map(|host| host.kernel().work());
         let before = work(self).unwrap_or_default();
+        self.hardware.is_background = true;
         let result = self.change_host(act);
+        self.hardware.is_background = false;
         let after = work(self).unwrap_or_default();
-        self.host.background += (after - before).apart_from_shootdowns();
+        self.host.background += self.apart_from_sent(after - before);
         result
     }
 

@@ -3,6 +3,7 @@
 mod host;
 mod modes;
 mod population;
+mod shootdowns;
 
 use perforate_mmu::{Mmu, PageFault, Translated};
 use perforate_oracle::{Disagreement, Oracle};
@@ -20,6 +21,8 @@ use crate::wiring::{Connections, Side, Wiring};
 use crate::{Composition, Machine, MemoryState, SimError};
 use host::HostAccount;
 pub(crate) use host::counter as host_counter;
+use shootdowns::Hardware;
+pub(crate) use shootdowns::Sent;
 
 /// Faults one access may take before its page counts as stuck: a large page may have to be
 /// split or a hole mapped before the access itself succeeds. In a guest each of its tables may
@@ -68,6 +71,7 @@ pub struct System {
     /// What of the work since then other processors did.
     background: Work,
     pub(crate) host: HostAccount,
+    hardware: Hardware,
     /// Tables of mechanisms that a guest's kernel has written and the host may not have backed.
     written_tables: Vec<Frame>,
     /// Where tables of the guest were located in the last translation that was checked.
@@ -142,6 +146,7 @@ impl System {
             host_memory,
             background: Work::default(),
             host: HostAccount::default(),
+            hardware: Hardware::default(),
             written_tables: Vec::new(),
             located: Vec::new(),
         };
@@ -181,6 +186,7 @@ impl System {
         self.mmu.reset_counters();
         self.work_before = self.kernel.work();
         self.background = Work::default();
+        self.hardware.interrupts = 0;
         let before = self.hypervisor.as_ref().map(|host| host.kernel().work());
         self.host = HostAccount { before: before.unwrap_or_default(), ..HostAccount::default() };
     }
@@ -205,10 +211,19 @@ impl System {
         act: impl FnOnce(&mut Kernel, &mut Vec<Update>) -> Result<(), perforate_os::OsError>,
     ) -> Result<(), SimError> {
         let (before, exits) = (self.kernel.work(), self.host.exits);
+        self.hardware.is_background = true;
         let result = self.change(act).and_then(|()| self.prepare());
-        self.background += (self.kernel.work() - before).apart_from_shootdowns();
+        self.hardware.is_background = false;
+        let work = self.kernel.work() - before;
+        self.background += self.apart_from_sent(work);
         self.host.background_exits += self.host.exits - exits;
         result
+    }
+
+    /// What of a kernel thread's work takes the program no time. Its shootdowns do, unless the hardware
+    /// threads that they interrupt are simulated.
+    fn apart_from_sent(&self, work: Work) -> Work {
+        if self.hardware.are_several() { work } else { work.apart_from_shootdowns() }
     }
 
     /// Where tables of the guest lay that the last translation looked for; with the oracle only.
@@ -240,8 +255,12 @@ impl System {
         act: impl FnOnce(&mut Kernel, &mut Vec<Update>) -> Result<T, perforate_os::OsError>,
     ) -> Result<T, SimError> {
         self.updates.clear();
+        let before = self.hardware.are_several().then(|| self.kernel.work());
         let outcome = act(&mut self.kernel, &mut self.updates);
         self.publish()?;
+        if let Some(before) = before {
+            self.send_shootdowns(before, false);
+        }
         self.mmu.switch(self.kernel.current());
         outcome.map_err(|source| SimError::Os {
             scheme: self.scheme.clone(),
@@ -262,6 +281,7 @@ impl System {
                     source,
                 })?;
             }
+            self.hardware.hear(update);
             self.connections.deliver(Side::Own, update, &mut self.mmu);
             if self.hypervisor.is_some()
                 && let Update::Format(operation) = update

@@ -49,14 +49,19 @@ impl System {
         let mut host = Side { kernel, space: virtual_machine, updates: &mut host_updates };
         let outcome = policy.step(instruction, &mut guest, &mut host);
         // Drivers and daemons on other processors do this.
-        self.background += (self.kernel.work() - before.0).apart_from_shootdowns();
+        let work = self.kernel.work() - before.0;
         let host_work = hypervisor.kernel().work() - before.1;
-        self.host.background += host_work.apart_from_shootdowns();
         let has_segment = hypervisor.kernel().segment(virtual_machine).is_some();
+        self.background += self.apart_from_sent(work);
+        self.host.background += self.apart_from_sent(host_work);
+        self.hardware.is_background = true;
         self.updates = guest_updates;
         self.publish()?;
+        self.send_shootdowns(before.0, false);
         self.updates = host_updates;
         self.publish_host()?;
+        self.send_shootdowns(before.1, true);
+        self.hardware.is_background = false;
         let given = outcome.map_err(|source| SimError::Os {
             scheme: self.scheme.clone(),
             instruction: self.instruction,

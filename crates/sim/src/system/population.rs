@@ -30,6 +30,7 @@ impl System {
     /// Out of memory, simulated or of the host, or a change that the oracle refuses.
     pub fn event(&mut self, event: &ProgramEvent) -> Result<(), SimError> {
         self.host_memory.check(event)?;
+        self.turn_to_thread(event);
         self.hear(event)?;
         self.prepare()
     }

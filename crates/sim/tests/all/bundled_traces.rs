@@ -1,7 +1,9 @@
 //! The bundled traces of real programs under every scheme, each translation compared with the
 //! oracle.
 
-use perforate_sim::{Comparison, Composition, Machine, MemoryState, Workload, compare};
+use perforate_sim::{
+    Comparison, Composition, Machine, MemoryState, ProcessorOptions, Workload, compare,
+};
 
 /// Instructions of each trace; the whole of them is for the command line (`--check`).
 const INSTRUCTIONS: u64 = 100_000;
@@ -29,7 +31,11 @@ fn fragmented() -> MemoryState {
 fn every_scheme_agrees_with_the_oracle_on_real_programs() {
     for trace in traces() {
         let comparison = Comparison {
-            workload: Workload { name: trace.clone(), skip: 0, instructions: Some(INSTRUCTIONS) },
+            processors: ProcessorOptions::default(),
+            workload: Workload {
+                instructions: Some(INSTRUCTIONS),
+                ..Workload::named(trace.clone())
+            },
             machine: Machine::load(Machine::DEFAULT).unwrap(),
             schemes: Composition::list("all").unwrap(),
             memory: fragmented(),
@@ -63,7 +69,11 @@ fn pairs_of_schemes_agree_with_the_oracles_on_real_programs() {
     let pairs = "4k+4k, thp+perforated, perforated+thp, perforated+perforated, 4k+segment";
     for name in traces().into_iter().take(2) {
         let comparison = Comparison {
-            workload: Workload { name, skip: 0, instructions: Some(VIRTUAL_INSTRUCTIONS) },
+            processors: ProcessorOptions::default(),
+            workload: Workload {
+                instructions: Some(VIRTUAL_INSTRUCTIONS),
+                ..Workload::named(name)
+            },
             machine: Machine::load(Machine::DEFAULT).unwrap(),
             schemes: Composition::list(pairs).unwrap(),
             memory: memory.clone(),

@@ -36,7 +36,7 @@ fn run(
         simulation = simulation.with_clock_thread();
     }
     let (name, instructions) = (workload.to_owned(), Some(INSTRUCTIONS));
-    let workload = Workload { name, skip: 0, instructions };
+    let workload = Workload { instructions, ..Workload::named(name) };
     let mut source = open_workload(&workload, &memory, 1).unwrap();
     let mut chunk = Chunk::default();
     while source.next_chunk(&mut chunk).unwrap() {

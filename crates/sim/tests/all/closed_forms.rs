@@ -4,8 +4,8 @@
 use perforate_mmu::{TlbGeometry, WalkCacheConfig};
 use perforate_sim::scheme::perforated::PerforatedRadix;
 use perforate_sim::{
-    Comparison, Composition, Machine, MemoryState, RunResult, System, SystemOptions, Workload,
-    compare, scheme,
+    Comparison, Composition, Machine, MemoryState, ProcessorOptions, RunResult, System,
+    SystemOptions, Workload, compare, scheme,
 };
 use perforate_types::{AccessKind, Backing, Counters, Permissions, ProgramEvent, VirtualAddress};
 
@@ -16,7 +16,8 @@ const FRAME: u64 = 4 * KB;
 
 fn comparison(workload: &str, schemes: &str, fragmentation: &str) -> Comparison {
     Comparison {
-        workload: Workload { name: workload.into(), skip: 0, instructions: Some(100_000) },
+        processors: ProcessorOptions::default(),
+        workload: Workload { instructions: Some(100_000), ..Workload::named(workload) },
         machine: Machine::load("perforated-table2").unwrap(),
         schemes: Composition::list(schemes).unwrap(),
         memory: MemoryState {

@@ -1,12 +1,14 @@
 //! Energy of whole runs, from their other counters.
 
 use perforate_sim::{
-    Comparison, Composition, EnergyCosts, Machine, MemoryState, RunResult, Workload, compare,
+    Comparison, Composition, EnergyCosts, Machine, MemoryState, ProcessorOptions, RunResult,
+    Workload, compare,
 };
 
 fn run(functional: bool) -> RunResult {
     let comparison = Comparison {
-        workload: Workload { name: "random:size=64M".into(), skip: 0, instructions: Some(20_000) },
+        processors: ProcessorOptions::default(),
+        workload: Workload { instructions: Some(20_000), ..Workload::named("random:size=64M") },
         machine: Machine::load("perforated-table2").unwrap(),
         schemes: Composition::list("4k").unwrap(),
         memory: MemoryState::of(1 << 30),

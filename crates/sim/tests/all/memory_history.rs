@@ -1,7 +1,9 @@
 //! What results say of physical memory.
 
 use perforate_config::Size;
-use perforate_sim::{Comparison, Composition, Machine, MemoryState, RunResult, Workload, compare};
+use perforate_sim::{
+    Comparison, Composition, Machine, MemoryState, ProcessorOptions, RunResult, Workload, compare,
+};
 
 /// Bytes of memory maps and memory series in one result, as docs/results.md promises.
 const MOST_MAP_BYTES: usize = 64 << 10;
@@ -9,7 +11,8 @@ const MOST_SERIES_BYTES: usize = 12 << 10;
 
 fn run(workload: &str, memory: &str, fragmentation: Option<&str>, long: u64) -> Vec<RunResult> {
     let comparison = Comparison {
-        workload: Workload { name: workload.into(), skip: 0, instructions: Some(long) },
+        processors: ProcessorOptions::default(),
+        workload: Workload { instructions: Some(long), ..Workload::named(workload) },
         machine: Machine::load(Machine::DEFAULT).unwrap(),
         schemes: Composition::list("4k,thp,perforated").unwrap(),
         memory: MemoryState {

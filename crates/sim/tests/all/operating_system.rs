@@ -2,8 +2,8 @@
 
 use perforate_os::Work;
 use perforate_sim::{
-    Comparison, Composition, Machine, MemoryState, RunResult, Scheme, System, SystemOptions,
-    Workload, compare,
+    Comparison, Composition, Machine, MemoryState, ProcessorOptions, RunResult, Scheme, System,
+    SystemOptions, Workload, compare,
 };
 use perforate_types::{AccessKind, Backing, Permissions, ProgramEvent, VirtualAddress};
 
@@ -70,7 +70,8 @@ fn work_before_measuring_is_left_out() {
 
 fn run(scheme: &str, warmup: u64, functional: bool) -> RunResult {
     let comparison = Comparison {
-        workload: Workload { name: "random:size=64M".into(), skip: 0, instructions: Some(60_000) },
+        processors: ProcessorOptions::default(),
+        workload: Workload { instructions: Some(60_000), ..Workload::named("random:size=64M") },
         machine: Machine::load(Machine::DEFAULT).unwrap(),
         schemes: Composition::list(scheme).unwrap(),
         memory: MemoryState::of(1 << 30),

@@ -1,7 +1,9 @@
 //! What results say of a program that has ended, by hand: it is gone, and figures are of what there
 //! was.
 
-use perforate_sim::{Comparison, Composition, Machine, MemoryState, RunResult, Workload, compare};
+use perforate_sim::{
+    Comparison, Composition, Machine, MemoryState, ProcessorOptions, RunResult, Workload, compare,
+};
 use perforate_trace::{TraceMetadata, TraceWriter};
 use perforate_types::{
     AccessKind, Backing, Instruction, MemoryAccess, Permissions, ProcessId, ProgramEvent,
@@ -40,11 +42,8 @@ fn run(schemes: &str, fragmentation: &str) -> Vec<RunResult> {
     trace.event(ProgramEvent::Exit { process: ProcessId(0) }).unwrap();
     trace.finish().unwrap();
     let comparison = Comparison {
-        workload: Workload {
-            name: path.to_string_lossy().into_owned(),
-            skip: 0,
-            instructions: None,
-        },
+        processors: ProcessorOptions::default(),
+        workload: Workload::named(path.to_string_lossy().into_owned()),
         machine: Machine::load(Machine::DEFAULT).unwrap(),
         schemes: Composition::list(schemes).unwrap(),
         memory: MemoryState {

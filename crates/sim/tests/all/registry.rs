@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use perforate_config::{Size, read};
 use perforate_sim::{
-    Comparison, Composition, Machine, MemoryState, Workload, compare, counters, vocabulary,
+    Comparison, Composition, Machine, MemoryState, ProcessorOptions, Workload, compare, counters,
+    vocabulary,
 };
 
 /// Counters of one run of each of these schemes.
@@ -17,7 +18,8 @@ fn written(
     let mut memory = MemoryState::of("256M".parse::<Size>().unwrap().bytes());
     change(&mut memory);
     let comparison = Comparison {
-        workload: Workload { name: "random:size=64M".into(), skip: 0, instructions: Some(60_000) },
+        processors: ProcessorOptions::default(),
+        workload: Workload { instructions: Some(60_000), ..Workload::named("random:size=64M") },
         machine: Machine::load(machine).unwrap(),
         schemes: Composition::list(schemes).unwrap(),
         memory,

@@ -4,7 +4,9 @@
 use std::path::Path;
 
 use perforate_os::Random;
-use perforate_sim::{Comparison, Composition, Machine, MemoryState, RunResult, Workload, compare};
+use perforate_sim::{
+    Comparison, Composition, Machine, MemoryState, ProcessorOptions, RunResult, Workload, compare,
+};
 use perforate_trace::{TraceMetadata, TraceWriter};
 use perforate_types::{
     AccessKind, Backing, Instruction, MemoryAccess, Permissions, ProgramEvent, VirtualAddress,
@@ -76,7 +78,8 @@ fn write(path: &Path, loads: &[u64], first_window: Option<u64>) {
 
 fn run(path: &Path, schemes: &str, functional: bool) -> Vec<RunResult> {
     let comparison = Comparison {
-        workload: Workload { name: path.to_string_lossy().into(), skip: 0, instructions: None },
+        processors: ProcessorOptions::default(),
+        workload: Workload::named(path.to_string_lossy()),
         machine: Machine::load(Machine::DEFAULT).unwrap(),
         schemes: Composition::list(schemes).unwrap(),
         memory: MemoryState::of(64 << 20),

@@ -5,8 +5,8 @@ use std::path::Path;
 use perforate_config::Count;
 use perforate_os::Random;
 use perforate_sim::{
-    Comparison, Composition, Machine, MeasuringOptions, MemoryState, RunResult, SimError,
-    TimedWindows, Timing, Workload, compare_with,
+    Comparison, Composition, Machine, MeasuringOptions, MemoryState, ProcessorOptions, RunResult,
+    SimError, TimedWindows, Timing, Workload, compare_with,
 };
 use perforate_trace::{TraceMetadata, TraceWriter};
 use perforate_types::{
@@ -63,7 +63,8 @@ fn try_run(
     measuring: &MeasuringOptions,
 ) -> Result<Vec<RunResult>, SimError> {
     let comparison = Comparison {
-        workload: Workload { name: path.to_string_lossy().into(), skip: 0, instructions: None },
+        processors: ProcessorOptions::default(),
+        workload: Workload::named(path.to_string_lossy()),
         machine: Machine::load(Machine::DEFAULT).unwrap(),
         schemes: Composition::list(schemes).unwrap(),
         memory: MemoryState::of(64 << 20),

@@ -8,8 +8,8 @@ use perforate_config::read;
 use perforate_mmu::{TlbGeometry, WalkCacheConfig};
 use perforate_os::{FrameClass, KhugepagedConfig};
 use perforate_sim::{
-    Comparison, Composition, Exits, Machine, MemoryState, Past, RunResult, SimError, System,
-    SystemOptions, Wiring, Workload, compare,
+    Comparison, Composition, Exits, Machine, MemoryState, Past, ProcessorOptions, RunResult,
+    SimError, System, SystemOptions, Wiring, Workload, compare,
 };
 use perforate_types::{
     AccessKind, Advice, Backing, Counters, Frame, Permissions, ProcessId, ProgramEvent, Purpose,
@@ -347,7 +347,8 @@ fn storms_of_guest_and_host_agree_with_the_oracle() {
 
 fn figures(workload: &str) -> Vec<RunResult> {
     let comparison = Comparison {
-        workload: Workload { name: workload.into(), skip: 0, instructions: Some(2_000_000) },
+        processors: ProcessorOptions::default(),
+        workload: Workload { instructions: Some(2_000_000), ..Workload::named(workload) },
         machine: Machine::load(Machine::DEFAULT).unwrap(),
         schemes: Composition::list("4k,4k+4k,4k+shadow-4k").unwrap(),
         memory: MemoryState::of(1 << 30),

@@ -35,7 +35,7 @@ impl Tape {
     /// # Errors
     /// No such workload, or a trace that is damaged.
     pub fn read(name: &str, instructions: u64, guest: &MemoryState) -> Result<Self, SimError> {
-        let workload = Workload { name: name.into(), skip: 0, instructions: Some(instructions) };
+        let workload = Workload { instructions: Some(instructions), ..Workload::named(name) };
         let mut source = open_workload(&workload, guest, SEED)?;
         let (mut chunks, mut chunk) = (Vec::new(), Chunk::default());
         while source.next_chunk(&mut chunk)? {

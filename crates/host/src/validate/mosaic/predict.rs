@@ -106,7 +106,7 @@ impl Recording {
             pools.iter().map(|(bytes, intervals)| RecordedPool { bytes: *bytes, intervals });
         replace_advice(self.trace.path(), &copy, pools.collect())?;
         let name = copy.to_string_lossy().into_owned();
-        let workload = Workload { name, skip: 0, instructions: self.instructions };
+        let workload = Workload { instructions: self.instructions, ..Workload::named(name) };
         let schemes = predictor.assumptions.iter().map(|assumption| assumption.layout_scheme());
         let schemes = schemes.collect::<Vec<_>>().join(",");
         predictor.simulate_schemes(&schemes, workload, self.bytes, &mut |progress| {

@@ -1,0 +1,165 @@
+//! The hardware threads of a machine, and which of them runs which thread of the programs.
+
+use std::collections::BTreeMap;
+
+use perforate_config::ConfigError;
+use perforate_timing::Topology;
+use perforate_types::{ProcessId, ProgramEvent, ThreadId};
+use serde::Serialize;
+
+/// Hardware threads at most.
+const MOST_THREADS: u64 = 64;
+/// Instructions by which a thread may be ahead of others, for each hardware thread that there is:
+/// a few turns of each ([`perforate_trace::SideBySide`]).
+const LEAD_INSTRUCTIONS: u64 = 8_192;
+
+/// Which cores there are, and what runs on them; see [`PlacementOptions`](crate::PlacementOptions).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct ProcessorOptions {
+    /// Cores.
+    pub cores: u64,
+    /// Hardware threads of each core.
+    pub threads_per_core: u64,
+    /// Instructions of a recording within which turns of threads run side by side.
+    pub side_by_side: u64,
+}
+
+impl Default for ProcessorOptions {
+    fn default() -> Self {
+        Self { cores: 1, threads_per_core: 1, side_by_side: 2_000_000 }
+    }
+}
+
+impl ProcessorOptions {
+    /// Whether several threads run at once.
+    pub fn are_several(&self) -> bool {
+        self.topology().threads() > 1
+    }
+
+    /// Refuses more than there can be.
+    ///
+    /// # Errors
+    /// More than 64 hardware threads.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let (cores, each) = (self.cores, self.threads_per_core);
+        match cores.checked_mul(each) {
+            Some(1..=MOST_THREADS) => Ok(()),
+            _ => {
+                let problem = format!(
+                    "{cores} cores of {each} hardware threads are too many; at most {MOST_THREADS} \
+                     hardware threads in all"
+                );
+                Err(ConfigError::new(problem).under("cores"))
+            }
+        }
+    }
+
+    /// The hardware threads; of options that [`Self::check`] refuses, one.
+    pub fn topology(&self) -> Topology {
+        let (cores, threads_per_core) = match self.check() {
+            Ok(()) => (self.cores as usize, self.threads_per_core as usize),
+            Err(_) => (1, 1),
+        };
+        let lead = LEAD_INSTRUCTIONS * (cores * threads_per_core) as u64;
+        Topology { cores, threads_per_core, lead }
+    }
+
+    /// Few words for headings.
+    pub(crate) fn describe(&self) -> Option<String> {
+        let (cores, each) = (self.cores, self.threads_per_core);
+        self.are_several().then(|| match each {
+            1 => format!("{cores} cores"),
+            _ => format!("{cores} cores of {each} hardware threads"),
+        })
+    }
+}
+
+/// Where each thread of the programs runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Placement {
+    topology: Topology,
+    places: BTreeMap<(ProcessId, ThreadId), usize>,
+    /// Threads of each hardware thread.
+    threads: Vec<u32>,
+}
+
+impl Placement {
+    /// The first thread of the first process runs on hardware thread 0.
+    pub(crate) fn new(topology: Topology) -> Self {
+        let mut threads = vec![0; topology.threads()];
+        threads[0] = 1;
+        Self { topology, places: [((ProcessId(0), ThreadId(0)), 0)].into(), threads }
+    }
+
+    pub(crate) fn topology(&self) -> Topology {
+        self.topology
+    }
+
+    /// The hardware thread that runs from an event on, if the event says who runs.
+    pub(crate) fn after(&mut self, event: &ProgramEvent) -> Option<usize> {
+        match *event {
+            ProgramEvent::Switch { process, thread } => Some(self.place(process, thread)),
+            ProgramEvent::Exit { process } => {
+                let is_of = |&(of, _): &(ProcessId, ThreadId)| of == process;
+                for (_, place) in self.places.extract_if(.., |who, _| is_of(who)) {
+                    self.threads[place] -= 1;
+                }
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// A thread stays where it began: on the hardware thread with the fewest, and of those on one whose
+    /// core has the fewest, the first of them.
+    fn place(&mut self, process: ProcessId, thread: ThreadId) -> usize {
+        if let Some(&place) = self.places.get(&(process, thread)) {
+            return place;
+        }
+        let each = self.topology.threads_per_core;
+        let on_core = |place: usize| -> u32 {
+            let first = place / each * each;
+            self.threads[first..first + each].iter().sum()
+        };
+        let fewest = |&place: &usize| (self.threads[place], on_core(place), place);
+        let place = (0..self.threads.len()).min_by_key(fewest).unwrap_or(0);
+        self.threads[place] += 1;
+        self.places.insert((process, thread), place);
+        place
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_spread_over_cores_and_stay() {
+        let topology = Topology { cores: 2, threads_per_core: 2, lead: 1 };
+        let mut placement = Placement::new(topology);
+        let mut place = |process, thread| {
+            let event =
+                ProgramEvent::Switch { process: ProcessId(process), thread: ThreadId(thread) };
+            placement.after(&event).unwrap()
+        };
+        // Hardware threads 0 and 1 are of the first core, 2 and 3 of the second.
+        assert_eq!([0, 1, 2, 3, 4].map(|thread| place(0, thread)), [0, 2, 1, 3, 0]);
+        assert_eq!(place(0, 1), 2);
+        assert_eq!(placement.after(&ProgramEvent::Exit { process: ProcessId(0) }), None);
+        assert_eq!(placement.threads, [0; 4]);
+    }
+
+    #[test]
+    fn there_are_at_most_64() {
+        let options = |cores, each| ProcessorOptions {
+            cores,
+            threads_per_core: each,
+            ..ProcessorOptions::default()
+        };
+        assert_eq!(options(16, 4).topology().threads(), 64);
+        assert!(!options(1, 1).are_several() && options(1, 2).are_several());
+        let error = options(u64::MAX, 2).check().unwrap_err().to_string();
+        assert!(error.contains("at most 64 hardware threads"), "{error}");
+        assert_eq!(options(4, 2).describe().unwrap(), "4 cores of 2 hardware threads");
+    }
+}
