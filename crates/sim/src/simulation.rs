@@ -19,7 +19,6 @@ use perforate_types::{
 
 use crate::background::Alarms;
 use crate::effort::Effort;
-use crate::hardware_threads::Placement;
 use crate::memory_history::MemoryHistory;
 use crate::mode_switching::ModeSwitcher;
 use crate::placed::{Placed, host_alarms};
@@ -186,12 +185,11 @@ impl Simulation {
     /// # Errors
     /// [`SimError::Config`] if there are too many.
     pub fn with_hardware_threads(mut self, options: &ProcessorOptions) -> Result<Self, SimError> {
-        options.check()?;
+        self.system.set_processors(options)?;
         if !options.are_several() {
             return Ok(self);
         }
         let topology = options.topology();
-        self.system.set_hardware_threads(Placement::new(topology));
         (self.lead, self.threads_per_core) = (topology.lead, topology.threads_per_core);
         if self.clock.is_some() {
             let slots = self.system.mmu().slots();

@@ -644,7 +644,9 @@ impl Hierarchy {
                 // The program is about to miss it: now it will not.
                 fill.is_prefetched = true;
                 let statistics = &mut self.levels[level].statistics;
-                statistics.misses[Origin::Program as usize] -= 1;
+                // It may have been counted before measuring began.
+                let misses = &mut statistics.misses[Origin::Program as usize];
+                *misses = misses.saturating_sub(1);
                 statistics.hits[Origin::Program as usize] += 1;
                 statistics.misses[Origin::Prefetcher as usize] += 1;
                 statistics.useful_prefetches += 1;

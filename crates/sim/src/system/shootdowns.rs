@@ -1,10 +1,11 @@
 //! Shootdowns that reach other hardware threads: who sends them, and who is interrupted.
 
 use perforate_os::Work;
-use perforate_types::{SpaceId, Update};
+use perforate_types::{ProgramEvent, SpaceId, Update};
 
 use super::System;
 use crate::hardware_threads::Placement;
+use crate::{ProcessorOptions, SimError};
 
 /// Shootdowns of one operation that go to other hardware threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,14 +58,22 @@ impl Hardware {
 }
 
 impl System {
-    /// Programs run on several hardware threads, as `placement` has them.
-    pub(crate) fn set_hardware_threads(&mut self, placement: Placement) {
-        self.mmu.set_cores(placement.topology().cores);
-        self.hardware.placement = Some(placement);
+    /// Programs run on these hardware threads. To be said before anything runs.
+    ///
+    /// # Errors
+    /// [`SimError::Config`] if there are too many.
+    pub fn set_processors(&mut self, options: &ProcessorOptions) -> Result<(), SimError> {
+        options.check()?;
+        if options.are_several() {
+            let topology = options.topology();
+            self.mmu.set_cores(topology.cores);
+            self.hardware.placement = Some(Placement::new(topology));
+        }
+        Ok(())
     }
 
     /// Another hardware thread is at work if an event says that another thread of the programs runs.
-    pub(super) fn turn_to_thread(&mut self, event: &perforate_types::ProgramEvent) {
+    pub(super) fn turn_to_thread(&mut self, event: &ProgramEvent) {
         let Some(placement) = &mut self.hardware.placement else { return };
         let each = placement.topology().threads_per_core;
         if let Some(thread) = placement.after(event) {

@@ -2,7 +2,7 @@
 //! them: in the updates that reach the memory-management unit, and ([`super::tampered`]) in what its
 //! dimensions answer.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
 
 use perforate_mmu::{Dimension, Mmu};
@@ -52,6 +52,8 @@ pub enum Defect {
     IgnoreOffsetB,
     /// A frame of a mechanism's own table keeps what was first written to it.
     KeepStaleOwnTable,
+    /// Shootdowns reach other cores only with the next but three that is sent.
+    LateShootdown,
 }
 
 /// The defects, and the schemes and pairs in which each must be caught.
@@ -117,6 +119,10 @@ pub const PLANTED: &[(Defect, &[&str])] = &[
     ),
     (Defect::IgnoreOffsetB, &["p-gt-pde-4m", "p-gt-pde-2m", "p-gt-pde-2m+4k", "4k+p-gt-pde-4m"]),
     (Defect::KeepStaleOwnTable, &["range", "range+4k", "4k+range", "range+range"]),
+    (
+        Defect::LateShootdown,
+        &["4k", "thp", "perforated", "gt-pde-4m", "gt-pde-4m-native", "4k+4k", "perforated+thp"],
+    ),
 ];
 
 /// Connections with a defect.
@@ -127,12 +133,14 @@ pub struct Defective {
     dropped: HashSet<(Side, SpaceId, VirtualPage)>,
     /// Frames of mechanisms' own tables that were written.
     written: HashSet<(Side, Frame)>,
+    /// Shootdowns that other cores have yet to hear of.
+    late: VecDeque<Update>,
 }
 
 impl Defective {
     pub fn new(defect: Defect) -> Box<Self> {
         let (segments, dropped, written) = (HashMap::new(), HashSet::new(), HashSet::new());
-        Box::new(Self { defect, segments, dropped, written })
+        Box::new(Self { defect, segments, dropped, written, late: VecDeque::new() })
     }
 
     /// Whether an operation is lost: one that maps inside a segment, and what is done later to a
@@ -203,6 +211,17 @@ impl Wiring for Defective {
         if let Some(operation) = update.operation()
             && self.tampers(side, operation, mmu)
         {
+            return;
+        }
+        if self.defect == Defect::LateShootdown
+            && side == Side::Own
+            && let Update::Shootdown(_) = update
+        {
+            mmu.apply_here(update);
+            self.late.push_back(update.clone());
+            while self.late.len() > 3 {
+                self.late.pop_front().iter().for_each(|update| side.deliver(update, mmu));
+            }
             return;
         }
         match update {

@@ -13,8 +13,8 @@ use perforate_config::{Count, Given, read};
 use perforate_mmu::{BitmapUpdates, ShadowReads, TlbGeometry, allow};
 use perforate_os::{HoleContent, Kernel, KhugepagedConfig, KsmConfig};
 use perforate_sim::{
-    Composition, Machine, MemoryOptions, MemorySnapshot, MemoryState, SimError, System,
-    SystemOptions, Wiring,
+    Composition, Machine, MemoryOptions, MemorySnapshot, MemoryState, ProcessorOptions, SimError,
+    System, SystemOptions, Wiring,
 };
 use perforate_types::{
     AccessKind, Advice, Backing, Frame, HoleSet, PageSize, Permissions, ProcessId, ProgramEvent,
@@ -76,6 +76,8 @@ pub struct Storm {
     subpages: Vec<u64>,
     weights: [u64; 14],
     has_segments: bool,
+    /// Whether threads of the processes run on several cores.
+    has_cores: bool,
     /// Whether a defect was planted, which the oracle is to find.
     is_damaged: bool,
     /// How often some of the tables were compared with what is true.
@@ -162,6 +164,8 @@ impl Storm {
         let wiring = defect.map(|defect| -> Box<dyn Wiring> { Defective::new(defect) });
         let mut system =
             System::wired(&machine, composition, &memory, seed, options, wiring).unwrap();
+        let processors = processors(&composition, seed, defect);
+        system.set_processors(&processors).unwrap();
         let contents = format!("zero=2%,duplicate={}%,distinct=40", random.below(60).max(1));
         let contents = read(&contents).expect("valid");
         let told =
@@ -177,6 +181,7 @@ impl Storm {
             subpages,
             weights,
             has_segments: has_segments(composition.own),
+            has_cores: processors.are_several(),
             is_damaged: defect.is_some(),
             samples: 0,
         };
@@ -250,7 +255,9 @@ impl Storm {
     /// An event or, more often, an access.
     pub fn step(&mut self) -> Result<(), SimError> {
         let total: u64 = self.weights.iter().sum();
-        if self.has_segments && self.random.one_in(60) {
+        if self.has_cores && self.random.one_in(4) {
+            self.switch()?;
+        } else if self.has_segments && self.random.one_in(60) {
             self.segment()?;
         } else if total == 0 || !self.random.one_in(6) {
             return self.access();
@@ -457,8 +464,22 @@ impl Storm {
 
     fn switch(&mut self) -> Result<(), SimError> {
         let process = self.processes[self.random.below(self.processes.len() as u64) as usize];
-        self.event(ProgramEvent::Switch { process, thread: ThreadId(0) })
+        let thread = if self.has_cores { self.random.below(5) as u16 } else { 0 };
+        self.event(ProgramEvent::Switch { process, thread: ThreadId(thread) })
     }
+}
+
+/// Half of the storms have four hardware threads, on four cores or on two. Where a defect is planted
+/// only those that need them have, as TLBs that are used in turn hold less of what is wrong.
+fn processors(composition: &Composition, seed: u64, defect: Option<Defect>) -> ProcessorOptions {
+    let mixed = seed + composition.name().len() as u64;
+    let (cores, threads_per_core) = match (defect, mixed % 4) {
+        (None | Some(Defect::LateShootdown), 0) => (4, 1),
+        (None | Some(Defect::LateShootdown), 2) => (2, 2),
+        (Some(Defect::LateShootdown), _) => (4, 1),
+        _ => (1, 1),
+    };
+    ProcessorOptions { cores, threads_per_core, ..ProcessorOptions::default() }
 }
 
 /// Running out of the small memories is part of the storm.
