@@ -104,6 +104,9 @@ impl System {
         else {
             return;
         };
+        if !self.connections.is_followed(operation) {
+            return;
+        }
         let exits = &mut self.host.exits;
         match host.guest_changed(operation, &mut self.shadow_updates) {
             Some(Written::Entry(_)) => exits.table_update += 1,

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use perforate_types::{
-    GapTolerance, GuestFrame, SpaceId, TableOperation, VirtualPage,
-};
+use perforate_types::{GapTolerance, GuestFrame, SpaceId, TableOperation, VirtualPage};
 
 use super::{ROOT, Table};
 use crate::TableFormat;

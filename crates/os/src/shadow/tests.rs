@@ -154,12 +154,8 @@ fn a_table_that_goes_takes_its_shadow_along() {
 #[test]
 fn a_large_guest_page_over_small_host_pages() {
     let mut bench = Bench::new();
-    let remove = TableOperation::RemoveNode {
-        space: SPACE,
-        level: 1,
-        page: VirtualPage::new(0),
-        branch: 0,
-    };
+    let remove =
+        TableOperation::RemoveNode { space: SPACE, level: 1, page: VirtualPage::new(0), branch: 0 };
     bench.guest(&remove);
     bench.map(7, PageSize::Size4K, 519);
     bench.map(8, PageSize::Size4K, 520);

@@ -1,7 +1,8 @@
 //! Operations on gap-tolerant superpages (G §3).
 
 use perforate_types::{
-    FormatOperation, Frame, GapTolerance, PageRun, Permissions, SpaceId, Update, VirtualPage, Written,
+    FormatOperation, Frame, GapTolerance, PageRun, Permissions, SpaceId, Update, VirtualPage,
+    Written,
 };
 
 /// An operation on a gap-tolerant entry.
