@@ -127,7 +127,7 @@ impl Subject {
     /// A sub-page of a perforated page away from holes, one near holes, and an allocated hole; an
     /// address of a gap-tolerant superpage; then one of another page.
     fn telling_addresses(&self, accessed: &[VirtualAddress]) -> Vec<VirtualAddress> {
-        let own = shadowed::written_by_own_system(self.system.mmu().dimension());
+        let own = self.system.own_tables();
         let perforated: Option<&PerforatedRadix> = own.part();
         let pages = perforated.map(PerforatedRadix::perforated_pages).unwrap_or_default();
         let mut addresses = Vec::new();

@@ -1,7 +1,7 @@
 //! What the hypervisor does under shadow paging: it fills shadow tables when they lack an entry, and
 //! follows what guest and host change.
 
-use perforate_mmu::{HostFault, PageFault, Reach, allow};
+use perforate_mmu::{Dimension, HostFault, PageFault, Reach, allow};
 use perforate_os::ShadowLeaf;
 use perforate_schemes::shadow::Shadow;
 use perforate_types::{
@@ -48,6 +48,12 @@ impl System {
     /// The shadow tables with the tables that they are made of.
     fn shadow(&self) -> Option<&Shadow> {
         self.mmu.dimension().part()
+    }
+
+    /// What the operating system that runs the program has written: under shadow paging no hardware
+    /// walks it.
+    pub(crate) fn own_tables(&self) -> &dyn Dimension {
+        self.shadow().map_or(self.mmu.dimension(), Shadow::guest)
     }
 
     /// Frames of tables of the guest that the hypervisor has to read for a page and does not trace.

@@ -8,12 +8,6 @@ use perforate_types::{GuestFrame, PageSize, SpaceId, VirtualAddress, VirtualPage
 
 use crate::System;
 
-/// What the operating system of the program has written: under shadow paging no hardware walks it.
-pub(super) fn written_by_own_system(dimension: &dyn Dimension) -> &dyn Dimension {
-    let shadow: Option<&Shadow> = dimension.part();
-    shadow.map_or(dimension, Shadow::guest)
-}
-
 /// What the shadow entry of an address is made of, if there are shadow tables.
 pub(super) fn origin(system: &System, address: VirtualAddress) -> Option<String> {
     let shadow: &Shadow = system.mmu().dimension().part()?;
