@@ -124,7 +124,7 @@ fn shadow_entries_say_what_they_are_made_of() {
             "perforated+shadow-thp",
             &[
                 "the guest's perforated page over a 2MB page",
-                "the guest's hole of a perforated page over a 2MB page",
+                "a hole in the guest's perforated page over a 2MB page",
             ][..],
         ),
         ("gt-pde-4m+shadow-4k", &["the guest's gap-tolerant superpage over a 4KB page"]),

@@ -2,7 +2,7 @@
 
 use perforate_mmu::{BesideL2, Dimension};
 use perforate_schemes::gap_tolerant::GapTolerantRadix;
-use perforate_schemes::perforated::PerforatedRadix;
+use perforate_schemes::perforated::{PerforatedPage, PerforatedRadix};
 use perforate_schemes::shadow::Shadow;
 use perforate_types::{GuestFrame, PageSize, SpaceId, VirtualAddress, VirtualPage};
 
@@ -19,7 +19,9 @@ pub(super) fn origin(system: &System, address: VirtualAddress) -> Option<String>
     } else {
         shadow.guest().beside_l2().map_or("unit", BesideL2::name)
     };
-    Some(format!("made of the guest's {mapping} over a {} of the host", size_name(host.size)))
+    let hole = if is_hole(shadow.guest(), space, page) { "a hole in " } else { "" };
+    let host = size_name(host.size);
+    Some(format!("made of {hole}the guest's {mapping} over a {host} of the host"))
 }
 
 /// What is no ordinary page in the guest's tables.
@@ -27,11 +29,22 @@ fn in_tables(guest: &dyn Dimension, space: SpaceId, page: VirtualPage) -> Option
     if let Some(tables) = guest.part::<GapTolerantRadix>() {
         return tables.look_at_superpage(space, page).map(|_| "gap-tolerant superpage");
     }
+    perforated_around(guest, space, page).map(|_| "perforated page")
+}
+
+fn is_hole(guest: &dyn Dimension, space: SpaceId, page: VirtualPage) -> bool {
+    let found = perforated_around(guest, space, page);
+    found.is_some_and(|found| found.holes.contains(page.index_in(PageSize::Size2M)))
+}
+
+fn perforated_around(
+    guest: &dyn Dimension,
+    space: SpaceId,
+    page: VirtualPage,
+) -> Option<PerforatedPage> {
     let pages = guest.part::<PerforatedRadix>()?.perforated_pages();
     let first = page.align_down(PageSize::Size2M);
-    let found = pages.iter().find(|found| (found.space, found.page) == (space, first))?;
-    let is_hole = found.holes.contains(page.index_in(PageSize::Size2M));
-    Some(if is_hole { "hole of a perforated page" } else { "perforated page" })
+    pages.into_iter().find(|found| (found.space, found.page) == (space, first))
 }
 
 const fn size_name(size: PageSize) -> &'static str {
