@@ -8,13 +8,13 @@
 use std::ops::Range;
 
 use perforate_types::{
-    AccessKind, Advice, Backing, Frame, GuestFrame, Permissions, ProgramEvent, SpaceId,
-    TableOperation, Update, VirtualAddress, VirtualPage,
+    AccessKind, Advice, Backing, FormatOperation, Frame, GuestFrame, Permissions, ProgramEvent,
+    SpaceId, TableOperation, Update, VirtualAddress, VirtualPage, Written,
 };
 
 use crate::memory::FRAME_BYTES;
 use crate::shadow::ShadowEffects;
-use crate::{FaultOutcome, Kernel, OsError, ShadowLeaf, ShadowTables};
+use crate::{FaultOutcome, Kernel, OsError, ShadowLeaf, ShadowTables, TableFormat};
 
 /// The host's kernel with the virtual machine it runs.
 pub struct Hypervisor {
@@ -48,9 +48,10 @@ impl Hypervisor {
         Ok(space)
     }
 
-    /// The same, with shadow tables instead of a nested page table.
-    pub fn with_shadow_paging(self) -> Self {
-        Self { shadow: Some(ShadowTables::default()), ..self }
+    /// The same, with shadow tables instead of a nested page table, of a guest whose tables are of
+    /// this format.
+    pub fn with_shadow_paging(self, guest: TableFormat) -> Self {
+        Self { shadow: Some(ShadowTables::new(guest)), ..self }
     }
 
     /// The shadow tables, if it has any.
@@ -72,10 +73,14 @@ impl Hypervisor {
         shadow.map(leaf, &mut ShadowEffects { kernel, updates })
     }
 
-    /// The guest wrote an entry of its tables. Returns whether the table is shadowed, so that the
-    /// write left the virtual machine; `updates` are of the shadow tables.
-    pub fn guest_changed(&mut self, operation: &TableOperation, updates: &mut Vec<Update>) -> bool {
-        let Self { kernel, shadow: Some(shadow), .. } = self else { return false };
+    /// The guest wrote its tables or registers. Returns what it wrote if that left the virtual machine:
+    /// a table that is shadowed, or registers; `updates` are of the shadow tables.
+    pub fn guest_changed(
+        &mut self,
+        operation: &dyn FormatOperation,
+        updates: &mut Vec<Update>,
+    ) -> Option<Written> {
+        let Self { kernel, shadow: Some(shadow), .. } = self else { return None };
         shadow.guest_changed(operation, &mut ShadowEffects { kernel, updates })
     }
 

@@ -85,10 +85,9 @@ impl Composition {
 
     /// Why one scheme cannot lie over another.
     pub fn obstacle(guest: &Scheme, host: &Scheme) -> Option<&'static str> {
-        if let Some(why) = guest.native_only.or(host.native_only) {
-            return Some(why);
-        }
-        if let Some(why) = guest.not_shadowed.filter(|_| host.shadow_paging) {
+        // The guest's own hardware is its hypervisor then, which emulates any.
+        let guests_own = guest.native_only.filter(|_| !host.shadow_paging);
+        if let Some(why) = guests_own.or(host.native_only) {
             return Some(why);
         }
         let load_differently = guest
@@ -115,6 +114,17 @@ impl Composition {
             None => self.own.name.into(),
             Some(host) => format!("{}+{}", self.own.name, host.name),
         }
+    }
+
+    /// Whether the hardware walks shadow tables in place of the guest's and the host's.
+    pub fn is_shadowed(&self) -> bool {
+        self.host.is_some_and(|host| host.shadow_paging)
+    }
+
+    /// The schemes whose entries the hardware has in TLBs and units.
+    pub fn in_hardware(&self) -> impl Iterator<Item = &'static Scheme> + use<> {
+        let own = (!self.is_shadowed()).then_some(self.own);
+        own.into_iter().chain(self.host)
     }
 
     /// How the second-level TLB coalesces, if either scheme says so.
@@ -211,16 +221,19 @@ mod tests {
     }
 
     #[test]
-    fn shadow_paging_is_for_hosts_of_ordinary_guests() {
+    fn shadow_paging_is_for_hosts_of_any_guest() {
         for name in ["shadow-4k", "shadow-thp+4k"] {
             let message = Composition::find(name).err().unwrap().to_string();
             assert!(message.contains("for hosts only; give it a guest"), "{message}");
         }
-        let message = Composition::find("perforated+shadow-thp").err().unwrap().to_string();
-        assert!(message.contains("perforated+shadow-thp: a shadow table holds ordinary pages"));
-        for guest in ["4k", "thp", "thp-madvise", "1g", "ideal"] {
-            let pair = Composition::find(&format!("{guest}+shadow-thp")).unwrap();
-            assert!(pair.host.unwrap().shadow_paging && !pair.own.shadow_paging);
+        for guest in all() {
+            let pair = Composition::find(&format!("{}+shadow-thp", guest.name)).unwrap();
+            assert!(pair.is_shadowed() && !pair.own.shadow_paging);
+            let in_hardware: Vec<_> = pair.in_hardware().map(|scheme| scheme.name).collect();
+            assert_eq!(in_hardware, ["shadow-thp"], "of {} too", guest.name);
         }
+        let nested = Composition::find("perforated+thp").unwrap();
+        let in_hardware: Vec<_> = nested.in_hardware().map(|scheme| scheme.name).collect();
+        assert_eq!(in_hardware, ["perforated", "thp"]);
     }
 }

@@ -132,13 +132,12 @@ pub struct Scheme {
     /// Whether it runs on unfragmented memory whatever is asked for.
     pub ideal_memory: bool,
     /// Whether it is a hypervisor's that keeps shadow tables (D §II.A) instead of having the
-    /// hardware walk two dimensions.
+    /// hardware walk two dimensions. The hardware sees nothing of its guest's scheme.
     pub shadow_paging: bool,
     /// Whether it is a hypervisor's that has a flat table instead of a nested page table (D §X).
     pub flat_table: bool,
-    /// Why no hypervisor can keep shadow tables of a guest with it, where that is so.
-    pub not_shadowed: Option<&'static str>,
-    /// Why it can be no guest's or host's, where that is so.
+    /// Why it can be no guest's or host's, where that is so: unless shadow tables hide the guest's from
+    /// the hardware.
     pub native_only: Option<&'static str>,
     /// Whether page directories are order-1 pairs with shadow entries (P §IV.B).
     pub shadow_directories: bool,

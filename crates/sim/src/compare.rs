@@ -403,6 +403,7 @@ impl Comparison {
     fn options_without_effect(&self) -> Vec<String> {
         let mut notes = idle_options::notes_before(&self.schemes, &self.memory);
         notes.extend(idle_options::note_on_ideal(&self.schemes, &self.memory));
+        notes.extend(idle_options::note_on_shadowed(&self.schemes));
         notes
     }
 

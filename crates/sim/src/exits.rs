@@ -3,6 +3,7 @@
 use std::ops::{AddAssign, Sub};
 
 use perforate_os::Work;
+use perforate_schemes::segment::SEGMENT_REGISTERS;
 
 /// Exits of a virtual machine by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,6 +15,9 @@ pub struct Exits {
     pub shadow_fault: u64,
     /// Writes to tables of the guest that are shadowed.
     pub table_update: u64,
+    /// Writes to registers of a mechanism of the guest under shadow paging, which the hypervisor
+    /// emulates: those of a direct segment, the place of a range table, the format of page directories.
+    pub register_write: u64,
     /// Changes of the guest's root table (writes to CR3) under shadow paging.
     pub context_switch: u64,
     /// Invalidations and flushes of the TLB by the guest (INVLPG, CR3) under shadow paging.
@@ -21,17 +25,21 @@ pub struct Exits {
 }
 
 impl Exits {
-    /// With those that the guest's own work takes under shadow paging: `work` is the guest's.
+    /// With those that the guest's own work takes under shadow paging: `work` is the guest's. Registers
+    /// that lead to tables are loaded with the root table, those of segments one by one.
     pub(crate) fn with_guest_work(self, work: &Work) -> Self {
         let context_switch = work.context_switches;
         let invalidation = work.entries_invalidated + work.spaces_flushed;
-        Self { context_switch, invalidation, ..self }
+        let loaded = work.segment_registers_loaded * SEGMENT_REGISTERS;
+        let register_write = self.register_write + loaded;
+        Self { context_switch, invalidation, register_write, ..self }
     }
 
     /// All of them.
     pub fn total(&self) -> u64 {
-        let Self { nested_fault, shadow_fault, table_update, context_switch, invalidation } = *self;
-        nested_fault + shadow_fault + table_update + context_switch + invalidation
+        let Self { nested_fault, shadow_fault, table_update, register_write, .. } = *self;
+        let Self { context_switch, invalidation, .. } = *self;
+        nested_fault + shadow_fault + table_update + register_write + context_switch + invalidation
     }
 }
 
@@ -43,6 +51,7 @@ impl Sub for Exits {
             nested_fault: self.nested_fault - before.nested_fault,
             shadow_fault: self.shadow_fault - before.shadow_fault,
             table_update: self.table_update - before.table_update,
+            register_write: self.register_write - before.register_write,
             context_switch: self.context_switch - before.context_switch,
             invalidation: self.invalidation - before.invalidation,
         }
@@ -54,6 +63,7 @@ impl AddAssign for Exits {
         self.nested_fault += more.nested_fault;
         self.shadow_fault += more.shadow_fault;
         self.table_update += more.table_update;
+        self.register_write += more.register_write;
         self.context_switch += more.context_switch;
         self.invalidation += more.invalidation;
     }

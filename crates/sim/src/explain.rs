@@ -1,6 +1,7 @@
 //! One translation, step by step, in each state the TLBs can be in for it.
 
 mod gap_tolerance;
+mod shadowed;
 
 use std::collections::BTreeMap;
 
@@ -126,7 +127,8 @@ impl Subject {
     /// A sub-page of a perforated page away from holes, one near holes, and an allocated hole; an
     /// address of a gap-tolerant superpage; then one of another page.
     fn telling_addresses(&self, accessed: &[VirtualAddress]) -> Vec<VirtualAddress> {
-        let perforated: Option<&PerforatedRadix> = self.system.mmu().dimension().part();
+        let own = self.system.own_tables();
+        let perforated: Option<&PerforatedRadix> = own.part();
         let pages = perforated.map(PerforatedRadix::perforated_pages).unwrap_or_default();
         let mut addresses = Vec::new();
         if let Some(page) = pages.iter().find(|page| page.filter != 0xff).or(pages.first()) {
@@ -144,14 +146,19 @@ impl Subject {
             let first = address.page().align_down(PageSize::Size2M);
             pages.iter().any(|page| page.page == first)
         };
-        let in_superpage = |address: VirtualAddress| self.superpage(address).is_some();
+        let space = self.system.kernel().current();
+        let superpages: Option<&GapTolerantRadix> = own.part();
+        let in_superpage = |address: VirtualAddress| {
+            superpages
+                .is_some_and(|tables| tables.look_at_superpage(space, address.page()).is_some())
+        };
         let other = |address: VirtualAddress| !perforated(address) && !in_superpage(address);
         addresses.extend(accessed.iter().copied().find(|address| in_superpage(*address)));
         addresses.extend(accessed.iter().copied().find(|address| other(*address)));
         addresses
     }
 
-    /// The gap-tolerant entry that translates an address in the first dimension.
+    /// The gap-tolerant entry that translates an address in the first dimension of the hardware.
     fn superpage(&self, address: VirtualAddress) -> Option<Superpage> {
         let space = self.system.kernel().current();
         let tables: &GapTolerantRadix = self.system.mmu().dimension().part()?;
@@ -230,6 +237,11 @@ impl Subject {
                 });
             }
             (cold_before, warm_before) = (cold, warm);
+        }
+        if situation == Situation::Cold
+            && let Some(text) = shadowed::origin(&self.system, address)
+        {
+            explained.push(Explained { text, cold_cycles: 0, warm_cycles: 0 });
         }
         Ok(Explanation {
             situation,

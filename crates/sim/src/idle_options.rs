@@ -161,6 +161,23 @@ pub(crate) fn note_on_ideal(schemes: &[Composition], memory: &MemoryState) -> Op
     (!ignored.is_empty()).then(|| format!("the ideal scheme runs without {}", ignored.join(", ")))
 }
 
+/// Names the pairs in which no hardware has anything of the guest's mechanism.
+pub(crate) fn note_on_shadowed(schemes: &[Composition]) -> Option<String> {
+    let has_mechanism = |scheme: &Composition| {
+        let policy = (scheme.own.policy)(&Default::default());
+        policy.is_ok_and(|policy| policy.hole_rule().is_some() || !policy.backers().is_empty())
+    };
+    let hidden = schemes.iter().filter(|scheme| scheme.is_shadowed() && has_mechanism(scheme));
+    let names: Vec<String> = hidden.map(Composition::name).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "{}: the hardware walks shadow tables, which hold ordinary pages only; the guest's scheme \
+             decides where its memory lies, but no TLB or walker has anything of it",
+            names.join(", ")
+        )
+    })
+}
+
 /// An option that starts work which a run may have no need of.
 struct Started {
     option: &'static str,
@@ -247,6 +264,18 @@ mod tests {
         let schemes = Composition::list(schemes).unwrap();
         let error = idle_option(options[0].0, &schemes, &memory);
         error.map_or_else(String::new, |error| error.to_string())
+    }
+
+    #[test]
+    fn guests_whose_mechanism_no_hardware_has() {
+        let note = |names: &str| note_on_shadowed(&Composition::list(names).unwrap());
+        let told =
+            note("4k+shadow-4k,perforated+thp,perforated+shadow-thp,range+shadow-4k").unwrap();
+        assert!(told.starts_with("perforated+shadow-thp, range+shadow-4k: the hardware"), "{told}");
+        for guest in ["segment-l1", "gt-pde-process"] {
+            assert!(note(&format!("{guest}+shadow-4k")).is_some(), "{guest}");
+        }
+        assert_eq!(note("4k+shadow-4k,thp+shadow-thp,1g+shadow-4k,segment+4k"), None);
     }
 
     /// Of every option it is known when it has an effect.

@@ -437,6 +437,10 @@ figures! {
         virtual_machine_exits_shadow_fault, Count, Listed: |it| it.shadow_fault;
         /// Writes to tables of the guest that are shadowed.
         virtual_machine_exits_table_update, Count, Listed: |it| it.table_update;
+        /// Writes to registers of the guest's mechanism, which its hypervisor emulates under shadow
+        /// paging: those of a direct segment, the place of a range table, the format of page
+        /// directories.
+        virtual_machine_exits_register_write, Count, Listed: |it| it.register_write;
         /// Changes of the guest's root table under shadow paging.
         virtual_machine_exits_context_switch, Count, Listed: |it| it.context_switch;
         /// Invalidations and flushes of the TLB by the guest under shadow paging.

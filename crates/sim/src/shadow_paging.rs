@@ -1,18 +1,18 @@
 //! What the hypervisor does under shadow paging: it fills shadow tables when they lack an entry, and
 //! follows what guest and host change.
 
-use perforate_mmu::{HostFault, PageFault, Reach, allow};
+use perforate_mmu::{Dimension, HostFault, PageFault, Reach, allow};
 use perforate_os::ShadowLeaf;
 use perforate_schemes::shadow::Shadow;
 use perforate_types::{
-    AccessKind, GuestFrame, Permissions, SpaceId, Update, VirtualAddress, VirtualPage,
+    AccessKind, GuestFrame, Permissions, SpaceId, Update, VirtualAddress, VirtualPage, Written,
 };
 
 use crate::{Side, SimError, System};
 
 impl System {
     /// Serves a page fault under shadow paging; returns whether the access may be tried again. One
-    /// that the guest's tables do not allow is the guest's own.
+    /// that the guest's tables and registers do not allow is the guest's own.
     #[cold]
     #[inline(never)]
     pub(crate) fn serve_shadow_fault(
@@ -31,7 +31,7 @@ impl System {
             host.make_room(updates);
             Ok(())
         })?;
-        for table in self.unshadowed(space, page) {
+        for table in self.tables_read(space, page) {
             if !self.back(table, AccessKind::Write)? {
                 return Ok(false);
             }
@@ -50,7 +50,17 @@ impl System {
         self.mmu.dimension().part()
     }
 
-    fn unshadowed(&self, space: SpaceId, page: VirtualPage) -> Vec<GuestFrame> {
+    /// What the operating system that runs the program has written: under shadow paging no hardware
+    /// walks it.
+    pub(crate) fn own_tables(&self) -> &dyn Dimension {
+        self.shadow().map_or(self.mmu.dimension(), Shadow::guest)
+    }
+
+    /// Frames of tables of the guest that the hypervisor has to read for a page and does not trace.
+    fn tables_read(&self, space: SpaceId, page: VirtualPage) -> Vec<GuestFrame> {
+        if self.shadow().is_none_or(|shadow| !shadow.is_in_guest_tables(space, page)) {
+            return Vec::new();
+        }
         let tables = self.hypervisor().and_then(|host| host.shadow_tables());
         tables.map(|tables| tables.unshadowed(space, page)).unwrap_or_default()
     }
@@ -83,7 +93,8 @@ impl System {
         let Some(shadow) = shadow else { return Ok(()) };
         shadow.mark_guest(space, page, kind == AccessKind::Write);
         let Some(guest) = shadow.guest_leaf(space, page) else { return Ok(()) };
-        let leaf = compose((space, page, guest_frame), &guest, &host);
+        let is_in_tables = shadow.is_in_guest_tables(space, page);
+        let leaf = compose((space, page, guest_frame), is_in_tables, &guest, &host);
         if leaf.permissions.write {
             shadow.mark_host(guest_frame);
         }
@@ -93,14 +104,21 @@ impl System {
         made.map_err(|source| self.host_failure(source))
     }
 
-    /// The guest changed its tables, as update number `index` says.
+    /// The guest changed its tables or registers, as update number `index` says.
     pub(crate) fn follow_guest(&mut self, index: usize) {
-        let (Some(host), Update::Table(operation)) = (&mut self.hypervisor, &self.updates[index])
+        let (Some(host), Some(operation)) = (&mut self.hypervisor, self.updates[index].operation())
         else {
             return;
         };
-        let trapped = host.guest_changed(operation, &mut self.shadow_updates);
-        self.host.exits.table_update += u64::from(trapped);
+        if !self.connections.is_followed(operation) {
+            return;
+        }
+        let exits = &mut self.host.exits;
+        match host.guest_changed(operation, &mut self.shadow_updates) {
+            Some(Written::Entry(_)) => exits.table_update += 1,
+            Some(Written::Registers(registers)) => exits.register_write += registers,
+            Some(Written::Copy) | None => {}
+        }
         self.publish_shadow();
     }
 
@@ -124,6 +142,7 @@ impl System {
 /// dirty: the first one must be seen, for the hardware does not set the guest's dirty bit.
 fn compose(
     (space, page, guest_frame): (SpaceId, VirtualPage, GuestFrame),
+    is_in_tables: bool,
     guest: &Reach,
     host: &Reach,
 ) -> ShadowLeaf {
@@ -136,7 +155,8 @@ fn compose(
         execute: allow::permits(allows, AccessKind::Fetch),
         user: allow::permits(allows, AccessKind::Read),
     };
-    ShadowLeaf { space, page: page.align_down(size), size, guest_frame, frame, permissions }
+    let page = page.align_down(size);
+    ShadowLeaf { space, page, size, guest_frame, frame, permissions, is_in_tables }
 }
 
 #[cfg(test)]
@@ -157,7 +177,7 @@ mod tests {
         let leaf = |guest: (PageSize, u64), host: (PageSize, u64), dirty| {
             let guest = reach(guest.0, guest.1, Permissions::ALL, dirty);
             let host = reach(host.0, host.1, Permissions::READ_WRITE, false);
-            let leaf = compose(place, &guest, &host);
+            let leaf = compose(place, true, &guest, &host);
             assert!(leaf.permissions.user && !leaf.permissions.execute, "the host forbids it");
             (leaf.size, leaf.page.number(), leaf.guest_frame.number(), leaf.frame.number())
         };
@@ -177,7 +197,7 @@ mod tests {
             (Permissions::READ, true, false),
         ] {
             let guest = reach(PageSize::Size4K, 7, guest, dirty);
-            assert_eq!(compose(place, &guest, &host).permissions.write, write);
+            assert_eq!(compose(place, true, &guest, &host).permissions.write, write);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use perforate_mmu::{Dimension, Mmu};
 use perforate_schemes::shadow::Shadow;
-use perforate_types::Update;
+use perforate_types::{FormatOperation, Update};
 
 /// Owner of tables and sender of updates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -53,6 +53,11 @@ pub trait Wiring: Send {
     fn deliver(&mut self, side: Side, update: &Update, mmu: &mut Mmu) {
         side.deliver(update, mmu);
     }
+
+    /// Whether a hypervisor that keeps shadow tables hears of what its guest writes.
+    fn is_followed(&mut self, _operation: &dyn FormatOperation) -> bool {
+        true
+    }
 }
 
 /// The connections of a system: direct ones, unless there is somebody between.
@@ -79,5 +84,9 @@ impl Connections {
             None => side.deliver(update, mmu),
             Some(wiring) => wiring.deliver(side, update, mmu),
         }
+    }
+
+    pub(crate) fn is_followed(&mut self, operation: &dyn FormatOperation) -> bool {
+        self.0.as_mut().is_none_or(|wiring| wiring.is_followed(operation))
     }
 }

@@ -30,7 +30,7 @@ pub use counters::{CounterValue, Counters};
 pub use entry::PageTableEntry;
 pub use event::{Advice, Backing, ProcessId, ProgramEvent, ThreadId};
 pub use figure::{Counter, CounterUnit, Figure, Part, Prominence, registered, spaced};
-pub use format::{FormatOperation, Level, PlainData, TableOperation};
+pub use format::{FormatOperation, Level, PlainData, TableOperation, Written};
 pub use gap_tolerance::{
     CHUNK_FRAMES, ControlError, GT_PDE_BYTES, GapTolerance, SLICE_BLOCKS, SUPERPAGE_BLOCKS,
 };

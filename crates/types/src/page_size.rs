@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::Level;
+
 /// A page size of x86-64: base page, large page, huge page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum PageSize {
@@ -37,5 +39,14 @@ impl PageSize {
     /// Size in 4KB pages.
     pub const fn pages(self) -> u64 {
         1 << (self.shift() - 12)
+    }
+
+    /// Level of the page table whose entries map pages of this size.
+    pub const fn leaf_level(self) -> Level {
+        match self {
+            Self::Size4K => 1,
+            Self::Size2M => 2,
+            Self::Size1G => 3,
+        }
     }
 }

@@ -114,6 +114,38 @@ fn shadow_tables_are_walked_in_one_dimension() {
     assert!(text.contains("nested TLB") && text.contains("host's level-4 entry"), "{text}");
 }
 
+/// Telling addresses are those of the guest's mechanism; each entry says what it is made of.
+#[test]
+fn shadow_entries_say_what_they_are_made_of() {
+    let place = Place::new();
+    let small = ["explain", "--workload", "random:size=128M", "--memory", "1G"];
+    for (scheme, origins) in [
+        (
+            "perforated+shadow-thp",
+            &[
+                "the guest's perforated page over a 2MB page",
+                "a hole in the guest's perforated page over a 2MB page",
+            ][..],
+        ),
+        ("gt-pde-4m+shadow-4k", &["the guest's gap-tolerant superpage over a 4KB page"]),
+        ("segment+shadow-4k", &["the guest's direct segment over a 4KB page"]),
+        ("thp+shadow-thp", &["the guest's 2MB page over a 2MB page"]),
+    ] {
+        let arguments = ["--instructions", "20000", "--fragmentation"];
+        let fragmentation =
+            if scheme.starts_with('p') { "portion=50%,holes=25%,clustered" } else { "none" };
+        let arguments = [&small[..], &arguments, &[fragmentation, "--scheme", scheme]].concat();
+        let text = place.succeeds(&arguments);
+        for origin in origins {
+            assert!(text.contains(&format!("made of {origin} of the host")), "{origin}: {text}");
+        }
+        assert!(!text.contains("nested") && !text.contains("bitmap"), "{text}");
+        for line in text.lines() {
+            assert!(line.chars().count() <= 100, "{line}");
+        }
+    }
+}
+
 #[test]
 fn an_address_given_and_one_that_is_not_mapped() {
     let place = Place::new();

@@ -113,9 +113,7 @@ fn comparison(
         subjects.iter().map(|name| Composition::find(name).map_err(|error| text(error.into())));
     let schemes = schemes.collect::<Result<Vec<_>, _>>()?;
     for scheme in &schemes {
-        for scheme in std::iter::once(scheme.own).chain(scheme.host) {
-            scheme.check_machine(&machine).map_err(text)?;
-        }
+        scheme.in_hardware().try_for_each(|scheme| scheme.check_machine(&machine)).map_err(text)?;
     }
     let memory = memory.resolve().map_err(text)?;
     let options = (&placement, &measuring);

@@ -42,15 +42,6 @@ pub struct Radix {
     latest: Option<(SpaceId, u64, Frame)>,
 }
 
-/// Level whose entries map pages of `size`.
-const fn leaf_level(size: PageSize) -> Level {
-    match size {
-        PageSize::Size4K => 1,
-        PageSize::Size2M => 2,
-        PageSize::Size1G => 3,
-    }
-}
-
 /// Size of the page that a leaf of `level` maps.
 const fn leaf_size(level: Level) -> PageSize {
     match level {
@@ -170,7 +161,7 @@ impl Radix {
     ) -> PhysicalAddress {
         match size {
             PageSize::Size4K => self.existing_page_entry(space, page),
-            _ => self.existing_entry(space, page, leaf_level(size)),
+            _ => self.existing_entry(space, page, size.leaf_level()),
         }
     }
 

@@ -92,9 +92,11 @@ impl WalkCaches {
         self.leaf_pages_of[index] = Some(pages);
     }
 
-    /// An operation on tables, which may be a write of the control register (G §3.7).
+    /// An operation on tables, which may be a write of the control register (G §3.7). Where leaves are
+    /// held nowhere, a guest's write of it ends in the hypervisor.
     pub(crate) fn hear(&mut self, operation: &TableOperation) {
         if let TableOperation::SetControl { space, control } = *operation
+            && self.leaf_pages.is_some()
             && let Ok(Some(mode)) = GapTolerance::from_control(control)
         {
             self.set_leaf_pages(space, mode.entry_pages());

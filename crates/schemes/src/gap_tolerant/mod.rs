@@ -69,10 +69,6 @@ const SINGLE_4M: Scheme = Scheme {
     colour: "gt-pde-4m",
     counters: || registered(kernel::SUPERPAGES),
     gap_tolerance: Some(GapTolerance::SINGLE_4M),
-    not_shadowed: Some(
-        "a shadow table holds ordinary pages: of a guest's superpages it would have 4KB entries, and \
-         nothing of the guest's scheme would be left",
-    ),
     policy: |options| gap_tolerant(options, SuperpageOptions::DEFAULT),
     dimension: gap_tolerant_radix,
     ..BASE_PAGES

@@ -2,6 +2,7 @@
 
 use perforate_types::{
     FormatOperation, Frame, GapTolerance, PageRun, Permissions, SpaceId, Update, VirtualPage,
+    Written,
 };
 
 /// An operation on a gap-tolerant entry.
@@ -58,6 +59,10 @@ impl FormatOperation for SuperpageOperation {
                 PageRun::new(space, page, mode.entry_pages())
             }
         }
+    }
+
+    fn written(&self) -> Written {
+        Written::Entry(2)
     }
 }
 

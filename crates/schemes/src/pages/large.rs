@@ -16,7 +16,6 @@ pub const TRANSPARENT_LARGE_PAGES: Scheme = Scheme {
     ideal_memory: false,
     shadow_paging: false,
     flat_table: false,
-    not_shadowed: None,
     native_only: None,
     shadow_directories: false,
     gap_tolerance: None,

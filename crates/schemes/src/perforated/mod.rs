@@ -55,10 +55,6 @@ pub(crate) const PERFORATED: Scheme = Scheme {
     ideal_memory: false,
     shadow_paging: false,
     flat_table: false,
-    not_shadowed: Some(
-        "a shadow table holds ordinary pages: all around the holes of a perforated guest page would \
-         be 4KB entries, and nothing of the guest's scheme would be left",
-    ),
     native_only: None,
     shadow_directories: true,
     gap_tolerance: None,

@@ -6,6 +6,7 @@
 
 use perforate_types::{
     FormatOperation, Frame, HoleSet, PageRun, PageSize, Permissions, SpaceId, Update, VirtualPage,
+    Written,
 };
 
 /// Branch of the level-1 nodes that hang off shadow entries and so map holes (P §IV.B).
@@ -72,6 +73,16 @@ impl FormatOperation for PerforatedOperation {
             | Self::Patch { space, page }
             | Self::MapHole { space, page, .. }
             | Self::UnmapHole { space, page } => PageRun::new(space, page, 1),
+        }
+    }
+
+    /// A page or a hole that comes or goes is seen by the page-directory entry with its filter, an
+    /// allocated hole by its own entry. The bitmap is not looked at: wherever the filter has the
+    /// hardware ask it, the node of the holes says the same of every sub-page.
+    fn written(&self) -> Written {
+        match self {
+            Self::Perforate { .. } | Self::Punch { .. } | Self::Patch { .. } => Written::Entry(2),
+            Self::MapHole { .. } | Self::UnmapHole { .. } => Written::Entry(1),
         }
     }
 }

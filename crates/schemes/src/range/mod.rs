@@ -41,10 +41,6 @@ const RANGE: Scheme = Scheme {
     other_names: &[],
     colour: "other",
     counters: || [registered(dimension::RANGE_TLB), registered(kernel::RANGES)].concat(),
-    not_shadowed: Some(
-        "a range table is no page table that a hypervisor could shadow: the range TLB would lead the \
-         guest past the shadow tables",
-    ),
     policy: |_| Ok(Box::new(kernel::EagerPaging)),
     dimension: dimension::ranged,
     ..BASE_PAGES

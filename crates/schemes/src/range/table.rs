@@ -10,7 +10,7 @@ use std::ops::Range;
 use perforate_mmu::{TableMemory, WalkFault, Walker};
 use perforate_types::{
     FormatOperation, Frame, PageRun, PageSize, PageTableEntry, Permissions, PhysicalAddress,
-    Purpose, SpaceId, Update, VirtualPage,
+    Purpose, SpaceId, Update, VirtualPage, Written,
 };
 
 /// Ranges of a node.
@@ -93,6 +93,13 @@ impl FormatOperation for RangeOperation {
         let (Self::Root { space, .. } | Self::Node { space, .. } | Self::Clear { space, .. }) =
             self;
         PageRun::new(*space, VirtualPage::new(0), 0)
+    }
+
+    fn written(&self) -> Written {
+        match self {
+            Self::Root { .. } => Written::Registers(1),
+            Self::Node { .. } | Self::Clear { .. } => Written::Copy,
+        }
     }
 
     fn table(&self) -> Option<Frame> {

@@ -31,7 +31,7 @@ pub use kernel::{DirectSegments, SegmentState};
 pub use mode_policy::{
     Application, Fragmented, ModePlan, ModePolicy, ModeTransition, Side, VirtualizedMode,
 };
-pub use operation::SegmentOperation;
+pub use operation::{SEGMENT_REGISTERS, SegmentOperation};
 pub use options::SegmentOptions;
 pub use policy::{SegmentPolicy, SegmentRule};
 
@@ -68,10 +68,6 @@ const SEGMENT: Scheme = Scheme {
     other_names: &[],
     colour: "segment",
     counters: || [registered(kernel::SEGMENTS), registered(dimension::COUNTERS)].concat(),
-    not_shadowed: Some(
-        "a direct segment is no page table that a hypervisor could shadow: registers lead the guest \
-         past the shadow tables",
-    ),
     policy: |options| segment(options, SegmentOptions::DEFAULT),
     dimension: segmented,
     ..TRANSPARENT_LARGE_PAGES

@@ -1,6 +1,12 @@
 //! Operations on the registers of a direct segment (D §II.B).
 
-use perforate_types::{FormatOperation, Frame, PageRun, Permissions, SpaceId, Update, VirtualPage};
+use perforate_types::{
+    FormatOperation, Frame, PageRun, Permissions, SpaceId, Update, VirtualPage, Written,
+};
+
+/// Registers of 64 bits that hold a segment: BASE, LIMIT and OFFSET, and the 256 bits of the escape
+/// filter (D §II.B, §V).
+pub const SEGMENT_REGISTERS: u64 = 3 + 4;
 
 /// An operation on segment registers and their escape filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +51,15 @@ impl FormatOperation for SegmentOperation {
             Self::Set { space, page, pages, .. } => PageRun::new(space, page, pages),
             Self::Clear { space } => PageRun::whole(space),
             Self::Escape { space, page } => PageRun::new(space, page, 1),
+        }
+    }
+
+    /// A cleared segment is a LIMIT that equals BASE. The operating system does not know the hash
+    /// functions of the filter: it has the processor add a page.
+    fn written(&self) -> Written {
+        match self {
+            Self::Set { .. } => Written::Registers(SEGMENT_REGISTERS),
+            Self::Clear { .. } | Self::Escape { .. } => Written::Registers(1),
         }
     }
 }

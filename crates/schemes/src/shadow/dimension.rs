@@ -1,5 +1,8 @@
 //! The hardware half: tables that lead from guest-virtual to physical addresses, kept by the
 //! hypervisor and walked in one dimension (D §II.A).
+//!
+//! The guest's dimension is whatever its operating system writes tables and registers for. No hardware
+//! walks it, so that it may be of any mechanism: the hypervisor reads it as operating systems do.
 
 use perforate_mmu::{
     Around, Capability, CapabilityMut, Dimension, Host, Mark, OverHost, PageFault, Radix, Reach,
@@ -9,8 +12,8 @@ use perforate_types::{
     AccessKind, FormatOperation, GuestFrame, SpaceId, TableOperation, VirtualPage,
 };
 
-/// The tables of a guest and of its host, which the hypervisor reads, and the shadow tables that it
-/// makes of them, which alone the hardware walks.
+/// The tables and registers of a guest and the tables of its host, which the hypervisor reads, and the
+/// shadow tables that it makes of them, which alone the hardware walks.
 pub struct Shadow {
     guest: Box<dyn Dimension>,
     host: Host,
@@ -23,9 +26,20 @@ impl Shadow {
         Self { guest, host, tables: Radix::new() }
     }
 
-    /// The guest's leaf for a page, as the hypervisor reads it in the guest's tables.
+    /// What the hypervisor reads of the guest.
+    pub fn guest(&self) -> &dyn Dimension {
+        self.guest.as_ref()
+    }
+
+    /// The guest's leaf for a page, as the hypervisor reads it in the guest's tables and registers.
     pub fn guest_leaf(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
         self.guest.look_at(space, page)
+    }
+
+    /// Whether the guest has a page in its page tables, if it has it: registers beside them are looked
+    /// at first. A unit with entries has none here, as only walks of hardware fill them.
+    pub fn is_in_guest_tables(&self, space: SpaceId, page: VirtualPage) -> bool {
+        self.guest.beside_l2().is_none_or(|unit| unit.find(space, page).is_none())
     }
 
     /// The host's leaf for a page of the guest's memory.
@@ -34,8 +48,11 @@ impl Shadow {
     }
 
     /// Sets accessed bits in the guest's tables, and for a store the dirty bit of the leaf: the
-    /// hardware sets those of the shadow tables only.
+    /// hardware sets those of the shadow tables only. Registers have none.
     pub fn mark_guest(&mut self, space: SpaceId, page: VirtualPage, write: bool) {
+        if !self.is_in_guest_tables(space, page) {
+            return;
+        }
         self.guest.mark(space, page, Mark::Accessed);
         if write {
             self.guest.mark(space, page, Mark::Dirty);
@@ -57,8 +74,8 @@ impl Shadow {
     }
 }
 
-/// The hardware walks the shadow tables, and knows nothing of what guest and host have besides page
-/// tables.
+/// The hardware walks the shadow tables, and has nothing of what guest and host have besides page
+/// tables: none of the guest's capabilities is handed out.
 impl Around for Shadow {
     fn inside(&self) -> &dyn Dimension {
         &self.tables

@@ -50,7 +50,7 @@ impl Figures {
 impl Simulation {
     /// Perforated pages to picture: of those that there are, else of those that there were last.
     pub(super) fn pictures(&self) -> Vec<Region> {
-        let perforated: Option<&PerforatedRadix> = self.system.mmu().dimension().part();
+        let perforated: Option<&PerforatedRadix> = self.system.own_tables().part();
         let pages = perforated.map(PerforatedRadix::perforated_pages).unwrap_or_default();
         match pages.is_empty() {
             true => self.regions.clone(),

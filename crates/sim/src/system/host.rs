@@ -216,7 +216,7 @@ pub(super) fn hypervisor(
     let kernel = host.host_kernel(&memory.host(), !seed, guest_pages)?;
     let hypervisor = Hypervisor::new(kernel, &slots)?;
     Ok(Some(match host.shadow_paging {
-        true => hypervisor.with_shadow_paging(),
+        true => hypervisor.with_shadow_paging(guest.tables()),
         false => hypervisor,
     }))
 }

@@ -108,8 +108,7 @@ impl System {
     ) -> Result<Self, SimError> {
         let mut connections = Connections(wiring);
         let scheme = composition.name();
-        composition.own.check_machine(machine)?;
-        composition.host.map_or(Ok(()), |host| host.check_machine(machine))?;
+        composition.in_hardware().try_for_each(|scheme| scheme.check_machine(machine))?;
         composition.own.check_superpages(memory)?;
         if let Some(host) = composition.host {
             let checked = host.check_superpages(&memory.host());
@@ -151,7 +150,9 @@ impl System {
             located: Vec::new(),
         };
         system.mmu.switch(system.kernel.current());
-        if composition.host.is_some_and(|host| !segment::is_used_by(host)) {
+        // Under shadow paging no hardware reads the guest's bitmap.
+        let is_nested = composition.host.is_some() && !composition.is_shadowed();
+        if is_nested && !composition.host.is_some_and(segment::is_used_by) {
             system.register_guest_bitmap()?;
         }
         while system.hypervisor().is_some_and(|host| host.kernel().has_work_in_advance()) {

@@ -15,6 +15,7 @@ mod sampled_coverage;
 mod sampled_timing;
 mod sequences;
 mod shadow_paging;
+mod shadowed_mechanisms;
 mod storm;
 mod storms;
 mod virtual_storm;

@@ -19,11 +19,12 @@ use perforate_types::{
 const START: u64 = 0x7f00_0000_0000;
 const PAIRS: [&str; 4] = ["4k+shadow-4k", "thp+shadow-thp", "4k+shadow-thp", "thp+shadow-4k"];
 
-fn address(page: u64) -> VirtualAddress {
+/// The address of a page, counted from where programs map memory here.
+pub fn address(page: u64) -> VirtualAddress {
     VirtualAddress::new(START + page * 4096)
 }
 
-fn map(first: u64, pages: u64, permissions: Permissions) -> ProgramEvent {
+pub fn map(first: u64, pages: u64, permissions: Permissions) -> ProgramEvent {
     ProgramEvent::Map {
         start: address(first),
         length: pages * 4096,
@@ -35,7 +36,7 @@ fn map(first: u64, pages: u64, permissions: Permissions) -> ProgramEvent {
     }
 }
 
-fn unmap(first: u64, pages: u64) -> ProgramEvent {
+pub fn unmap(first: u64, pages: u64) -> ProgramEvent {
     ProgramEvent::Unmap { start: address(first), length: pages * 4096 }
 }
 
@@ -59,15 +60,15 @@ fn system(machine: &Machine, pair: &str) -> System {
     system_with(machine, pair, None)
 }
 
-fn default_system(pair: &str) -> System {
+pub fn default_system(pair: &str) -> System {
     system(&Machine::load(Machine::DEFAULT).unwrap(), pair)
 }
 
-fn access(system: &mut System, kind: AccessKind, page: u64) {
+pub fn access(system: &mut System, kind: AccessKind, page: u64) {
     system.translate(kind, address(page)).unwrap().expect("allowed");
 }
 
-fn exits(system: &System) -> Exits {
+pub fn exits(system: &System) -> Exits {
     system.host_work().unwrap().exits
 }
 

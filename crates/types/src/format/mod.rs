@@ -18,11 +18,27 @@ pub trait FormatOperation: PlainData {
     /// nothing.
     fn pages(&self) -> PageRun;
 
+    /// What it writes, as a hypervisor sees it that keeps shadow tables.
+    fn written(&self) -> Written;
+
     /// The frame of a table of the mechanism's own that it writes to, if it does. In a virtual
     /// machine the host backs it when the guest's kernel writes.
     fn table(&self) -> Option<Frame> {
         None
     }
+}
+
+/// What an operation writes. A hypervisor that keeps shadow tables of a guest's (D §II.A) has to see
+/// whatever changes a translation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// An entry of the page table of this level that covers the operation's first page. The hypervisor
+    /// write-protects the tables that it has shadowed.
+    Entry(Level),
+    /// So many registers of the processor, one after the other. The hypervisor emulates them.
+    Registers(u64),
+    /// Memory that only repeats what page tables say. The hypervisor does not read it.
+    Copy,
 }
 
 /// What every operation can do because it is plain data; implemented for all that can be cloned and

@@ -1,6 +1,8 @@
 //! Operations on page tables that are radix trees of 4KB nodes, as those of x86-64.
 
-use crate::{FormatOperation, Frame, PageRun, PageSize, Permissions, SpaceId, VirtualPage};
+use crate::{
+    FormatOperation, Frame, PageRun, PageSize, Permissions, SpaceId, VirtualPage, Written,
+};
 
 /// Level of a page-table node: 4 is the root (PML4), 1 holds the 4KB entries.
 pub type Level = u8;
@@ -103,6 +105,19 @@ impl FormatOperation for TableOperation {
             Self::Map { space, page, size, .. }
             | Self::Unmap { space, page, size }
             | Self::Protect { space, page, size, .. } => PageRun::new(space, page, size.pages()),
+        }
+    }
+
+    /// A node is entered in the table above it; the root table, in none.
+    fn written(&self) -> Written {
+        match *self {
+            Self::SetControl { .. } => Written::Registers(1),
+            Self::AddNode { level, .. } | Self::RemoveNode { level, .. } => {
+                Written::Entry(level + 1)
+            }
+            Self::Map { size, .. } | Self::Unmap { size, .. } | Self::Protect { size, .. } => {
+                Written::Entry(size.leaf_level())
+            }
         }
     }
 }

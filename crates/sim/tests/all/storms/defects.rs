@@ -7,7 +7,8 @@ use std::ops::Range;
 
 use perforate_mmu::{Dimension, Mmu};
 use perforate_schemes::segment::SegmentOperation;
-use perforate_sim::scheme::perforated::PerforatedRadix;
+use perforate_sim::scheme::gap_tolerant::SuperpageOperation;
+use perforate_sim::scheme::perforated::{PerforatedOperation, PerforatedRadix};
 use perforate_sim::{Side, Wiring};
 use perforate_types::{
     FormatOperation, Frame, Shootdown, SpaceId, TableOperation, Update, VirtualPage,
@@ -44,6 +45,12 @@ pub enum Defect {
     KeepStaleRun,
     /// What a guest or its host unmaps stays in the shadow tables.
     KeepShadowEntries,
+    /// The hypervisor that keeps shadow tables does not hear of sub-pages that its guest punches.
+    UnfollowedPunch,
+    /// Nor of pages that escape the guest's segment.
+    UnfollowedEscape,
+    /// Nor of the end and of new permissions of gap-tolerant entries.
+    UnfollowedSuperpage,
     /// What changes or ends a gap-tolerant entry leaves the walk cache's copy of it alive.
     StaleGapTolerantEntry,
     /// The fourth prefix sum of a selection is too small by one.
@@ -89,7 +96,10 @@ pub const PLANTED: &[(Defect, &[&str])] = &[
         Defect::KeepStaleRun,
         &["4k-colt-4", "4k-colt-8", "4k-colt-32", "4k-colt-8+4k-colt-8", "4k-colt-32+thp"],
     ),
-    (Defect::KeepShadowEntries, &["4k+shadow-4k"]),
+    (Defect::KeepShadowEntries, &["4k+shadow-4k", "range+shadow-4k"]),
+    (Defect::UnfollowedPunch, &["perforated+shadow-4k", "perforated+shadow-thp"]),
+    (Defect::UnfollowedEscape, &["segment+shadow-4k", "segment-thp+shadow-thp"]),
+    (Defect::UnfollowedSuperpage, &["gt-pde-4m+shadow-4k", "p-gt-pde-2m+shadow-thp"]),
     (
         Defect::StaleGapTolerantEntry,
         &[
@@ -228,6 +238,23 @@ impl Wiring for Defective {
             Update::Shootdown(shootdown) if loses_part(self.defect, side, *shootdown, mmu) => {}
             _ => side.deliver(update, mmu),
         }
+    }
+
+    fn is_followed(&mut self, operation: &dyn FormatOperation) -> bool {
+        let is_hidden = match self.defect {
+            Defect::UnfollowedPunch => {
+                matches!(operation.downcast_ref(), Some(PerforatedOperation::Punch { .. }))
+            }
+            Defect::UnfollowedEscape => {
+                matches!(operation.downcast_ref(), Some(SegmentOperation::Escape { .. }))
+            }
+            Defect::UnfollowedSuperpage => matches!(
+                operation.downcast_ref(),
+                Some(SuperpageOperation::Unmap { .. } | SuperpageOperation::Protect { .. })
+            ),
+            _ => false,
+        };
+        !is_hidden
     }
 }
 

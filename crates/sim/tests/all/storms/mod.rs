@@ -156,8 +156,7 @@ impl Storm {
         if composition.host.is_some() {
             virtualize(&mut machine, &mut memory, &mut Random(!seed));
             // Perforated pages need a second level with large entries.
-            let schemes = [Some(composition.own), composition.host];
-            let perforates = schemes.into_iter().flatten().any(|scheme| scheme.shadow_directories);
+            let perforates = composition.in_hardware().any(|scheme| scheme.shadow_directories);
             machine.tlb.l2_2m = perforates || !seed.is_multiple_of(6);
         }
         let options = SystemOptions { check: true, implicit_maps: false, counts_only: false };
@@ -325,18 +324,25 @@ impl Storm {
         }
     }
 
-    /// A segment comes or goes, or a page escapes it.
+    /// A segment comes or goes, or a page escapes it. The page is touched before and after: segments do
+    /// not last, and what is kept of it is to meet the change.
     fn segment(&mut self) -> Result<(), SimError> {
         let page = VirtualAddress::new(ARENA + self.page() * 4096).page();
         let action = SegmentAction::draw(&mut self.random, page);
         let space = self.system.kernel().current();
+        self.touch(page)?;
         forgive(
             self.system.change(|kernel, updates| {
                 action.act(kernel, space, updates);
                 Ok(())
             }),
             (),
-        )
+        )?;
+        self.touch(page)
+    }
+
+    fn touch(&mut self, page: VirtualPage) -> Result<(), SimError> {
+        forgive(self.system.translate(AccessKind::Read, page.address()), None).map(|_| ())
     }
 
     /// Pages move, by whole regions or not; to where they lie already, which is refused, as well.
