@@ -22,7 +22,8 @@ pub const OUTPUT: &str = "Output";
 const ORDER: [&str; 8] = [WHAT, SCHEMES, MEMORY, MACHINE, LENGTH, SYSTEM, VIRTUAL, OUTPUT];
 
 /// Options that only `--help` tells of, besides all of a host's.
-const RARE: [&str; 17] = [
+const RARE: [&str; 18] = [
+    "threads",
     "threads-per-core",
     "side-by-side",
     "with",
@@ -50,7 +51,7 @@ pub fn section(option: &str) -> &'static str {
     match option {
         "memory" | "memory-from" | "swap" | "fragmentation" | "age" | "faulty" | "zones" => MEMORY,
         "machine" | "cores" | "threads-per-core" => MACHINE,
-        "with" => WHAT,
+        "with" | "threads" => WHAT,
         "compaction" | "defrag" | "khugepaged" | "ksm" | "contents" | "perforation" | "segment"
         | "superpages" => SYSTEM,
         "io-gap" | "hot-add" | "self-balloon" | "modes" => VIRTUAL,

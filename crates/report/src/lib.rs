@@ -34,6 +34,7 @@ mod palette;
 mod sampled;
 mod snapshot;
 pub mod text;
+mod threads;
 mod varied;
 
 pub use error::{ReportError, read_results};

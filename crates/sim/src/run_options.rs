@@ -33,6 +33,10 @@ pub struct PlacementOptions {
     #[schemars(extend("form" = "NAME[+NAME…]"))]
     #[schemars(extend("brief" = "Other programs that run beside it, with + between their names"))]
     pub with: Option<String>,
+    /// Threads that do the work of a synthetic workload, in short turns. A trace has the threads that
+    /// were recorded.
+    #[schemars(extend("brief" = "Threads that share the work of a synthetic workload"))]
+    pub threads: Count<1>,
     /// Cores, each with its own caches, TLBs and page walkers, but for the last-level cache. Threads of
     /// the programs run side by side on them; each stays where it begins, on the hardware thread that
     /// has the fewest.
@@ -69,6 +73,7 @@ impl Default for PlacementOptions {
             skip: Count::new(0),
             instructions: None,
             with: None,
+            threads: Count::new(1),
             cores: Count::new(processors.cores),
             threads_per_core: Count::new(processors.threads_per_core),
             side_by_side: Count::new(processors.side_by_side),

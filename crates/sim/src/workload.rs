@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use perforate_config::{Count, nearest};
+use perforate_config::{ConfigError, Count, nearest};
 use perforate_trace::{
-    Limited, STANDARD_INPUT, SideBySide, Source, Together, TraceFormat, WORKLOADS, WorkloadSpec,
-    bundled,
+    Limited, STANDARD_INPUT, SharedOut, SideBySide, Source, Together, TraceFormat, WORKLOADS,
+    WorkloadSpec, bundled,
 };
 
 use crate::sparse::Sparse;
@@ -16,6 +16,8 @@ use crate::{MemoryState, PlacementOptions, SimError, host_memory};
 pub struct Workload {
     /// A workload with its parameters (`random:size=4G`) or the path of a trace.
     pub name: String,
+    /// Threads that do its work, if it is synthetic.
+    pub threads: u16,
     /// Other workloads or traces that run beside it.
     pub with: Vec<String>,
     /// Instructions of a recording within which its threads run side by side; `None` keeps the order
@@ -36,6 +38,7 @@ impl Workload {
         let processors = placement.processors();
         Self {
             name,
+            threads: u16::try_from(placement.threads.get()).unwrap_or(u16::MAX),
             with: placement.with.as_deref().map(Self::list).unwrap_or_default(),
             side_by_side: processors.are_several().then_some(processors.side_by_side),
             skip: placement.skip.get(),
@@ -46,7 +49,7 @@ impl Workload {
     /// The workload that runs alone, to its end.
     pub fn named(name: impl Into<String>) -> Self {
         let (name, with) = (name.into(), Vec::new());
-        Self { name, with, side_by_side: None, skip: 0, instructions: None }
+        Self { name, threads: 1, with, side_by_side: None, skip: 0, instructions: None }
     }
 
     /// Names of all programs.
@@ -100,7 +103,14 @@ pub fn open_workload(
 /// The workload, with what runs beside it.
 fn open_together(workload: &Workload, seed: u64) -> Result<Box<dyn Source>, SimError> {
     let mut sources = workload.names().map(|name| open(name, seed));
-    let first = sources.next().expect("there is a workload")?;
+    let mut first = sources.next().expect("there is a workload")?;
+    if workload.threads > 1 {
+        if !WorkloadSpec::is_workload(&workload.name) {
+            let problem = format!("{} has the threads that were recorded", workload.name);
+            return Err(ConfigError::new(problem).under("threads").into());
+        }
+        first = Box::new(SharedOut::new(first, workload.threads));
+    }
     if workload.with.is_empty() {
         return Ok(first);
     }

@@ -24,4 +24,4 @@ pub use standard_input::{STANDARD_INPUT, standard_input_bytes};
 pub use synthetic::{
     ForkCase, ForkOptions, ReadersOptions, StoreOptions, WORKLOADS, Workload, WorkloadSpec,
 };
-pub use threads::{SideBySide, Together};
+pub use threads::{SharedOut, SideBySide, Together};

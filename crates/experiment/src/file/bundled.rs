@@ -10,6 +10,7 @@ macro_rules! files {
 pub const FILES: &[(&str, &str)] = files![
     "perforated/table1",
     "perforated/bloat",
+    "perforated/shootdowns",
     "perforated/merging",
     "perforated/fragmentation",
     "perforated/sharing",

@@ -21,7 +21,7 @@ use crate::html::{
 };
 use crate::labels::GLOSSARY;
 use crate::metric::{Metric, metrics};
-use crate::{sampled, varied};
+use crate::{sampled, threads, varied};
 
 /// The results as one self-contained HTML page.
 ///
@@ -96,6 +96,7 @@ fn section(comparison: &Comparison<'_>, id: &str, is_only: bool, page: &mut Page
             (figures(first, page))
             (main_table(comparison).scrolling("Main figures by scheme", "main"))
             (sampled_table(comparison))
+            (threads::section(comparison, id))
             (folded_notes(&remarks(comparison)))
             (matrices::matrices(comparison, id, page))
             h2 id={ (id) "-figures" } { "Figures" }

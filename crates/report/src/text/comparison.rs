@@ -9,6 +9,7 @@ use crate::format::MISSING;
 use crate::matrix::Pairs;
 use crate::metric::{Metric, metrics};
 use crate::sampled::{self, SampledRow};
+use crate::threads::{MOST_ROWS, ThreadRows};
 
 /// Below this width lines are not broken any further.
 const LEAST_COLUMNS: usize = 40;
@@ -42,9 +43,29 @@ pub fn table(results: &[RunResult], vocabulary: &Vocabulary, columns: usize, row
 fn one_table(comparison: &Comparison<'_>, columns: usize, rows: Rows) -> String {
     let text = title(comparison, columns) + &answers(comparison, columns);
     match rows {
-        Rows::Main => text + &main_figures(comparison, columns),
-        Rows::All => text + &figures(comparison, columns) + &sampled(comparison, columns),
+        Rows::Main => {
+            text + &main_figures(comparison, columns) + &threads(comparison, columns, MOST_ROWS)
+        }
+        Rows::All => {
+            let figures = figures(comparison, columns) + &sampled(comparison, columns);
+            text + &figures + &threads(comparison, columns, usize::MAX)
+        }
     }
+}
+
+/// What each hardware thread did, unless a scheme has more than `most` of them.
+fn threads(comparison: &Comparison<'_>, columns: usize, most: usize) -> String {
+    let Some(threads) = ThreadRows::of(comparison) else { return String::new() };
+    if threads.most() > most {
+        let about = format!("{} hardware threads; --all prints what each did", threads.most());
+        return format!("\n{}", wrapped("", &about, columns));
+    }
+    let names = threads.rows.iter().map(|row| format!("{}  {}", row.scheme, row.thread));
+    let column = |(figure, heading): (usize, &&str)| {
+        Column::numbers(heading, threads.rows.iter().map(|row| row.text(figure)).collect())
+    };
+    let figures: Vec<Column> = threads.headings.iter().enumerate().map(column).collect();
+    format!("\n{}", blocks(&Column::texts("", names.collect()), &figures, columns).join("\n"))
 }
 
 /// The answer, a sentence in a paragraph.

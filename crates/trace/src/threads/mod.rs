@@ -1,9 +1,11 @@
 //! The order of threads and programs: sources around other sources.
 
 mod lines;
+mod shared_out;
 mod side_by_side;
 mod together;
 
+pub use shared_out::SharedOut;
 pub use side_by_side::SideBySide;
 pub use together::Together;
 

@@ -1,0 +1,141 @@
+//! What each hardware thread did, a row each.
+
+use maud::{Markup, html};
+use perforate_results::HardwareThread;
+
+use crate::comparison::{Comparison, SchemeRuns};
+use crate::format::{MISSING, compact};
+use crate::html::{Cell, Grid, Heading};
+
+/// More threads of a scheme than these are not shown on a terminal unless all is asked for.
+pub(crate) const MOST_ROWS: usize = 8;
+
+/// A figure of a hardware thread: what stands above it, its value if it has one, and its text.
+struct Figure {
+    heading: &'static str,
+    value: fn(&HardwareThread) -> Option<f64>,
+    text: fn(f64) -> String,
+}
+
+/// What is shown of each: shares of the cycles in which it runs, but for the idle ones, and shootdowns
+/// that it sends, with the time until they are answered, and that it is interrupted for.
+const FIGURES: [Figure; 7] = [
+    Figure {
+        heading: "IPC running",
+        value: |thread| ratio(thread.instructions, thread.cycles),
+        text: |ipc| format!("{ipc:.3}"),
+    },
+    Figure {
+        heading: "idle",
+        value: |thread| ratio(thread.idle_cycles, thread.cycles + thread.idle_cycles),
+        text: percent,
+    },
+    Figure {
+        heading: "translation",
+        value: |thread| ratio(thread.translation_stall_cycles, thread.cycles),
+        text: percent,
+    },
+    Figure {
+        heading: "shootdowns",
+        value: |thread| Some(thread.shootdowns_waited_for as f64),
+        text: compact,
+    },
+    Figure {
+        heading: "waited for",
+        value: |thread| ratio(thread.shootdown_wait_cycles, thread.cycles),
+        text: percent,
+    },
+    Figure {
+        heading: "interrupts",
+        value: |thread| Some(thread.shootdown_interrupts as f64),
+        text: compact,
+    },
+    Figure {
+        heading: "answering",
+        value: |thread| ratio(thread.shootdown_interrupt_cycles, thread.cycles),
+        text: percent,
+    },
+];
+
+fn ratio(of: u64, to: u64) -> Option<f64> {
+    (to > 0).then(|| of as f64 / to as f64)
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+/// The figures of all hardware threads of all schemes: those of each scheme's first run.
+pub(crate) struct ThreadRows {
+    /// What stands above the columns of figures.
+    pub(crate) headings: Vec<&'static str>,
+    pub(crate) rows: Vec<ThreadRow>,
+}
+
+/// One of them.
+pub(crate) struct ThreadRow {
+    pub(crate) scheme: String,
+    colour: &'static str,
+    /// Its core and, where a core has several, its own number.
+    pub(crate) thread: String,
+    values: Vec<Option<f64>>,
+}
+
+impl ThreadRows {
+    /// Of a comparison on several hardware threads.
+    pub(crate) fn of(comparison: &Comparison<'_>) -> Option<Self> {
+        let rows: Vec<ThreadRow> = comparison.schemes.iter().flat_map(rows).collect();
+        let headings = FIGURES.iter().map(|figure| figure.heading).collect();
+        (!rows.is_empty()).then_some(Self { headings, rows })
+    }
+
+    /// Hardware threads of the scheme that has the most.
+    pub(crate) fn most(&self) -> usize {
+        let of = |row: &ThreadRow| self.rows.iter().filter(|it| it.scheme == row.scheme).count();
+        self.rows.iter().map(of).max().unwrap_or_default()
+    }
+}
+
+impl ThreadRow {
+    /// The text of a figure.
+    pub(crate) fn text(&self, figure: usize) -> String {
+        self.values[figure].map_or(MISSING.into(), FIGURES[figure].text)
+    }
+}
+
+fn rows(scheme: &SchemeRuns<'_>) -> Vec<ThreadRow> {
+    let threads = &scheme.first().hardware_threads;
+    let has_several = threads.windows(2).any(|pair| pair[0].core == pair[1].core);
+    let row = |(number, thread): (usize, &HardwareThread)| ThreadRow {
+        scheme: scheme.name.to_owned(),
+        colour: scheme.colour,
+        thread: match has_several {
+            true => format!("core {}, thread {number}", thread.core),
+            false => format!("core {}", thread.core),
+        },
+        values: FIGURES.iter().map(|figure| (figure.value)(thread)).collect(),
+    };
+    threads.iter().enumerate().map(row).collect()
+}
+
+/// The table of a page; nothing where there is but one hardware thread.
+pub(crate) fn section(comparison: &Comparison<'_>, id: &str) -> Markup {
+    let Some(threads) = ThreadRows::of(comparison) else { return html! {} };
+    let head = ["scheme", "hardware thread"].into_iter().chain(threads.headings.iter().copied());
+    let cells = |row: &ThreadRow| {
+        let own = [Cell::scheme(&row.scheme, row.colour), Cell::text(&row.thread)];
+        let figures = row.values.iter().zip(&FIGURES);
+        let figures = figures.map(|(value, figure)| Cell::value(*value, figure.text));
+        own.into_iter().chain(figures).collect()
+    };
+    let rows = threads.rows.iter().map(cells).collect();
+    let grid = Grid { head: head.map(Heading::from).collect(), rows };
+    html! {
+        h3 id={ (id) "-threads" } { "Hardware threads" }
+        p.lead {
+            "IPC while it runs; shares of the time in which it runs: waiting for translation, for answers "
+            "to the shootdowns that it sends, and answering those that it is interrupted for."
+        }
+        (grid.scrolling("What each hardware thread did", "main"))
+    }
+}
