@@ -22,7 +22,7 @@ pub const OUTPUT: &str = "Output";
 const ORDER: [&str; 8] = [WHAT, SCHEMES, MEMORY, MACHINE, LENGTH, SYSTEM, VIRTUAL, OUTPUT];
 
 /// Options that only `--help` tells of, besides all of a host's.
-const RARE: [&str; 14] = [
+const RARE: [&str; 15] = [
     "faulty",
     "zones",
     "window-warmup",
@@ -33,6 +33,7 @@ const RARE: [&str; 14] = [
     "perforation",
     "segment",
     "superpages",
+    "layout",
     "io-gap",
     "hot-add",
     "self-balloon",
@@ -48,7 +49,7 @@ pub fn section(option: &str) -> &'static str {
         "memory" | "memory-from" | "swap" | "fragmentation" | "age" | "faulty" | "zones" => MEMORY,
         "machine" => MACHINE,
         "compaction" | "defrag" | "khugepaged" | "ksm" | "contents" | "perforation" | "segment"
-        | "superpages" => SYSTEM,
+        | "superpages" | "layout" => SYSTEM,
         "io-gap" | "hot-add" | "self-balloon" | "modes" => VIRTUAL,
         _ if option.starts_with("host-") => VIRTUAL,
         "seed" | "skip" | "instructions" | "warmup" | "window-warmup" | "timing" | "precision"

@@ -2,7 +2,7 @@
 //! from what was counted.
 
 use perforate_config::{ConfigError, Key};
-use perforate_os::{Defrag, ZoneLayout};
+use perforate_os::{Defrag, PageLayout, ZoneLayout};
 use perforate_schemes::segment;
 use perforate_types::Counters;
 
@@ -107,9 +107,12 @@ impl Side<'_> {
             "superpages" if policies.superpages.is_some() => {
                 self.lacks("gap-tolerant superpages", |scheme, _| scheme.gap_tolerance.is_some())
             }
-            "memory" | "memory-from" | "swap" | "fragmentation" | "age" | "faulty" | "zones"
-            | "compaction" | "defrag" | "khugepaged" | "ksm" | "contents" | "perforation"
-            | "segment" | "superpages" | "io-gap" | "hot-add" | "self-balloon" => None,
+            "layout" if self.memory.layout.is_some() => self.lacks("pages by a layout", has_layout),
+            "layout" | "memory" | "memory-from" | "swap" | "fragmentation" | "age" | "faulty"
+            | "zones" | "compaction" | "defrag" | "khugepaged" | "ksm" | "contents"
+            | "perforation" | "segment" | "superpages" | "io-gap" | "hot-add" | "self-balloon" => {
+                None
+            }
             option => panic!("nothing is said of when the option {option} has an effect"),
         }
     }
@@ -122,6 +125,11 @@ impl Side<'_> {
         };
         none.then(|| format!("no {whose}scheme here has {what}"))
     }
+}
+
+fn has_layout(scheme: &Scheme, memory: &MemoryState) -> bool {
+    let policy = (scheme.policy)(&memory.policy_options());
+    policy.is_ok_and(|policy| policy.rule::<PageLayout>().is_some())
 }
 
 fn maps_large(scheme: &Scheme, memory: &MemoryState) -> bool {
@@ -137,6 +145,10 @@ pub(crate) fn notes_before(schemes: &[Composition], memory: &MemoryState) -> Vec
         reason(&name, schemes, memory).map(|reason| format!("{name} has no effect: {reason}"))
     };
     let mut notes: Vec<String> = looked_at.filter_map(note).collect();
+    let own: Vec<&Scheme> = schemes.iter().map(|scheme| scheme.own).collect();
+    if memory.layout.is_none() && own.iter().any(|scheme| has_layout(scheme, memory)) {
+        notes.push("the scheme layout has 4KB pages only: no --layout says otherwise".into());
+    }
     if is_native && memory.host.is_some() {
         notes.push(format!("options of the host have no effect: {NO_HOST}"));
     }
@@ -232,6 +244,17 @@ pub(crate) fn missing_huge_pages(scheme: &Composition, counters: &Counters) -> O
             scheme.name()
         )
     })
+}
+
+/// Says so where a layout wants larger pages than there were.
+pub(crate) fn missing_laid_out_pages(scheme: &Composition, counters: &Counters) -> Option<String> {
+    let missing = counters.get("layout_missing").filter(|missing| *missing > 0.0)?;
+    let pages = counters.get("layout_pages").unwrap_or(0.0);
+    let name = scheme.name();
+    Some(format!(
+        "{name}: of the larger pages that the layout wants {pages} were mapped; {missing} first touches \
+         had a 4KB page instead, for want of contiguous memory"
+    ))
 }
 
 #[cfg(test)]

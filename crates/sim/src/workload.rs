@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use perforate_config::nearest;
+use perforate_trace::layout::Pooled;
 use perforate_trace::{
     Limited, STANDARD_INPUT, Source, TraceFormat, WORKLOADS, WorkloadSpec, bundled,
 };
@@ -35,7 +36,7 @@ pub fn open_workload(
     memory: &MemoryState,
     seed: u64,
 ) -> Result<Box<dyn Source>, SimError> {
-    let mut source = open(&workload.name, seed)?;
+    let mut source = in_pools(open(&workload.name, seed)?, memory)?;
     let skipped = if workload.skip > 0 { source.skip(workload.skip)? } else { 0 };
     let left = match source.metadata().instructions {
         None if WorkloadSpec::is_workload(&workload.name) => Some(Workload::DEFAULT_INSTRUCTIONS),
@@ -51,6 +52,17 @@ pub fn open_workload(
             Box::new(Sparse::new(source, *fragmentation, seed))
         }
         _ => source,
+    })
+}
+
+/// The program with its memory in pools, if there is a layout of them.
+pub(crate) fn in_pools(
+    source: Box<dyn Source>,
+    memory: &MemoryState,
+) -> Result<Box<dyn Source>, SimError> {
+    Ok(match &memory.layout {
+        Some(layout) => Box::new(Pooled::new(source, layout.clone())?),
+        None => source,
     })
 }
 

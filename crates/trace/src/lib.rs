@@ -6,6 +6,7 @@ mod convert;
 mod error;
 mod foreign;
 mod format;
+pub mod layout;
 mod program;
 mod source;
 mod standard_input;
