@@ -145,10 +145,6 @@ pub(crate) fn notes_before(schemes: &[Composition], memory: &MemoryState) -> Vec
         reason(&name, schemes, memory).map(|reason| format!("{name} has no effect: {reason}"))
     };
     let mut notes: Vec<String> = looked_at.filter_map(note).collect();
-    let own: Vec<&Scheme> = schemes.iter().map(|scheme| scheme.own).collect();
-    if memory.layout.is_none() && own.iter().any(|scheme| has_layout(scheme, memory)) {
-        notes.push("the scheme layout has 4KB pages only: no --layout says otherwise".into());
-    }
     if is_native && memory.host.is_some() {
         notes.push(format!("options of the host have no effect: {NO_HOST}"));
     }
@@ -246,14 +242,24 @@ pub(crate) fn missing_huge_pages(scheme: &Composition, counters: &Counters) -> O
     })
 }
 
-/// Says so where a layout wants larger pages than there were.
-pub(crate) fn missing_laid_out_pages(scheme: &Composition, counters: &Counters) -> Option<String> {
+/// Says so where a scheme with pages by a layout has none, or had not all of them.
+pub(crate) fn missing_laid_out_pages(
+    scheme: &Composition,
+    memory: &MemoryState,
+    counters: &Counters,
+) -> Option<String> {
+    if !has_layout(scheme.own, memory) {
+        return None;
+    }
+    let name = scheme.name();
+    if memory.policy_options().layout.is_none() {
+        return Some(format!("{name}: all pages are of 4KB: no --layout says otherwise"));
+    }
     let missing = counters.get("layout_missing").filter(|missing| *missing > 0.0)?;
     let pages = counters.get("layout_pages").unwrap_or(0.0);
-    let name = scheme.name();
     Some(format!(
-        "{name}: of the larger pages that the layout wants {pages} were mapped; {missing} first touches \
-         had a 4KB page instead, for want of contiguous memory"
+        "{name}: of the larger pages that the layout wants {pages} were mapped; {missing} first \
+         touches had a 4KB page instead, for want of contiguous memory"
     ))
 }
 

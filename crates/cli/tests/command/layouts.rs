@@ -39,7 +39,7 @@ fn a_layout_is_compared_with_4kb_and_transparent_pages() {
 #[test]
 fn a_recorded_program_runs_in_pools() {
     let place = Place::new();
-    let pools = "brk,-1,0,1073741824\nmmap,-1,0,1073741824\n";
+    let pools = "brk,-1,0,1073741824\nmmap,-1,0,4294967296\n";
     let run = ["run", "hpcc", "--scheme", "layout", "--instructions", "3M", "--warmup", "0"];
     let run = |lines: &str| {
         layout(&place, "pools.csv", &format!("{pools}{lines}"));
@@ -47,15 +47,16 @@ fn a_recorded_program_runs_in_pools() {
         json(&place.succeeds(&[&run[..], &options].concat())).remove(0)
     };
     let small = run("");
-    let large = run("brk,2097152,0,1073741824\nmmap,2097152,0,1073741824\n");
+    let large = run("brk,2097152,0,1073741824\nmmap,2097152,0,4294967296\n");
     let of = |result: &serde_json::Value, name: &str| result["counters"][name].as_f64().unwrap();
     for result in [&small, &large] {
         assert_eq!(of(result, "accesses_refused"), 0.0);
         assert_eq!(of(result, "layout_missing"), 0.0);
     }
     assert_eq!(of(&small, "large_pages"), 0.0);
-    assert!(of(&large, "large_pages") > 10.0, "{}", of(&large, "large_pages"));
-    assert!(of(&large, "base_pages") < of(&small, "base_pages") / 2.0);
+    // An array of 1GB is there at once, wherever in the pool it begins.
+    assert!(of(&large, "large_pages") >= 512.0, "{}", of(&large, "large_pages"));
+    assert!(of(&large, "base_pages") + 512.0 * 512.0 <= of(&small, "base_pages"));
     assert!(of(&large, "walks") < of(&small, "walks"));
 }
 

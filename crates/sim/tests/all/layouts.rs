@@ -98,7 +98,7 @@ fn what_cannot_be_had_is_counted_and_noted() {
     let results = run("random:size=64M", "layout", MemoryState::of(GB)).unwrap();
     assert_eq!(counter(&results[0], "base_pages"), pages + 1);
     let notes = results[0].notes.join("\n");
-    assert!(notes.contains("the scheme layout has 4KB pages only"), "{notes}");
+    assert!(notes.contains("layout: all pages are of 4KB: no --layout says otherwise"), "{notes}");
 }
 
 /// The pages of a guest are those of its layout whatever its host has.

@@ -18,6 +18,8 @@ use crate::{Source, SourceMetadata, TraceError};
 const PAGE_BYTES: u64 = 4096;
 /// Largest pool, in bytes: this much lies between the places of pools.
 const MOST_BYTES: u64 = 8 << 40;
+/// Where Linux maps libraries and everything else; programs themselves lie below.
+const LIBRARIES: u64 = 0x7000_0000_0000;
 /// Linux's MADV_POPULATE_READ and MADV_POPULATE_WRITE.
 const POPULATE: [i32; 2] = [22, 23];
 
@@ -46,6 +48,8 @@ struct Memory {
     room: Room,
     /// End of the heap, where it is in a pool.
     heap: Option<u64>,
+    /// End of the program's own data, behind which its memory without a file begins.
+    data_end: u64,
     /// Whether the heap's and the mappings' pool are mapped.
     made: [bool; 2],
 }
@@ -57,6 +61,7 @@ impl Default for Memory {
             last: Move { range: 0..0, by: None },
             room: Room::default(),
             heap: None,
+            data_end: 0,
             made: [false; 2],
         }
     }
@@ -201,8 +206,11 @@ impl Memory {
     ) -> Result<(), TraceError> {
         check_place(&event, layout)?;
         match event {
-            ProgramEvent::Map { start, length, backing, shared, populate, .. } => {
+            ProgramEvent::Map { start, length, permissions, backing, shared, populate, .. } => {
                 let range = pages(start, length);
+                if backing == Backing::File && permissions.write && range.start < LIBRARIES {
+                    self.data_end = range.end;
+                }
                 let is_pooled = backing == Backing::Anonymous && !shared;
                 if !is_pooled || layout.pool(Pool::Mmap).is_none() || self.is_fixed(&range) {
                     self.forget(range.clone());
@@ -255,12 +263,11 @@ impl Memory {
         Ok(())
     }
 
-    /// Whether a new mapping replaces memory that is in no pool, or follows a file: the loader's, for
-    /// data of the program and its libraries.
+    /// Whether a new mapping replaces memory that is in no pool, or follows the program's own data: the
+    /// loader's, for variables without values. Libraries' cannot be told from other mappings.
     fn is_fixed(&self, range: &Range<u64>) -> bool {
         let stays = |part: &Move| part.by == Some(0);
-        let follows = range.start > 0 && stays(&self.moves.around(range.start - 1));
-        follows || self.moves.parts(range.clone()).iter().any(stays)
+        range.start == self.data_end || self.moves.parts(range.clone()).iter().any(stays)
     }
 
     /// The parts of a range that are in no pool.
@@ -554,8 +561,9 @@ mod tests {
     #[test]
     fn what_is_no_mapping_of_the_programs_own_stays() {
         let file = map(0x40_0000, 8 * KB, Backing::File);
+        let library = map(0x7f00_0000_0000, 8 * KB, Backing::File);
         let stack = map(0x7fff_0000, 64 * KB, Backing::Stack);
-        let bss = map(0x40_2000, 4 * KB, Backing::Anonymous); // follows the file
+        let bss = map(0x40_2000, 4 * KB, Backing::Anonymous); // follows the program
         let data = map(0x40_1000, 4 * KB, Backing::Anonymous); // replaces a part of it
         let protect = |start, length| ProgramEvent::Protect {
             start: at(start),
@@ -563,11 +571,13 @@ mod tests {
             permissions: Permissions::READ,
             accessible: true,
         };
-        let steps = [&file, &stack, &bss, &data].map(|event| Event(event.clone()));
+        let steps = [&file, &bss, &stack, &library, &data].map(|event| Event(event.clone()));
         let (events, reads) = run(steps
             .into_iter()
             .chain([
                 Read(0x40_2000),
+                anonymous(0x7f00_0000_2000, 8 * KB), // behind a library may be anything
+                Read(0x7f00_0000_2000),
                 anonymous(0x50_0000, 8 * KB),
                 Event(protect(0x40_0000, 4 * KB)),
                 Event(protect(0x50_0000, 4 * KB)), // in a pool: nothing
@@ -577,10 +587,18 @@ mod tests {
             .collect())
         .unwrap();
         let pool = map(MMAP, 64 * KB, Backing::Anonymous);
-        let expected =
-            [file, stack, bss, data, pool, protect(0x40_0000, 4 * KB), unmap(0x40_2000, 4 * KB)];
+        let expected = [
+            file,
+            bss,
+            stack,
+            library,
+            data,
+            pool,
+            protect(0x40_0000, 4 * KB),
+            unmap(0x40_2000, 4 * KB),
+        ];
         assert_eq!(events, expected);
-        assert_eq!(reads, [0x40_2000]);
+        assert_eq!(reads, [0x40_2000, MMAP]);
     }
 
     #[test]
