@@ -311,8 +311,7 @@ impl Memory {
         layout: &LayoutFile,
         push: &mut dyn FnMut(ProgramEvent),
     ) -> Result<(), TraceError> {
-        let end = end.max(start).div_ceil(PAGE_BYTES) * PAGE_BYTES;
-        let start = start / PAGE_BYTES * PAGE_BYTES;
+        let Range { start, end } = pages(VirtualAddress::new(start), end.saturating_sub(start));
         let pool_bytes = layout.pool(Pool::Brk).map_or(0, |pool| pool.bytes);
         if end - start > pool_bytes {
             return Err(layout.full(Pool::Brk, end - start));
