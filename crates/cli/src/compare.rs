@@ -33,6 +33,7 @@ use crate::vary::{Variant, Vary, note_without_effect, variants};
   perforate compare redis --vary tlb.l2.entries=768,1536,3072        a chart over the values
   perforate compare redis --scheme 4k,thp --vary defrag=never,defer,always
   perforate compare redis --vary 'fragmentation=portion=50%,holes=25%,clustered;none'
+  perforate compare my.trace --vary layout=half.csv,all.csv          page sizes of parts of memory
   perforate compare -- ls -lR /usr                    record a program, then compare")]
 pub struct CompareArguments {
     /// Trace file, bundled trace or workload [default: hpcc, a bundled trace]
@@ -59,7 +60,8 @@ pub struct CompareArguments {
     vary: Option<Vary>,
     /// Schemes to compare, or all [default: 4k,thp,perforated,ideal]
     ///
-    /// Separated by commas; GUEST+HOST is a scheme in a virtual machine over one of its host. There is
+    /// With --layout the default is 4k,layout,thp,ideal. Separated by commas; GUEST+HOST is a scheme in a
+    /// virtual machine over one of its host. There is
     /// no default with --guest or --host
     #[arg(long, value_name = "A,B,…", help_heading = sections::SCHEMES)]
     scheme: Option<String>,
@@ -146,6 +148,8 @@ fn what(arguments: &CompareArguments) -> String {
     format!("compare-{}", subject.trim_end_matches(".trace"))
 }
 
+/// Schemes where there is a layout.
+const WITH_LAYOUT: &str = "4k,layout,thp,ideal";
 /// Schemes where one side of the pairs is not named.
 const SIDE: &str = "4k,thp,perforated";
 
@@ -153,7 +157,12 @@ const SIDE: &str = "4k,thp,perforated";
 fn schemes(arguments: &CompareArguments) -> Result<(Vec<Composition>, Vec<String>), SimError> {
     let CompareArguments { scheme, guest, host, .. } = arguments;
     if guest.is_none() && host.is_none() {
-        let named = scheme.as_deref().unwrap_or(scheme::DEFAULT);
+        let is_varied = arguments.vary.as_ref().is_some_and(|vary| vary.is_of("layout"));
+        let default = match is_varied || arguments.simulation.placement.has_layout() {
+            true => WITH_LAYOUT,
+            false => scheme::DEFAULT,
+        };
+        let named = scheme.as_deref().unwrap_or(default);
         return Ok((Composition::list(named)?, Vec::new()));
     }
     let native = scheme.as_deref().map_or(Ok(Vec::new()), Composition::list)?;

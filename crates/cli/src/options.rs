@@ -174,6 +174,11 @@ impl PlacementArguments {
         memory.read()?.resolve_with(&snapshot::load)
     }
 
+    /// Whether there are page sizes for parts of memory.
+    pub fn has_layout(&self) -> bool {
+        self.memory.given.contains("layout")
+    }
+
     /// Refuses options that can change nothing under these schemes.
     pub fn check_effects(&self, schemes: &[Composition]) -> Result<(), SimError> {
         let memory = self.memory()?;

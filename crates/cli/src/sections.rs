@@ -22,7 +22,7 @@ pub const OUTPUT: &str = "Output";
 const ORDER: [&str; 8] = [WHAT, SCHEMES, MEMORY, MACHINE, LENGTH, SYSTEM, VIRTUAL, OUTPUT];
 
 /// Options that only `--help` tells of, besides all of a host's.
-const RARE: [&str; 18] = [
+const RARE: [&str; 19] = [
     "threads",
     "threads-per-core",
     "side-by-side",
@@ -37,6 +37,7 @@ const RARE: [&str; 18] = [
     "perforation",
     "segment",
     "superpages",
+    "layout",
     "io-gap",
     "hot-add",
     "self-balloon",
@@ -53,7 +54,7 @@ pub fn section(option: &str) -> &'static str {
         "machine" | "cores" | "threads-per-core" => MACHINE,
         "with" | "threads" => WHAT,
         "compaction" | "defrag" | "khugepaged" | "ksm" | "contents" | "perforation" | "segment"
-        | "superpages" => SYSTEM,
+        | "superpages" | "layout" => SYSTEM,
         "io-gap" | "hot-add" | "self-balloon" | "modes" => VIRTUAL,
         _ if option.starts_with("host-") => VIRTUAL,
         "side-by-side" => MACHINE,

@@ -4,12 +4,12 @@ use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use perforate_config::Count;
+use perforate_config::{Count, Size};
 use perforate_sim::CUT_OFF;
 use perforate_trace::{
-    Compression, ForeignWriter, Limited, Losses, STANDARD_INPUT, Source, TraceFormat, TraceSummary,
-    TraceWriter, WorkloadSpec, WriterOptions, formats_of_name, metadata_for, open, split_format,
-    standard_input_bytes, write_chunk,
+    Compression, ForeignWriter, Limited, Losses, PageMap, STANDARD_INPUT, Schedule, Source,
+    TraceFormat, TraceSummary, TraceWriter, WorkloadSpec, WriterOptions, formats_of_name,
+    metadata_for, open, split_format, standard_input_bytes, write_chunk,
 };
 use perforate_types::{
     Chunk, Instruction, MemoryAccess, Permissions, ProcessId, ProgramEvent, ThreadId,
@@ -225,6 +225,12 @@ fn info(file: &str) -> Result<(), Failure> {
         has(metadata.has_dependencies),
         has(metadata.has_branches),
     );
+    if let Some(recording) = &metadata.recording {
+        text += &format!("recorded      {recording}\n");
+    }
+    if metadata.format == TraceFormat::Drmemtrace.name() {
+        text += &beside(split_format(Path::new(&path)).1, &contents)?;
+    }
     if metadata.is_cut_off {
         text += &notes(&[CUT_OFF], COLUMNS);
     }
@@ -233,6 +239,42 @@ fn info(file: &str) -> Result<(), Failure> {
         text += &format!("warning: incomplete at {truncation}\n");
     }
     print(&text)
+}
+
+/// What lies beside a trace of drmemtrace: where its pages lay in memory, and who ran where.
+fn beside(path: &Path, contents: &Contents) -> Result<String, Failure> {
+    let mut text = String::new();
+    if let Some(map) = PageMap::beside(path)? {
+        let sizes: Vec<String> = map
+            .sizes()
+            .iter()
+            .map(|(bytes, count)| format!("{count} of {}", Size(*bytes)))
+            .collect();
+        let (runs, longest) = map.runs();
+        let is_covered = |(_, page): &&(ProcessId, u64)| map.translate(page * 4096).is_some();
+        let covered = contents.pages.iter().filter(is_covered).count();
+        text += &format!(
+            "page map      {}: pages {} ({} MB)\n              \
+             {runs} runs contiguous in both address spaces, the longest of {}\n              \
+             has {covered} of the {} data pages\n",
+            map.path().display(),
+            sizes.join(", "),
+            map.bytes() >> 20,
+            Size(longest),
+            contents.pages.len(),
+        );
+        for remark in map.remarks() {
+            text += &format!("warning: {}: {remark}\n", map.path().display());
+        }
+    }
+    if let Some(Schedule { path, stretches, threads, processors }) = Schedule::beside(path)? {
+        text += &format!(
+            "schedule      {}: {threads} threads on {processors} processors in {stretches} \
+             stretches\n",
+            path.display(),
+        );
+    }
+    Ok(text)
 }
 
 fn head(file: &str, instructions: u64) -> Result<(), Failure> {

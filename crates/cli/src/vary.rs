@@ -45,6 +45,11 @@ impl FromStr for Vary {
 }
 
 impl Vary {
+    /// Whether it is this option or key that changes.
+    pub fn is_of(&self, key: &str) -> bool {
+        self.key == key
+    }
+
     /// Whether a note only says that the key has another value than in the machine file.
     pub fn is_told_by(&self, note: &str) -> bool {
         note.starts_with(&MachineFile::set_to(&self.key))

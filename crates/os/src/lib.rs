@@ -36,7 +36,7 @@ pub use hypervisor::Hypervisor;
 pub use kernel::{
     Approach, CompactionCounts, Defrag, FaultOutcome, HardFault, HoleContent, Kernel, KernelConfig,
     KhugepagedConfig, KhugepagedPass, KsmConfig, KsmPass, SelfBalloonConfig, SharedPlace, Span,
-    TableFormat, Work, counters,
+    TableFormat, Work, counters, layout_counters,
 };
 pub use memory::{
     Buddy, IoGap, IoGapPreset, MigrateType, OtherUse, Pressure, Zone, ZoneLayout, Zones,
@@ -47,8 +47,8 @@ pub use occupancy::{
     PageblockCount, SnapshotAbout, SnapshotZone, Survey, ZoneRange,
 };
 pub use policy::{
-    BasePages, BlockUse, HoleAllocation, HoleRule, Huge1G, HugePageRule, Policy, Promotion,
-    PromotionChoices, PromotionPrice, PromotionRule, SmallPages, Thp, described,
+    BasePages, BlockUse, HoleAllocation, HoleRule, Huge1G, HugePageRule, LaidOut, PageLayout,
+    Policy, Promotion, PromotionChoices, PromotionPrice, PromotionRule, SmallPages, Thp, described,
 };
 pub use random::Random;
 pub use shadow::{ShadowLeaf, ShadowTables};

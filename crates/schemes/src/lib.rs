@@ -18,7 +18,7 @@ pub mod shadow;
 
 use perforate_config::{Changes, ConfigError, Options};
 use perforate_mmu::{BitmapLoading, Coalescing, Dimension, TlbConfig};
-use perforate_os::{Kernel, Policy};
+use perforate_os::{Kernel, LaidOut, Policy};
 use perforate_types::{Counter, Counters, GapTolerance, SchemeFacts, SchemeRole};
 use serde::Serialize;
 
@@ -92,6 +92,9 @@ pub struct PolicyOptions {
     /// Gap-tolerant superpages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub superpages: Option<Changes<SuperpageOptions>>,
+    /// Which parts of the program's memory have pages of which size.
+    #[serde(skip)]
+    pub layout: Option<LaidOut>,
     /// The blocks of memory are those of a machine that has run for a while, not fragmented as the
     /// papers' evaluations do it: a policy chooses among them as an operating system would.
     #[serde(skip)]

@@ -473,6 +473,8 @@ impl Comparison {
         notes.extend(self.policy_note(composition, &figures));
         notes.extend(self.mode_note(composition));
         notes.extend(idle_options::missing_huge_pages(composition, &figures.counters));
+        let counters = &figures.counters;
+        notes.extend(idle_options::missing_laid_out_pages(composition, &self.memory, counters));
         let transitions = figures.mode_transitions.iter();
         notes.extend(transitions.map(|line| format!("{}: {line}", composition.name())));
         let host_memory = self.memory.host();

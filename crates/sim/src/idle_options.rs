@@ -2,7 +2,7 @@
 //! from what was counted.
 
 use perforate_config::{ConfigError, Key};
-use perforate_os::{Defrag, ZoneLayout};
+use perforate_os::{Defrag, PageLayout, ZoneLayout};
 use perforate_schemes::segment;
 use perforate_types::Counters;
 
@@ -107,9 +107,12 @@ impl Side<'_> {
             "superpages" if policies.superpages.is_some() => {
                 self.lacks("gap-tolerant superpages", |scheme, _| scheme.gap_tolerance.is_some())
             }
-            "memory" | "memory-from" | "swap" | "fragmentation" | "age" | "faulty" | "zones"
-            | "compaction" | "defrag" | "khugepaged" | "ksm" | "contents" | "perforation"
-            | "segment" | "superpages" | "io-gap" | "hot-add" | "self-balloon" => None,
+            "layout" if self.memory.layout.is_some() => self.lacks("pages by a layout", has_layout),
+            "layout" | "memory" | "memory-from" | "swap" | "fragmentation" | "age" | "faulty"
+            | "zones" | "compaction" | "defrag" | "khugepaged" | "ksm" | "contents"
+            | "perforation" | "segment" | "superpages" | "io-gap" | "hot-add" | "self-balloon" => {
+                None
+            }
             option => panic!("nothing is said of when the option {option} has an effect"),
         }
     }
@@ -122,6 +125,11 @@ impl Side<'_> {
         };
         none.then(|| format!("no {whose}scheme here has {what}"))
     }
+}
+
+fn has_layout(scheme: &Scheme, memory: &MemoryState) -> bool {
+    let policy = (scheme.policy)(&memory.policy_options());
+    policy.is_ok_and(|policy| policy.rule::<PageLayout>().is_some())
 }
 
 fn maps_large(scheme: &Scheme, memory: &MemoryState) -> bool {
@@ -249,6 +257,27 @@ pub(crate) fn missing_huge_pages(scheme: &Composition, counters: &Counters) -> O
             scheme.name()
         )
     })
+}
+
+/// Says so where a scheme with pages by a layout has none, or had not all of them.
+pub(crate) fn missing_laid_out_pages(
+    scheme: &Composition,
+    memory: &MemoryState,
+    counters: &Counters,
+) -> Option<String> {
+    if !has_layout(scheme.own, memory) {
+        return None;
+    }
+    let name = scheme.name();
+    if memory.policy_options().layout.is_none() {
+        return Some(format!("{name}: all pages are of 4KB: no --layout says otherwise"));
+    }
+    let missing = counters.get("layout_missing").filter(|missing| *missing > 0.0)?;
+    let pages = counters.get("layout_pages").unwrap_or(0.0);
+    Some(format!(
+        "{name}: of the larger pages that the layout wants {pages} were mapped; {missing} first \
+         touches had a 4KB page instead, for want of contiguous memory"
+    ))
 }
 
 #[cfg(test)]

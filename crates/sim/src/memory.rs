@@ -5,7 +5,10 @@ mod host;
 mod options;
 
 use perforate_config::ConfigError;
-use perforate_os::{Ageing, Defrag, FaultMap, Fragmentation, IoGap, ZoneLayout};
+use perforate_os::{
+    Ageing, Defrag, FaultMap, Fragmentation, IoGap, LaidOut, PageLayout, ZoneLayout,
+};
+use perforate_trace::layout::LayoutFile;
 use perforate_types::PageSize;
 use serde::Serialize;
 
@@ -35,6 +38,9 @@ pub struct MemoryState {
     /// Which direct segments are made while the program runs, if any are (D Table III).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub modes: Option<ModeSwitching>,
+    /// The pools that the program's memory lies in, and their pages under the scheme that has them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub layout: Option<LayoutFile>,
     /// The memory of the host under a virtual machine whose memory this is; where none is given, a
     /// memory with room for it and without a past. Native runs have no use for it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -114,6 +120,7 @@ impl MemoryState {
             past: Past::default(),
             background: Background::default(),
             modes: None,
+            layout: None,
             host: None,
         }
     }
@@ -122,7 +129,12 @@ impl MemoryState {
     pub fn policy_options(&self) -> PolicyOptions {
         let is_emulated = self.fragmentation.is_some() || self.past.faulty.is_some();
         let is_aged = self.past.ageing.is_some() || self.snapshot.is_some();
-        PolicyOptions { has_aged_blocks: is_aged && !is_emulated, ..self.policies.clone() }
+        let layout = self.layout.as_ref().map(|file| LaidOut {
+            layout: PageLayout::new(file.addresses()),
+            name: file.name.clone(),
+        });
+        let layout = layout.or_else(|| self.policies.layout.clone());
+        PolicyOptions { has_aged_blocks: is_aged && !is_emulated, layout, ..self.policies.clone() }
     }
 
     /// Checks that its parts go together.
@@ -203,7 +215,8 @@ impl MemoryState {
         let superpages =
             self.policies.superpages.as_ref().map(|options| format!("superpages: {options}"));
         let phrases = phrases.chain(self.background.describe()).chain(policy).chain(segment);
-        let phrases = phrases.chain(superpages);
+        let layout = self.layout.as_ref().map(|layout| format!("layout {}", layout.name));
+        let phrases = phrases.chain(superpages).chain(layout);
         phrases.collect::<Vec<_>>().join("; ")
     }
 }

@@ -7,6 +7,7 @@ use perforate_types::{Chunk, ProgramEvent};
 
 use crate::simulation::RunOptions;
 use crate::system::SystemOptions;
+use crate::workload::in_pools;
 use crate::{Composition, Machine, MemoryState, SimError, Simulation, host_memory};
 
 /// The beginning of a phase.
@@ -45,7 +46,7 @@ impl PhasedRun {
         let system = SystemOptions { check, implicit_maps: false, counts_only: !timed };
         let options = RunOptions { functional: true, system, warmup: u64::MAX };
         let simulation = Simulation::new(machine, composition, memory, seed, options)?;
-        let source = workload.source(seed, None);
+        let source = in_pools(workload.source(seed, None), memory)?;
         Ok(Self { simulation, source, chunk: Chunk::default() })
     }
 

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use perforate_config::{ConfigError, Count, nearest};
+use perforate_trace::layout::Pooled;
 use perforate_trace::{
     Limited, STANDARD_INPUT, SharedOut, SideBySide, Source, Together, TraceFormat, WORKLOADS,
     WorkloadSpec, bundled,
@@ -76,7 +77,7 @@ pub fn open_workload(
     memory: &MemoryState,
     seed: u64,
 ) -> Result<Box<dyn Source>, SimError> {
-    let mut source = open_together(workload, seed)?;
+    let mut source = open_together(workload, memory, seed)?;
     let skipped = if workload.skip > 0 { source.skip(workload.skip)? } else { 0 };
     let left = match source.metadata().instructions {
         None if workload.names().all(WorkloadSpec::is_workload) => {
@@ -101,9 +102,14 @@ pub fn open_workload(
 }
 
 /// The workload, with what runs beside it.
-fn open_together(workload: &Workload, seed: u64) -> Result<Box<dyn Source>, SimError> {
+fn open_together(
+    workload: &Workload,
+    memory: &MemoryState,
+    seed: u64,
+) -> Result<Box<dyn Source>, SimError> {
     let mut sources = workload.names().map(|name| open(name, seed));
-    let mut first = sources.next().expect("there is a workload")?;
+    let first = sources.next().expect("there is a workload")?;
+    let mut first = in_pools(first, memory)?;
     if workload.threads > 1 {
         if !WorkloadSpec::is_workload(&workload.name) {
             let problem = format!("{} has the threads that were recorded", workload.name);
@@ -116,6 +122,17 @@ fn open_together(workload: &Workload, seed: u64) -> Result<Box<dyn Source>, SimE
     }
     let others = sources.collect::<Result<Vec<_>, _>>()?;
     Ok(Box::new(Together::new(std::iter::once(first).chain(others).collect())))
+}
+
+/// The program with its memory in pools, if there is a layout of them.
+pub(crate) fn in_pools(
+    source: Box<dyn Source>,
+    memory: &MemoryState,
+) -> Result<Box<dyn Source>, SimError> {
+    Ok(match &memory.layout {
+        Some(layout) => Box::new(Pooled::new(source, layout.clone())?),
+        None => source,
+    })
 }
 
 fn open(name: &str, seed: u64) -> Result<Box<dyn Source>, SimError> {

@@ -58,6 +58,18 @@ pub enum TraceError {
         /// What is wrong, and what would be right.
         problem: String,
     },
+    /// A file is no layout of a program's memory.
+    #[error("{}: line {line}, column {column}: {problem}", path.display())]
+    Layout {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// The character in the line, from 1.
+        column: usize,
+        /// What is wrong, and what would be right.
+        problem: String,
+    },
     /// The text that names a synthetic workload is wrong.
     #[error("workload '{spec}': {problem}")]
     Workload {

@@ -6,6 +6,7 @@ mod convert;
 mod error;
 mod foreign;
 mod format;
+pub mod layout;
 mod program;
 mod source;
 mod standard_input;
@@ -15,8 +16,8 @@ mod threads;
 pub use convert::{convert, metadata_for, write_chunk};
 pub use error::TraceError;
 pub use foreign::{
-    Compression, ForeignWriter, Losses, TraceFormat, formats_of_name, open, open_bytes,
-    split_format,
+    Compression, ForeignWriter, Losses, PageMap, Schedule, TraceFormat, formats_of_name, open,
+    open_bytes, split_format,
 };
 pub use format::{TraceMetadata, TraceReader, TraceSummary, TraceWriter, WriterOptions};
 pub use source::{CHUNK_INSTRUCTIONS, Limited, Source, SourceMetadata, Truncation};

@@ -37,6 +37,9 @@ pub struct SourceMetadata {
     /// Whether the program ran on after the last instruction: its recording was ended before it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_cut_off: bool,
+    /// What a foreign trace says of how it was recorded, in a line.
+    #[serde(skip)]
+    pub recording: Option<String>,
     /// What the source does not know and what was assumed instead, one sentence each.
     pub assumptions: Vec<String>,
 }

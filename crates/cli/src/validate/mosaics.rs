@@ -25,6 +25,9 @@ pub struct MosaicArguments {
     /// halves, … [default: 6 with --programs and no --layout]
     #[arg(long, value_name = "N")]
     layouts: Option<Count<1, 1000>>,
+    /// Write each layout that is measured, of pools of this size, as a file of Mosalloc's into this folder
+    #[arg(long, value_name = "DIR")]
+    write_layouts: Option<PathBuf>,
     /// File with programs to time and record with all layouts, one a line:
     /// [skip=N] [instructions=N] -- PROG ARGS…, or the program and its arguments alone
     #[arg(long, value_name = "FILE")]
@@ -45,7 +48,13 @@ impl MosaicArguments {
         defaults: (u64, u64),
     ) -> Result<Option<Mosaics>, Failure> {
         if self.layout.is_empty() && self.layouts.is_none() && self.programs.is_none() {
-            return Ok(None);
+            return match &self.write_layouts {
+                Some(_) => Err(Failure::Usage(
+                    "--write-layouts: there are none; expected --layouts, --layout or --programs too"
+                        .into(),
+                )),
+                None => Ok(None),
+            };
         }
         let files = self.layout.iter().map(|path| Ok(LayoutChoice::File(LayoutFile::read(path)?)));
         let mut layouts = files.collect::<Result<Vec<_>, Failure>>()?;
@@ -56,7 +65,7 @@ impl MosaicArguments {
         if let Some(path) = &self.programs {
             programs.extend(read_programs(path, defaults)?);
         }
-        Ok(Some(Mosaics { layouts, programs }))
+        Ok(Some(Mosaics { layouts, programs, written_to: self.write_layouts.clone() }))
     }
 }
 

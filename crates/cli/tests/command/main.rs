@@ -9,6 +9,7 @@ mod compare;
 mod experiment;
 mod explain;
 mod idle_options;
+mod layouts;
 mod lists;
 mod machines;
 mod model;

@@ -198,6 +198,56 @@ fn a_drmemtrace_folder() {
     assert_eq!(json(&place.succeeds(&run))[0]["counters"]["walks"], 201);
 }
 
+/// A folder as of Google's workload traces, version 2: the synthetic instruction set, a zipped file
+/// for each thread in `trace`, and a map of pages in `aux`.
+#[test]
+fn a_trace_in_regdeps_with_its_page_map() {
+    let place = Place::new();
+    let samples = concat!(env!("CARGO_MANIFEST_DIR"), "/../trace/tests/samples");
+    let records = std::fs::read(format!("{samples}/drmemtrace.regdeps")).unwrap();
+    for folder in ["arizona/trace", "arizona/aux"] {
+        std::fs::create_dir_all(place.path(folder)).unwrap();
+    }
+    place.write("arizona/trace/16362031984258116688.701.memtrace.gz", gzip(&records));
+    let page = |address: u64, physical: u64| {
+        format!("address_mapping {{ virtual_address: {address} physical_address: {physical} }}\n")
+    };
+    // The code, and the three pages of data, which lie in one page of 2MB; and one that is not used.
+    let pages =
+        page(0x40_0000, 0x20_0000) + &page(0x7fe0_0000, 0x80_0000) + &page(0x60_0000, 0x40_0000);
+    let map = format!("address_mapping_group {{ page_size: 2097152\n{pages} }}\n");
+    place.write("arizona/aux/v2p.textproto", map + "information { page_count: 4 }");
+    let info = place.succeeds(&["trace", "info", "arizona"]);
+    for line in [
+        "instructions  9\nreads         3\nwrites        1\nbranches      2",
+        "register dependencies: yes",
+        "recorded      version 6, a synthetic instruction set (regdeps), encodings",
+        "page map      arizona/aux/v2p.textproto: pages 3 of 2M (6 MB)",
+        "2 runs contiguous in both address spaces, the longest of 4M",
+        "has 3 of the 3 data pages",
+        "warning: arizona/aux/v2p.textproto: the file says that it has 4 pages, and has 3",
+    ] {
+        assert!(info.contains(line), "{line} is not in\n{info}");
+    }
+    let head = place.succeeds(&["trace", "head", "arizona", "--instructions", "9"]);
+    let line =
+        |number: usize| head.lines().nth(number).unwrap().split_whitespace().collect::<Vec<_>>();
+    assert_eq!(line(2)[1..], ["integer", "r93", "<-", "r29", "Read", "0x7fff1000+32"]);
+    assert_eq!(line(7)[1..], ["serializing", "r23,r33", "<-"]);
+
+    place.succeeds(&["trace", "convert", "arizona", "-o", "ours.trace"]);
+    assert_eq!(place.succeeds(&["trace", "head", "ours.trace", "--instructions", "9"]), head);
+    let compare =
+        ["compare", "arizona", "--scheme", "4k,thp", "--warmup", "0", "--json", "--check"];
+    let results = json(&place.succeeds(&compare));
+    assert_eq!(results.len(), 2);
+    // One page of code at a time and three of data.
+    assert_eq!(results[0]["counters"]["walks"], 5);
+    place.write("arizona/aux/v2p.textproto", "address_mapping_group {");
+    let problem = "v2p.textproto: byte 23: line 1, column 24: the text ends inside a message";
+    place.fails(&["trace", "info", "arizona"], 1, problem);
+}
+
 /// A name that says one format and --to another: neither is taken silently.
 #[test]
 fn formats_that_contradict_each_other_are_refused() {

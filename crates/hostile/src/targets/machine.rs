@@ -1,9 +1,12 @@
 //! Records of the emulator's plugin, files of recorded programs, and files of this machine.
 
+use std::path::Path;
+
 use perforate_host::benchmark::Job;
-use perforate_host::layout::LayoutFile;
 use perforate_host::machine::{chosen, parse_control_groups};
 use perforate_record::Region;
+use perforate_trace::layout::LayoutFile;
+use perforate_types::PageSize;
 
 use super::{Target, each_line, target, told, with_file};
 
@@ -26,7 +29,7 @@ pub const TARGETS: &[Target] = &[
     target("native-cgroup", |bytes| drop(parse_control_groups(bytes))),
     target("native-setting", |bytes| drop(chosen(bytes))),
     target("native-layout", |bytes| {
-        with_file(bytes, |path| drop(told(LayoutFile::read(path))));
+        with_file(bytes, layout);
     }),
     target("native-worker", |bytes| {
         each_line(bytes, |line| {
@@ -34,3 +37,14 @@ pub const TARGETS: &[Target] = &[
         });
     }),
 ];
+
+/// A layout is the same after it was written; transparent pages may refuse it.
+fn layout(path: &Path) {
+    told(perforate_host::layout::LayoutFile::read(path));
+    let read = |path: &Path| told(LayoutFile::read(path, PageSize::Size1G));
+    let Some(file) = read(path) else { return };
+    with_file(file.to_csv().as_bytes(), |path| {
+        let again = read(path).expect("what was written is a layout");
+        assert_eq!(again.pools, file.pools);
+    });
+}

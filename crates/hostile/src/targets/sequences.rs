@@ -8,7 +8,9 @@ use perforate_sim::{
     Composition, Machine, MemoryOptions, MemoryState, RunOptions, SimError, Simulation,
     SystemOptions, scheme,
 };
-use perforate_types::Chunk;
+use perforate_trace::layout::{Interval, LayoutFile, PoolLayout, Pooled};
+use perforate_trace::{Source, TraceError};
+use perforate_types::{Chunk, PageSize};
 
 use super::{Target, assert_one_line, target, told};
 use crate::target::Seeds;
@@ -18,16 +20,17 @@ const STEPS: u64 = 60;
 /// The simulated memory is small, and so is what simulating it takes.
 const SEQUENCE_BYTES: usize = 64 << 20;
 
-pub const TARGETS: &[Target] = &[Target {
-    seeds: Seeds::None,
-    memory_bytes: SEQUENCE_BYTES,
-    ..target("event-sequence", run_sequence)
-}];
+pub const TARGETS: &[Target] = &[
+    of_sequence("event-sequence", run_sequence),
+    of_sequence("event-sequence-pooled", run_pooled),
+];
+
+const fn of_sequence(name: &'static str, run: fn(&[u8])) -> Target {
+    Target { seeds: Seeds::None, memory_bytes: SEQUENCE_BYTES, ..target(name, run) }
+}
 
 /// The bytes choose a scheme, a memory and the steps.
 fn run_sequence(bytes: &[u8]) {
-    static MACHINE: LazyLock<Machine> =
-        LazyLock::new(|| Machine::load(Machine::DEFAULT).expect("it is bundled"));
     static ALL: LazyLock<Vec<Composition>> = LazyLock::new(|| {
         let pairs = Composition::pairs("all", "all").expect("there are pairs").0;
         scheme::all().map(Composition::from).chain(pairs).collect()
@@ -36,15 +39,52 @@ fn run_sequence(bytes: &[u8]) {
     let composition = ALL[choices.below(256) as usize % ALL.len()];
     let memory = memory(&mut choices);
     let implicit_maps = choices.one_in(4);
+    simulate(composition, &memory, implicit_maps, source(&mut choices));
+}
+
+/// The bytes choose a memory and the steps, which are taken in the pools of a layout with 2MB pages.
+fn run_pooled(bytes: &[u8]) {
+    let mut choices = Bytes::new(bytes);
+    let large = Interval { offsets: 0..4 << 20, size: PageSize::Size2M };
+    let pool = |bytes| Some(PoolLayout::new(bytes, [large.clone()]));
+    let layout =
+        LayoutFile { name: "sequence".into(), pools: [pool(8 << 20), pool(1 << 40), None] };
+    let memory = MemoryState { layout: Some(layout.clone()), ..memory(&mut choices) };
+    let composition = Composition::from(scheme::Scheme::find("layout").expect("it is registered"));
+    let source = Pooled::new(source(&mut choices), layout).expect("small pools, and events");
+    simulate(composition, &memory, false, Box::new(source));
+}
+
+fn source(choices: &mut impl Choices) -> Box<dyn Source> {
     let file = tempfile::NamedTempFile::new().expect("temporary files can be made");
-    write(&sequence(&mut choices, STEPS), file.path()).expect("temporary files can be written");
-    let mut source = perforate_trace::open(file.path()).expect("a trace of our own");
+    write(&sequence(choices, STEPS), file.path()).expect("temporary files can be written");
+    perforate_trace::open(file.path()).expect("a trace of our own")
+}
+
+fn simulate(
+    composition: Composition,
+    memory: &MemoryState,
+    implicit_maps: bool,
+    mut source: Box<dyn Source>,
+) {
+    static MACHINE: LazyLock<Machine> =
+        LazyLock::new(|| Machine::load(Machine::DEFAULT).expect("it is bundled"));
     let system = SystemOptions { check: true, implicit_maps, counts_only: false };
     let options = RunOptions { functional: true, system, warmup: 0 };
-    let simulation = Simulation::new(&MACHINE, composition, &memory, 1, options);
+    let simulation = Simulation::new(&MACHINE, composition, memory, 1, options);
     let Some(mut simulation) = told(simulation) else { return };
     let mut chunk = Chunk::default();
-    while source.next_chunk(&mut chunk).expect("a trace of our own") {
+    loop {
+        let more = match source.next_chunk(&mut chunk) {
+            // A pool is full.
+            Err(error @ TraceError::Unsuitable { .. }) => {
+                return assert_one_line(&error.to_string());
+            }
+            outcome => outcome.expect("a trace of our own"),
+        };
+        if !more {
+            break;
+        }
         match simulation.run(&chunk) {
             Ok(()) => {}
             Err(

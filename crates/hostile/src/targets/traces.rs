@@ -1,6 +1,8 @@
 //! Traces, our own and foreign ones.
 
-use perforate_trace::{CHUNK_INSTRUCTIONS, Source, open_bytes};
+use std::path::Path;
+
+use perforate_trace::{CHUNK_INSTRUCTIONS, PageMap, Schedule, Source, open_bytes};
 use perforate_types::Chunk;
 
 use super::{Target, assert_one_line, target, told};
@@ -21,6 +23,13 @@ pub const TARGETS: &[Target] = &[
     of_trace("trace-gem5", |bytes| open("gem5:trace", bytes)),
     of_trace("trace-lackey", |bytes| open("lackey:trace", bytes)),
     of_trace("trace-csv", |bytes| open("csv:trace", bytes)),
+    target("trace-page-map", page_map),
+    target("trace-schedule", |bytes| {
+        if let Some(schedule) = told(Schedule::parse(Path::new("schedule"), bytes)) {
+            assert!(schedule.threads as u64 <= schedule.stretches);
+        }
+    })
+    .with_memory(TRACE_BYTES),
     target("trace-unpacked", |bytes| open("trace", &crate::pack(bytes)))
         .with_seeds(Seeds::Unpacked("crates/trace/tests/samples"))
         .with_memory(TRACE_BYTES),
@@ -60,6 +69,18 @@ fn drain(mut source: Box<dyn Source>) -> u64 {
     let metadata = source.metadata();
     metadata.assumptions.iter().for_each(|sentence| assert!(!sentence.is_empty()));
     instructions
+}
+
+/// A map of pages, and addresses at the edges of what it says.
+fn page_map(bytes: &[u8]) {
+    let Some(map) = told(PageMap::parse(Path::new("v2p"), bytes)) else { return };
+    let pages: u64 = map.sizes().iter().map(|(_, count)| count).sum();
+    let (runs, longest) = map.runs();
+    assert!(runs <= pages && longest <= map.bytes(), "{runs} runs of {pages} pages");
+    for address in [0, 1, 0x40_0000, u64::MAX] {
+        map.translate(address);
+    }
+    map.remarks().iter().for_each(|remark| assert_one_line(remark));
 }
 
 /// What every chunk keeps to.

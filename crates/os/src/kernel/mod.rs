@@ -97,7 +97,7 @@ pub use counters::counters;
 pub use deferral::Deferral;
 pub use defrag::Defrag;
 use first_touch::Backers;
-pub use first_touch::{Backed, Backer, Context, Touch};
+pub use first_touch::{Backed, Backer, Context, Touch, layout_counters};
 pub use hard_fault::HardFault;
 use khugepaged::Khugepaged;
 pub use khugepaged::{KhugepagedConfig, KhugepagedPass};

@@ -5,6 +5,7 @@
 
 mod base_pages;
 mod huge_1g;
+mod laid_out;
 mod promotion;
 mod thp;
 
@@ -19,6 +20,7 @@ use crate::mechanism::{Backer, FreeIndex, HoledPages, PhysicalMemory};
 use crate::{OsError, TableFormat};
 pub use base_pages::BasePages;
 pub use huge_1g::{Huge1G, HugePageRule};
+pub use laid_out::{LaidOut, PageLayout};
 pub use promotion::{Promotion, PromotionChoices, PromotionPrice, PromotionRule};
 pub use thp::Thp;
 
@@ -96,8 +98,8 @@ pub trait Policy: Send {
         None
     }
 
-    /// The rules of the mechanisms that it uses besides 4KB and 2MB pages: [`HugePageRule`], and what
-    /// rules mechanisms outside this crate have.
+    /// The rules of the mechanisms that it uses besides 4KB and 2MB pages: [`HugePageRule`],
+    /// [`PageLayout`], and what rules mechanisms outside this crate have.
     fn rules(&self) -> Vec<&dyn Any> {
         Vec::new()
     }

@@ -4,6 +4,7 @@
 mod base;
 mod ideal;
 mod large;
+mod layout;
 
 use perforate_mmu::{Dimension, Radix};
 
@@ -15,16 +16,17 @@ pub use large::TRANSPARENT_LARGE_PAGES;
 pub(crate) const BASE: &[&Scheme] = &[&BASE_PAGES];
 /// The schemes with large pages.
 pub(crate) const LARGE: &[&Scheme] =
-    &[&TRANSPARENT_LARGE_PAGES, &large::ADVISED_LARGE_PAGES, &large::HUGE_PAGES];
+    &[&TRANSPARENT_LARGE_PAGES, &large::ADVISED_LARGE_PAGES, &large::HUGE_PAGES, &layout::LAID_OUT];
 /// The upper bound.
 pub(crate) const IDEAL: &[&Scheme] = &[&ideal::IDEAL];
 
 /// What a user sets to have one of these schemes on Linux today.
-const SETTINGS: [(&Scheme, &str); 4] = [
+const SETTINGS: [(&Scheme, &str); 5] = [
     (&BASE_PAGES, "transparent_hugepage/enabled=never"),
     (&TRANSPARENT_LARGE_PAGES, "transparent_hugepage/enabled=always"),
     (&large::ADVISED_LARGE_PAGES, "transparent_hugepage/enabled=madvise"),
     (&large::HUGE_PAGES, "hugetlbfs with 1GB pages"),
+    (&layout::LAID_OUT, "hugetlbfs by Mosalloc with this layout"),
 ];
 
 /// What a user sets to have the scheme of this name; none for those that no system has today.

@@ -1,5 +1,7 @@
 //! Everything that can be said of memory.
 
+use std::path::Path;
+
 use perforate_config::{Changes, ConfigError, Size};
 use perforate_os::{
     Ageing, ContentDistribution, Defrag, Fragmentation, IoGapPreset, KhugepagedConfig, KsmConfig,
@@ -8,6 +10,7 @@ use perforate_os::{
 use perforate_schemes::gap_tolerant::{GapTolerant, SuperpageOptions};
 use perforate_schemes::perforated::{Perforated, PerforationOptions};
 use perforate_schemes::segment::{SegmentOptions, SegmentPolicy};
+use perforate_trace::layout::LayoutFile;
 use perforate_types::PageSize;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -74,6 +77,12 @@ pub struct MemoryOptions {
     /// Policy for gap-tolerant superpages, for example least-blocks=32 or from=4G,to=8G (see
     /// `perforate list superpages`).
     pub superpages: Option<Changes<SuperpageOptions>>,
+    /// Page sizes of parts of the program's memory, a file of Mosalloc's: a line for each part,
+    /// type,pageSize,startOffset,endOffset; the scheme layout has them, and for all schemes the heap and
+    /// the anonymous mappings lie in pools (see docs/layouts.md).
+    #[schemars(extend("form" = "FILE"))]
+    #[schemars(extend("brief" = "Page sizes of parts of the program's memory, a file of Mosalloc's"))]
+    pub layout: Option<String>,
     /// Physical addresses from 3GB to 4GB without memory: none, pc, or reclaimed (256M stays below,
     /// the rest lies above) [default: none].
     pub io_gap: Option<IoGapPreset>,
@@ -104,7 +113,7 @@ pub type Snapshots<'a> = &'a dyn Fn(&str) -> Result<MemorySnapshot, SimError>;
 
 impl MemoryOptions {
     /// Options of the memory of a virtual machine as a whole, which a host's has not.
-    pub const GUEST_ONLY: [&str; 3] = ["modes", "self-balloon", "host"];
+    pub const GUEST_ONLY: [&str; 4] = ["layout", "modes", "self-balloon", "host"];
 
     /// The memory that these options describe.
     ///
@@ -120,7 +129,8 @@ impl MemoryOptions {
     /// Options that contradict each other, files that cannot be read.
     pub fn resolve_with(&self, snapshots: Snapshots<'_>) -> Result<MemoryState, SimError> {
         let memory = self.resolve_one(snapshots, |_| MemoryState::DEFAULT_BYTES)?;
-        let memory = MemoryState { modes: self.modes, ..memory };
+        let layout = self.layout()?;
+        let memory = MemoryState { modes: self.modes, layout, ..memory };
         let Some(options) = self.host.as_deref().filter(|host| **host != Self::default()) else {
             return Ok(memory);
         };
@@ -134,7 +144,12 @@ impl MemoryOptions {
         guest: &MemoryState,
         snapshots: Snapshots<'_>,
     ) -> Result<MemoryState, SimError> {
-        for (given, key) in [(self.modes.is_some(), "modes"), (self.host.is_some(), "host")] {
+        let given = [
+            (self.layout.is_some(), "layout"),
+            (self.modes.is_some(), "modes"),
+            (self.host.is_some(), "host"),
+        ];
+        for (given, key) in given {
             if given {
                 let problem = "is an option of the guest, not of its host";
                 return Err(ConfigError::new(problem).under(key).into());
@@ -143,7 +158,14 @@ impl MemoryOptions {
         self.resolve_one(snapshots, |fragmentation| guest.room_for_host(fragmentation))
     }
 
-    /// All but modes and host; where no size is given, that which `default_bytes` finds for the
+    fn layout(&self) -> Result<Option<LayoutFile>, ConfigError> {
+        let Some(file) = &self.layout else { return Ok(None) };
+        let layout = LayoutFile::read(Path::new(file), PageSize::Size1G);
+        let layout = layout.map_err(|error| ConfigError::new(error.to_string()).under("layout"))?;
+        Ok(Some(layout))
+    }
+
+    /// All but layout, modes and host; where no size is given, that which `default_bytes` finds for the
     /// fragmentation.
     fn resolve_one(
         &self,
@@ -352,6 +374,8 @@ mod tests {
             (vec![("modes", "compute,every=0")], "modes: every: is at least 1, not 0"),
             (vec![("host-memory", "2X")], "host: memory: expected a size such as 64M or 4G"),
             (vec![("host-modes", "compute")], "host: modes: is an option of the guest"),
+            (vec![("layout", "no/such.csv")], "layout: no/such.csv: read: "),
+            (vec![("host-layout", "x")], "host: layout: is an option of the guest"),
             (vec![("memory", "1G"), ("memory-from", "x")], "memory-from: says how large memory is"),
         ] {
             let error = resolved(&options).unwrap_err();

@@ -1,4 +1,4 @@
-//! Decompression by content: xz, gzip, zstd, or none.
+//! Decompression by content: xz, gzip, zstd, lz4 and snappy (frames), or none.
 
 use std::io::{self, BufRead, BufReader};
 
@@ -9,14 +9,8 @@ const XZ: &[u8] = b"\xfd7zXZ\0";
 const GZIP: &[u8] = b"\x1f\x8b";
 const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd";
 
-/// Compressions that drmemtrace knows and we do not, by what their streams begin with.
-const UNREADABLE: [(&[u8], &str); 2] =
-    [(b"\x04\x22\x4d\x18", "lz4"), (b"\xff\x06\0\0sNaPpY", "snappy")];
-
-/// The name of a compression that cannot be undone here.
-pub(super) fn unreadable(content: &[u8]) -> Option<&'static str> {
-    UNREADABLE.into_iter().find(|(start, _)| content.starts_with(start)).map(|(_, name)| name)
-}
+const LZ4: &[u8] = b"\x04\x22\x4d\x18";
+const SNAPPY: &[u8] = b"\xff\x06\0\0sNaP";
 
 /// Most memory an .xz file may ask for: eight times what `xz -9` uses.
 const XZ_MEMORY_KB: u32 = 512 << 10;
@@ -34,6 +28,12 @@ pub(super) fn decompress(stream: Stream, magic: &[u8]) -> io::Result<(Stream, &'
     } else if magic.starts_with(ZSTD) {
         let content = zstd::stream::read::Decoder::with_buffer(stream)?;
         Ok((Box::new(BufReader::with_capacity(BUFFER_BYTES, content)), "zstd"))
+    } else if magic.starts_with(LZ4) {
+        let content = lz4_flex::frame::FrameDecoder::new(stream);
+        Ok((Box::new(BufReader::with_capacity(BUFFER_BYTES, content)), "lz4"))
+    } else if magic.starts_with(SNAPPY) {
+        let content = snap::read::FrameDecoder::new(stream);
+        Ok((Box::new(BufReader::with_capacity(BUFFER_BYTES, content)), "snappy"))
     } else {
         Ok((stream, "none"))
     }

@@ -16,6 +16,7 @@ use std::io::BufReader;
 use std::path::Path;
 
 use self::champsim::ChampSim;
+pub use self::drmemtrace::{PageMap, Schedule};
 use self::foreign_source::{ForeignSource, Input};
 pub use self::formats::{TraceFormat, split_format};
 use self::gem5::Gem5;
@@ -35,7 +36,7 @@ const MAGIC_BYTES: u64 = 8;
 /// position-independent code.
 const ASSUMED_IP: u64 = 0x40_0000;
 
-/// Opens a trace of any [`TraceFormat`], raw or compressed (.xz, .gz, .zst, .zip): a regular file, the
+/// Opens a trace of any [`TraceFormat`], raw or compressed (.xz, .gz, .zst, .lz4, .sz, .zip): a regular file, the
 /// folder of a drmemtrace trace, or standard input (`-`). The content decides, not the name, unless it is
 /// `FORMAT:FILE`.
 ///
@@ -128,11 +129,6 @@ fn recognize(path: &Path, sample: &[u8], length: Option<u64>) -> Result<TraceFor
             return Err(TraceError::unsuitable(path, problem, expected));
         }
         None => {}
-    }
-    if let Some(compression) = compressed::unreadable(sample) {
-        let problem = format!("a file compressed by {compression}, which is not read");
-        let expected = "it decompressed; of a drmemtrace folder its final traces, in `trace`";
-        return Err(TraceError::unsuitable(path, problem, expected));
     }
     if sample.starts_with(gem5::MAGIC) {
         return Ok(TraceFormat::Gem5);

@@ -86,6 +86,7 @@ impl TraceReader {
             has_branches: metadata.has_branches,
             setup_until: None,
             is_cut_off: metadata.is_cut_off,
+            recording: None,
             assumptions: assumptions(&file),
         };
         Ok(Self {

@@ -137,6 +137,7 @@ pub(crate) fn metadata(name: String) -> SourceMetadata {
         has_branches: true,
         setup_until: None,
         is_cut_off: false,
+        recording: None,
         assumptions: Vec::new(),
     }
 }

@@ -98,6 +98,7 @@ fn metadata(sources: &[Box<dyn Source>]) -> SourceMetadata {
         has_events: all().all(|it| it.has_events),
         has_dependencies: all().all(|it| it.has_dependencies),
         has_branches: all().all(|it| it.has_branches),
+        recording: None,
         // Each sets up while others run.
         setup_until: None,
         is_cut_off: all().any(|it| it.is_cut_off),

@@ -2,7 +2,7 @@
 
 use crate::common::read_all;
 use crate::common::samples::*;
-use perforate_trace::{Source, open, open_bytes};
+use perforate_trace::{PageMap, Schedule, Source, open, open_bytes};
 use perforate_types::{
     AccessKind::{Read, Write},
     Branch, Chunk, MemoryAccess, Operation, ProcessId, ProgramEvent, ThreadId, VirtualAddress,
@@ -133,6 +133,146 @@ fn drmemtrace_records_are_decoded() {
     assert_eq!(whole(archive), chunk);
 }
 
+#[test]
+fn regdeps_records_are_decoded() {
+    let trace = source(regdeps_records());
+    let metadata = trace.metadata();
+    assert!(metadata.has_branches && metadata.has_dependencies);
+    assert_eq!(
+        metadata.recording.as_deref(),
+        Some(
+            "version 6, a synthetic instruction set (regdeps), encodings, numbers of system calls, \
+             system calls that may block, pages of 4096 bytes, 1 file"
+        )
+    );
+    let chunk = whole(regdeps_records());
+    // Register N of an encoding is our N + 20; the flags are 17. The length is that of the record,
+    // not of the encoding.
+    let found: Vec<_> = chunk
+        .instructions
+        .iter()
+        .map(|one| (one.ip.value() - 0x40_0000, one.length, one.sources, one.destinations))
+        .collect();
+    let expected = [
+        (0x1000, 3, [26, 0, 0, 0], [29, 0]),
+        (0x1003, 4, [98, 0, 0, 0], [23, 0]),
+        (0x1007, 4, [29, 0, 0, 0], [93, 0]),
+        (0x100b, 10, [22, 24, 58, 0], [22, 17]),
+        (0x1015, 2, [17, 0, 0, 0], [0, 0]),
+        (0x1000, 3, [26, 0, 0, 0], [29, 0]),
+        (0x1003, 1, [26, 0, 0, 0], [26, 0]),
+        (0x2000, 2, [0; 4], [23, 33]),
+        (0x1000, 3, [31, 32, 0, 0], [30, 0]),
+    ];
+    assert_eq!(found, expected);
+    let operations: Vec<_> = chunk.instructions.iter().map(|one| one.operation).collect();
+    use Operation::{Float, Integer, Serializing};
+    let expected =
+        [Integer, Float, Integer, Integer, Integer, Integer, Integer, Serializing, Integer];
+    assert_eq!(operations, expected);
+    let branches: Vec<_> = chunk.instructions.iter().map(|one| (one.branch, one.taken)).collect();
+    assert_eq!(branches[4], (Branch::Conditional, true));
+    assert_eq!(branches[6], (Branch::Return, true));
+    assert_eq!(branches[7], (Branch::None, false), "a system call");
+    let expected = [
+        access(0x7fff_1000, 32, Read),
+        access(0x7fff_2000, 4, Read),
+        access(0x7fff_2000, 4, Write),
+        access(0x7fff_3000, 8, Read),
+    ];
+    assert_eq!(chunk.accesses, expected);
+    for packed in [lz4(&regdeps_records()), snappy(&regdeps_records())] {
+        assert_eq!(whole(packed), chunk);
+    }
+}
+
+#[test]
+fn encodings_of_other_instruction_sets_are_passed_over() {
+    // The same records, said to be of x86-64: nothing is known of registers.
+    let mut bytes = regdeps_records();
+    bytes[2 * 12 + 4..2 * 12 + 8].copy_from_slice(&0xe40u32.to_le_bytes());
+    let trace = source(bytes.clone());
+    assert!(!trace.metadata().has_dependencies);
+    assert!(trace.metadata().recording.as_ref().unwrap().starts_with("version 6, x86-64, enc"));
+    let chunk = whole(bytes);
+    assert!(chunk.instructions.iter().all(|one| one.sources == [0; 4]));
+    // The marker of the system call tells of it; two records lie between.
+    assert_eq!(chunk.instructions[7].operation, Operation::Serializing);
+    assert_eq!(chunk.instructions[8].operation, Operation::Integer);
+}
+
+#[test]
+fn wrong_regdeps_encodings_get_one_clear_line() {
+    let start = |bytes: &[u8]| {
+        let mut all = regdeps_records()[..12 * 10].to_vec();
+        all.extend(encoding(bytes));
+        all.extend(drmemtrace(10, 4, 0x1000));
+        all
+    };
+    for (bytes, problem) in [
+        (&[0x31, 0, 0, 0, 6, 9, 6, 0][..], "an encoding of 8 bytes with 4 registers; expected 4"),
+        (&[0x81; 16][..], "an encoding with 9 registers; expected 4 bytes, and with registers 5"),
+        (&[1; 17][..], "an encoding of 17 bytes or more"),
+    ] {
+        let text = error_of("regdeps", start(bytes));
+        assert!(text.contains(problem), "{text}");
+    }
+    let text = error_of("regdeps", start(&[1, 0]));
+    assert!(text.contains("byte 132: an encoding of 2 bytes; expected 4 bytes"), "{text}");
+
+    // Code of the kernel is left out, and what its encodings say with it.
+    let mut bytes = regdeps_records()[..12 * 10].to_vec();
+    bytes.extend(drmemtrace(MARKER, 27, 1));
+    bytes.extend([encoding(&[0x81; 8]), drmemtrace(10, 4, 0x1000)].concat());
+    bytes.extend(drmemtrace(MARKER, 28, 1));
+    bytes.extend([encoding(&[0, 0, 0, 0]), drmemtrace(10, 4, 0x1000)].concat());
+    bytes.extend(drmemtrace(26, 0, 0));
+    assert_eq!(ips(&whole(bytes)), [0x1000]);
+}
+
+#[test]
+fn folders_are_read_as_google_publishes_them() {
+    let folder = tempdir().unwrap();
+    let make = |name: &str| std::fs::create_dir(folder.path().join(name)).unwrap();
+    let write = |name: &str, bytes: &[u8]| std::fs::write(folder.path().join(name), bytes).unwrap();
+    make("trace");
+    make("aux");
+    let records = regdeps_records();
+    let (first, second) = records.split_at(12 * 20);
+    let archive = zip(&[("chunk.0000", first), ("chunk.0001", second)]);
+    write("trace/16362031984258116688.1171988.memtrace.zip", &archive);
+    write("aux/v2p.textproto", PAGE_MAP.as_bytes());
+    write("aux/info.textproto", b"information { peak_live_core_count: 1 }");
+    let schedule = [[701, 1000, 0, 0], [701, 1010, 1, 8u64]].map(|one| one.map(u64::to_le_bytes));
+    write("trace/cpu_schedule.bin.zip", &zip(&[("0", schedule.concat().concat().as_slice())]));
+    assert_eq!(read_all(&mut *open(folder.path()).unwrap()).0, whole(records));
+
+    let map = PageMap::beside(folder.path()).unwrap().unwrap();
+    assert_eq!((map.sizes(), map.runs()), (vec![(2 << 20, 3)], (3, 2 << 20)));
+    assert!(map.remarks().is_empty(), "{:?}", map.remarks());
+    assert_eq!(map.translate(0x7fff_1000), Some(0x5f_1000)); // 0x7fe00000 lies at 0x400000
+    let schedule = Schedule::beside(folder.path()).unwrap().unwrap();
+    assert_eq!((schedule.stretches, schedule.threads, schedule.processors), (2, 1, 2));
+}
+
+#[test]
+fn more_threads_than_files_may_be_open_are_read_one_after_the_other() {
+    // 1100 threads that each run twice at times of their own; 1024 open files are usual.
+    let folder = tempdir().unwrap();
+    for number in 0..1100 {
+        let name = format!("app.{number:04}.memtrace.gz");
+        let times = [10 * number + 1, 10 * number + 2];
+        let bytes = gzip(&thread(7, number + 1, 0x1000 * (number + 1), &times));
+        std::fs::write(folder.path().join(name), bytes).unwrap();
+    }
+    let (chunk, error) = read_all(&mut *open(folder.path()).unwrap());
+    assert!(error.is_none(), "{error:?}");
+    let expected: Vec<u64> =
+        (1..=1100).flat_map(|number| [0x1000 * number, 0x1000 * number + 4]).collect();
+    assert_eq!(ips(&chunk), expected);
+    assert_eq!(chunk.events.len(), 1099);
+}
+
 /// A thread that executes at `ip`, once at each of these times.
 fn thread(process: u64, thread: u64, ip: u64, times: &[u64]) -> Vec<u8> {
     let mut bytes = drmemtrace_start(process, thread, times[0]);
@@ -203,8 +343,12 @@ fn raw_and_broken_drmemtrace_files_get_one_clear_line() {
     std::fs::create_dir_all(folder.path().join("trace/window.0000")).unwrap();
     let text = open(folder.path()).err().unwrap().to_string();
     assert!(text.contains("several windows; expected the folder of one"), "{text}");
-    let lz4 = error_of("a.lz4", b"\x04\x22\x4d\x18 and so on".to_vec());
-    assert!(lz4.contains("compressed by lz4"), "{lz4}");
+    let lz4 = error_of("a.lz4", lz4(&drmemtrace_raw()));
+    assert!(lz4.contains("a raw drmemtrace file"), "{lz4}");
+    let cut = error_of("a.lz4", b"\x04\x22\x4d\x18 and so on".to_vec());
+    assert!(cut.contains("the lz4 stream is damaged or cut off"), "{cut}");
+    let cut = error_of("a.sz", b"\xff\x06\0\0sNaPpY and so on".to_vec());
+    assert!(cut.contains("the snappy stream is damaged or cut off"), "{cut}");
     let narrow = [25u32, 5, 28 | 12 << 16, 5].map(u32::to_le_bytes).concat();
     assert!(error_of("narrow", narrow).contains("of a 32-bit program"));
 

@@ -122,6 +122,100 @@ pub fn drmemtrace_records() -> Vec<u8> {
     .concat()
 }
 
+/// The records of an encoding of these bytes: at most eight in each.
+pub fn encoding(bytes: &[u8]) -> Vec<u8> {
+    let record = |part: &[u8]| {
+        let mut value = [0; 8];
+        value[..part.len()].copy_from_slice(part);
+        drmemtrace(47, part.len() as u16, u64::from_le_bytes(value))
+    };
+    bytes.chunks(8).flat_map(record).collect()
+}
+
+/// A thread as in Google's workload traces, version 2: in the synthetic instruction set regdeps.
+/// The first five encodings are those of DynamoRIO's `view_test.cpp`: bits 0–3 of the first word
+/// are registers written, 4–7 read, 8 and 9 flags written and read, 10–31 the category (load 2,
+/// store 4, branch 8, vector 0x10, move 0x40); then come the size of the operation and registers.
+pub fn regdeps_records() -> Vec<u8> {
+    [
+        drmemtrace(25, 0, 6),
+        drmemtrace(MARKER, 12, 6),
+        drmemtrace(MARKER, 9, 0x2_0e00), // regdeps, encodings, two of system calls
+        drmemtrace(22, 4, 701),
+        drmemtrace(24, 4, 700),
+        drmemtrace(MARKER, 10, 64),
+        drmemtrace(MARKER, 20, 5), // instructions of a chunk
+        drmemtrace(MARKER, 18, 4096),
+        drmemtrace(MARKER, TIME, 1000),
+        drmemtrace(MARKER, 3, u64::MAX), // the processor is not told
+        encoding(&[0x11, 0, 1, 0, 6, 9, 6, 0]),
+        drmemtrace(10, 3, 0x40_1000),
+        encoding(&[0x11, 0x40, 0, 0, 0x21, 3, 0x4e, 0]),
+        drmemtrace(10, 4, 0x40_1003),
+        encoding(&[0x11, 0x48, 0, 0, 0x21, 0x49, 9, 0]),
+        drmemtrace(10, 4, 0x40_1007),
+        drmemtrace(0, 32, 0x7fff_1000),
+        encoding(&[0x31, 0x19, 0, 0, 4, 2, 2, 4, 0x26, 0, 0, 0]),
+        drmemtrace(10, 10, 0x40_100b),
+        drmemtrace(0, 4, 0x7fff_2000),
+        drmemtrace(1, 4, 0x7fff_2000),
+        encoding(&[0, 0x22, 0, 0]),
+        drmemtrace(48, 2, 0x40_1015), // taken
+        drmemtrace(MARKER, 21, 1),    // end of a chunk
+        drmemtrace(MARKER, 22, 40),   // number of the next record
+        drmemtrace(10, 3, 0x40_1000), // again: its encoding is known
+        // Return: reads the stack pointer, byte 6, and writes it; load and branch.
+        encoding(&[0x11, 0x28, 0, 0, 6, 6, 6, 0]),
+        drmemtrace(MARKER, 29, 0x40_2000), // target of the next one
+        drmemtrace(16, 1, 0x40_1003),
+        drmemtrace(0, 8, 0x7fff_3000),
+        // System call: a branch by its category, plain by its record. Writes two registers.
+        encoding(&[2, 0x20, 0, 0, 6, 3, 13, 0]),
+        drmemtrace(10, 2, 0x40_2000),
+        drmemtrace(MARKER, TIME, 1010),
+        drmemtrace(MARKER, 3, u64::MAX),
+        drmemtrace(MARKER, 26, 0),            // it may block
+        drmemtrace(MARKER, 4, 0x1_0000_00ca), // futex, and its first argument
+        drmemtrace(MARKER, 6, 0x7fff_4000),
+        drmemtrace(MARKER, TIME, 1020),
+        drmemtrace(MARKER, 3, u64::MAX),
+        // The code has changed: the instruction at this address is another one now.
+        encoding(&[0x21, 0, 4, 0, 6, 10, 11, 12]),
+        drmemtrace(10, 3, 0x40_1000),
+        drmemtrace(23, 4, 701),
+        drmemtrace(26, 0, 0),
+    ]
+    .concat()
+}
+
+/// What lies in `aux` beside such a trace: three pages, of which two follow each other.
+pub const PAGE_MAP: &str = "# VirtualToPhysical
+# Instance name: made up
+address_mapping_group {
+  page_size: 2097152
+  address_mapping {
+    virtual_address: 4194304
+    physical_address: 2097152
+  }
+  address_mapping {
+    virtual_address: 2145386496
+    physical_address: 4194304
+  }
+  address_mapping {
+    virtual_address: 0x600000
+    physical_address: 0x800000
+  }
+  information {
+    page_count: 3
+    bytes_mapped: 6291456
+  }
+}
+information {
+  page_count: 3
+  bytes_mapped: 6291456
+}
+";
+
 /// The header of a raw drmemtrace file: version 7, x86-64.
 pub fn drmemtrace_raw() -> Vec<u8> {
     let header: u64 = 6 << 61 | 4 << 56 | 7 << 48 | 0x40;
@@ -246,11 +340,26 @@ pub fn all() -> Vec<(&'static str, Vec<u8>)> {
         ("drmemtrace", drmemtrace_records()),
         ("drmemtrace.zip", zip(&[("chunk.0000", first), ("chunk.0001", second)])),
         ("drmemtrace.raw", drmemtrace_raw()),
+        ("drmemtrace.regdeps", regdeps_records()),
+        ("drmemtrace.regdeps.lz4", lz4(&regdeps_records())),
+        ("drmemtrace.regdeps.sz", snappy(&regdeps_records())),
         ("gem5", gem5_packets()),
         ("lackey", LACKEY.into()),
         ("list.csv", LIST.into()),
         ("perforate", ours()),
     ]
+}
+
+pub fn lz4(bytes: &[u8]) -> Vec<u8> {
+    let mut stream = lz4_flex::frame::FrameEncoder::new(Vec::new());
+    stream.write_all(bytes).unwrap();
+    stream.finish().unwrap()
+}
+
+pub fn snappy(bytes: &[u8]) -> Vec<u8> {
+    let mut stream = snap::write::FrameEncoder::new(Vec::new());
+    stream.write_all(bytes).unwrap();
+    stream.into_inner().unwrap()
 }
 
 pub fn gzip(bytes: &[u8]) -> Vec<u8> {

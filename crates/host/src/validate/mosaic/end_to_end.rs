@@ -110,7 +110,7 @@ fn compile(folder: &Path, flags: &[&str]) -> Option<Vec<OsString>> {
 
 fn mosaics() -> Mosaics {
     let layouts = Shape::list(5).into_iter().map(LayoutChoice::Shape).collect();
-    Mosaics { layouts, programs: Vec::new() }
+    Mosaics { layouts, programs: Vec::new(), written_to: None }
 }
 
 fn options() -> Options {
@@ -198,7 +198,7 @@ fn assert_simulated(flags: &[&str], skip: u64, instructions: u64) {
         worker: &worker,
     };
     let layouts = [Shape::AllLarge, Shape::Alternating].map(LayoutChoice::Shape).to_vec();
-    let mosaics = Mosaics { layouts, programs: Vec::new() };
+    let mosaics = Mosaics { layouts, programs: Vec::new(), written_to: None };
     let program = Program::prepare(&words, &mosaics, &options(), &mut Silent).unwrap();
     let sample = ProgramSample { words: words.clone(), skip, instructions };
     let (cycles, runs) = match predict_program(&predictor, &sample, &program, &mut Silent) {

@@ -16,11 +16,13 @@ mod predict;
 mod program;
 mod row;
 
+use std::path::PathBuf;
+
 use perforate_sim::RunResult;
 
 use super::{Options, ProgramSample, benchmark_size, plan, predict::Predictor};
 use crate::benchmark::WorkerCommand;
-use crate::layout::{Intervals, LARGE_BYTES, Layout, LayoutChoice, Shape};
+use crate::layout::{Intervals, LARGE_BYTES, Layout, LayoutChoice, LayoutFile, Pools, Shape};
 use crate::machine::{Processor, clock_ghz_of};
 use crate::{HostError, Reporter};
 
@@ -30,6 +32,8 @@ pub use row::{MosaicPrediction, MosaicRow};
 
 use order::Rounds;
 
+/// Most characters of the name of a layout's file.
+const MOST_NAME: usize = 120;
 /// Benchmarks whose memory has fewer 2MB pages than this have no layouts.
 const LEAST_PAGES: u64 = 8;
 
@@ -40,6 +44,36 @@ pub struct Mosaics {
     pub layouts: Vec<LayoutChoice>,
     /// The programs.
     pub programs: Vec<ProgramSample>,
+    /// Folder into which the layouts are written that are measured, if they are.
+    pub written_to: Option<PathBuf>,
+}
+
+impl Mosaics {
+    /// Writes the layouts of a program's pools as files, if that is wanted.
+    fn write(
+        &self,
+        program: &str,
+        layouts: &[Layout],
+        pool_bytes: [u64; 2],
+    ) -> Result<(), HostError> {
+        let Some(folder) = &self.written_to else { return Ok(()) };
+        let failed = |error: std::io::Error| HostError::file(folder, error.to_string());
+        std::fs::create_dir_all(folder).map_err(failed)?;
+        for layout in layouts {
+            let file = LayoutFile { layout: layout.clone(), pool_bytes };
+            file.write(&folder.join(file_name(program, &layout.name)))?;
+        }
+        Ok(())
+    }
+}
+
+/// The file of a program's layout: what no name of a file should have is a dash.
+fn file_name(program: &str, layout: &str) -> String {
+    let name = format!("{program} {layout}");
+    let words = name.split(|c: char| !(c.is_ascii_alphanumeric() || "._".contains(c)));
+    let name = words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-");
+    // A long command line keeps its end, which tells layouts apart.
+    name[name.len().saturating_sub(MOST_NAME)..].trim_start_matches('-').to_owned() + ".csv"
 }
 
 /// Native measurements of one program with all layouts; the first is 4KB pages only.
@@ -102,6 +136,7 @@ pub fn validate_mosaics(
         }
         for row in rows {
             let layouts = all_layouts(&mosaics.layouts, 0, row.bytes);
+            mosaics.write(&row.name(), &layouts, [0, row.bytes])?;
             let measured = benchmark::measure(worker, &row, layouts, options, reporter)?;
             let (cycles, runs) =
                 predict::predict_row(&predictor, &row, &measured.layouts, reporter)?;
@@ -111,6 +146,8 @@ pub fn validate_mosaics(
     }
     for sample in &mosaics.programs {
         let program = program::Program::prepare(&sample.words, mosaics, options, reporter)?;
+        let Pools { heap_bytes, mapped_bytes } = program.pools;
+        mosaics.write(&sample.name(), &program.layouts, [heap_bytes, mapped_bytes])?;
         let measured = program.measure(options, reporter)?;
         let (cycles, runs) = predict::predict_program(&predictor, sample, &program, reporter)?;
         results.extend(runs);
@@ -126,4 +163,35 @@ fn all_layouts(choices: &[LayoutChoice], heap_bytes: u64, mapped_bytes: u64) -> 
         Layout { name: Shape::AllSmall.name(), heap: Intervals::NONE, mapped: Intervals::NONE };
     let chosen = choices.iter().map(|choice| choice.over(heap_bytes, mapped_bytes));
     std::iter::once(base).chain(chosen).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layouts_are_written_as_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let written_to = Some(folder.path().join("layouts"));
+        let layouts: Vec<LayoutChoice> =
+            [Shape::AllLarge, Shape::Part(0, 4)].map(LayoutChoice::Shape).to_vec();
+        let mosaics = Mosaics { layouts, programs: Vec::new(), written_to };
+        // Pools of 8 and 4 MB, of which all is used.
+        let layouts = all_layouts(&mosaics.layouts, 8 << 20, 4 << 20);
+        mosaics.write("xz -9k a/b", &layouts, [8 << 20, 4 << 20]).unwrap();
+        let read = |name: &str| std::fs::read_to_string(folder.path().join("layouts").join(name));
+        let start = "type,pageSize,startOffset,endOffset\nbrk,-1,0,8388608\nmmap,-1,0,4194304\n";
+        assert_eq!(read("xz-9k-a-b-all-4KB.csv").unwrap(), start);
+        let all = "brk,2097152,0,8388608\nmmap,2097152,0,4194304\n";
+        assert_eq!(read("xz-9k-a-b-all-2MB.csv").unwrap(), format!("{start}{all}"));
+        let half = "brk,2097152,0,4194304\nmmap,2097152,0,2097152\n";
+        assert_eq!(read("xz-9k-a-b-first-1-2.csv").unwrap(), format!("{start}{half}"));
+        assert!(file_name(&"a".repeat(500), "all 2MB").len() <= MOST_NAME + 4);
+        // They are layouts to be measured again, and nothing is written where nothing is wanted.
+        let path = folder.path().join("layouts/xz-9k-a-b-first-1-2.csv");
+        assert_eq!(LayoutFile::read(&path).unwrap().layout.heap, Intervals::of_pages(0..2));
+        let unwanted = Mosaics { written_to: None, ..mosaics };
+        unwanted.write("other", &layouts, [8 << 20, 4 << 20]).unwrap();
+        assert_eq!(folder.path().join("layouts").read_dir().unwrap().count(), 3);
+    }
 }

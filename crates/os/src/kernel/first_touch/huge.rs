@@ -18,26 +18,38 @@ impl Backer for HugePages {
         touch: &Touch,
         updates: &mut Vec<Update>,
     ) -> Result<Backed, OsError> {
-        let core = &mut *context.core;
-        let &Touch { space: id, page, ref area } = touch;
-        let pages = pages_of_gigabyte(gigabyte_of(page));
-        if !touch.may_be_large(core)?
-            || !area.spans(&pages)
-            || !core.space(id)?.is_gigabyte_empty(page)
-            || core.space(id)?.is_claimed(&pages)
-            || sharing::others_map_any(core, id, area, &pages)
-            || core.is_any_fragmented(regions_of(&pages))
-        {
+        let pages = pages_of_gigabyte(gigabyte_of(touch.page));
+        if context.core.is_any_fragmented(regions_of(&pages)) {
             return Ok(Backed::No);
         }
-        let Some(run) = core.memory.allocate_huge() else { return Ok(Backed::No) };
-        let (space, mut effects) = core.parts(id, updates)?;
-        let huge = Huge { run, permissions: touch.permissions() };
-        if let Err(error) = space::HugePages.map(space, pages.start, Box::new(huge), &mut effects) {
-            core.memory.free_huge(run);
-            return Err(error);
-        }
-        core.ledger.bring_in(FirstTouch::Huge);
-        Ok(Backed::Yes)
+        map(context, touch, updates)
     }
+}
+
+/// Maps a 1GB page, where the area spans one, nothing is mapped in it and contiguous memory can be had.
+pub(super) fn map(
+    context: &mut Context<'_>,
+    touch: &Touch,
+    updates: &mut Vec<Update>,
+) -> Result<Backed, OsError> {
+    let core = &mut *context.core;
+    let &Touch { space: id, page, ref area } = touch;
+    let pages = pages_of_gigabyte(gigabyte_of(page));
+    if !touch.may_be_large(core)?
+        || !area.spans(&pages)
+        || !core.space(id)?.is_gigabyte_empty(page)
+        || core.space(id)?.is_claimed(&pages)
+        || sharing::others_map_any(core, id, area, &pages)
+    {
+        return Ok(Backed::No);
+    }
+    let Some(run) = core.memory.allocate_huge() else { return Ok(Backed::No) };
+    let (space, mut effects) = core.parts(id, updates)?;
+    let huge = Huge { run, permissions: touch.permissions() };
+    if let Err(error) = space::HugePages.map(space, pages.start, Box::new(huge), &mut effects) {
+        core.memory.free_huge(run);
+        return Err(error);
+    }
+    core.ledger.bring_in(FirstTouch::Huge);
+    Ok(Backed::Yes)
 }

@@ -7,6 +7,7 @@
 mod block;
 mod huge;
 mod injected;
+mod laid_out;
 
 use std::any::Any;
 use std::ops::Range;
@@ -19,10 +20,12 @@ use super::sharing::SharedMemory;
 use super::{Core, KernelConfig, contiguous, contiguous_backing, single_page};
 use crate::memory::{FRAME_BYTES, PhysicalMemory};
 use crate::space::{AddressSpace, Area, Attributes, Effects, region_of, regions_of};
-use crate::{HugePageRule, OsError, Policy, TableFormat};
+use crate::{HugePageRule, OsError, PageLayout, Policy, TableFormat};
 use block::Blocks;
 use huge::HugePages;
 use injected::InjectedFragments;
+use laid_out::LaidOutPages;
+pub use laid_out::layout_counters;
 
 /// The state that backers act on besides their own.
 pub struct Context<'a> {
@@ -248,6 +251,9 @@ impl Backers {
         list.extend(policy.backers());
         // Level-2 entries are either gap-tolerant or map 2MB pages (G §3.7).
         if config.tables.gap_tolerance.is_none() {
+            if let Some(layout) = policy.rule::<PageLayout>() {
+                list.push(Box::new(LaidOutPages::new(layout.clone())));
+            }
             if policy.rule::<HugePageRule>().is_some() {
                 list.push(Box::new(HugePages));
             }

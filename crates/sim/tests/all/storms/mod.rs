@@ -11,7 +11,7 @@ mod virtualized;
 
 use perforate_config::{Count, Given, read};
 use perforate_mmu::{BitmapUpdates, ShadowReads, TlbGeometry, allow};
-use perforate_os::{HoleContent, Kernel, KhugepagedConfig, KsmConfig};
+use perforate_os::{HoleContent, Kernel, KhugepagedConfig, KsmConfig, LaidOut, PageLayout};
 use perforate_sim::{
     Composition, Machine, MemoryOptions, MemorySnapshot, MemoryState, ProcessorOptions, SimError,
     System, SystemOptions, Wiring,
@@ -148,6 +148,12 @@ impl Storm {
         if let Some(snapshot) = snapshot {
             memory = memory.with_snapshot(snapshot).unwrap();
         }
+        // Only the scheme of layouts has it: some regions are large pages, others are not.
+        let large = (0..REGIONS).filter(|region| (seed ^ 0b101) >> region & 1 == 1);
+        let range =
+            |region| (ARENA + (region << 21)..ARENA + ((region + 1) << 21), PageSize::Size2M);
+        let layout = PageLayout::new(large.map(range));
+        memory.policies.layout = Some(LaidOut { layout, name: "storm".into() });
         if [Some(composition.own), composition.host].into_iter().flatten().any(has_segments) {
             // Small filters take many pages for escaped.
             let bits = [256, 64, 16][Random(seed).below(3) as usize];

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use super::HOW_TO_FINISH;
 use crate::TraceError;
 
-/// Most files of threads that are opened at once.
-const MAX_FILES: usize = 4096;
+/// Most files of threads: there are no more numbers for threads.
+const MAX_FILES: usize = 1 << 16;
 
 /// The final traces in a folder or in its `trace` folder, in order of their names.
 pub(in crate::foreign) fn files(folder: &Path) -> Result<Vec<PathBuf>, TraceError> {
@@ -31,6 +31,21 @@ pub(in crate::foreign) fn files(folder: &Path) -> Result<Vec<PathBuf>, TraceErro
         return Err(TraceError::unsuitable(folder, problem, &format!("at most {MAX_FILES}")));
     }
     Ok(list)
+}
+
+/// Asks the system to let so many files be open, besides those of the rest of the program, as far as
+/// its hard limit goes: thousands of threads may run at a time, and 1024 files are usual.
+pub(super) fn allow_open_files(count: usize) {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    let wanted = count as u64 + 256;
+    if let Some(current) = limit.current
+        && current < wanted
+    {
+        limit.current = Some(limit.maximum.map_or(wanted, |maximum| maximum.min(wanted)));
+        // Refused or not: a file that cannot be opened is an error of its own.
+        let _ = setrlimit(Resource::Nofile, limit);
+    }
 }
 
 /// Files of threads, by what their names have in common (`drmemtrace.….trace.zip`,

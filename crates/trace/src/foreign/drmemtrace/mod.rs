@@ -1,20 +1,23 @@
 //! Final traces of DynamoRIO's drmemtrace: records of 12 bytes, little-endian: type and size (16
 //! bits each), address or value (64 bits). One file per thread; their threads are merged by the
-//! time stamps in them.
+//! time stamps in them. A file is open from the first time stamp in it to its end.
 //!
 //! Raw traces, as the tracer writes them, need the traced program's binaries; DynamoRIO itself
 //! makes final traces of them.
 
+mod beside;
+mod encoding;
 mod folder;
 mod record;
 mod thread;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use perforate_types::Chunk;
 
+pub use self::beside::{PageMap, Schedule};
 pub(super) use self::folder::files;
 use self::thread::{Stop, Thread};
 use super::foreign_source::{Format, Input, Running};
@@ -60,10 +63,37 @@ pub(super) fn recognize(sample: &[u8]) -> Option<Kind> {
     records.take(64).all(known).then_some(Kind::Final)
 }
 
-/// The threads of a drmemtrace trace being read.
+/// Opens the file of a thread.
+type Open = fn(&Path) -> Result<Input, TraceError>;
+
+/// A file of a trace, usually of one thread.
+enum File {
+    /// Its time has not come.
+    Ahead(PathBuf, Open),
+    Begun(Box<Thread>),
+    Ended,
+}
+
+impl File {
+    /// The thread of a file that something comes next in.
+    fn begun(&mut self) -> Result<&mut Thread, TraceError> {
+        if let Self::Ahead(path, open) = self {
+            let mut thread = Thread::new(open(path)?);
+            thread.look_ahead()?;
+            *self = Self::Begun(Box::new(thread));
+        }
+        match self {
+            Self::Begun(thread) => Ok(thread),
+            Self::Ahead(..) | Self::Ended => unreachable!("only files before their end wait"),
+        }
+    }
+}
+
+/// A drmemtrace trace being read.
+#[derive(Default)]
 pub(super) struct Drmemtrace {
-    threads: Vec<Thread>,
-    /// Threads that are not at their end, by the time of what they do next, earliest first.
+    files: Vec<File>,
+    /// Files that are not at their end, by the time of what comes next in them, earliest first.
     waiting: BinaryHeap<Reverse<(u64, usize)>>,
     running: Running,
     facts: record::Facts,
@@ -72,32 +102,22 @@ pub(super) struct Drmemtrace {
 }
 
 impl Drmemtrace {
-    /// Reads one file of each thread, or one of all.
-    pub(super) fn new(inputs: Vec<Input>) -> Result<Self, TraceError> {
-        let mut threads: Vec<Thread> = inputs.into_iter().map(Thread::new).collect();
-        let mut facts = record::Facts::default();
-        let mut waiting = BinaryHeap::new();
-        for (number, thread) in threads.iter_mut().enumerate() {
-            let (time, of_thread) = thread.look_ahead()?;
-            facts.file_type |= of_thread.file_type;
-            waiting.push(Reverse((time, number)));
-        }
-        Ok(Self {
-            threads,
-            waiting,
-            running: Running::default(),
-            facts,
-            instructions: 0,
-            truncation: None,
-        })
+    /// Adds a file, from whose beginning `thread` has read.
+    fn add(&mut self, file: File, (time, facts): (u64, record::Facts)) {
+        self.facts.join(facts);
+        self.waiting.push(Reverse((time, self.files.len())));
+        self.files.push(file);
     }
 
-    /// Notes that a thread's file ends too early.
-    fn note_end(&mut self, number: usize, done: u64) {
-        if let Some((offset, problem)) = self.threads[number].early_end() {
-            let problem = match self.threads.len() {
+    /// Closes a file, and notes if it ends too early.
+    fn end(&mut self, number: usize, done: u64) {
+        let File::Begun(thread) = std::mem::replace(&mut self.files[number], File::Ended) else {
+            return;
+        };
+        if let Some((offset, problem)) = thread.early_end() {
+            let problem = match self.files.len() {
                 1 => problem,
-                _ => format!("{}: {problem}", self.threads[number].name()),
+                _ => format!("{}: {problem}", thread.name()),
             };
             let instructions = self.instructions + done;
             self.truncation.get_or_insert(Truncation { offset, instructions, problem });
@@ -110,6 +130,8 @@ impl Format for Drmemtrace {
         SourceMetadata {
             format: TraceFormat::Drmemtrace.name(),
             has_branches: true,
+            has_dependencies: self.facts.has_registers(),
+            recording: Some(self.facts.description(self.files.len())),
             assumptions: self.facts.assumptions(),
             ..SourceMetadata::default()
         }
@@ -117,16 +139,13 @@ impl Format for Drmemtrace {
 
     fn fill(&mut self, chunk: &mut Chunk, at_most: usize) -> Result<(), TraceError> {
         while chunk.instructions.len() < at_most {
-            let Some(mut next) = self.waiting.peek_mut() else { break };
-            let number = next.0.1;
-            match self.threads[number].advance(chunk, at_most, &mut self.running)? {
-                Stop::Full => {}
+            let Some(Reverse((time, number))) = self.waiting.pop() else { break };
+            let thread = self.files[number].begun()?;
+            match thread.advance(chunk, at_most, &mut self.running)? {
+                Stop::Full => self.waiting.push(Reverse((time, number))),
                 // A thread's clock does not go back, whatever its file says.
-                Stop::Time(time) => next.0.0 = time.max(next.0.0),
-                Stop::End => {
-                    std::collections::binary_heap::PeekMut::pop(next);
-                    self.note_end(number, chunk.instructions.len() as u64);
-                }
+                Stop::Time(next) => self.waiting.push(Reverse((next.max(time), number))),
+                Stop::End => self.end(number, chunk.instructions.len() as u64),
             }
         }
         self.instructions += chunk.instructions.len() as u64;
@@ -140,15 +159,21 @@ impl Format for Drmemtrace {
 
 /// The trace of one file.
 pub(super) fn of_file(input: Input) -> Result<Drmemtrace, TraceError> {
-    Drmemtrace::new(vec![input])
+    let mut trace = Drmemtrace::default();
+    let mut thread = Thread::new(input);
+    let facts = thread.look_ahead()?;
+    trace.add(File::Begun(Box::new(thread)), facts);
+    Ok(trace)
 }
 
-/// The trace of a folder's files, opened by `open`.
-pub(super) fn of_folder(
-    folder: &Path,
-    open: impl Fn(&Path) -> Result<Input, TraceError>,
-) -> Result<Drmemtrace, TraceError> {
-    let inputs: Result<Vec<Input>, TraceError> =
-        files(folder)?.iter().map(|path| open(path)).collect();
-    Drmemtrace::new(inputs?)
+/// The trace of a folder's files.
+pub(super) fn of_folder(folder: &Path, open: Open) -> Result<Drmemtrace, TraceError> {
+    let list = files(folder)?;
+    folder::allow_open_files(list.len());
+    let mut trace = Drmemtrace::default();
+    for path in list {
+        let facts = Thread::new(open(&path)?).look_ahead()?;
+        trace.add(File::Ahead(path, open), facts);
+    }
+    Ok(trace)
 }

@@ -3,6 +3,7 @@
 use perforate_types::Branch;
 
 use super::super::foreign_source::NO_EVENTS;
+use crate::source::ALL_MAKE_ADDRESSES;
 
 /// Length in bytes of a record.
 pub(super) const BYTES: usize = 12;
@@ -15,13 +16,18 @@ pub(super) const PROCESS: u16 = 24;
 pub(super) const HEADER: u16 = 25;
 pub(super) const FOOTER: u16 = 26;
 pub(super) const MARKER: u16 = 28;
+pub(super) const ENCODING: u16 = 47;
 /// The largest type there is.
 pub(super) const LAST: u16 = 49;
 
 /// Markers, by what other records call size.
 pub(super) const TIME: u16 = 2;
+pub(super) const PROCESSOR: u16 = 3;
 pub(super) const FILE_TYPE: u16 = 9;
-pub(super) const SYSTEM_CALL: u16 = 25;
+pub(super) const VERSION: u16 = 12;
+pub(super) const PAGE_SIZE: u16 = 18;
+/// After the instruction that calls the system: the number of the call, and that it may block.
+pub(super) const SYSTEM_CALL: [u16; 2] = [25, 26];
 pub(super) const KERNEL_CODE_BEGINS: [u16; 2] = [27, 34];
 pub(super) const KERNEL_CODE_ENDS: [u16; 2] = [28, 35];
 
@@ -75,23 +81,98 @@ pub(super) fn flow(kind: u16) -> Option<Flow> {
 /// What the records before the first instruction say about a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Facts {
-    /// Bits of the file type marker.
+    /// Bits of the file type marker (`offline_file_type_t`).
     pub(super) file_type: u64,
+    /// Version of the format.
+    pub(super) version: u64,
+    /// Bytes of the recorded machine's pages.
+    pub(super) page_bytes: u64,
 }
+
+/// Bits of the file type, and what each says of the recording.
+const FILE_TYPES: [(u64, &str); 17] = [
+    (0x40, "x86-64"),
+    (0x20, "32-bit x86"),
+    (0x8, "AArch64"),
+    (0x10, "32-bit ARM"),
+    (Facts::SYNTHETIC, "a synthetic instruction set (regdeps)"),
+    (Facts::ENCODINGS, "encodings"),
+    (Facts::NO_DATA, "no data accesses"),
+    (0x1, "filtered"),
+    (0x80, "instructions filtered"),
+    (0x100, "data filtered"),
+    (0x2000, "filtered only while warming up"),
+    (0x400, "numbers of system calls"),
+    (0x800, "system calls that may block"),
+    (0x1000, "code of system calls"),
+    (0x4000, "templates of system calls"),
+    (0x8000, "instructions only in code of system calls"),
+    (0x1_0000, "a file for each core"),
+];
 
 impl Facts {
     const NO_DATA: u64 = 0x4;
+    const ENCODINGS: u64 = 0x200;
+    const SYNTHETIC: u64 = 0x2_0000;
     const OTHER_ARCHITECTURE: u64 = 0x8 | 0x10 | 0x20;
     const FILTERED: u64 = 0x1 | 0x80 | 0x100;
 
+    /// Takes what a marker says.
+    pub(super) fn take(&mut self, marker: Record) {
+        match marker.size {
+            FILE_TYPE => self.file_type = marker.value,
+            VERSION => self.version = marker.value,
+            PAGE_SIZE => self.page_bytes = marker.value,
+            _ => {}
+        }
+    }
+
+    /// What several files say together.
+    pub(super) fn join(&mut self, other: Self) {
+        self.file_type |= other.file_type;
+        self.version = self.version.max(other.version);
+        self.page_bytes = self.page_bytes.max(other.page_bytes);
+    }
+
+    /// Whether there are encodings that name registers.
+    pub(super) fn has_registers(self) -> bool {
+        let wanted = Self::SYNTHETIC | Self::ENCODINGS;
+        self.file_type & wanted == wanted
+    }
+
+    /// What the trace says of itself, in a line.
+    pub(super) fn description(self, files: usize) -> String {
+        let mut text = format!("version {}", self.version);
+        let known = FILE_TYPES.iter().fold(0, |all, (bit, _)| all | bit);
+        for (_, meaning) in FILE_TYPES.iter().filter(|(bit, _)| self.file_type & bit != 0) {
+            text += &format!(", {meaning}");
+        }
+        let rest = self.file_type & !known & !0x2; // 2: recorded without optimisations
+        if rest != 0 {
+            text += &format!(", unknown flags {rest:#x}");
+        }
+        if self.page_bytes > 0 {
+            text += &format!(", pages of {} bytes", self.page_bytes);
+        }
+        text + &format!(", {files} {}", if files == 1 { "file" } else { "files" })
+    }
+
     /// What a trace does not tell and what is assumed instead.
     pub(super) fn assumptions(self) -> Vec<String> {
-        let mut list = vec![
-            "registers are not recorded, instruction bytes not decoded; no dependencies assumed",
-            "operations are not recorded; all counted as integer, system calls as serializing",
-            NO_EVENTS,
-            "prefetches, cache flushes and code of the kernel are left out",
-        ];
+        let mut list = match self.has_registers() {
+            true => vec![
+                "registers are those of a synthetic instruction set; four that are read and two that \
+                 are written are kept of an instruction's eight",
+                ALL_MAKE_ADDRESSES,
+                "multiplications and divisions are not told from other integer operations",
+            ],
+            false => vec![
+                "registers are not recorded, instruction bytes not decoded; no dependencies assumed",
+                "operations are not recorded; all counted as integer, system calls as serializing",
+            ],
+        };
+        list.push(NO_EVENTS);
+        list.push("prefetches, cache flushes and code of the kernel are left out");
         if self.file_type & Self::NO_DATA != 0 {
             list.push("recorded without data accesses: only fetches are translated");
         }

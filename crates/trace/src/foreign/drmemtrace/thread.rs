@@ -6,6 +6,7 @@ use perforate_types::{
     AccessKind, Branch, Chunk, Instruction, MemoryAccess, Operation, VirtualAddress,
 };
 
+use super::encoding::Encodings;
 use super::record::{self, Facts, Flow, Record};
 use crate::TraceError;
 use crate::foreign::foreign_source::{Input, Pending, Running, Window};
@@ -48,6 +49,8 @@ pub(super) struct Thread {
     thread: u64,
     processes: HashMap<u64, u64>,
     in_kernel: bool,
+    /// The encodings, where they name registers.
+    encodings: Option<Encodings>,
     finished: bool,
     /// Bytes that are no whole record at the end.
     rest: usize,
@@ -66,6 +69,7 @@ impl Thread {
             thread: 0,
             processes: HashMap::new(),
             in_kernel: false,
+            encodings: None,
             finished: false,
             rest: 0,
         }
@@ -73,20 +77,20 @@ impl Thread {
 
     /// The time of the first records, 0 if they do not tell, and what else they say.
     pub(super) fn look_ahead(&mut self) -> Result<(u64, Facts), TraceError> {
-        let mut facts = Facts::default();
+        let (mut time, mut facts) = (0, Facts::default());
         let start = self.window.at_least(64 * record::BYTES)?;
         for bytes in start.chunks_exact(record::BYTES).take(64) {
             match Record::decode(bytes) {
-                Record { kind: record::MARKER, size: record::FILE_TYPE, value } => {
-                    facts.file_type = value;
-                }
                 Record { kind: record::MARKER, size: record::TIME, value } => {
-                    return Ok((value, facts));
+                    time = value;
+                    break;
                 }
+                marker if marker.kind == record::MARKER => facts.take(marker),
                 _ => {}
             }
         }
-        Ok((0, facts))
+        self.encodings = facts.has_registers().then(Encodings::default);
+        Ok((time, facts))
     }
 
     /// The file's path.
@@ -158,7 +162,14 @@ impl Thread {
                 self.processes.insert(self.thread, one.value);
             }
             record::FOOTER => self.finished = true,
-            record::MARKER => return Ok(self.marker(one, chunk)),
+            record::MARKER => return self.marker(one, chunk),
+            record::ENCODING => {
+                if let Some(encodings) = &mut self.encodings
+                    && let Err(problem) = encodings.add(one)
+                {
+                    return Err(self.wrong_encoding(problem));
+                }
+            }
             ..=record::LAST => {} // prefetches, flushes, headers, instruction bytes
             _ => return Err(self.damaged(format!("a record of type {}", one.kind), "0 to 49")),
         }
@@ -174,26 +185,34 @@ impl Thread {
         running: &mut Running,
     ) -> Result<(), TraceError> {
         if self.in_kernel {
+            self.encodings.iter_mut().for_each(Encodings::drop_next);
             return Ok(());
         }
         self.complete(chunk, Some(ip));
         self.ip = Some(ip);
         self.after = ip.wrapping_add(u64::from(length));
         if length == 0 {
-            return Ok(()); // only says where the next accesses come from
+            // It only says where the next accesses come from.
+            self.encodings.iter_mut().for_each(Encodings::drop_next);
+            return Ok(());
         }
         let (branch, taken) = match flow {
             Flow::Known(branch, taken) => (branch, taken),
             Flow::NextTells => (Branch::Conditional, false),
         };
         self.next_tells = matches!(flow, Flow::NextTells);
-        let instruction = Instruction {
+        let mut instruction = Instruction {
             ip: VirtualAddress::new(ip),
             length: u8::try_from(length).ok().filter(|&length| length <= 15).unwrap_or(0),
             branch,
             taken,
             ..Instruction::default()
         };
+        if let Some(encodings) = &mut self.encodings
+            && let Err(problem) = encodings.complete(&mut instruction)
+        {
+            return Err(self.wrong_encoding(problem));
+        }
         self.begin(instruction, chunk, running)
     }
 
@@ -259,22 +278,44 @@ impl Thread {
         Ok(())
     }
 
-    fn marker(&mut self, one: Record, chunk: &mut Chunk) -> Next {
+    fn marker(&mut self, one: Record, chunk: &mut Chunk) -> Result<Next, TraceError> {
         match one.size {
             record::TIME => {
-                self.complete(chunk, None);
-                return Next::Time(one.value);
-            }
-            record::SYSTEM_CALL => {
-                if let Some(instruction) = &mut self.pending.instruction {
-                    instruction.operation = Operation::Serializing;
+                if self.system_call_follows()? {
+                    self.serialize();
                 }
+                self.complete(chunk, None);
+                return Ok(Next::Time(one.value));
             }
+            marker if record::SYSTEM_CALL.contains(&marker) => self.serialize(),
             marker if record::KERNEL_CODE_BEGINS.contains(&marker) => self.in_kernel = true,
             marker if record::KERNEL_CODE_ENDS.contains(&marker) => self.in_kernel = false,
             _ => {}
         }
-        Next::Record
+        Ok(Next::Record)
+    }
+
+    /// The pending instruction calls the system.
+    fn serialize(&mut self) {
+        if let Some(instruction) = &mut self.pending.instruction {
+            instruction.operation = Operation::Serializing;
+        }
+    }
+
+    /// Whether the time stamp that comes next is the one before a system call: since version 6 it
+    /// lies, with the processor's number, between the instruction and the marker of the call.
+    fn system_call_follows(&mut self) -> Result<bool, TraceError> {
+        if self.pending.instruction.is_none() {
+            return Ok(false);
+        }
+        let records = self.window.at_least(4 * record::BYTES)?.chunks_exact(record::BYTES);
+        let mut after = records.take(4).skip(1).map(Record::decode);
+        let is_processor =
+            |one: &Record| one.kind == record::MARKER && one.size == record::PROCESSOR;
+        let next = after.find(|one| !is_processor(one));
+        Ok(next.is_some_and(|one| {
+            one.kind == record::MARKER && record::SYSTEM_CALL.contains(&one.size)
+        }))
     }
 
     /// Delivers the pending instruction; `next` is the address of the one after it.
@@ -286,6 +327,12 @@ impl Thread {
         }
         self.next_tells = false;
         self.pending.complete(chunk);
+    }
+
+    fn wrong_encoding(&self, problem: String) -> TraceError {
+        let expected = "4 bytes, and with registers 5 and one for each of at most 8, up to a \
+                        multiple of 4";
+        self.damaged(problem, expected)
     }
 
     fn damaged(&self, problem: String, expected: &str) -> TraceError {

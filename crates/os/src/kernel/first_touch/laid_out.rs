@@ -1,0 +1,87 @@
+//! Pages of the sizes that a layout says.
+
+use perforate_types::{Counter, Counters, HoleSet, PageSize, Update, figures, registered};
+
+use super::{Backed, Backer, Context, Touch, block, huge};
+use crate::kernel::Core;
+use crate::space::{Large, pages_of};
+use crate::{OsError, PageLayout};
+
+/// Large pages where the layout wants them, whatever fragmentation is injected: Mosalloc's pools are in
+/// memory that is set aside before.
+pub(super) struct LaidOutPages {
+    layout: PageLayout,
+    figures: Figures,
+}
+
+/// What it counts.
+#[derive(Clone, Copy, Debug, Default)]
+struct Figures {
+    pages: u64,
+    missing: u64,
+}
+
+figures! {
+    static LAID_OUT: Figures, "Memory" {
+        /// Pages of 2MB and 1GB that the layout wants and that were mapped.
+        layout_pages, Count, Listed: |it| it.pages;
+        /// First touches of memory that the layout wants larger pages for than 4KB, and had none:
+        /// no contiguous memory was free, or the mapping does not span the page.
+        layout_missing, Count, Listed: |it| it.missing;
+    }
+}
+
+/// The counters of policies with a layout.
+pub fn layout_counters() -> Vec<Counter> {
+    registered(LAID_OUT)
+}
+
+impl LaidOutPages {
+    pub(super) fn new(layout: PageLayout) -> Self {
+        Self { layout, figures: Figures::default() }
+    }
+}
+
+impl Backer for LaidOutPages {
+    fn back(
+        &mut self,
+        context: &mut Context<'_>,
+        touch: &Touch,
+        updates: &mut Vec<Update>,
+    ) -> Result<Backed, OsError> {
+        let backed = match self.layout.size_at(touch.page) {
+            PageSize::Size4K => return Ok(Backed::No),
+            PageSize::Size2M => map_large(context, touch, updates)?,
+            PageSize::Size1G => huge::map(context, touch, updates)?,
+        };
+        match backed {
+            Backed::Yes => self.figures.pages += 1,
+            Backed::No => self.figures.missing += 1,
+        }
+        Ok(backed)
+    }
+
+    fn counters(&self, _: &Core, out: &mut Counters) {
+        out.record(LAID_OUT, &self.figures);
+    }
+}
+
+fn map_large(
+    context: &mut Context<'_>,
+    touch: &Touch,
+    updates: &mut Vec<Update>,
+) -> Result<Backed, OsError> {
+    let core = &mut *context.core;
+    let number = touch.region();
+    if !touch.may_be_large(core)? || !touch.area.spans(&pages_of(number)) {
+        return Ok(Backed::No);
+    }
+    let Some(frame) = core.memory.allocate_block() else { return Ok(Backed::No) };
+    let large = Large { block: frame, permissions: touch.permissions() };
+    let mapped = block::map(core, touch.space, number, large, &HoleSet::EMPTY, false, updates);
+    if let Err(error) = mapped {
+        core.memory.free_frames_of(frame, &HoleSet::FULL);
+        return Err(error);
+    }
+    Ok(Backed::Yes)
+}

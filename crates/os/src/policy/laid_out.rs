@@ -1,0 +1,100 @@
+//! The policy "layout".
+
+use std::any::Any;
+use std::ops::Range;
+use std::sync::Arc;
+
+use perforate_types::{HoleSet, PageSize};
+
+use super::{BlockUse, Policy};
+
+/// Which addresses have pages of 2MB or 1GB; all others have 4KB pages. The rule of [`LaidOut`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PageLayout {
+    /// Intervals by their first page, apart from each other.
+    intervals: Arc<[(Range<u64>, PageSize)]>,
+}
+
+impl PageLayout {
+    /// From ranges of addresses with their page sizes, which begin and end between such pages and are
+    /// apart from each other.
+    pub fn new(ranges: impl IntoIterator<Item = (Range<u64>, PageSize)>) -> Self {
+        let pages = |bytes: u64| bytes >> PageSize::Size4K.shift();
+        let mut intervals: Vec<(Range<u64>, PageSize)> = ranges
+            .into_iter()
+            .map(|(range, size)| {
+                let ends = [range.start, range.end];
+                assert!(ends.iter().all(|end| end.is_multiple_of(size.bytes())), "{range:x?}");
+                (pages(range.start)..pages(range.end), size)
+            })
+            .collect();
+        intervals.sort_by_key(|(pages, _)| pages.start);
+        let apart = |pair: &[(Range<u64>, PageSize)]| pair[0].0.end <= pair[1].0.start;
+        assert!(intervals.windows(2).all(apart), "intervals overlap");
+        Self { intervals: intervals.into() }
+    }
+
+    /// The size that the page at this number, in units of 4KB, is to have.
+    pub fn size_at(&self, page: u64) -> PageSize {
+        let after = self.intervals.partition_point(|(pages, _)| pages.start <= page);
+        let before = self.intervals[..after].last().filter(|(pages, _)| page < pages.end);
+        before.map_or(PageSize::Size4K, |(_, size)| *size)
+    }
+}
+
+/// Pages of the sizes that a layout says, by address, from memory that is kept for them as hugetlbfs
+/// does; nothing is promoted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LaidOut {
+    /// The layout.
+    pub layout: PageLayout,
+    /// What it is called.
+    pub name: String,
+}
+
+impl Policy for LaidOut {
+    fn name(&self) -> &'static str {
+        "layout"
+    }
+
+    fn describe(&self) -> String {
+        match self.name.as_str() {
+            "" => self.name().into(),
+            name => format!("{}:{name}", self.name()),
+        }
+    }
+
+    fn rules(&self) -> Vec<&dyn Any> {
+        vec![&self.layout]
+    }
+
+    fn use_block(&self, _: &HoleSet) -> BlockUse {
+        BlockUse::Pages
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_by_address() {
+        let layout = PageLayout::new([
+            (4 << 30..5 << 30, PageSize::Size1G),
+            (2 << 20..6 << 20, PageSize::Size2M),
+        ]);
+        for (page, size) in [
+            (0, PageSize::Size4K),
+            (511, PageSize::Size4K),
+            (512, PageSize::Size2M),
+            (1535, PageSize::Size2M),
+            (1536, PageSize::Size4K),
+            (1 << 20, PageSize::Size1G),
+            ((5 << 18) - 1, PageSize::Size1G),
+            (5 << 18, PageSize::Size4K),
+        ] {
+            assert_eq!(layout.size_at(page), size, "{page}");
+        }
+        assert_eq!(PageLayout::default().size_at(7), PageSize::Size4K);
+    }
+}

@@ -1,0 +1,128 @@
+//! Page sizes by a layout: numbers of pages, frames of tables and walks worked out by hand.
+
+use perforate_config::Given;
+use perforate_sim::{
+    Comparison, Composition, Machine, MemoryOptions, MemoryState, ProcessorOptions, RunResult,
+    Workload, compare,
+};
+use tempfile::TempDir;
+
+const MB: u64 = 1 << 20;
+const GB: u64 = 1 << 30;
+const FRAME: u64 = 4096;
+
+/// The memory of these options with a layout of these lines, and the folder with its file.
+fn memory(lines: &str, options: &[(&str, &str)]) -> (TempDir, Result<MemoryState, String>) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mixed.csv");
+    std::fs::write(&path, format!("type,pageSize,startOffset,endOffset\n{lines}")).unwrap();
+    let file = path.to_str().unwrap();
+    let given: Given = options.iter().copied().chain([("layout", file)]).collect();
+    let memory = given.read::<MemoryOptions>().unwrap().resolve();
+    (folder, memory.map_err(|error| error.to_string()))
+}
+
+fn run(workload: &str, schemes: &str, memory: MemoryState) -> Result<Vec<RunResult>, String> {
+    let comparison = Comparison {
+        processors: ProcessorOptions::default(),
+        workload: Workload { instructions: Some(400_000), ..Workload::named(workload) },
+        machine: Machine::load("perforated-table2").unwrap(),
+        schemes: Composition::list(schemes).unwrap(),
+        memory,
+        seed: 1,
+        functional: true,
+        check: true,
+        warmup: Some(0),
+    };
+    compare(&comparison, &mut |_| {}).map_err(|error| error.to_string())
+}
+
+fn counter(result: &RunResult, name: &str) -> u64 {
+    result.counters.get(name).unwrap_or_else(|| panic!("no counter {name}")) as u64
+}
+
+/// A mapping of 2GB, of which 256MB at offset 0 have 2MB pages and the second gigabyte is one page;
+/// the page of code is in no pool. The pool lies at 0x3500_0000_0000, the code at 4MB: the root has an
+/// entry for each.
+#[test]
+fn pages_are_as_large_as_the_layout_says() {
+    let lines = "mmap,-1,0,4294967296\nmmap,2097152,0,268435456\n\
+                 mmap,1073741824,1073741824,2147483648\n";
+    for fragmentation in ["none", "portion=50%,holes=25%,clustered"] {
+        let (_folder, memory) =
+            memory(lines, &[("memory", "32G"), ("fragmentation", fragmentation)]);
+        let results = run("random:size=2G", "layout,4k", memory.unwrap()).unwrap();
+        let [layout, small] = &results[..] else { panic!("two results") };
+        assert_eq!(counter(layout, "large_pages"), 128);
+        assert_eq!(counter(layout, "huge_pages"), 1);
+        assert_eq!(counter(layout, "layout_pages"), 129);
+        assert_eq!(counter(layout, "layout_missing"), 0);
+        assert_eq!(counter(layout, "base_pages"), (GB - 256 * MB) / FRAME + 1);
+        assert_eq!(counter(layout, "mapped_bytes"), 2 * GB + FRAME);
+        // The root, two level-3 nodes, level-2 nodes of the first gigabyte and of the code, the code's
+        // level-1 node, and one for each 2MB of 4KB pages.
+        assert_eq!(counter(layout, "page_table_bytes"), (1 + 2 + 2 + 1 + 512 - 128) * FRAME);
+        // Of 4KB pages only, there is a level-2 node for the second gigabyte too.
+        assert_eq!(counter(small, "base_pages"), 2 * GB / FRAME + 1);
+        assert_eq!(counter(small, "page_table_bytes"), (1 + 2 + 3 + 1 + 1024) * FRAME);
+        assert!(counter(layout, "walks") < counter(small, "walks"));
+    }
+}
+
+/// All of an array in one 1GB page: a walk for it, one for the code, and no other.
+#[test]
+fn one_page_needs_one_walk() {
+    let lines = "mmap,-1,0,1073741824\nmmap,1073741824,0,1073741824\n";
+    let (_folder, memory) = memory(lines, &[("memory", "8G")]);
+    let results = run("random:size=512M", "layout", memory.unwrap()).unwrap();
+    assert_eq!(counter(&results[0], "huge_pages"), 1);
+    assert_eq!(counter(&results[0], "base_pages"), 1);
+    assert_eq!(counter(&results[0], "walks"), 2);
+}
+
+#[test]
+fn what_cannot_be_had_is_counted_and_noted() {
+    let all = "mmap,-1,0,1073741824\nmmap,1073741824,0,1073741824\n";
+    let pages = 64 * MB / FRAME;
+    // 512MB of memory have no gigabyte in one piece.
+    let (_folder, small) = memory(all, &[("memory", "512M")]);
+    let results = run("random:size=64M", "layout", small.unwrap()).unwrap();
+    assert_eq!(counter(&results[0], "huge_pages"), 0);
+    assert_eq!(counter(&results[0], "base_pages"), pages + 1);
+    assert_eq!(counter(&results[0], "layout_missing"), pages);
+    let notes = results[0].notes.join("\n");
+    assert!(notes.contains("0 were mapped; 16384 first touches had a 4KB page instead"), "{notes}");
+
+    // A layout without a pool leaves memory where it is; without a layout a note says so.
+    let (_folder, none) = memory("", &[("memory", "1G")]);
+    let results = run("random:size=64M", "layout", none.unwrap()).unwrap();
+    assert_eq!(counter(&results[0], "base_pages"), pages + 1);
+    let results = run("random:size=64M", "layout", MemoryState::of(GB)).unwrap();
+    assert_eq!(counter(&results[0], "base_pages"), pages + 1);
+    let notes = results[0].notes.join("\n");
+    assert!(notes.contains("layout: all pages are of 4KB: no --layout says otherwise"), "{notes}");
+}
+
+/// The pages of a guest are those of its layout whatever its host has.
+#[test]
+fn guests_have_layouts_too() {
+    let lines = "mmap,-1,0,134217728\nmmap,2097152,0,67108864\n";
+    let (_folder, memory) = memory(lines, &[("memory", "1G")]);
+    let results = run("random:size=128M", "layout,layout+thp,layout+4k", memory.unwrap()).unwrap();
+    for result in &results {
+        assert_eq!(counter(result, "large_pages"), 32, "{}", result.scheme);
+        assert_eq!(counter(result, "base_pages"), 64 * MB / FRAME + 1, "{}", result.scheme);
+    }
+}
+
+#[test]
+fn mistakes_say_what_would_be_right() {
+    let (_folder, small) = memory("mmap,-1,0,1048576\n", &[]);
+    let error = run("random:size=64M", "layout", small.unwrap()).err().unwrap();
+    assert!(error.contains("the pool mmap of 1048576 bytes has no room for 67108864"), "{error}");
+    let (_folder, wrong) = memory("brk,2097152,0,2097153\n", &[]);
+    let error = wrong.unwrap_err();
+    assert!(error.starts_with("layout: "), "{error}");
+    let place = "mixed.csv: line 2, column 15: 2097153; expected a multiple of 2097152";
+    assert!(error.contains(place), "{error}");
+}

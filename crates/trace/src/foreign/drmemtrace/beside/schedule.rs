@@ -1,0 +1,132 @@
+//! `cpu_schedule.bin.zip` and `serial_schedule.bin`: which thread ran where and when, as
+//! `schedule_entry_t`: thread, time stamp, processor and number of its first instruction, 64 bits
+//! each. The time stamps are those in the files of threads, by which these are merged.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use crate::TraceError;
+use crate::content::Content;
+use crate::foreign::foreign_source::Input;
+use crate::foreign::{MAGIC_BYTES, decompressed};
+
+/// Names of the files: the first has an entry for each processor.
+const NAMES: [&str; 6] = [
+    "cpu_schedule.bin.zip",
+    "serial_schedule.bin",
+    "serial_schedule.bin.gz",
+    "serial_schedule.bin.zip",
+    "serial_schedule.bin.lz4",
+    "serial_schedule.bin.sz",
+];
+/// Bytes of an entry.
+const BYTES: usize = 32;
+/// Threads or processors that are told apart.
+const MOST: usize = 1 << 16;
+
+/// On which processors the threads of a recording ran.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Schedule {
+    /// The file.
+    pub path: PathBuf,
+    /// Stretches in which one thread ran on one processor.
+    pub stretches: u64,
+    /// Threads, at most 65536.
+    pub threads: usize,
+    /// Processors, at most 65536. One of Google's traces has none that is known.
+    pub processors: usize,
+}
+
+impl Schedule {
+    /// The schedule that lies beside a drmemtrace trace, if there is one.
+    ///
+    /// # Errors
+    /// If it cannot be read or is cut off.
+    pub fn beside(trace: &Path) -> Result<Option<Self>, TraceError> {
+        let Some(path) = super::find(trace, &NAMES) else { return Ok(None) };
+        let content = Content::open(&path)?;
+        Self::read(content_of(&path, content)?).map(Some)
+    }
+
+    /// Reads a schedule that lies in memory, as a file of this name.
+    ///
+    /// # Errors
+    /// If it is cut off or damaged.
+    pub fn parse(path: &Path, bytes: &[u8]) -> Result<Self, TraceError> {
+        let content = Content::of_memory(bytes.to_vec());
+        Self::read(content_of(path, content)?)
+    }
+
+    fn read(mut input: Input) -> Result<Self, TraceError> {
+        let mut threads = HashSet::new();
+        let mut processors = HashSet::new();
+        let mut stretches = 0;
+        let mut buffer = vec![0; 1024 * BYTES];
+        loop {
+            let bytes = input.fill(&mut buffer)?;
+            if bytes % BYTES != 0 {
+                let problem = format!("{} bytes of an entry", bytes % BYTES);
+                return Err(input.damaged(input.offset, problem, "whole entries of 32 bytes"));
+            }
+            if bytes == 0 {
+                break;
+            }
+            for entry in buffer[..bytes].chunks_exact(BYTES) {
+                let [thread, _, processor, _] = words(entry);
+                note(&mut threads, thread);
+                note(&mut processors, processor);
+                stretches += 1;
+            }
+        }
+        processors.remove(&u64::MAX); // not known
+        let (threads, processors) = (threads.len(), processors.len());
+        Ok(Self { path: input.path, stretches, threads, processors })
+    }
+}
+
+fn content_of(path: &Path, mut content: Content) -> Result<Input, TraceError> {
+    let failed = |error| TraceError::io(path, "read", error);
+    let magic = content.peek(MAGIC_BYTES).map_err(failed)?;
+    Ok(decompressed(path, content, &magic)?.0)
+}
+
+fn words(entry: &[u8]) -> [u64; 4] {
+    let mut words = [0; 4];
+    for (word, bytes) in words.iter_mut().zip(entry.chunks_exact(8)) {
+        *word = u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
+    }
+    words
+}
+
+fn note(known: &mut HashSet<u64>, one: u64) {
+    if known.len() < MOST {
+        known.insert(one);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entries(list: &[[u64; 4]]) -> Vec<u8> {
+        list.iter().flatten().flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    #[test]
+    fn threads_and_processors_are_counted() {
+        // Thread 7 on processor 0, then 8, then 7 on processor 1, then where is not known.
+        let bytes =
+            entries(&[[7, 10, 0, 0], [8, 20, 0, 0], [7, 30, 1, 500], [7, 40, u64::MAX, 900]]);
+        let schedule = Schedule::parse(Path::new("serial_schedule.bin"), &bytes).unwrap();
+        assert_eq!((schedule.stretches, schedule.threads, schedule.processors), (4, 2, 2));
+        let nothing = Schedule::parse(Path::new("s"), &[]).unwrap();
+        assert_eq!((nothing.stretches, nothing.threads), (0, 0));
+    }
+
+    #[test]
+    fn an_entry_that_is_cut_off_is_an_error() {
+        let bytes = entries(&[[7, 10, 0, 0], [8, 20, 0, 0]]);
+        let error = Schedule::parse(Path::new("s"), &bytes[..40]).unwrap_err().to_string();
+        assert!(error.contains("byte 40: 8 bytes of an entry; expected whole entries"), "{error}");
+    }
+}

@@ -1,0 +1,226 @@
+//! Protocol buffers as text: fields, and messages in braces. Lists and strings of several parts
+//! are not read; none of the files that lie beside traces has them.
+
+/// Most messages inside each other.
+const MAX_DEPTH: usize = 16;
+
+/// What comes next in a text.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Item<'a> {
+    /// A message of this name begins.
+    Begin(&'a str),
+    /// A message ends.
+    End,
+    /// A field and its value, as it is written.
+    Field(&'a str, Value<'a>),
+}
+
+/// A value and where it lies in the text.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Value<'a> {
+    pub(super) text: &'a str,
+    pub(super) offset: usize,
+}
+
+/// What is wrong at a byte of a text, and what would be right.
+#[derive(Debug, PartialEq)]
+pub(super) struct Problem {
+    pub(super) offset: usize,
+    pub(super) text: String,
+    pub(super) expected: &'static str,
+}
+
+/// A text being read.
+pub(super) struct TextMessage<'a> {
+    text: &'a str,
+    offset: usize,
+    depth: usize,
+}
+
+impl<'a> TextMessage<'a> {
+    pub(super) fn new(text: &'a str) -> Self {
+        Self { text, offset: 0, depth: 0 }
+    }
+
+    /// What comes next; nothing at the end.
+    pub(super) fn next(&mut self) -> Result<Option<Item<'a>>, Problem> {
+        self.pass_blanks();
+        let Some(first) = self.rest().chars().next() else {
+            return match self.depth {
+                0 => Ok(None),
+                _ => Err(self.wrong("the text ends inside a message", "}")),
+            };
+        };
+        if first == '}' {
+            self.depth = self.depth.checked_sub(1).ok_or_else(|| {
+                self.wrong("a message ends that did not begin", "a field or the end")
+            })?;
+            self.offset += 1;
+            return Ok(Some(Item::End));
+        }
+        let name = self.word();
+        if name.is_empty() {
+            let text = format!("\"{}\"", first.escape_default());
+            return Err(self.wrong(&text, "the name of a field, or }"));
+        }
+        self.pass_blanks();
+        let has_colon = self.pass(':');
+        self.pass_blanks();
+        if self.pass('{') {
+            self.depth += 1;
+            return match self.depth {
+                ..=MAX_DEPTH => Ok(Some(Item::Begin(name))),
+                _ => Err(self.wrong("messages inside each other", "at most 16")),
+            };
+        }
+        let offset = self.offset;
+        let text = if self.rest().starts_with('"') { self.quoted()? } else { self.word() };
+        if !has_colon || self.offset == offset {
+            let expected = "NAME: VALUE or NAME { … }";
+            return Err(self.wrong(&format!("no value of {}", shown(name)), expected));
+        }
+        Ok(Some(Item::Field(name, Value { text, offset })))
+    }
+
+    fn rest(&self) -> &'a str {
+        &self.text[self.offset..]
+    }
+
+    fn pass(&mut self, wanted: char) -> bool {
+        let is_there = self.rest().starts_with(wanted);
+        self.offset += if is_there { wanted.len_utf8() } else { 0 };
+        is_there
+    }
+
+    /// Goes over blanks, separators and comments.
+    fn pass_blanks(&mut self) {
+        loop {
+            let rest = self.rest();
+            let after =
+                rest.trim_start_matches(|c: char| c.is_ascii_whitespace() || ",;".contains(c));
+            self.offset += rest.len() - after.len();
+            if !after.starts_with('#') {
+                return;
+            }
+            self.offset += after.find('\n').unwrap_or(after.len());
+        }
+    }
+
+    fn word(&mut self) -> &'a str {
+        let rest = self.rest();
+        let is_other = |c: char| !(c.is_ascii_alphanumeric() || "_.+-".contains(c));
+        let word = &rest[..rest.find(is_other).unwrap_or(rest.len())];
+        self.offset += word.len();
+        word
+    }
+
+    /// What lies between quotes, with its escapes as they are.
+    fn quoted(&mut self) -> Result<&'a str, Problem> {
+        let inner = &self.rest()[1..];
+        let mut escaped = false;
+        let end = inner.find(|c| {
+            let is_end = c == '"' && !escaped;
+            escaped = c == '\\' && !escaped;
+            is_end
+        });
+        let Some(end) = end else {
+            return Err(self.wrong("a text without an end", "a second quote"));
+        };
+        self.offset += end + 2;
+        Ok(&inner[..end])
+    }
+
+    /// A problem where the reader has come to.
+    pub(super) fn wrong(&self, text: &str, expected: &'static str) -> Problem {
+        Problem { offset: self.offset, text: text.to_owned(), expected }
+    }
+}
+
+impl Value<'_> {
+    /// A whole number, decimal, after 0x hexadecimal, or after 0 octal.
+    pub(super) fn number(self) -> Result<u64, Problem> {
+        let parsed = match self.text {
+            "0" => Ok(0),
+            text => match (text.strip_prefix("0x"), text.strip_prefix('0')) {
+                (Some(digits), _) => u64::from_str_radix(digits, 16),
+                (None, Some(digits)) => u64::from_str_radix(digits, 8),
+                (None, None) => text.parse(),
+            },
+        };
+        parsed.map_err(|_| Problem {
+            offset: self.offset,
+            text: format!("\"{}\"", shown(self.text)),
+            expected: "a whole number of at most 64 bits",
+        })
+    }
+}
+
+/// Text from a file in an error.
+fn shown(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(40).collect()
+}
+
+/// Line and column of a byte of `text`, from 1.
+pub(super) fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
+    let before = &text[..offset];
+    let line = before.rsplit('\n').next().unwrap_or_default();
+    (before.matches('\n').count() + 1, line.chars().count() + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn items(text: &str) -> Result<Vec<Item<'_>>, Problem> {
+        let mut message = TextMessage::new(text);
+        std::iter::from_fn(|| message.next().transpose()).collect()
+    }
+
+    #[test]
+    fn fields_and_messages() {
+        let text = "# a comment\na { b: 12, c : \"x \\\" {\" }\n d: { e:-1 } # more";
+        let value = |text, offset| Value { text, offset };
+        let expected = [
+            Item::Begin("a"),
+            Item::Field("b", value("12", 19)),
+            Item::Field("c", value("x \\\" {", 27)),
+            Item::End,
+            Item::Begin("d"),
+            Item::Field("e", value("-1", 46)),
+            Item::End,
+        ];
+        assert_eq!(items(text).unwrap(), expected);
+        assert_eq!(line_and_column(text, 19), (2, 8));
+        assert!(items(" \n").unwrap().is_empty());
+    }
+
+    #[test]
+    fn numbers_of_three_bases() {
+        let number = |text| Value { text, offset: 0 }.number();
+        assert_eq!(
+            [number("0"), number("10"), number("0x1F"), number("010")],
+            [0, 10, 31, 8].map(Ok)
+        );
+        for wrong in ["-1", "x", "0x", "08", "18446744073709551616", ""] {
+            assert!(number(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_message() {
+        for (text, offset, problem) in [
+            ("a { b: 1", 8, "ends inside a message"),
+            ("}", 0, "did not begin"),
+            ("a 1", 3, "no value of a"),
+            ("a:", 2, "no value of a"),
+            ("a: [1]", 3, "no value of a"),
+            ("?", 0, "\"?\""),
+            ("a: \"b", 3, "without an end"),
+            (&"a{".repeat(17), 34, "inside each other"),
+        ] {
+            let found = items(text).unwrap_err();
+            assert_eq!(found.offset, offset, "{text}");
+            assert!(found.text.contains(problem), "{text}: {}", found.text);
+        }
+    }
+}
