@@ -102,6 +102,8 @@ impl Failure {
                 | SimError::WarmupTooLong { .. }
                 | SimError::NoTimedWindow { .. }
                 | SimError::SampledTwice
+                | SimError::SampledTiming
+                | SimError::WindowWarmup
                 | SimError::Trace(TraceError::Workload { .. }),
             )
             | Self::Trace(TraceError::Workload { .. })

@@ -6,6 +6,7 @@ mod bad_traces;
 mod bench;
 mod calibrate;
 mod compare;
+mod cores;
 mod experiment;
 mod explain;
 mod idle_options;

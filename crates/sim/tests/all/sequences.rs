@@ -22,8 +22,8 @@ use perforate_mmu::TlbGeometry;
 use perforate_os::{Hypervisor, Kernel};
 use perforate_sequences::{Choices, Random, Step, sequence, write};
 use perforate_sim::{
-    Composition, Machine, MemoryState, RunOptions, SimError, Simulation, System, SystemOptions,
-    TimedWindows, scheme,
+    Composition, Machine, MemoryState, ProcessorOptions, RunOptions, SimError, Simulation, System,
+    SystemOptions, TimedWindows, scheme,
 };
 use perforate_types::{Chunk, Update};
 
@@ -96,6 +96,8 @@ impl Trial {
         let options = self.options();
         let mut system =
             System::new(&self.machine, self.composition, &self.memory, self.seed, options)?;
+        let cores = [1, 4][(self.seed % 2) as usize];
+        system.set_processors(&ProcessorOptions { cores, ..ProcessorOptions::default() })?;
         if self.random.one_in(4) {
             let contents = read("zero=2%,duplicate=30%,distinct=40").expect("valid");
             system.change(|kernel, _| kernel.set_content_distribution(contents))?;
