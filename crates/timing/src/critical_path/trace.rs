@@ -224,7 +224,13 @@ impl Tracer<'_> {
             }
             Held::Stopped { number, cause } => {
                 self.charge(start, cause);
-                let before = number.checked_sub(1)?;
+                if let Some(earlier) = path.front_at(start).filter(|&earlier| earlier < place) {
+                    return Some(Node::Front(earlier));
+                }
+                let Some(before) = number.checked_sub(1) else {
+                    self.charge(path.start, Cause::IDLE);
+                    return None;
+                };
                 // What was under way then.
                 let head = path.head_at(start);
                 if head < number {

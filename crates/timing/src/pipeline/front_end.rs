@@ -74,6 +74,11 @@ impl FrontEnd {
         }
     }
 
+    /// Whether something could be fetched before `time`.
+    pub(super) fn waits_until(&self, time: u64) -> bool {
+        self.available < time
+    }
+
     /// Nothing is fetched before `time`.
     pub(super) fn wait_until(&mut self, time: u64) {
         self.fetch_time = self.fetch_time.max(time);

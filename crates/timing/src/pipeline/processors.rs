@@ -526,8 +526,9 @@ impl Core {
 
     /// The front end delivers nothing from `start` until `end`.
     fn stop(&mut self, start: u64, end: u64, cause: Cause) {
-        if start < end {
-            self.path.stopped(self.window.handed_over(), (start, end), cause);
+        // Even if that is no time at all: whatever comes at `end` waited for it.
+        if self.front_end.waits_until(end) {
+            self.path.stopped(self.window.handed_over(), (start.min(end), end), cause);
         }
         self.front_end.wait_until(end);
     }

@@ -384,6 +384,52 @@ fn no_thread_is_further_ahead_than_the_lead() {
     assert_eq!(busy + threads[0].idle_cycles, 500 * 20);
 }
 
+/// Whatever threads do to each other, each of their cycles has a cause. (Debug builds assert that each
+/// is found.)
+#[test]
+fn every_cycle_has_a_cause() {
+    for seed in 0..30 {
+        let mut random = Random(seed + 1);
+        let mut config = with_llc();
+        config.core.reorder_buffer_entries = 24;
+        config.core.store_queue_entries = 5;
+        let (cores, each) = [(2, 1), (1, 2), (3, 2)][seed as usize % 3];
+        let mut machine = Machine::with_lead(&config, (cores, each), 50 + 100 * (seed % 4));
+        let programs: Vec<Vec<Told>> =
+            (0..cores * each).map(|thread| program(100 * seed + thread as u64, 1500)).collect();
+        let mut done = vec![0; programs.len()];
+        while done.iter().any(|&done| done < 1500) {
+            let thread = random.below(programs.len() as u64) as usize;
+            let turn = 1 + random.below(200) as usize;
+            for told in programs[thread].iter().skip(done[thread]).take(turn) {
+                tell(&mut machine.all, thread, told, 0);
+            }
+            done[thread] += turn;
+            let others = random.below(1 << programs.len()) & !(1 << thread);
+            match random.below(6) {
+                0 => machine.all.shoot_down(Shootdown {
+                    targets: others,
+                    delivery_cycles: random.below(300) as u32,
+                    interrupt_cycles: 7,
+                    handler_cycles: 1 + random.below(90) as u32,
+                }),
+                1 => machine.all.interrupt(others, random.below(90) as u32),
+                2 => drop(machine.all.translation_stall_cycles()),
+                3 if random.below(20) == 0 => machine.all.start_measuring(),
+                _ => {}
+            }
+        }
+        machine.all.drain();
+        let threads = machine.all.threads();
+        for (number, thread) in threads.iter().enumerate() {
+            let sum = thread.cycles + thread.idle_cycles;
+            assert_eq!(sum, machine.all.cycles(), "seed {seed}, thread {number}");
+        }
+        let sent: u64 = threads.iter().map(|thread| thread.shootdown_wait_cycles).sum();
+        assert!(sent > 0 || threads.iter().all(|thread| thread.shootdowns == 0));
+    }
+}
+
 /// Neither more cores nor more of others' work make a core's own work faster.
 #[test]
 fn company_never_helps() {
