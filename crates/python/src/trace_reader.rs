@@ -3,8 +3,8 @@
 //! A trace of ours is decoded in segments of about a million instructions that begin where chunks of the
 //! file begin, one thread taking every second, third, … of them. Other traces have one thread.
 
-use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use serde_json::json;
 
+use crate::column::Pool;
 use crate::errors::{exception, wrong_option, wrong_trace, wrong_use};
 use crate::trace_rows::{Batch, Field, Rows};
 use crate::work::{guarded, wait, work};
@@ -62,6 +63,7 @@ struct Plan {
     /// All segments; none if the trace has to be read from its beginning.
     segments: Option<Vec<Part>>,
     part: Part,
+    pool: Arc<Pool>,
 }
 
 #[pymethods]
@@ -98,7 +100,8 @@ impl TraceBatches {
             drop(py.detach(|| perforate_trace::open(&path)).map_err(|it| wrong_trace(py, it))?);
             let segments =
                 py.detach(|| TraceReader::open(&path).ok().map(|it| segments(&it, part)));
-            let plan = Plan { path, fields, rows: rows.max(1), segments, part };
+            let plan =
+                Plan { path, fields, rows: rows.max(1), segments, part, pool: Arc::default() };
             Self::begin(&plan, threads.max(1))
                 .map_err(|error| exception(py, "RunError", format!("starting a thread: {error}")))
         })
@@ -190,7 +193,7 @@ impl Plan {
         sender: &SyncSender<Sent>,
     ) -> Result<(), TraceError> {
         let mut source = perforate_trace::open(&self.path)?;
-        let mut rows = Rows::new(&self.fields);
+        let mut rows = Rows::new(&self.fields, Arc::clone(&self.pool));
         let mut position = 0;
         let own = match &self.segments {
             Some(all) => all.iter().skip(index).step_by(count).copied().collect(),

@@ -1,11 +1,13 @@
 //! Decoded instructions as rows of columns: a row for each memory access, and one for each instruction
 //! without any.
 
+use std::sync::Arc;
+
 use perforate_types::{
     AccessKind, Chunk, Instruction, MemoryAccess, ProcessId, ProgramEvent, ThreadId,
 };
 
-use crate::column::{Column, Numbers};
+use crate::column::{Column, Numbers, Pool};
 
 /// A column that a batch can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,13 +66,14 @@ impl Field {
         Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, field)| *field)
     }
 
-    fn empty(self, rows: usize) -> Numbers {
-        match self {
-            Self::Instruction | Self::Ip | Self::Address => Numbers::U64(Vec::with_capacity(rows)),
-            Self::Size | Self::Process | Self::Thread => Numbers::U16(Vec::with_capacity(rows)),
-            Self::Taken => Numbers::Bool(Vec::with_capacity(rows)),
-            _ => Numbers::U8(Vec::with_capacity(rows * self.width())),
-        }
+    fn empty(self, rows: usize, pool: &Pool) -> Numbers {
+        let like = match self {
+            Self::Instruction | Self::Ip | Self::Address => Numbers::U64(Vec::new()),
+            Self::Size | Self::Process | Self::Thread => Numbers::U16(Vec::new()),
+            Self::Taken => Numbers::Bool(Vec::new()),
+            _ => Numbers::U8(Vec::new()),
+        };
+        pool.take(&like, rows * self.width())
     }
 
     fn width(self) -> usize {
@@ -88,13 +91,14 @@ pub struct Rows {
     columns: Vec<Numbers>,
     rows: usize,
     running: (ProcessId, ThreadId),
+    pool: Arc<Pool>,
 }
 
 impl Rows {
-    /// No rows, with these columns.
-    pub fn new(fields: &[Field]) -> Self {
+    /// No rows, with these columns, whose memory comes from a pool.
+    pub fn new(fields: &[Field], pool: Arc<Pool>) -> Self {
         let (fields, running) = (fields.to_vec(), (ProcessId::default(), ThreadId::default()));
-        Self { fields, columns: Vec::new(), rows: 0, running }
+        Self { fields, columns: Vec::new(), rows: 0, running, pool }
     }
 
     /// How many there are.
@@ -106,7 +110,8 @@ impl Rows {
     pub fn take(&mut self) -> Batch {
         let columns = std::mem::take(&mut self.columns).into_iter().zip(&self.fields);
         let columns = columns.map(|(numbers, field)| (numbers, field.width())).collect();
-        Batch { rows: std::mem::take(&mut self.rows), columns }
+        let pool = Arc::clone(&self.pool);
+        Batch { rows: std::mem::take(&mut self.rows), columns, pool }
     }
 
     /// Adds the first `count` instructions of a chunk, the first being number `first` of the trace;
@@ -115,7 +120,7 @@ impl Rows {
         let instructions = &chunk.instructions[..count.min(chunk.instructions.len())];
         if self.columns.is_empty() {
             let room = room + room / 4;
-            self.columns = self.fields.iter().map(|field| field.empty(room)).collect();
+            self.columns = self.fields.iter().map(|field| field.empty(room, &self.pool)).collect();
         }
         let before = self.running;
         for (field, numbers) in self.fields.iter().zip(&mut self.columns) {
@@ -260,11 +265,14 @@ pub struct Batch {
     /// How many there are.
     pub rows: usize,
     columns: Vec<(Numbers, usize)>,
+    pool: Arc<Pool>,
 }
 
 impl Batch {
     /// The columns, in the order in which they were asked for.
     pub fn columns(self) -> impl Iterator<Item = Column> {
-        self.columns.into_iter().map(|(numbers, width)| Column::new(numbers, width))
+        let Self { columns, pool, .. } = self;
+        let column = move |(numbers, width)| Column::new(numbers, width, Arc::clone(&pool));
+        columns.into_iter().map(column)
     }
 }

@@ -133,7 +133,8 @@ fn table(comparison: &Comparison<'_>) -> Markup {
 }
 
 const LEFT: &str = "text-align:left";
-const RIGHT: &str = "text-align:right;font-variant-numeric:tabular-nums";
+const RIGHT: &str =
+    "text-align:right;padding-left:1.2em;white-space:nowrap;font-variant-numeric:tabular-nums";
 
 #[cfg(test)]
 mod tests {

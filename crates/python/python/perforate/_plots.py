@@ -136,12 +136,19 @@ def _value(scheme: Scheme, y: str) -> Optional[float]:
     return scheme.ipc if y == "ipc" else scheme[y]
 
 
+def heading(y: str) -> str:
+    """What stands beside an axis."""
+    headings = {"speed": "speed ÷ 4KB", "translation_share": "waiting for translation (share of time)", "ipc": "IPC"}
+    return headings.get(y, y.replace("_", " "))
+
+
 def plot_sweep(sweep: Sweep, x: Optional[str], y: str) -> matplotlib.figure.Figure:
     """Curves by matplotlib."""
     pyplot = package("matplotlib.pyplot", "plot")
     along, found, colours = curves(sweep, x, y)
     figure, axis = pyplot.subplots(figsize=(6.4, 4.0))
     marks = "osD^v<>ph*"
+    numbers = sorted({at for pairs in found.values() for at, _ in pairs if isinstance(at, (int, float))})
     used: dict[str, int] = {}
     for name, pairs in found.items():
         rank = used.setdefault(colours[name], -1) + 1
@@ -149,10 +156,15 @@ def plot_sweep(sweep: Sweep, x: Optional[str], y: str) -> matplotlib.figure.Figu
         places = [value if isinstance(value, (int, float)) else str(value) for value, _ in pairs]
         heights = [height for _, height in pairs]
         axis.plot(places, heights, marker=marks[rank % len(marks)], color=colours[name], label=name)
+    if numbers and numbers[0] > 0 and numbers[-1] >= 8 * numbers[0]:
+        axis.set_xscale("log", base=2)
+    if 1 < len(numbers) <= 8:
+        axis.set_xticks(numbers, [f"{number:g}" for number in numbers], minor=False)
+    axis.set_ylim(bottom=0)
     axis.set_xlabel(along)
-    axis.set_ylabel(y.replace("_", " "))
+    axis.set_ylabel(heading(y))
     axis.spines[["top", "right"]].set_visible(False)
-    axis.legend(frameon=False, fontsize=8)
+    axis.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
     figure.tight_layout()
     pyplot.close(figure)
     drawn: matplotlib.figure.Figure = figure
@@ -171,7 +183,7 @@ def chart_sweep(sweep: Sweep, x: Optional[str], y: str) -> altair.TopLevelMixin:
         .mark_line(point=True)
         .encode(
             x=alt.X("x:Q" if is_number else "x:N", sort=None, title=along),
-            y=alt.Y("y:Q", title=y.replace("_", " ")),
+            y=alt.Y("y:Q", title=heading(y)),
             color=alt.Color("scheme:N", scale=scale, title=None),
         )
         .properties(width=420)

@@ -136,7 +136,7 @@ class Trace:
         self,
         columns: Sequence[str] = COLUMNS,
         *,
-        rows: int = 1 << 18,
+        rows: int = 1 << 16,
         skip: Union[int, str] = 0,
         instructions: Union[int, str, None] = None,
         threads: Optional[int] = None,
