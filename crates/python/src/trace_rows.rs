@@ -91,6 +91,7 @@ pub struct Rows {
     columns: Vec<Numbers>,
     rows: usize,
     running: (ProcessId, ThreadId),
+    places: Places,
     pool: Arc<Pool>,
 }
 
@@ -98,7 +99,7 @@ impl Rows {
     /// No rows, with these columns, whose memory comes from a pool.
     pub fn new(fields: &[Field], pool: Arc<Pool>) -> Self {
         let (fields, running) = (fields.to_vec(), (ProcessId::default(), ThreadId::default()));
-        Self { fields, columns: Vec::new(), rows: 0, running, pool }
+        Self { fields, columns: Vec::new(), rows: 0, running, places: Places::default(), pool }
     }
 
     /// How many there are.
@@ -123,10 +124,11 @@ impl Rows {
             self.columns = self.fields.iter().map(|field| field.empty(room, &self.pool)).collect();
         }
         let before = self.running;
+        self.places.find(instructions);
         for (field, numbers) in self.fields.iter().zip(&mut self.columns) {
-            add_column(*field, numbers, chunk, instructions, (first, before));
+            add_column(*field, numbers, (chunk, instructions), &self.places, (first, before));
         }
-        self.rows += instructions.iter().map(|one| usize::from(one.accesses.max(1))).sum::<usize>();
+        self.rows += self.places.owners.len();
         self.hear(chunk);
     }
 
@@ -140,49 +142,80 @@ impl Rows {
     }
 }
 
+/// Which row of a chunk belongs to which instruction, and which to which access. Found once, so that a
+/// column is a loop without branches.
+#[derive(Default)]
+struct Places {
+    /// Number of the instruction of each row.
+    owners: Vec<u32>,
+    /// Row of each access.
+    rows: Vec<u32>,
+}
+
+impl Places {
+    fn find(&mut self, instructions: &[Instruction]) {
+        // Both are written one place too far, where the next instruction writes again.
+        let accesses: usize = instructions.iter().map(|one| usize::from(one.accesses)).sum();
+        let idle = instructions.iter().filter(|one| one.accesses == 0).count();
+        self.owners.resize(accesses + idle + 1, 0);
+        self.rows.resize(accesses + 1, 0);
+        let (mut row, mut access) = (0, 0);
+        for (number, instruction) in (0..).zip(instructions) {
+            let count = usize::from(instruction.accesses);
+            self.owners[row] = number;
+            self.rows[access] = row as u32;
+            for more in 1..count {
+                self.owners[row + more] = number;
+                self.rows[access + more] = (row + more) as u32;
+            }
+            row += count.max(1);
+            access += count;
+        }
+        self.owners.truncate(row);
+        self.rows.truncate(access);
+    }
+}
+
 fn add_column(
     field: Field,
     numbers: &mut Numbers,
-    chunk: &Chunk,
-    instructions: &[Instruction],
+    (chunk, instructions): (&Chunk, &[Instruction]),
+    places: &Places,
     (first, running): (u64, (ProcessId, ThreadId)),
 ) {
     let accesses = &chunk.accesses;
     match (field, numbers) {
-        (Field::Ip, Numbers::U64(column)) => each(column, instructions, |one| one.ip.value()),
+        (Field::Ip, Numbers::U64(column)) => each(column, instructions, places, |it| it.ip.value()),
         (Field::Address, Numbers::U64(column)) => {
-            each_access(column, instructions, accesses, |access| access.address.value());
+            each_access(column, accesses, places, |access| access.address.value());
         }
         (Field::Instruction, Numbers::U64(column)) => {
-            let mut next = first;
-            each(column, instructions, |_| {
-                next += 1;
-                next - 1
-            });
+            column.extend(places.owners.iter().map(|&owner| first + u64::from(owner)));
         }
         (Field::Size, Numbers::U16(column)) => {
-            each_access(column, instructions, accesses, |access| access.size);
+            each_access(column, accesses, places, |access| access.size);
         }
         (Field::Kind, Numbers::U8(column)) => {
-            each_access(column, instructions, accesses, |access| match access.kind {
-                AccessKind::Write => 2,
-                AccessKind::Read | AccessKind::Fetch => 1,
-            });
+            each_access(column, accesses, places, |it| 1 + u8::from(it.kind == AccessKind::Write));
         }
-        (Field::Length, Numbers::U8(column)) => each(column, instructions, |one| one.length),
-        (Field::Branch, Numbers::U8(column)) => each(column, instructions, |one| one.branch as u8),
+        (Field::Length, Numbers::U8(column)) => each(column, instructions, places, |it| it.length),
+        (Field::Branch, Numbers::U8(column)) => {
+            each(column, instructions, places, |it| it.branch as u8);
+        }
         (Field::Taken, Numbers::Bool(column)) => {
-            each(column, instructions, |one| u8::from(one.taken));
+            each(column, instructions, places, |it| u8::from(it.taken));
         }
         (Field::Operation, Numbers::U8(column)) => {
-            each(column, instructions, |one| one.operation as u8);
+            each(column, instructions, places, |it| it.operation as u8);
         }
         (Field::DataSources, Numbers::U8(column)) => {
-            each(column, instructions, |one| one.data_sources);
+            each(column, instructions, places, |it| it.data_sources);
         }
-        (Field::Sources, Numbers::U8(column)) => several(column, instructions, |one| one.sources),
+        (Field::Sources, Numbers::U8(column)) => {
+            several(column, instructions, places, |it| it.sources);
+        }
         (Field::Destinations, Numbers::U8(column)) => {
-            several(column, instructions, |one| one.destinations);
+            several(column, instructions, places, |it| it.destinations);
         }
         (Field::Process, Numbers::U16(column)) => {
             of_runner(column, chunk, instructions, running, |(process, _)| process.0);
@@ -195,47 +228,37 @@ fn add_column(
 }
 
 /// A value of each instruction, in each of its rows.
-fn each<T: Copy>(
+fn each<T>(
     column: &mut Vec<T>,
     instructions: &[Instruction],
-    mut value: impl FnMut(&Instruction) -> T,
+    places: &Places,
+    value: impl Fn(&Instruction) -> T,
 ) {
-    for instruction in instructions {
-        let value = value(instruction);
-        column.push(value);
-        for _ in 1..instruction.accesses {
-            column.push(value);
-        }
-    }
+    column.extend(places.owners.iter().map(|&owner| value(&instructions[owner as usize])));
 }
 
 /// Several values of each instruction.
 fn several<const N: usize>(
     column: &mut Vec<u8>,
     instructions: &[Instruction],
+    places: &Places,
     values: impl Fn(&Instruction) -> [u8; N],
 ) {
-    for instruction in instructions {
-        for _ in 0..instruction.accesses.max(1) {
-            column.extend_from_slice(&values(instruction));
-        }
-    }
+    column.extend(places.owners.iter().flat_map(|&owner| values(&instructions[owner as usize])));
 }
 
 /// A value of each access, 0 in rows without one.
-fn each_access<T: Default>(
+fn each_access<T: Clone + Default>(
     column: &mut Vec<T>,
-    instructions: &[Instruction],
     accesses: &[MemoryAccess],
+    places: &Places,
     value: impl Fn(&MemoryAccess) -> T,
 ) {
-    let mut accesses = accesses.iter();
-    for instruction in instructions {
-        match instruction.accesses {
-            0 => column.push(T::default()),
-            1 => column.extend(accesses.next().map(&value)),
-            several => column.extend(accesses.by_ref().take(several.into()).map(&value)),
-        }
+    let before = column.len();
+    column.resize(before + places.owners.len(), T::default());
+    let rows = &mut column[before..];
+    for (&row, access) in places.rows.iter().zip(accesses) {
+        rows[row as usize] = value(access);
     }
 }
 
