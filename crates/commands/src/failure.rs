@@ -70,6 +70,9 @@ pub enum Failure {
         /// What is wrong with it.
         problem: String,
     },
+    /// A panic.
+    #[error("a mistake in perforate itself: {0}")]
+    Internal(String),
     /// Ctrl-C ended the command while it recorded a program.
     #[error(
         "stopped while recording; nothing was compared. To keep a recording that Ctrl-C ends: \

@@ -29,6 +29,7 @@ pub fn failed(py: Python<'_>, failure: &Failure) -> PyErr {
     match failure {
         Failure::Interrupted => PyKeyboardInterrupt::new_err(()),
         _ if failure.exit_code() == 2 => wrong_use(py, text),
+        Failure::Internal(_) => exception(py, "InternalError", text),
         Failure::Trace(_) | Failure::Simulation(SimError::Trace(_)) => {
             exception(py, "TraceError", text)
         }

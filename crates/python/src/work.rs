@@ -1,15 +1,13 @@
 //! Long work on a thread of its own. The thread that called waits without the interpreter's lock, hears
 //! of Ctrl-C, and tells of progress.
 
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use perforate_commands::Failure;
+use perforate_commands::{Failure, catching};
 use perforate_host::Reporter;
 use perforate_sim::Progress;
 use pyo3::prelude::*;
@@ -67,7 +65,7 @@ pub fn work<T: Send + 'static>(
     let (sender, receiver) = channel();
     let own = talk.clone();
     let spawned = thread::Builder::new().name("perforate".into()).spawn(move || {
-        let outcome = catch_unwind(AssertUnwindSafe(|| job(&own)));
+        let outcome = catching(|| job(&own));
         // Whoever asked may have gone.
         let _ = sender.send(outcome);
     });
@@ -76,7 +74,7 @@ pub fn work<T: Send + 'static>(
     let mut shown = (0, 0);
     loop {
         match py.detach(|| wait(&receiver, LOOK)) {
-            Ok(outcome) => return told(py, outcome),
+            Ok(outcome) => return outcome.map_err(|failure| failed(py, &failure)),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(exception(py, "InternalError", "a thread ended without a word".into()));
@@ -102,25 +100,7 @@ pub fn wait<T>(receiver: &Mutex<Receiver<T>>, time: Duration) -> Result<T, RecvT
     receiver.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(time)
 }
 
-fn told<T>(
-    py: Python<'_>,
-    outcome: Result<Result<T, Failure>, Box<dyn Any + Send>>,
-) -> PyResult<T> {
-    match outcome {
-        Ok(Ok(value)) => Ok(value),
-        Ok(Err(failure)) => Err(failed(py, &failure)),
-        Err(panic) => Err(internal(py, &*panic)),
-    }
-}
-
-/// The exception for a panic, which is a mistake of ours.
-fn internal(py: Python<'_>, panic: &(dyn Any + Send)) -> PyErr {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
-    exception(py, "InternalError", format!("a mistake in perforate itself: {text}"))
-}
-
 /// Does short work on this thread; a panic becomes an exception.
 pub fn guarded<T>(py: Python<'_>, job: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
-    catch_unwind(AssertUnwindSafe(job)).unwrap_or_else(|panic| Err(internal(py, &*panic)))
+    catching(|| Ok(job())).unwrap_or_else(|failure| Err(failed(py, &failure)))
 }

@@ -35,6 +35,7 @@ CALLS = {
     "memory that ages": "perforate.compare('random', age='weeks', memory='1T', instructions='10G', schemes='thp')",
     "sweep": "perforate.sweep({'seed': [1, 2, 3]}, workload='random', instructions='10G', out='out', workers=2)",
     "trace": "[None for _ in range(1000) for _ in perforate.open_trace('hpcc')]",
+    "calibrate": "perforate.calibrate(quick=True, out='machine.toml')",
 }
 
 
