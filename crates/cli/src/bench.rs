@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use clap::Args;
-use perforate_config::Count;
+use perforate_commands::{Choice, Failure};
 use perforate_report::text::{Column, columns, compact, wrapped};
 use perforate_sim::{
     Comparison, Composition, MeasuringOptions, ProcessorOptions, Progress, RunResult, SimError,
@@ -11,8 +11,7 @@ use perforate_sim::{
 };
 use serde_json::json;
 
-use crate::failure::Failure;
-use crate::options::{PlacementArguments, workload};
+use crate::options::{PlacementArguments, own_memory_bar};
 use crate::output::{COLUMNS, print};
 use crate::progress::Bar;
 use crate::sections;
@@ -85,7 +84,8 @@ pub fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
         None => Timing::Sampled(TimedWindows::default()),
     };
     let schemes = Composition::list(&arguments.schemes).map_err(SimError::from)?;
-    arguments.placement.check_effects(&schemes)?;
+    let choice = arguments.placement.choice();
+    choice.check_effects(&schemes, &choice.memory(&own_memory_bar())?)?;
     let mut names: Vec<&str> = arguments.workloads.iter().map(String::as_str).collect();
     if names.is_empty() {
         names.extend(WORKLOADS);
@@ -96,7 +96,7 @@ pub fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
         let mut of_workload: Vec<Measured> = Vec::new();
         for scheme in &schemes {
             bar.stage(&format!("{name} under {}", scheme.name()));
-            let comparison = comparison(&arguments.placement, name, *scheme)?;
+            let comparison = comparison(&choice, name, *scheme)?;
             let measured = measure((name, &comparison), timing, of_workload.first(), &bar)?;
             of_workload.push(measured);
         }
@@ -110,16 +110,10 @@ pub fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
     print(&table(&all, timing))
 }
 
-fn comparison(
-    arguments: &PlacementArguments,
-    name: &str,
-    scheme: Composition,
-) -> Result<Comparison, Failure> {
-    let mut placement = arguments.read()?;
-    placement.instructions.get_or_insert(Count::new(INSTRUCTIONS));
-    let (machine, memory) = (arguments.machine()?, arguments.memory()?);
-    let options = (&placement, &MeasuringOptions::default());
-    Ok(Comparison::new(workload(Some(name)), machine, vec![scheme], memory, options))
+fn comparison(choice: &Choice, name: &str, scheme: Composition) -> Result<Comparison, Failure> {
+    let mut comparison = choice.comparison(Some(name), vec![scheme], &own_memory_bar())?;
+    comparison.workload.instructions.get_or_insert(INSTRUCTIONS);
+    Ok(comparison)
 }
 
 fn measure(

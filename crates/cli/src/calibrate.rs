@@ -5,13 +5,15 @@ mod text;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use perforate_commands::{Failure, write_text};
 use perforate_config::{Count, Size};
+use perforate_host::Reporter;
 use perforate_host::calibrate::{Calibration, Options};
 use perforate_host::machine::kept_file;
 use perforate_report::text::wrapped;
 
-use crate::failure::Failure;
-use crate::output::{COLUMNS, print, write_text};
+use crate::in_process::Told;
+use crate::output::{COLUMNS, print};
 use crate::progress::StageBars;
 
 /// Measure this machine, and write a machine file to predict with.
@@ -61,6 +63,12 @@ pub struct CalibrateArguments {
 
 /// Measures, and writes the file.
 pub fn calibrate(arguments: &CalibrateArguments) -> Result<(), Failure> {
+    let told = told(arguments, &mut StageBars::default())?;
+    print(if arguments.json { &told.json } else { &told.text })
+}
+
+/// The same without a word.
+pub fn told(arguments: &CalibrateArguments, reporter: &mut dyn Reporter) -> Result<Told, Failure> {
     let mut options = Options::new(arguments.quick);
     options.processor = arguments.cpu.unwrap_or(options.processor);
     options.bytes = arguments.size.map_or(options.bytes, Size::bytes);
@@ -70,13 +78,11 @@ pub fn calibrate(arguments: &CalibrateArguments) -> Result<(), Failure> {
     if let Some(name) = arguments.out.file_stem() {
         options.name = name.to_string_lossy().replace(char::is_control, "");
     }
-    let found = perforate_host::calibrate::calibrate(&options, &mut StageBars::default())?;
+    let found = perforate_host::calibrate::calibrate(&options, reporter)?;
     write_text(&arguments.out, &found.file)?;
     let kept = keep(&found);
-    if arguments.json {
-        return print(&json_lines(&found));
-    }
-    print(&(text::text(&found, &arguments.out) + &wrapped("", &kept, COLUMNS)))
+    let text = text::text(&found, &arguments.out) + &wrapped("", &kept, COLUMNS);
+    Ok(Told { json: json_lines(&found), text })
 }
 
 /// Keeps the file for `--machine host`, and says so.

@@ -2,19 +2,19 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 use clap::Args;
+use perforate_commands::{Failure, ResultFolder, json_lines, title, write_text};
 use perforate_config::Count;
 use perforate_report::{ReportOptions, Rows};
-use perforate_sim::{Comparison, Composition, RunResult, SimError, scheme};
+use perforate_sim::{Comparison, Composition, RunResult, SimError};
 
-use crate::failure::Failure;
-use crate::options::SimulationArguments;
-use crate::output::{COLUMNS, columns, command, notes, print, write_text};
+use crate::options::{SimulationArguments, own_memory_bar};
+use crate::output::{COLUMNS, columns, command, notes, print};
 use crate::progress::Bar;
 use crate::recorded::Recorded;
 use crate::remarks::remarks;
-use crate::result_folder::ResultFolder;
 use crate::sections;
 use crate::vary::{Variant, Vary, note_without_effect, variants};
 
@@ -105,11 +105,11 @@ pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
     // Everything that can be wrong is looked at before long work begins.
     let (compared, left_out) = schemes(arguments)?;
     let vary = arguments.vary.as_ref();
-    let variants = variants(vary, &arguments.simulation, compared.len())?;
-    for variant in &variants {
-        let comparison = variant.simulation.comparison(None, compared.clone())?;
-        variant.simulation.placement.check_effects(&comparison.schemes)?;
-        variant.simulation.measuring()?;
+    let variants = variants(vary, &arguments.simulation.choice(), compared.len())?;
+    for Variant { choice, .. } in &variants {
+        let comparison = choice.comparison(None, compared.clone(), &own_memory_bar())?;
+        choice.check_effects(&comparison.schemes, &comparison.memory)?;
+        choice.measuring()?;
     }
     let folder = match (&arguments.out, arguments.json) {
         (None, true) => None,
@@ -148,33 +148,14 @@ fn what(arguments: &CompareArguments) -> String {
     format!("compare-{}", subject.trim_end_matches(".trace"))
 }
 
-/// Schemes where there is a layout.
-const WITH_LAYOUT: &str = "4k,layout,thp,ideal";
-/// Schemes where one side of the pairs is not named.
-const SIDE: &str = "4k,thp,perforated";
-
 /// What is compared, and remarks on pairs that are left out.
 fn schemes(arguments: &CompareArguments) -> Result<(Vec<Composition>, Vec<String>), SimError> {
     let CompareArguments { scheme, guest, host, .. } = arguments;
-    if guest.is_none() && host.is_none() {
-        let is_varied = arguments.vary.as_ref().is_some_and(|vary| vary.is_of("layout"));
-        let default = match is_varied || arguments.simulation.placement.has_layout() {
-            true => WITH_LAYOUT,
-            false => scheme::DEFAULT,
-        };
-        let named = scheme.as_deref().unwrap_or(default);
-        return Ok((Composition::list(named)?, Vec::new()));
-    }
-    let native = scheme.as_deref().map_or(Ok(Vec::new()), Composition::list)?;
-    let (guest, host) = (guest.as_deref().unwrap_or(SIDE), host.as_deref().unwrap_or(SIDE));
-    let (pairs, left_out) = Composition::pairs(guest, host)?;
-    let mut compared = native;
-    for pair in pairs {
-        if !compared.iter().any(|known| known.name() == pair.name()) {
-            compared.push(pair);
-        }
-    }
-    Ok((compared, left_out))
+    let is_varied = arguments.vary.as_ref().is_some_and(|vary| vary.is_of("layout"));
+    let choice = arguments.simulation.choice();
+    let default =
+        if is_varied { perforate_sim::scheme::WITH_LAYOUT } else { choice.default_schemes() };
+    perforate_commands::schemes(scheme.as_deref(), guest.as_deref(), host.as_deref(), default)
 }
 
 /// Records the program named after `--`, if any.
@@ -187,7 +168,7 @@ fn recorded(arguments: &CompareArguments, bar: &Bar) -> Result<Option<Recorded>,
             "compare takes {workload} or a program after --, not both"
         )));
     }
-    let placement = arguments.simulation.placement.read()?;
+    let placement = arguments.simulation.choice().placement()?;
     let (skip, instructions) = (placement.skip.get(), placement.instructions.map(Count::get));
     Recorded::of(&arguments.program, skip, instructions, bar).map(Some)
 }
@@ -202,7 +183,7 @@ fn compare_once(
     let (schemes, _) = schemes(arguments)?;
     let recorded = recording.as_ref().map(|recording| recording.path().to_string_lossy());
     let workload = recorded.as_deref().or(arguments.workload.as_deref());
-    let comparison = variant.simulation.comparison(workload, schemes)?;
+    let comparison = variant.choice.comparison(workload, schemes, &own_memory_bar())?;
     let seed = comparison.seed.wrapping_add(repetition);
     let mut comparison = Comparison { seed, ..comparison };
     if recording.is_some() {
@@ -213,29 +194,18 @@ fn compare_once(
         _ => format!("simulating seed {seed}"),
     };
     bar.stage(&variant.name().map_or(stage.clone(), |name| format!("{name}, {stage}")));
-    let measuring = variant.simulation.measuring()?;
-    let mut results = perforate_sim::compare_with(&comparison, &measuring, &mut |progress| {
-        bar.show(progress);
-        if let Some(recording) = &mut recording {
-            recording.end_if_interrupted();
-        }
-    })?;
-    let notes = comparison.notes_on(&results);
-    for result in &mut results {
-        result.notes.extend_from_slice(&notes);
-        if let Some(recording) = &recording {
-            recording.annotate(result);
-        }
+    let (measuring, stop) = (variant.choice.measuring()?, AtomicBool::new(false));
+    let mut results =
+        perforate_commands::compare(&comparison, &measuring, &stop, &mut |progress| {
+            bar.show(progress);
+            if let Some(recording) = &mut recording {
+                recording.end_if_interrupted();
+            }
+        })?;
+    if let Some(recording) = &recording {
+        results.iter_mut().for_each(|result| recording.annotate(result));
     }
     Ok(results)
-}
-
-/// One line per result.
-pub fn json_lines(results: &[RunResult]) -> String {
-    results
-        .iter()
-        .map(|result| serde_json::to_string(result).expect("results are plain data") + "\n")
-        .collect()
 }
 
 /// Writes results and report, and prints the table unless the lines were printed already.
@@ -270,11 +240,4 @@ fn write_files(
         folder.results_text(),
         report.display()
     ))
-}
-
-fn title(results: &[RunResult]) -> String {
-    match results.first() {
-        Some(first) => format!("{} on {}", first.workload, first.machine),
-        None => "No results".into(),
-    }
 }

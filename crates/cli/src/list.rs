@@ -1,6 +1,7 @@
 //! `perforate list`.
 
 use clap::{Args, ValueEnum};
+use perforate_commands::Failure;
 use perforate_config::{Key, keys, words_of};
 use perforate_os::{
     AgeingPreset, ContentDistribution, Fragmentation, KhugepagedConfig, KsmConfig,
@@ -15,7 +16,6 @@ use perforate_trace::WORKLOADS;
 use perforate_types::Counter;
 
 use crate::experiment;
-use crate::failure::Failure;
 use crate::options::Flags;
 use crate::output::{COLUMNS, print};
 use perforate_trace::bundled;

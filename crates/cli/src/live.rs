@@ -2,6 +2,7 @@
 
 mod text;
 
+use perforate_commands::Failure;
 use perforate_schemes::perforated::{Perforated, PerforationOptions};
 use std::time::Duration;
 
@@ -9,7 +10,6 @@ use clap::Args;
 use perforate_config::{Size, read};
 use perforate_host::live::{Request, ask};
 
-use crate::failure::Failure;
 use crate::output::print;
 use crate::progress::StageBars;
 

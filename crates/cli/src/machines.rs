@@ -1,16 +1,11 @@
-//! Machines by name, file, or as this one, and `perforate machines`.
+//! `perforate machines`.
 
 use clap::{Args, Subcommand};
-use perforate_host::machine::own_machine;
-use perforate_sim::{Machine, MachineFile};
+use perforate_commands::{Failure, machine_file};
 
-use crate::failure::Failure;
 use crate::list;
 use crate::output::print;
-use crate::settings::MachineSettings;
-
-/// The name of the machine that the program runs on.
-const HOST: &str = "host";
+use crate::settings::SettingFlags;
 
 /// List machines, or show one with the sources of its values.
 #[derive(Args)]
@@ -44,7 +39,7 @@ struct ShowArguments {
     #[arg(value_name = "NAME|FILE")]
     machine: String,
     #[command(flatten)]
-    settings: MachineSettings,
+    settings: SettingFlags,
 }
 
 /// Runs the subcommand.
@@ -56,35 +51,10 @@ pub fn machines(arguments: &MachinesArguments) -> Result<(), Failure> {
 }
 
 fn show(arguments: &ShowArguments) -> Result<(), Failure> {
-    let file = file(&arguments.machine, &arguments.settings)?;
-    let machine = checked(&file, &arguments.settings)?;
+    let settings = arguments.settings.settings();
+    let file = machine_file(&arguments.machine, &settings)?;
+    let machine = file.machine().map_err(|error| settings.blame(error))?;
     let remarks: String = machine.remarks.iter().map(|remark| format!("# {remark}\n")).collect();
     let separator = if remarks.is_empty() { "" } else { "#\n" };
     print(&format!("{remarks}{separator}{}", file.text()))
-}
-
-/// The machine of this name or file, or this one, with other values for some of its keys.
-///
-/// # Errors
-/// There is no such machine, or no such key; the file is wrong.
-pub fn load(name: &str, settings: &MachineSettings) -> Result<Machine, Failure> {
-    if !name.eq_ignore_ascii_case(HOST) && settings.is_empty() {
-        return Ok(Machine::load(name)?);
-    }
-    checked(&file(name, settings)?, settings)
-}
-
-fn file(name: &str, settings: &MachineSettings) -> Result<MachineFile, Failure> {
-    if name != HOST && name.eq_ignore_ascii_case(HOST) {
-        return Err(Failure::Usage(format!("no machine {name:?}; did you mean {HOST}?")));
-    }
-    let mut file = if name == HOST { own_machine()? } else { MachineFile::load(name)? };
-    // What is wrong without them is not their fault.
-    file.machine()?;
-    settings.apply(&mut file)?;
-    Ok(file)
-}
-
-fn checked(file: &MachineFile, settings: &MachineSettings) -> Result<Machine, Failure> {
-    file.machine().map_err(|error| settings.blame(error))
 }

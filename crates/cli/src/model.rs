@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use perforate_commands::Failure;
 use perforate_config::Share;
 use perforate_report::text::{Column, columns};
 use perforate_sim::SimError;
@@ -11,7 +12,6 @@ use perforate_sim::linear_model::{
 };
 use serde_json::json;
 
-use crate::failure::Failure;
 use crate::output::{COLUMNS, notes, print};
 
 /// Predict what direct segments would cost, from measured counters or results, with the linear

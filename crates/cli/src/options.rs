@@ -1,23 +1,17 @@
 //! Options that several commands share: what can be said of a run, as flags.
 
+use std::cell::OnceCell;
 use std::marker::PhantomData;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use perforate_commands::Choice;
 use perforate_config::{Given, Key, keys};
-use perforate_sim::{
-    Comparison, Composition, Machine, MeasuringOptions, MemoryOptions, MemoryState,
-    PlacementOptions, SimError, Workload, idle_option,
-};
-use perforate_trace::bundled;
+use perforate_sim::{MeasuringOptions, MemoryOptions, PlacementOptions, Progress};
 use serde::de::DeserializeOwned;
 
-use crate::failure::Failure;
-use crate::settings::MachineSettings;
-use crate::{machines, sections, snapshot};
-
-/// Fragmentation where none is named: the point that P §VII.B and §VII.C take for the real machine
-/// of §III.C.
-const DEFAULT_FRAGMENTATION: &str = "portion=50%,holes=25%,clustered";
+use crate::progress::Bar;
+use crate::sections;
+use crate::settings::SettingFlags;
 
 /// A struct of options whose keys are flags.
 pub trait Flags: DeserializeOwned {
@@ -48,23 +42,6 @@ impl Flags for MemoryOptions {
 pub struct FlagsOf<T> {
     given: Given,
     options: PhantomData<T>,
-}
-
-impl<T: Flags> FlagsOf<T> {
-    /// Reads the options.
-    pub fn read(&self) -> Result<T, SimError> {
-        Ok(self.given.clone().grouped("host").read()?)
-    }
-}
-
-impl<T: Flags> FlagsOf<T> {
-    /// The same with this value of an option; none if there is no such option.
-    fn with(&self, key: &str, text: &str) -> Option<Self> {
-        let known = T::keys().into_iter().find(|known| known.name == key.replace('_', "-"))?;
-        let mut changed = Self { given: self.given.clone(), options: PhantomData };
-        changed.given.replace(known.name, text);
-        Some(changed)
-    }
 }
 
 impl<T: Flags> Args for FlagsOf<T> {
@@ -105,7 +82,7 @@ fn is_switch(key: &Key) -> bool {
 
 fn argument(key: Key) -> Arg {
     let default = match key.name.as_str() {
-        "fragmentation" => Some(DEFAULT_FRAGMENTATION),
+        "fragmentation" => Some(Choice::DEFAULT_FRAGMENTATION),
         _ => Some(key.default.as_str()).filter(|text| !["", "none", "no", "0"].contains(text)),
     };
     let default = default.map_or(String::new(), |default| format!(" [default: {default}"));
@@ -139,7 +116,7 @@ pub struct PlacementArguments {
     #[command(flatten)]
     placement: FlagsOf<PlacementOptions>,
     #[command(flatten)]
-    settings: MachineSettings,
+    settings: SettingFlags,
     #[command(flatten)]
     memory: FlagsOf<MemoryOptions>,
 }
@@ -148,99 +125,36 @@ pub struct PlacementArguments {
 #[derive(clap::Args, Clone)]
 pub struct SimulationArguments {
     #[command(flatten)]
-    pub placement: PlacementArguments,
+    placement: PlacementArguments,
     #[command(flatten)]
     measuring: FlagsOf<MeasuringOptions>,
 }
 
 impl PlacementArguments {
-    /// Machine, seed, and which part of the workload.
-    pub fn read(&self) -> Result<PlacementOptions, SimError> {
-        self.placement.read()
+    /// What was given.
+    fn given(&self) -> Given {
+        self.placement.given.clone().and(self.memory.given.clone())
     }
 
-    /// The machine asked for.
-    pub fn machine(&self) -> Result<Machine, Failure> {
-        machines::load(&self.read()?.machine, &self.settings)
+    /// What was chosen.
+    pub fn choice(&self) -> Choice {
+        Choice::new(self.given(), self.settings.settings())
     }
-
-    /// The memory asked for.
-    pub fn memory(&self) -> Result<MemoryState, SimError> {
-        let mut memory = self.memory.clone();
-        let says_its_state = ["fragmentation", "age", "memory-from"];
-        if !says_its_state.iter().any(|key| memory.given.contains(key)) {
-            memory.given.insert("fragmentation", DEFAULT_FRAGMENTATION);
-        }
-        memory.read()?.resolve_with(&snapshot::load)
-    }
-
-    /// Whether there are page sizes for parts of memory.
-    pub fn has_layout(&self) -> bool {
-        self.memory.given.contains("layout")
-    }
-
-    /// Refuses options that can change nothing under these schemes.
-    pub fn check_effects(&self, schemes: &[Composition]) -> Result<(), SimError> {
-        let memory = self.memory()?;
-        let keys = MemoryOptions::keys().into_iter();
-        let mut given = keys.filter(|key| self.memory.given.contains(&key.name));
-        let idle = given.find_map(|key| idle_option(&key.name, schemes, &memory));
-        idle.map_or(Ok(()), |error| Err(error.into()))
-    }
-}
-
-/// The workload of this name; the default trace where none is named.
-pub fn workload(name: Option<&str>) -> String {
-    bundled::resolve(name.unwrap_or(bundled::DEFAULT))
-}
-
-/// A part of the workload of this name.
-pub fn part_of(name: Option<&str>, placement: &PlacementOptions) -> Workload {
-    Workload::new(workload(name), placement)
 }
 
 impl SimulationArguments {
-    /// The comparison asked for.
-    pub fn comparison(
-        &self,
-        name: Option<&str>,
-        schemes: Vec<Composition>,
-    ) -> Result<Comparison, Failure> {
-        let (placement, measuring) = (self.placement.read()?, self.measuring()?);
-        let machine = self.placement.machine()?;
-        let memory = self.placement.memory()?;
-        let options = (&placement, &measuring);
-        Ok(Comparison::new(workload(name), machine, schemes, memory, options))
+    /// What was chosen.
+    pub fn choice(&self) -> Choice {
+        let given = self.placement.given().and(self.measuring.given.clone());
+        Choice::new(given, self.placement.settings.settings())
     }
+}
 
-    /// The same with this value of an option, or of a key of the machine; none if no option is called
-    /// so and it has no point, as keys of machines have.
-    pub fn with(&self, key: &str, value: &str) -> Option<Self> {
-        let mut changed = self.clone();
-        let PlacementArguments { placement, settings, memory } = &mut changed.placement;
-        if let Some(flags) = placement.with(key, value) {
-            *placement = flags;
-        } else if let Some(flags) = memory.with(key, value) {
-            *memory = flags;
-        } else if let Some(flags) = changed.measuring.with(key, value) {
-            changed.measuring = flags;
-        } else if key.contains('.') {
-            *settings = settings.with(key, value);
-        } else {
-            return None;
-        }
-        Some(changed)
-    }
-
-    /// Names of all options.
-    pub fn option_names() -> Vec<String> {
-        let keys =
-            [PlacementOptions::keys(), MeasuringOptions::keys(), MemoryOptions::keys()].concat();
-        keys.into_iter().map(|key| key.name).collect()
-    }
-
-    /// Warm-up, clock and checks of the run.
-    pub fn measuring(&self) -> Result<MeasuringOptions, SimError> {
-        self.measuring.read()
+/// Shows how far this machine's memory is read, if it is.
+pub fn own_memory_bar() -> impl Fn(u64, Option<u64>) {
+    let bar = OnceCell::new();
+    move |done, total| {
+        let bar = bar.get_or_init(|| Bar::of("reading this machine's memory", "frames"));
+        bar.show(Progress { done, total });
     }
 }

@@ -1,17 +1,23 @@
-//! Standard output and result files.
+//! Standard output.
 
-use std::fs;
+use std::ffi::OsString;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
-use terminal_size::terminal_size_of;
-
+use perforate_commands::Failure;
 use perforate_report::text::wrapped;
-
-use crate::failure::Failure;
+use terminal_size::terminal_size_of;
 
 /// Columns of tables where standard output is no terminal.
 pub const COLUMNS: usize = 100;
+
+/// The words that this process was called with.
+static WORDS: OnceLock<Vec<OsString>> = OnceLock::new();
+
+/// Keeps the words that the command was called with, the program first.
+pub fn called_with(words: &[OsString]) {
+    let _ = WORDS.set(words.to_vec());
+}
 
 /// Columns of a wide table: as many as the terminal has, 40 to 240 of them, or [`COLUMNS`].
 pub fn columns() -> usize {
@@ -26,32 +32,6 @@ pub fn print(text: &str) -> Result<(), Failure> {
     Ok(out.flush()?)
 }
 
-/// Writes a whole file or nothing: `write` writes under another name, then it is renamed.
-pub fn write_whole<T>(
-    path: &Path,
-    write: impl FnOnce(&Path) -> Result<T, Failure>,
-) -> Result<T, Failure> {
-    let failed = |source| Failure::Write { path: path.into(), source };
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
-    let partial = PathBuf::from(partial);
-    let outcome =
-        write(&partial).and_then(|written| match fs::rename(&partial, path).map_err(failed) {
-            Ok(()) => Ok(written),
-            Err(failure) => Err(failure),
-        });
-    if outcome.is_err() {
-        let _ = fs::remove_file(&partial); // the first error is the one to tell
-    }
-    outcome
-}
-
-/// As [`write_whole`], of a text.
-pub fn write_text(path: &Path, text: &str) -> Result<(), Failure> {
-    let failed = |source| Failure::Write { path: path.into(), source };
-    write_whole(path, |partial| fs::write(partial, text).map_err(failed))
-}
-
 /// The command line as the user gave it, for running it again.
 pub fn command() -> String {
     let quote = |word: String| {
@@ -62,7 +42,8 @@ pub fn command() -> String {
             format!("'{}'", word.replace('\'', r"'\''"))
         }
     };
-    let words = std::env::args_os().skip(1).map(|word| quote(word.to_string_lossy().into_owned()));
+    let words = WORDS.get().into_iter().flatten().skip(1);
+    let words = words.map(|word| quote(word.to_string_lossy().into_owned()));
     std::iter::once("perforate".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 

@@ -2,17 +2,22 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use clap::Args;
+use perforate_commands::Failure;
 use perforate_config::{ConfigError, Count, Size};
+use perforate_host::Reporter;
 use perforate_record::{
     Ending, Overhead, ProcessSummary, RecordError, RecordOptions, RecordSummary, Sampling,
     Selection, stop_on_interrupt,
 };
 use perforate_report::text::{Column, columns};
 use perforate_sim::Progress;
+use serde_json::json;
 
-use crate::failure::Failure;
+use crate::in_process::Told;
 use crate::output::{COLUMNS, print};
 use crate::progress::Bar;
 
@@ -103,17 +108,23 @@ fn sampling(text: &str) -> Result<Sampling, ConfigError> {
     Ok(Sampling { window, period })
 }
 
+impl RecordArguments {
+    fn options(&self, output: &Path) -> Result<RecordOptions, Failure> {
+        Ok(RecordOptions {
+            selection: self.selection.read()?,
+            spool_bytes: self.spool.bytes(),
+            level: self.level,
+            ..RecordOptions::new(output, self.program.clone())
+        })
+    }
+}
+
 /// Records the program.
 pub fn record(arguments: &RecordArguments) -> Result<(), Failure> {
     let Some(output) = arguments.output.as_ref().filter(|_| !arguments.print_header) else {
         return print(perforate_record::MARKER_HEADER);
     };
-    let options = RecordOptions {
-        selection: arguments.selection.read()?,
-        spool_bytes: arguments.spool.bytes(),
-        level: arguments.level,
-        ..RecordOptions::new(output, arguments.program.clone())
-    };
+    let options = arguments.options(output)?;
     let bar = Bar::instructions("recording");
     let summary = record_with_bar(RecordOptions { stop: stop_on_interrupt()?, ..options }, &bar)?;
     drop(bar);
@@ -123,6 +134,57 @@ pub fn record(arguments: &RecordArguments) -> Result<(), Failure> {
         print(&overhead_text(&costs, &summary))?;
     }
     Ok(())
+}
+
+/// The same without a word; a recording that is stopped is not kept.
+pub fn told(
+    arguments: &RecordArguments,
+    reporter: &mut dyn Reporter,
+    stop: &Arc<AtomicBool>,
+) -> Result<Told, Failure> {
+    let Some(output) = arguments.output.as_ref().filter(|_| !arguments.print_header) else {
+        let text = perforate_record::MARKER_HEADER.to_owned();
+        return Ok(Told { json: "{}".into(), text });
+    };
+    let (stop, is_kept_when_stopped) = (Arc::clone(stop), false);
+    let options = RecordOptions { stop, is_kept_when_stopped, ..arguments.options(output)? };
+    reporter.stage("recording", "instructions");
+    let total = options.selection.instructions;
+    let summary = perforate_record::record(options, &mut |progress| {
+        reporter.progress(Progress { done: progress.instructions, total });
+    })?;
+    let mut text = text(output, &summary);
+    if arguments.overhead {
+        let costs = perforate_record::measure_overhead(&arguments.program)?;
+        text += &overhead_text(&costs, &summary);
+    }
+    Ok(Told { json: json(output, &summary), text })
+}
+
+fn json(path: &Path, summary: &RecordSummary) -> String {
+    let process = |process: &ProcessSummary| {
+        json!({
+            "number": process.number,
+            "instructions": process.instructions,
+            "pages_touched": process.pages_touched,
+            "programs": process.programs,
+        })
+    };
+    let record = json!({
+        "path": path,
+        "instructions": summary.instructions,
+        "instructions_skipped": summary.instructions_skipped,
+        "instructions_between": summary.instructions_between,
+        "windows": summary.windows,
+        "accesses": summary.accesses,
+        "pages_touched": summary.pages_touched,
+        "threads": summary.threads,
+        "processes": summary.processes.iter().map(process).collect::<Vec<_>>(),
+        "bytes": summary.bytes,
+        "seconds": summary.seconds,
+        "ending": ending_text(summary.ending),
+    });
+    record.to_string()
 }
 
 /// Records a program, and shows its stages: skipping, recording, writing what waits.

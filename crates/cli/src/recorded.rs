@@ -3,13 +3,13 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use perforate_commands::Failure;
 use perforate_record::{
     Ending, RecordError, RecordOptions, RecordSummary, Selection, TemporaryTrace,
 };
 use perforate_report::text::compact;
 use perforate_sim::{CUT_OFF, RunResult};
 
-use crate::failure::Failure;
 use crate::progress::Bar;
 use crate::record::{ending_text, record_with_bar};
 

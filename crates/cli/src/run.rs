@@ -1,17 +1,16 @@
 //! `perforate run`.
 
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 
 use clap::Args;
+use perforate_commands::{Failure, ResultFolder, json_lines, write_text};
 use perforate_report::text::{Column, columns};
 use perforate_sim::{Composition, RunResult, Sampled, SimError};
 
-use crate::compare::json_lines;
-use crate::failure::Failure;
-use crate::options::SimulationArguments;
-use crate::output::{COLUMNS, notes, print, write_text};
+use crate::options::{SimulationArguments, own_memory_bar};
+use crate::output::{COLUMNS, notes, print};
 use crate::progress::Bar;
-use crate::result_folder::ResultFolder;
 use crate::sections;
 
 /// Run one scheme and print all its counters.
@@ -48,20 +47,20 @@ pub struct RunArguments {
 
 /// Runs the scheme and prints its counters.
 pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
-    let simulation = &arguments.simulation;
+    let choice = arguments.simulation.choice();
     let schemes = Composition::list(&arguments.scheme).map_err(SimError::from)?;
-    let comparison = simulation.comparison(arguments.workload.as_deref(), schemes)?;
+    let workload = arguments.workload.as_deref();
+    let comparison = choice.comparison(workload, schemes, &own_memory_bar())?;
     if comparison.schemes.len() != 1 {
         return Err(Failure::Usage("run takes one scheme; use compare for several".into()));
     }
-    simulation.placement.check_effects(&comparison.schemes)?;
+    choice.check_effects(&comparison.schemes, &comparison.memory)?;
     let folder = arguments.out.as_deref().map(ResultFolder::prepare).transpose()?;
     let bar = Bar::instructions("simulating");
+    let (measuring, stop) = (choice.measuring()?, AtomicBool::new(false));
     let show = &mut |progress| bar.show(progress);
-    let mut results = perforate_sim::compare_with(&comparison, &simulation.measuring()?, show)?;
+    let results = perforate_commands::compare(&comparison, &measuring, &stop, show)?;
     drop(bar);
-    let notes = comparison.notes_on(&results);
-    results.iter_mut().for_each(|result| result.notes.extend_from_slice(&notes));
     if let Some(folder) = &folder {
         write_text(&folder.file("results.jsonl"), &json_lines(&results))?;
     }

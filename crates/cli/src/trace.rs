@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use perforate_commands::{Failure, write_whole};
 use perforate_config::{Count, Size};
 use perforate_sim::CUT_OFF;
 use perforate_trace::{
@@ -15,8 +16,7 @@ use perforate_types::{
     Chunk, Instruction, MemoryAccess, Permissions, ProcessId, ProgramEvent, ThreadId,
 };
 
-use crate::failure::Failure;
-use crate::output::{COLUMNS, notes, print, write_whole};
+use crate::output::{COLUMNS, notes, print};
 use crate::progress::Bar;
 use perforate_trace::bundled;
 

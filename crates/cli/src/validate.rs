@@ -9,19 +9,18 @@ use std::io;
 use std::path::PathBuf;
 
 use clap::Args;
-use perforate_config::{Count, Size, read};
+use perforate_commands::{Failure, ResultFolder, json_lines, load_machine, write_text};
+use perforate_config::{Count, Program, Size, read};
+use perforate_host::Reporter;
 use perforate_host::benchmark::{Job, WorkerCommand, serve};
 use perforate_host::validate::{Effort, Options, ProgramSample, validate_mosaics};
 use perforate_os::Ageing;
 use perforate_sim::Machine;
 
-use crate::compare::json_lines;
-use crate::failure::Failure;
-use crate::machines;
-use crate::output::{print, write_text};
+use crate::in_process::Told;
+use crate::output::print;
 use crate::progress::StageBars;
-use crate::result_folder::ResultFolder;
-use crate::settings::MachineSettings;
+use crate::settings::SettingFlags;
 use mosaics::MosaicArguments;
 
 /// Name of the hidden command that is a worker.
@@ -63,7 +62,7 @@ pub struct ValidateArguments {
     #[arg(long, value_name = "NAME|FILE|host")]
     machine: Option<String>,
     #[command(flatten)]
-    settings: MachineSettings,
+    settings: SettingFlags,
     /// Age the simulated memory first, so that its 4KB frames lie scattered: PRESET[,free=F%] (see
     /// `perforate list ageing`) [default: frames follow each other as pages do]
     #[arg(long, value_name = "SPEC", value_parser = read::<Ageing>)]
@@ -111,20 +110,23 @@ pub fn worker(arguments: &WorkerArguments) -> Result<(), Failure> {
 
 /// Measures, predicts and compares.
 pub fn validate(arguments: &ValidateArguments) -> Result<(), Failure> {
+    let told = told(arguments, &mut StageBars::default())?;
+    print(if arguments.json { &told.json } else { &told.text })
+}
+
+/// The same without a word.
+pub fn told(arguments: &ValidateArguments, reporter: &mut dyn Reporter) -> Result<Told, Failure> {
     let folder = arguments.out.as_deref().map(ResultFolder::prepare).transpose()?;
-    let program = std::env::current_exe()
-        .map_err(|source| Failure::Machine { action: "finding this program", source })?;
-    let worker = WorkerCommand { program, arguments: vec![WORKER.into()] };
+    let worker = worker_command()?;
     let options = arguments.options()?;
     let defaults = (arguments.skip.get(), arguments.sample_instructions());
-    let bars = &mut StageBars::default();
     let (lines, text, results) = match arguments.mosaics.read(options.program.as_ref(), defaults)? {
         Some(mosaics) => {
-            let (outcome, results) = validate_mosaics(&options, &mosaics, &worker, bars)?;
+            let (outcome, results) = validate_mosaics(&options, &mosaics, &worker, reporter)?;
             (outcome.json_lines(), mosaic_text::text(&outcome), results)
         }
         None => {
-            let measured = perforate_host::validate::validate(&options, &worker, bars);
+            let measured = perforate_host::validate::validate(&options, &worker, reporter);
             let (outcome, results) = measured?;
             (outcome.json_lines(), text::text(&outcome), results)
         }
@@ -133,7 +135,15 @@ pub fn validate(arguments: &ValidateArguments) -> Result<(), Failure> {
         write_text(&folder.file("validation.jsonl"), &lines)?;
         write_text(&folder.file("results.jsonl"), &json_lines(&results))?;
     }
-    print(if arguments.json { &lines } else { &text })
+    Ok(Told { json: lines, text })
+}
+
+/// What starts this program as a worker.
+fn worker_command() -> Result<WorkerCommand, Failure> {
+    let failed = |source| Failure::Machine { action: "finding this program", source };
+    let mut words = Program::own().map_err(failed)?.words.into_iter();
+    let program = words.next().unwrap_or_default().into();
+    Ok(WorkerCommand { program, arguments: words.chain([WORKER.into()]).collect() })
 }
 
 impl ValidateArguments {
@@ -143,9 +153,10 @@ impl ValidateArguments {
     }
 
     fn machine(&self) -> Result<Option<Machine>, Failure> {
+        let settings = self.settings.settings();
         match &self.machine {
-            Some(name) => machines::load(name, &self.settings).map(Some),
-            None if self.settings.is_empty() => Ok(None),
+            Some(name) => load_machine(name, &settings).map(Some),
+            None if settings.is_empty() => Ok(None),
             None => Err(Failure::Usage("--set: needs --machine, such as --machine host".into())),
         }
     }

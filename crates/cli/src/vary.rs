@@ -2,12 +2,10 @@
 
 use std::str::FromStr;
 
+use perforate_commands::{Choice, Failure};
 use perforate_config::{ConfigError, Count, Share, Size, read};
 use perforate_sim::{MachineFile, RunResult};
 use serde_json::{Value, json};
-
-use crate::failure::Failure;
-use crate::options::SimulationArguments;
 
 /// Most values times schemes: more is an experiment's.
 const MOST: usize = 32;
@@ -59,7 +57,7 @@ impl Vary {
 /// A comparison of several: its options, and the value that makes it.
 pub struct Variant {
     /// All options.
-    pub simulation: SimulationArguments,
+    pub choice: Choice,
     /// Key and value; none where nothing is varied.
     varied: Option<(String, String)>,
 }
@@ -70,11 +68,11 @@ pub struct Variant {
 /// There is no such option or key, or there are too many values for so many schemes.
 pub fn variants(
     vary: Option<&Vary>,
-    simulation: &SimulationArguments,
+    choice: &Choice,
     schemes: usize,
 ) -> Result<Vec<Variant>, Failure> {
     let Some(Vary { key, values }) = vary else {
-        return Ok(vec![Variant { simulation: simulation.clone(), varied: None }]);
+        return Ok(vec![Variant { choice: choice.clone(), varied: None }]);
     };
     if values.len() * schemes > MOST {
         return Err(Failure::Usage(format!(
@@ -84,17 +82,15 @@ pub fn variants(
         )));
     }
     let variant = |value: &String| {
-        let simulation = simulation.with(key, value).ok_or_else(|| unknown(key))?;
-        Ok(Variant { simulation, varied: Some((key.clone(), value.clone())) })
+        let choice = choice.with(key, value).map_err(|error| unknown(&error))?;
+        Ok(Variant { choice, varied: Some((key.clone(), value.clone())) })
     };
     values.iter().map(variant).collect()
 }
 
 /// There is neither an option nor a key of the machine of this name.
-fn unknown(key: &str) -> Failure {
-    let names = SimulationArguments::option_names();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let problem = ConfigError::unknown_key(key, &names).problem().to_owned();
+fn unknown(error: &ConfigError) -> Failure {
+    let problem = error.problem();
     Failure::Usage(format!("--vary: {problem}; keys of the machine are such as tlb.l2.entries"))
 }
 

@@ -31,6 +31,13 @@ impl Given {
         self.insert(key, text);
     }
 
+    /// These and others.
+    #[must_use]
+    pub fn and(mut self, others: Self) -> Self {
+        self.0.extend(others.0);
+        self
+    }
+
     /// True if the option was given.
     pub fn contains(&self, key: &str) -> bool {
         self.0.iter().any(|(known, _)| words::same(known, key))

@@ -12,7 +12,8 @@
 //! Values with a unit have a type and one grammar each: [`Size`] ([`BoundedSize`] in a range),
 //! [`Count`], [`Share`], [`Address`]. Keys are written with `-` or `_`.
 //!
-//! Files that options name are read by [`read_text`] and its neighbours.
+//! Files that options name are read by [`read_text`] and its neighbours. [`Program`] is the program
+//! itself, which may run inside another such as Python.
 //!
 //! A [`ConfigError`] knows the path of keys to what is wrong, so that whoever shows it can name the
 //! option as the user wrote it.
@@ -22,6 +23,7 @@ mod error;
 mod file;
 mod given;
 mod key;
+mod program;
 mod read;
 #[cfg(test)]
 mod tests;
@@ -34,6 +36,7 @@ pub use error::ConfigError;
 pub use file::{open_file, read_file, read_text};
 pub use given::Given;
 pub use key::{Key, Word, keys, words_of};
+pub use program::Program;
 pub use read::read;
 pub use unit::{Address, BoundedSize, Count, Share, Size};
 pub use words::{nearest, suggestion};

@@ -26,6 +26,7 @@ pub use file::{
     Axis, AxisForm, Chart, ChartForm, Claim, ClaimKind, Curve, Expectation, Experiment,
     ExperimentOptions, Measure, Place, Show, State, Verdict,
 };
+pub use kind::hash_of_file;
 pub use outcome::{AtPlace, Drawn, Judged, Outcome, Values};
 pub use record::Record;
 pub use statistics::Summary;

@@ -22,10 +22,20 @@ impl Key {
     /// The key of a point; `inputs` are contents of files, or hashes of them.
     pub fn of(build: &str, point: &Point, inputs: &[String]) -> Self {
         let Point { kind, settings, seed, subject } = point;
-        let all = serde_json::json!([build, kind, settings, seed, subject, inputs]);
+        Self::of_all(&serde_json::json!([build, kind, settings, seed, subject, inputs]))
+    }
+
+    /// The key of whatever these values make.
+    pub fn of_all(all: &serde_json::Value) -> Self {
         let mut hash = Xxh3::new();
         hash.update(all.to_string().as_bytes());
         Self(format!("{:032x}", hash.digest128()))
+    }
+}
+
+impl std::fmt::Display for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
     }
 }
 
@@ -36,7 +46,7 @@ impl Key {
 /// The file cannot be read.
 pub fn build() -> Result<String, ExperimentError> {
     let failed = |source| ExperimentError::File { path: "this program's own file".into(), source };
-    let path = std::env::current_exe().map_err(failed)?;
+    let path = perforate_config::Program::own().map_err(failed)?.file;
     let mut hash = Xxh3::new();
     std::io::copy(&mut File::open(path).map_err(failed)?, &mut hash).map_err(failed)?;
     Ok(format!("{:032x}", hash.digest128()))

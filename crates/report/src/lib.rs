@@ -33,6 +33,7 @@ mod page;
 mod palette;
 mod sampled;
 mod snapshot;
+mod summary;
 pub mod text;
 mod threads;
 mod varied;
@@ -48,5 +49,6 @@ pub use perforate_results::{RunResult, Vocabulary};
 pub use snapshot::{
     HostRecord, ProcessRecord, Snapshot, read_snapshot, snapshot_html, snapshot_table,
 };
+pub use summary::{Estimate, SchemeSummary, Summary, summaries, summary_html};
 pub use text::{Rows, table};
 pub use varied::varied_table;

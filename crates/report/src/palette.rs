@@ -224,6 +224,13 @@ pub(crate) fn of_scheme(vocabulary: &Vocabulary, name: &str) -> &'static str {
     vocabulary.named_after(guest).map_or("other", |scheme| known(&scheme.colour))
 }
 
+/// The value on light ground of the colour of this name.
+pub(crate) fn light(name: &str) -> &'static str {
+    let is_its = |colour: &&Colour| colour.name == name;
+    let other = COLOURS.iter().find(|colour| colour.name == "other");
+    COLOURS.iter().find(is_its).or(other).map_or("#6b7681", |colour| colour.light)
+}
+
 /// The colour of this name, if there is one.
 pub(crate) fn known(name: &str) -> &'static str {
     COLOURS.iter().find(|colour| colour.name == name).map_or("other", |colour| colour.name)

@@ -67,6 +67,8 @@ fn registered() -> impl Iterator<Item = &'static Scheme> + Clone {
 
 /// The schemes compared where none are named.
 pub const DEFAULT: &str = "4k,thp,perforated,ideal";
+/// The same where there is a layout of page sizes.
+pub const WITH_LAYOUT: &str = "4k,layout,thp,ideal";
 
 /// What tables and units beside the second-level TLB are made from.
 pub struct Hardware<'a> {

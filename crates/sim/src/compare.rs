@@ -1,11 +1,13 @@
 //! Several schemes on one workload: decoded once, run in parallel, each with its own memory.
 
+use std::sync::atomic::AtomicBool;
+
 use perforate_results::{Batches, RunResult, Warmup};
 use perforate_schemes::segment;
 use perforate_trace::{Source, SourceMetadata};
 use perforate_types::{Counters, GapTolerance, figures};
 
-use crate::feeding::{Touched, run_all};
+use crate::feeding::{Asker, Touched, run_all};
 use crate::idle_options;
 use crate::placed::Placed;
 use crate::sampled::{self, PrecisionRule};
@@ -118,7 +120,21 @@ pub fn compare_with(
     measuring: &MeasuringOptions,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Vec<RunResult>, SimError> {
-    compare_and(comparison, measuring, Pictures::Taken, progress)
+    compare_until(comparison, measuring, &AtomicBool::new(false), progress)
+}
+
+/// The same for whoever may no longer want it: once `stop` is set, the run ends within a few thousand
+/// instructions.
+///
+/// # Errors
+/// As [`compare`], or [`SimError::Stopped`].
+pub fn compare_until(
+    comparison: &Comparison,
+    measuring: &MeasuringOptions,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Vec<RunResult>, SimError> {
+    compare_and(comparison, measuring, Pictures::Taken, Asker { stop, progress })
 }
 
 /// The same for whoever wants figures only: no maps of memory are made, which take longer than a
@@ -131,7 +147,8 @@ pub fn compare_figures(
     measuring: &MeasuringOptions,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Vec<RunResult>, SimError> {
-    compare_and(comparison, measuring, Pictures::None, progress)
+    let asker = Asker { stop: &AtomicBool::new(false), progress };
+    compare_and(comparison, measuring, Pictures::None, asker)
 }
 
 /// Whether maps of memory are made.
@@ -145,23 +162,27 @@ fn compare_and(
     comparison: &Comparison,
     measuring: &MeasuringOptions,
     pictures: Pictures,
-    progress: &mut dyn FnMut(Progress),
+    asker: Asker<'_>,
 ) -> Result<Vec<RunResult>, SimError> {
+    let Asker { stop, progress } = asker;
     if !measuring.detects_warmup() {
-        let run = comparison.run(comparison.warmup, measuring, pictures, progress)?;
+        let asker = Asker { stop, progress };
+        let run = comparison.run(comparison.warmup, measuring, pictures, asker)?;
         return Ok(comparison.results(run, measuring, false));
     }
     let mut first = 0;
-    let run = comparison.run(Some(0), measuring, pictures, &mut |now| {
+    let show = &mut |now: Progress| {
         first = now.done;
         progress(now.of_two_runs(0));
-    })?;
+    };
+    let run = comparison.run(Some(0), measuring, pictures, Asker { stop, progress: show })?;
     let fallback = run.touched.done / 5;
     let detected = warmup::settled_after(&run.courses());
     let warmup = Some(detected.unwrap_or(fallback));
     drop(run);
     let rest = &mut |now: Progress| progress(now.of_two_runs(first));
-    let run = comparison.run(warmup, measuring, pictures, rest)?;
+    let asker = Asker { stop, progress: rest };
+    let run = comparison.run(warmup, measuring, pictures, asker)?;
     Ok(comparison.results(run, measuring, detected.is_some()))
 }
 
@@ -199,7 +220,7 @@ impl Comparison {
         warmup: Option<u64>,
         measuring: &MeasuringOptions,
         pictures: Pictures,
-        progress: &mut dyn FnMut(Progress),
+        asker: Asker<'_>,
     ) -> Result<Run, SimError> {
         let Comparison { workload, memory, seed, .. } = self;
         let mut source = open_workload(workload, memory, *seed)?;
@@ -237,7 +258,7 @@ impl Comparison {
         }
         let mut touched = Touched::new();
         let end = (metadata.instructions, rule.as_ref());
-        let figures = run_all(simulations, source.as_mut(), &mut touched, end, progress);
+        let figures = run_all(simulations, source.as_mut(), &mut touched, end, asker);
         let figures = figures.map_err(|error| match error {
             SimError::WarmupTooLong { instructions: 0, .. } => SimError::NoInstructions {
                 name: metadata.name.clone(),

@@ -247,6 +247,9 @@ pub enum SimError {
         /// What there is.
         available_bytes: u64,
     },
+    /// Whoever asked for the run no longer wants it.
+    #[error("the run was stopped before its end")]
+    Stopped,
     /// The warm-up takes the whole run.
     #[error(
         "warmup of {warmup} instructions: the run has only {instructions}; nothing is left to measure"

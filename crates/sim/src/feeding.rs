@@ -2,7 +2,7 @@
 //! on two, where there are processors to spare.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
@@ -57,6 +57,14 @@ impl Touched {
     }
 }
 
+/// Whoever asked for a run: hears how far it is, and may end it.
+pub(crate) struct Asker<'a> {
+    /// Set once the run is no longer wanted.
+    pub(crate) stop: &'a AtomicBool,
+    /// Hears of progress now and then.
+    pub(crate) progress: &'a mut dyn FnMut(Progress),
+}
+
 /// What a simulation is sent.
 enum Feed {
     /// Run this.
@@ -65,13 +73,14 @@ enum Feed {
     Tell(SyncSender<(usize, Vec<Tally>)>),
 }
 
-/// Feeds every simulation from one decoder, until the source ends or `precision` is reached.
+/// Feeds every simulation from one decoder, until the source ends, `precision` is reached or the run is
+/// no longer wanted.
 pub(crate) fn run_all(
     simulations: Vec<Simulation>,
     source: &mut dyn Source,
     touched: &mut Touched,
     (total, precision): (Option<u64>, Option<&PrecisionRule>),
-    progress: &mut dyn FnMut(Progress),
+    Asker { stop, progress }: Asker<'_>,
 ) -> Result<Vec<Figures>, SimError> {
     // The decoder is one more.
     let mut threads = Threads::needed(simulations.len() + 1);
@@ -90,10 +99,10 @@ pub(crate) fn run_all(
             let (sender, receiver) = sync_channel(CHUNKS_AHEAD);
             let done = Arc::clone(&slowest);
             senders.push(sender);
-            workers
-                .push(scope.spawn(move || run_one((index, simulation), &receiver, &done[index])));
+            let run = move || run_one((index, simulation), &receiver, &done[index], stop);
+            workers.push(scope.spawn(run));
         }
-        let decoded = decode(source, touched, senders, precision, || {
+        let decoded = decode(source, touched, senders, (precision, stop), || {
             let done = slowest.iter().map(|done| done.load(Ordering::Relaxed)).min();
             progress(Progress { done: done.unwrap_or(0), total });
         });
@@ -125,8 +134,12 @@ fn run_one(
     (index, mut simulation): (usize, Simulation),
     feed: &Receiver<Feed>,
     done: &AtomicU64,
+    stop: &AtomicBool,
 ) -> Result<Figures, SimError> {
     for order in feed {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
         match order {
             Feed::Chunk(chunk) => {
                 simulation.run_shared(&chunk)?;
@@ -138,7 +151,7 @@ fn run_one(
             }
         }
     }
-    simulation.finish()
+    if stop.load(Ordering::Relaxed) { Err(SimError::Stopped) } else { simulation.finish() }
 }
 
 /// Windows of every scheme so far; none once a scheme has failed.
@@ -161,13 +174,13 @@ fn decode(
     source: &mut dyn Source,
     touched: &mut Touched,
     senders: Vec<SyncSender<Feed>>,
-    precision: Option<&PrecisionRule>,
+    (precision, stop): (Option<&PrecisionRule>, &AtomicBool),
     mut tick: impl FnMut(),
 ) -> Result<(), TraceError> {
     let mut pool: Vec<Arc<Chunk>> = Vec::new();
     let mut delivered = 0u64;
     let mut ask_at = precision.map_or(u64::MAX, |rule| rule.period);
-    loop {
+    while !stop.load(Ordering::Relaxed) {
         let free = pool.iter().position(|chunk| Arc::strong_count(chunk) == 1);
         let mut chunk = free.map_or_else(Arc::default, |index| pool.swap_remove(index));
         let buffer = Arc::get_mut(&mut chunk).expect("nobody else holds the chunk");
@@ -195,4 +208,5 @@ fn decode(
             tick();
         }
     }
+    Ok(())
 }

@@ -44,7 +44,9 @@ mod wiring;
 mod workload;
 
 pub use background::{Background, Daemon};
-pub use compare::{CUT_OFF, Comparison, Progress, compare, compare_figures, compare_with};
+pub use compare::{
+    CUT_OFF, Comparison, Progress, compare, compare_figures, compare_until, compare_with,
+};
 pub use energy::EnergyCosts;
 pub use error::SimError;
 pub use exits::{Exits, HostWork};

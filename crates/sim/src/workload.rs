@@ -54,7 +54,7 @@ impl Workload {
     }
 
     /// Names of all programs.
-    fn names(&self) -> impl Iterator<Item = &str> {
+    pub fn names(&self) -> impl Iterator<Item = &str> {
         std::iter::once(&self.name).chain(&self.with).map(String::as_str)
     }
 

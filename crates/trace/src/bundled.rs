@@ -3,6 +3,8 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
+use perforate_config::Program;
+
 /// The trace used where none is named.
 pub const DEFAULT: &str = "hpcc";
 
@@ -12,8 +14,8 @@ fn folders() -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> =
         env::var_os("PERFORATE_TRACES").map(PathBuf::from).into_iter().collect();
     folders.push("traces".into());
-    if let Ok(program) = env::current_exe() {
-        folders.extend(program.ancestors().skip(1).map(|folder| folder.join("traces")));
+    if let Ok(program) = Program::own() {
+        folders.extend(program.file.ancestors().skip(1).map(|folder| folder.join("traces")));
     }
     folders.push(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces"));
     folders

@@ -7,10 +7,10 @@ mod verdicts;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use perforate_commands::Failure;
 use perforate_config::{Count, suggestion};
 use perforate_experiment::{Experiment, ExperimentOptions, Shard};
 
-use crate::failure::Failure;
 use crate::live::{LiveArguments, live};
 use crate::output::print;
 

@@ -3,15 +3,14 @@
 use std::path::Path;
 use std::thread::available_parallelism;
 
+use perforate_commands::{Failure, ResultFolder, write_text};
 use perforate_experiment::{Experiment, Outcome, Plan, Shard, Store, Unstated, build};
 use perforate_report::{ReportOptions, experiments_html, experiments_table, read_experiments};
 
 use super::verdicts::verdicts;
 use super::{RunOptions, shards};
-use crate::failure::Failure;
-use crate::output::{COLUMNS, command, print, write_text};
+use crate::output::{COLUMNS, command, print};
 use crate::progress::ShareBar;
-use crate::result_folder::ResultFolder;
 
 /// Measurements to go on with, beside the results of all runs.
 pub const POINTS: &str = "points.jsonl";

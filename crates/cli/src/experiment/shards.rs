@@ -2,14 +2,13 @@
 
 use std::path::Path;
 
+use perforate_commands::{Failure, ResultFolder, write_text};
 use perforate_experiment::{Experiment, ExperimentOptions, Plan, Shard, Store, build};
 use serde::{Deserialize, Serialize};
 
 use super::MergeArguments;
 use super::run::{POINTS, folder, lines, write_files};
-use crate::failure::Failure;
-use crate::output::{print, write_text};
-use crate::result_folder::ResultFolder;
+use crate::output::print;
 
 /// What a part is part of.
 const PART: &str = "part.json";

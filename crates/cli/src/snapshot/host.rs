@@ -1,5 +1,6 @@
 //! `perforate snapshot host` and `show`.
 
+use perforate_commands::{Failure, ResultFolder, write_whole};
 use perforate_schemes::perforated::{Perforated, PerforationOptions};
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
@@ -8,15 +9,13 @@ use std::sync::Arc;
 
 use clap::Args;
 use perforate_config::{ConfigError, Count, Size, read};
+use perforate_host::Reporter;
 use perforate_host::snapshot::{HostFiles, read_host};
 use perforate_os::HostSnapshot;
 use perforate_sim::{MemorySnapshot, Progress, SnapshotRecord};
 
 use super::{OutputOptions, show_json, show_record};
-use crate::failure::Failure;
-use crate::output::write_whole;
-use crate::progress::Bar;
-use crate::result_folder::ResultFolder;
+use crate::in_process::Told;
 
 /// Size limit of a stored snapshot of a process.
 const MAX_JSON_BYTES: u64 = 256 << 20;
@@ -84,14 +83,29 @@ impl Question {
     }
 }
 
+impl HostArguments {
+    /// Where its description goes.
+    pub(super) fn output_options(&self) -> &OutputOptions {
+        &self.show
+    }
+}
+
+impl ShowArguments {
+    /// Where the description goes.
+    pub(super) fn output_options(&self) -> &OutputOptions {
+        &self.show
+    }
+}
+
 /// Takes a snapshot of this machine.
-pub fn host(arguments: &HostArguments) -> Result<(), Failure> {
+pub fn host(arguments: &HostArguments, reporter: &mut dyn Reporter) -> Result<Told, Failure> {
     arguments.question.request_bytes()?;
     arguments.question.policy()?;
     let files = HostFiles::open(&arguments.proc);
-    let bar = Bar::of("reading", "frames");
-    let snapshot = read_host(files, &mut |done, total| bar.show(Progress { done, total }))?;
-    drop(bar);
+    reporter.stage("reading", "frames");
+    let snapshot = read_host(files, &mut |done, total| {
+        reporter.progress(Progress { done, total });
+    })?;
     if let Some(file) = &arguments.output {
         store(&snapshot, file)?;
     }
@@ -108,7 +122,7 @@ fn store(snapshot: &HostSnapshot, file: &Path) -> Result<(), Failure> {
 }
 
 /// Shows a stored snapshot.
-pub fn show(arguments: &ShowArguments) -> Result<(), Failure> {
+pub fn show(arguments: &ShowArguments) -> Result<Told, Failure> {
     let file = &arguments.file;
     let wrong = |problem: String| Failure::Snapshot { path: file.clone(), problem };
     let mut start = Vec::new();
@@ -124,10 +138,8 @@ pub fn show(arguments: &ShowArguments) -> Result<(), Failure> {
     limited.read_to_end(&mut start).map_err(|error| wrong(error.to_string()))?;
     let json =
         String::from_utf8(start).map_err(|_| wrong("it is no text and no snapshot".into()))?;
-    show_json(&json, "Memory of a process", &arguments.show, folder.as_ref(), None).map_err(
-        |failure| match failure {
-            Failure::Report(error) => wrong(error.to_string()),
-            failure => failure,
-        },
-    )
+    show_json(json, "Memory of a process", folder.as_ref(), None).map_err(|failure| match failure {
+        Failure::Report(error) => wrong(error.to_string()),
+        failure => failure,
+    })
 }

@@ -1,20 +1,19 @@
 //! `perforate snapshot`.
 
 mod host;
-mod own;
 mod process;
 
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use perforate_commands::{Failure, ResultFolder, write_text};
+use perforate_host::Reporter;
 use perforate_report::{ReportOptions, read_snapshot, snapshot_html, snapshot_table};
 use serde::Serialize;
 
-use crate::failure::Failure;
-use crate::output::{COLUMNS, command, print, write_text};
-use crate::result_folder::ResultFolder;
-
-pub use own::load;
+use crate::in_process::Told;
+use crate::output::{COLUMNS, command, print};
+use crate::progress::StageBars;
 
 /// Show the memory of a machine or a process.
 #[derive(Args)]
@@ -66,42 +65,49 @@ struct OutputOptions {
 
 /// Runs the subcommand.
 pub fn snapshot(arguments: &SnapshotArguments) -> Result<(), Failure> {
+    let output = match &arguments.command {
+        SnapshotCommand::Host(arguments) => arguments.output_options(),
+        SnapshotCommand::Process(arguments) => arguments.output_options(),
+        SnapshotCommand::Show(arguments) => arguments.output_options(),
+    };
+    let told = told(arguments, &mut StageBars::default())?;
+    print(if output.json { &told.json } else { &told.text })
+}
+
+/// The same without a word.
+pub fn told(arguments: &SnapshotArguments, reporter: &mut dyn Reporter) -> Result<Told, Failure> {
     match &arguments.command {
-        SnapshotCommand::Host(arguments) => host::host(arguments),
-        SnapshotCommand::Process(arguments) => process::process(arguments),
+        SnapshotCommand::Host(arguments) => host::host(arguments, reporter),
+        SnapshotCommand::Process(arguments) => process::process(arguments, reporter),
         SnapshotCommand::Show(arguments) => host::show(arguments),
     }
 }
 
-/// Prints a record, and writes the page and the record if wanted.
+/// Tells a record, and writes the page and the record if wanted.
 fn show_record(
     record: &impl Serialize,
     title: &str,
     output: &OutputOptions,
     stored: Option<&Path>,
-) -> Result<(), Failure> {
+) -> Result<Told, Failure> {
     let folder = output.out.as_deref().map(ResultFolder::prepare).transpose()?;
     let json = serde_json::to_string(record).expect("records are plain data") + "\n";
-    show_json(&json, title, output, folder.as_ref(), stored)
+    show_json(json, title, folder.as_ref(), stored)
 }
 
 /// As [`show_record`], of a record in JSON.
 fn show_json(
-    json: &str,
+    json: String,
     title: &str,
-    output: &OutputOptions,
     folder: Option<&ResultFolder>,
     stored: Option<&Path>,
-) -> Result<(), Failure> {
-    let snapshot = read_snapshot(json)?;
+) -> Result<Told, Failure> {
+    let snapshot = read_snapshot(&json)?;
     if let Some(folder) = folder {
         let options =
             ReportOptions { title: title.into(), command: command(), ..ReportOptions::default() };
-        write_text(&folder.file("snapshot.json"), json)?;
+        write_text(&folder.file("snapshot.json"), &json)?;
         write_text(&folder.file("report.html"), &snapshot_html(&snapshot, &options))?;
-    }
-    if output.json {
-        return print(json);
     }
     let mut text = snapshot_table(&snapshot, COLUMNS);
     if let Some(file) = stored {
@@ -110,5 +116,5 @@ fn show_json(
     if let Some(folder) = folder {
         text += &format!("report:   {}\n", folder.file("report.html").display());
     }
-    print(&text)
+    Ok(Told { json, text })
 }

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use perforate_commands::{Failure, write_text};
+use perforate_host::Reporter;
 use perforate_host::snapshot::{PageContents, ProcessOptions, read_process};
 use perforate_sim::Progress;
 
 use super::{OutputOptions, show_record};
-use crate::failure::Failure;
-use crate::output::write_text;
-use crate::progress::Bar;
+use crate::in_process::Told;
 
 #[derive(Args)]
 pub struct ProcessArguments {
@@ -34,17 +34,24 @@ pub struct ProcessArguments {
     show: OutputOptions,
 }
 
+impl ProcessArguments {
+    /// Where its description goes.
+    pub(super) fn output_options(&self) -> &OutputOptions {
+        &self.show
+    }
+}
+
 /// Takes a snapshot of a process.
-pub fn process(arguments: &ProcessArguments) -> Result<(), Failure> {
+pub fn process(arguments: &ProcessArguments, reporter: &mut dyn Reporter) -> Result<Told, Failure> {
     let options = ProcessOptions {
         pid: arguments.pid,
         proc: arguments.proc.clone(),
         contents: arguments.contents,
     };
-    let bar = Bar::of("reading", "bytes");
-    let (snapshot, contents) =
-        read_process(&options, &mut |done, total| bar.show(Progress { done, total: Some(total) }))?;
-    drop(bar);
+    reporter.stage("reading", "bytes");
+    let (snapshot, contents) = read_process(&options, &mut |done, total| {
+        reporter.progress(Progress { done, total: Some(total) });
+    })?;
     if let Some(file) = &arguments.hashes {
         write_text(file, &hashes(&contents))?;
     }

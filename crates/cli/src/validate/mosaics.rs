@@ -4,11 +4,10 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use perforate_commands::Failure;
 use perforate_config::Count;
 use perforate_host::layout::{LayoutChoice, LayoutFile, Shape};
 use perforate_host::validate::{Mosaics, ProgramSample};
-
-use crate::failure::Failure;
 
 /// Layouts where none are asked for.
 const LAYOUTS: u64 = 6;

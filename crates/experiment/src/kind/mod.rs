@@ -15,7 +15,7 @@ mod vm_page_sharing;
 use std::collections::BTreeMap;
 
 use perforate_config::{Key, suggestion};
-pub use settings::{Settings, check_key};
+pub use settings::{Settings, check_key, hash_of_file};
 
 /// Figures of one measurement by name, units in the names; shares are 0–1. A figure that does not
 /// exist for this subject is left out.

@@ -112,7 +112,10 @@ fn check_machine(name: &str) -> Result<(), String> {
 }
 
 /// A content hash: a trace that is recorded anew is another input.
-fn hash_of_file(path: &Path) -> Result<String, String> {
+///
+/// # Errors
+/// The file cannot be read.
+pub fn hash_of_file(path: &Path) -> Result<String, String> {
     let failed = |error| format!("{}: {error}", path.display());
     let mut hash = Xxh3::new();
     let mut file = perforate_config::open_file(path).map_err(failed)?;

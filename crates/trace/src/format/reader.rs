@@ -126,6 +126,12 @@ impl TraceReader {
         self.file.instructions
     }
 
+    /// Instructions in each of the file's chunks of them: decoding can begin with any.
+    pub fn chunk_lengths(&self) -> impl Iterator<Item = u32> + '_ {
+        let places = self.file.places.iter().map(|place| place.header);
+        places.filter(|header| header.kind == Kind::Instructions).map(|header| header.count)
+    }
+
     /// Number of the instruction that comes next.
     pub fn position(&self) -> u64 {
         self.position

@@ -111,6 +111,8 @@ fn a_full_dictionary_is_replaced() {
         }
     }
     assert_eq!(number, 1_100_000);
+    let lengths: Vec<u32> = reader.chunk_lengths().collect();
+    assert_eq!(lengths, [1 << 20, 1_100_000 - (1 << 20)]);
     reader.seek(1_099_999).unwrap();
     assert_eq!(read_all(&mut reader).0.accesses, [read(1_099_999 << 3)]);
 }

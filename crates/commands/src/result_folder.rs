@@ -4,7 +4,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use crate::failure::Failure;
+use crate::Failure;
 
 /// Where runs have folders of their own.
 const ALL: &str = "results";
@@ -28,11 +28,17 @@ pub struct ResultFolder {
 
 impl ResultFolder {
     /// The folder that the user names, else a new one in `results`, called after what is run.
+    ///
+    /// # Errors
+    /// The folder cannot be made or written.
     pub fn of(named: Option<&Path>, what: &str) -> Result<Self, Failure> {
         named.map_or_else(|| Self::numbered(what), Self::prepare)
     }
 
     /// Makes the folder or finds that files can be written into it.
+    ///
+    /// # Errors
+    /// The folder cannot be made or written.
     pub fn prepare(path: &Path) -> Result<Self, Failure> {
         let failed = |source| Failure::Write { path: path.into(), source };
         let made = !path.exists();

@@ -70,6 +70,9 @@ pub enum Failure {
         /// What is wrong with it.
         problem: String,
     },
+    /// A panic.
+    #[error("a mistake in perforate itself: {0}")]
+    Internal(String),
     /// Ctrl-C ended the command while it recorded a program.
     #[error(
         "stopped while recording; nothing was compared. To keep a recording that Ctrl-C ends: \
@@ -85,6 +88,26 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// What went wrong, as whoever has keywords in place of flags would say it.
+    pub fn keyword_text(&self) -> String {
+        match self {
+            Self::Simulation(SimError::Config(error)) => {
+                let (path, problem) = (error.path().collect::<Vec<_>>(), error.problem());
+                match path.split_first() {
+                    Some((&"host", [key, keys @ ..])) => {
+                        let host_key = format!("host_{}", key.replace('-', "_"));
+                        [&[host_key.as_str()], keys, &[problem]].concat().join(": ")
+                    }
+                    Some((key, keys)) => {
+                        [&[key.replace('-', "_").as_str()], keys, &[problem]].concat().join(": ")
+                    }
+                    None => problem.to_owned(),
+                }
+            }
+            other => other.to_string(),
+        }
+    }
+
     /// 2 for wrong use, 130 after Ctrl-C, 1 for a failure.
     pub fn exit_code(&self) -> u8 {
         match self {
@@ -152,6 +175,31 @@ impl From<io::Error> for Failure {
             Self::ClosedPipe
         } else {
             Self::Output(error)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_named_as_flags_or_as_keywords() {
+        for (path, flag, keyword) in [
+            (vec!["memory"], "--memory: wrong", "memory: wrong"),
+            (vec!["io-gap"], "--io-gap: wrong", "io_gap: wrong"),
+            (vec!["host", "io-gap"], "--host-io-gap: wrong", "host_io_gap: wrong"),
+            (vec!["khugepaged", "every"], "--khugepaged: every: wrong", "khugepaged: every: wrong"),
+            (vec![], "wrong", "wrong"),
+        ] {
+            let error =
+                path.iter().rev().fold(ConfigError::new("wrong"), |error, key| error.under(*key));
+            let failure = Failure::from(error);
+            assert_eq!(
+                (failure.to_string(), failure.keyword_text()),
+                (flag.into(), keyword.into())
+            );
+            assert_eq!(failure.exit_code(), 2);
         }
     }
 }

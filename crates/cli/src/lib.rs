@@ -1,0 +1,148 @@
+//! The `perforate` command: what does address translation cost this program, on this memory,
+//! under this scheme, and what would another scheme cost?
+//!
+//! [`main`] is the whole command; [`in_process`] are some of its parts, for callers that want data.
+
+mod bench;
+mod calibrate;
+mod compare;
+mod experiment;
+mod explain;
+pub mod in_process;
+mod list;
+mod live;
+mod machines;
+mod model;
+mod options;
+mod output;
+mod progress;
+mod record;
+mod recorded;
+mod remarks;
+mod run;
+mod sections;
+mod settings;
+mod snapshot;
+mod trace;
+mod validate;
+mod vary;
+
+#[cfg(test)]
+mod argument_tests;
+
+use std::error::Error;
+use std::ffi::OsString;
+
+use clap::error::{ContextKind, ErrorKind};
+use clap::{Parser, Subcommand};
+use perforate_commands::Failure;
+
+use sections::InSections;
+
+#[derive(Parser)]
+#[command(name = "perforate", version, max_term_width = 100, arg_required_else_help = true)]
+/// What does address translation cost this program, on this memory, under this scheme, and what
+/// would another scheme cost?
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Compare schemes on one workload and one memory: table, results.jsonl, report.html
+    Compare(InSections<compare::CompareArguments>),
+    /// Run one scheme and print all its counters
+    Run(InSections<run::RunArguments>),
+    /// Show one translation step by step
+    Explain(InSections<explain::ExplainArguments>),
+    /// Record a real program into a trace
+    Record(record::RecordArguments),
+    /// Show the memory of a machine or a process: page sizes, fragmentation, a picture
+    Snapshot(snapshot::SnapshotArguments),
+    /// Look into and convert traces
+    Trace(trace::TraceArguments),
+    /// Predict direct segments from measured counters or results (linear models)
+    Model(model::ModelArguments),
+    /// Tables and figures of the papers, with the papers' numbers beside ours
+    Experiment(experiment::ExperimentArguments),
+    /// Measure this machine, and write a machine file to predict with
+    Calibrate(calibrate::CalibrateArguments),
+    /// Measure this machine with and without large pages, and compare with what is predicted
+    Validate(validate::ValidateArguments),
+    /// Measure how fast this computer simulates, and how far sampled timing is from full timing
+    Bench(InSections<bench::BenchArguments>),
+    /// A process of a benchmark that is measured or recorded
+    #[command(hide = true)]
+    NativeWorker(validate::WorkerArguments),
+    /// List machines, or show one with the sources of its values
+    Machines(machines::MachinesArguments),
+    /// List schemes, workloads, machines, counters or experiments
+    List(list::ListArguments),
+}
+
+/// Carries out the command that `words` say, the program first, and returns its exit code.
+pub fn main(words: Vec<OsString>) -> u8 {
+    output::called_with(&words);
+    let arguments = match Arguments::try_parse_from(words) {
+        Ok(arguments) => arguments,
+        Err(error) => return misused(&error),
+    };
+    let outcome = match &arguments.command {
+        Command::Compare(InSections(arguments)) => compare::compare(arguments),
+        Command::Run(InSections(arguments)) => run::run(arguments),
+        Command::Explain(InSections(arguments)) => explain::explain(arguments),
+        Command::Record(arguments) => record::record(arguments),
+        Command::Snapshot(arguments) => snapshot::snapshot(arguments),
+        Command::Trace(arguments) => trace::trace(arguments),
+        Command::Model(arguments) => model::model(arguments),
+        Command::Experiment(arguments) => experiment::experiment(arguments),
+        Command::Calibrate(arguments) => calibrate::calibrate(arguments),
+        Command::Validate(arguments) => validate::validate(arguments),
+        Command::Bench(InSections(arguments)) => bench::bench(arguments),
+        Command::NativeWorker(arguments) => validate::worker(arguments),
+        Command::Machines(arguments) => machines::machines(arguments),
+        Command::List(arguments) => list::list(arguments),
+    };
+    match outcome {
+        Ok(()) => 0,
+        Err(Failure::ClosedPipe) => 0,
+        Err(failure) => {
+            complain(&failure.to_string());
+            failure.exit_code()
+        }
+    }
+}
+
+/// Prints why the arguments cannot be parsed; a wrong value is one line, as errors found later are.
+fn misused(error: &clap::Error) -> u8 {
+    match wrong_value(error) {
+        Some(problem) => complain(&problem),
+        None => drop(error.print()),
+    }
+    u8::try_from(error.exit_code()).unwrap_or(1)
+}
+
+/// What is wrong with the value of an option, if it is that.
+fn wrong_value(error: &clap::Error) -> Option<String> {
+    let option = error.get(ContextKind::InvalidArg)?.to_string();
+    let problem = error.source().filter(|_| error.kind() == ErrorKind::ValueValidation)?;
+    Some(format!("{}: {problem}", option.split(' ').next().unwrap_or_default()))
+}
+
+/// Why the arguments cannot be parsed, as one line.
+fn misuse(error: &clap::Error) -> Failure {
+    let of_clap = || {
+        let text = error.to_string();
+        let about = text.split("\n\nUsage:").next().unwrap_or_default();
+        let words: Vec<&str> = about.split_whitespace().collect();
+        words.join(" ").trim_start_matches("error: ").to_owned()
+    };
+    Failure::Usage(wrong_value(error).unwrap_or_else(of_clap))
+}
+
+/// A line that says what went wrong. It may quote a file: what that contains does not reach the
+/// terminal's controls.
+fn complain(problem: &str) {
+    progress::tell(&problem.replace(char::is_control, " "));
+}

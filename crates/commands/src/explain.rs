@@ -1,0 +1,221 @@
+//! Translations in words.
+
+use perforate_mmu::Case;
+use perforate_report::text::{Column, columns, wrapped};
+use perforate_sim::{Composition, Explanation, SimError, Situation};
+use perforate_types::VirtualAddress;
+use serde::Serialize;
+
+use crate::{Choice, Failure};
+
+/// Instructions run before explaining where no number is given.
+const DEFAULT_INSTRUCTIONS: u64 = 1_000_000;
+
+/// What is to be explained.
+pub struct Question<'a> {
+    /// Virtual addresses; telling ones are chosen where there are none.
+    pub addresses: &'a [u64],
+    /// Trace or workload that is run first.
+    pub workload: &'a str,
+    /// Name of the scheme.
+    pub scheme: &'a str,
+}
+
+/// Translations of loads, explained.
+pub struct Explanations {
+    scheme: String,
+    machine: String,
+    memory: String,
+    remarks: Vec<String>,
+    all: Vec<(VirtualAddress, Vec<Explanation>)>,
+}
+
+/// Runs the workload, and explains.
+///
+/// # Errors
+/// Several schemes, an option that is wrong or without effect, or as for a run.
+pub fn explain(
+    choice: &Choice,
+    question: &Question<'_>,
+    progress: &dyn Fn(u64, Option<u64>),
+) -> Result<Explanations, Failure> {
+    let memory = choice.memory(progress)?;
+    let machine = choice.machine()?;
+    let mut workload = choice.part_of(Some(question.workload))?;
+    workload.instructions.get_or_insert(DEFAULT_INSTRUCTIONS);
+    let schemes = Composition::list(question.scheme).map_err(SimError::from)?;
+    let [scheme] = schemes.as_slice() else {
+        return Err(Failure::Usage("explain takes one scheme".into()));
+    };
+    choice.check_effects(&schemes, &memory)?;
+    let addresses: Vec<VirtualAddress> =
+        question.addresses.iter().map(|&address| VirtualAddress::new(address)).collect();
+    let seed = choice.placement()?.seed.get();
+    let all = perforate_sim::explain(&machine, *scheme, &memory, &workload, seed, &addresses)?;
+    Ok(Explanations {
+        scheme: scheme.name(),
+        machine: machine.name.clone(),
+        memory: memory.describe(),
+        remarks: machine.remarks,
+        all,
+    })
+}
+
+impl Explanations {
+    /// All of it as a text whose tables are at most `width` characters wide.
+    pub fn text(&self, width: usize) -> String {
+        let mut text =
+            format!("Loads under {} on {}\n{}\n", self.scheme, self.machine, self.memory);
+        text.extend(self.remarks.iter().map(|remark| wrapped("note: ", remark, width)));
+        if self.all.is_empty() {
+            text += "\nNo address to explain: the workload touches none.\n";
+        }
+        for (address, explanations) in &self.all {
+            text += &format!("\n{address:#x}");
+            match explanations.first() {
+                None => text += ": the program has nothing mapped there\n",
+                Some(first) => text += &format!(" lies at {:#x}\n", first.physical),
+            }
+            text.extend(explanations.iter().map(|explanation| one(explanation, width)));
+        }
+        text
+    }
+
+    /// All of it as data.
+    pub fn record(&self) -> Record<'_> {
+        let addresses = self.all.iter().map(AddressRecord::of).collect();
+        Record { scheme: &self.scheme, machine: &self.machine, memory: &self.memory, addresses }
+    }
+}
+
+/// Explanations as data.
+#[derive(Serialize)]
+pub struct Record<'a> {
+    /// Name of the scheme.
+    pub scheme: &'a str,
+    /// Name of the machine.
+    pub machine: &'a str,
+    /// The memory in words.
+    pub memory: &'a str,
+    /// The addresses that are explained.
+    pub addresses: Vec<AddressRecord<'a>>,
+}
+
+/// An address, and its translation in each state that the TLBs can be in for it.
+#[derive(Serialize)]
+pub struct AddressRecord<'a> {
+    /// The virtual address.
+    pub address: u64,
+    /// Where it lies; none if the program has nothing mapped there.
+    pub physical: Option<u64>,
+    /// Its translations.
+    pub translations: Vec<TranslationRecord<'a>>,
+}
+
+impl<'a> AddressRecord<'a> {
+    fn of((address, found): &'a (VirtualAddress, Vec<Explanation>)) -> Self {
+        Self {
+            address: address.value(),
+            physical: found.first().map(|first| first.physical.value()),
+            translations: found.iter().map(TranslationRecord::of).collect(),
+        }
+    }
+}
+
+/// One translation.
+#[derive(Serialize)]
+pub struct TranslationRecord<'a> {
+    /// What had been forgotten before.
+    pub situation: &'static str,
+    /// Which case it is (P §IV.D).
+    pub case: String,
+    /// Cycles of all steps where the data caches are empty.
+    pub cold_cycles: u64,
+    /// Cycles of all steps where every line read is in the first-level data cache.
+    pub warm_cycles: u64,
+    /// Steps in order.
+    pub steps: Vec<StepRecord<'a>>,
+}
+
+impl<'a> TranslationRecord<'a> {
+    fn of(explanation: &'a Explanation) -> Self {
+        let (cold_cycles, warm_cycles) = explanation.cycles();
+        let steps = explanation.steps.iter().map(|step| StepRecord {
+            text: &step.text,
+            cold_cycles: step.cold_cycles,
+            warm_cycles: step.warm_cycles,
+        });
+        Self {
+            situation: situation(explanation.situation),
+            case: case(explanation),
+            cold_cycles,
+            warm_cycles,
+            steps: steps.collect(),
+        }
+    }
+}
+
+/// One step of a translation.
+#[derive(Serialize)]
+pub struct StepRecord<'a> {
+    /// What was done and found.
+    pub text: &'a str,
+    /// Cycles where the data caches are empty.
+    pub cold_cycles: u64,
+    /// Cycles where every line read is in the first-level data cache.
+    pub warm_cycles: u64,
+}
+
+fn one(explanation: &Explanation, width: usize) -> String {
+    let (cold, warm) = explanation.cycles();
+    let first = match explanation.case {
+        Case::BesideFirstLevel => "direct segment beside the L1 TLB: the address lies in it",
+        _ => "L1 TLB: nothing found",
+    };
+    let mut rows = vec![(first, 0, 0)];
+    let steps = explanation.steps.iter();
+    rows.extend(steps.map(|step| (step.text.as_str(), step.cold_cycles, step.warm_cycles)));
+    rows.push(("all together", cold, warm));
+    let table = columns(
+        &[
+            Column::texts("", rows.iter().map(|row| format!("    {}", row.0)).collect()),
+            Column::numbers(
+                "cycles, caches empty",
+                rows.iter().map(|row| row.1.to_string()).collect(),
+            ),
+            Column::numbers("warm", rows.iter().map(|row| row.2.to_string()).collect()),
+        ],
+        width,
+    );
+    format!("\n  {}:\n  {}\n{table}", situation(explanation.situation), case(explanation))
+}
+
+fn situation(situation: Situation) -> &'static str {
+    match situation {
+        Situation::Cold => "all TLBs and walk caches empty",
+        Situation::FirstLevelLost => "L1 TLB entry evicted",
+        Situation::PageLost => "L1 and L2 entries evicted, the walk caches kept",
+        Situation::HoleLost => "L1 entry and the hole's L2 entry evicted",
+        Situation::BitmapLost => "L1 entry, 4KB entry and bitmap entry evicted",
+    }
+}
+
+fn case(explanation: &Explanation) -> String {
+    let case = match explanation.case {
+        Case::FirstLevel => "first-level hit",
+        Case::BesideFirstLevel => "a direct segment beside the first-level TLB translates it",
+        Case::Intermediate => "case 1, the guest's page and a page of its host behind it",
+        Case::Beside => "a unit beside the second-level TLB translates it",
+        Case::Regular => "case 1, an ordinary or hole translation",
+        Case::Filtered => "case 2, the filter says no hole is near",
+        Case::BitmapInPlace => "case 3, the cached bitmap says no hole",
+        Case::BitmapHole => "case 4, the cached bitmap says hole",
+        Case::ReadInPlace => "case 5, the bitmap read from memory says no hole",
+        Case::ReadHole => "case 6, the bitmap read from memory says hole",
+    };
+    match (explanation.walked, explanation.case) {
+        (true, Case::Regular) => "case 7, a walk finds the page".into(),
+        (true, _) => format!("case 7, a walk finds the page, then {case}"),
+        (false, _) => case.into(),
+    }
+}

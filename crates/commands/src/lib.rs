@@ -1,0 +1,34 @@
+//! What commands do, whoever calls them: the command line, which has flags, or Python, which has
+//! keywords. Options become a run here, and results become files; nothing is printed.
+//!
+//! - [`Choice`] is what was chosen of a run, texts by key, and makes machine, memory and comparison
+//!   of it;
+//! - [`compare`] runs a comparison with several seeds, [`explain`] puts translations into words;
+//! - [`write_text`] and [`ResultFolder`] write whole files or none;
+//! - [`Failure`] says what went wrong, and whether the user or the run is to blame.
+
+mod choice;
+mod compare;
+mod explain;
+mod failure;
+mod files;
+mod machines;
+mod own_memory;
+mod panics;
+mod result_folder;
+mod schemes;
+mod settings;
+
+pub use choice::Choice;
+pub use compare::{compare, json_lines, title};
+pub use explain::{
+    AddressRecord, Explanations, Question, Record, StepRecord, TranslationRecord, explain,
+};
+pub use failure::Failure;
+pub use files::{write_text, write_whole};
+pub use machines::{load_machine, machine_file};
+pub use own_memory::own_memory;
+pub use panics::catching;
+pub use result_folder::ResultFolder;
+pub use schemes::schemes;
+pub use settings::MachineSettings;

@@ -1,0 +1,92 @@
+"""What does address translation cost a program, on a memory, under a scheme, and what would another
+scheme cost?
+
+>>> import perforate
+>>> perforate.compare("hpcc", schemes=["4k", "thp", "perforated"], memory="16G")  # doctest: +SKIP
+
+Options are the keywords of the command line; ``perforate.options()`` lists them. NumPy, pandas, polars,
+matplotlib and altair are imported when something needs them.
+"""
+
+from __future__ import annotations
+
+import sys as _sys
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
+from . import _native
+from ._errors import (
+    Error,
+    InternalError,
+    MissingPackageError,
+    RunError,
+    SweepError,
+    TraceError,
+    UsageError,
+)
+from ._lists import Counter, Option, counters, machines, options, schemes, workloads
+from ._results import Comparison, Estimate, Results, Run, Scheme, read_results
+from ._runs import Recording, Told, calibrate, compare, explain, record, run, snapshot, validate
+from ._traces import Batch, Kind, Trace, open_trace, write_trace
+
+if _TYPE_CHECKING:
+    from ._local import LocalProcesses, WorkerDied
+    from ._sweep import Sweep, sweep
+
+#: What is imported when it is asked for, as it needs half of the standard library.
+_LATER = {"LocalProcesses": "_local", "WorkerDied": "_local", "Sweep": "_sweep", "sweep": "_sweep"}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        raise AttributeError(f"module 'perforate' has no attribute {name!r}")
+    from importlib import import_module
+
+    found: object = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+# The program is this module: its file names the build, its folder has the bundled traces, and
+# processes of benchmarks are started so.
+_native.set_program(_native.__file__, [_sys.executable, "-m", "perforate"])
+
+__all__ = [
+    "Batch",
+    "Comparison",
+    "Counter",
+    "Error",
+    "Estimate",
+    "InternalError",
+    "Kind",
+    "LocalProcesses",
+    "MissingPackageError",
+    "Option",
+    "Recording",
+    "Results",
+    "Run",
+    "RunError",
+    "Scheme",
+    "Sweep",
+    "SweepError",
+    "Told",
+    "Trace",
+    "TraceError",
+    "UsageError",
+    "WorkerDied",
+    "calibrate",
+    "compare",
+    "counters",
+    "explain",
+    "machines",
+    "open_trace",
+    "options",
+    "read_results",
+    "record",
+    "run",
+    "schemes",
+    "snapshot",
+    "sweep",
+    "validate",
+    "workloads",
+    "write_trace",
+]

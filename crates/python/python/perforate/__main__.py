@@ -1,0 +1,7 @@
+"""``python -m perforate``: the command line."""
+
+import sys
+
+from ._command import main
+
+sys.exit(main())

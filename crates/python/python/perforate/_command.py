@@ -1,0 +1,15 @@
+"""The command line, as the script ``perforate`` and as ``python -m perforate``."""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+
+def main() -> int:
+    """Carries out the command in ``sys.argv`` as the program does."""
+    from . import _native
+
+    # Ctrl-C ends the program at once, as it does where no interpreter is around it.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    return _native.main(["perforate", *sys.argv[1:]])

@@ -1,0 +1,191 @@
+"""Pictures of comparisons and sweeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional
+
+from ._packages import package
+
+if TYPE_CHECKING:
+    import altair
+    import matplotlib.figure
+
+    from ._results import Comparison, Scheme
+    from ._sweep import Sweep
+
+
+class Panel(NamedTuple):
+    """One figure of every scheme."""
+
+    title: str
+    #: How a value is written.
+    form: str
+    #: Value and half the width of its interval.
+    values: Sequence[tuple[float, float]]
+
+
+def panels(comparison: Comparison, counter: Optional[str]) -> list[Panel]:
+    """What is drawn of a comparison."""
+    schemes = list(comparison)
+    if counter is not None:
+        return [Panel(counter, "{:,.4g}", [(scheme[counter], 0.0) for scheme in schemes])]
+    if any(scheme.speed is None for scheme in schemes):
+        return panels(comparison, "walks")
+    speeds = [_pair(scheme.speed) for scheme in schemes]
+    shares = [_pair(scheme.translation_share, 100.0) for scheme in schemes]
+    return [
+        Panel(f"speed ÷ {comparison.reference}", "{:.2f}×", speeds),
+        Panel("waiting for translation (% of time)", "{:.1f} %", shares),
+    ]
+
+
+def _pair(estimate: Optional[tuple[float, Optional[float]]], scale: float = 1.0) -> tuple[float, float]:
+    if estimate is None:
+        return (0.0, 0.0)
+    mean, half = estimate
+    return (mean * scale, (half or 0.0) * scale)
+
+
+def title(comparison: Comparison) -> str:
+    """What a picture of a comparison is called."""
+    first = comparison.runs[0]
+    return f"{first.workload} on {first.machine}"
+
+
+def plot(comparison: Comparison, counter: Optional[str]) -> matplotlib.figure.Figure:
+    """Bars by matplotlib."""
+    pyplot = package("matplotlib.pyplot", "plot")
+    drawn = panels(comparison, counter)
+    schemes = list(comparison)
+    figure, axes = pyplot.subplots(
+        1, len(drawn), figsize=(1.5 + 4.2 * len(drawn), 0.9 + 0.42 * len(schemes)), squeeze=False, sharey=True
+    )
+    places = range(len(schemes))
+    for axis, panel in zip(axes[0], drawn):
+        means, halves = zip(*panel.values)
+        axis.barh(places, means, xerr=halves, color=[scheme.colour for scheme in schemes], ecolor="#444444")
+        for place, (mean, half) in zip(places, panel.values):
+            axis.annotate(
+                panel.form.format(mean), (mean + half, place), xytext=(4, 0), textcoords="offset points", va="center"
+            )
+        axis.set_xlim(0, max(mean + half for mean, half in panel.values) * 1.22 or 1.0)
+        axis.set_title(panel.title, fontsize=10, loc="left")
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[0][0].set_yticks(list(places), [scheme.name for scheme in schemes])
+    axes[0][0].invert_yaxis()
+    figure.suptitle(title(comparison), fontsize=11)
+    figure.tight_layout()
+    pyplot.close(figure)  # whoever asked shows it, once
+    found: matplotlib.figure.Figure = figure
+    return found
+
+
+def chart(comparison: Comparison, counter: Optional[str]) -> altair.TopLevelMixin:
+    """Bars by altair."""
+    alt = package("altair", "chart")
+    schemes = list(comparison)
+    drawn = [_bars(alt, schemes, panel) for panel in panels(comparison, counter)]
+    found: altair.TopLevelMixin = alt.hconcat(*drawn).properties(title=title(comparison))
+    return found
+
+
+def _bars(alt: Any, schemes: Sequence[Scheme], panel: Panel) -> Any:
+    rows = [
+        {"scheme": scheme.name, "value": mean, "least": mean - half, "most": mean + half}
+        for scheme, (mean, half) in zip(schemes, panel.values)
+    ]
+    names = [scheme.name for scheme in schemes]
+    colours = alt.Scale(domain=names, range=[scheme.colour for scheme in schemes])
+    place = alt.Y("scheme:N", sort=names, title=None)
+    base = alt.Chart(alt.Data(values=rows))
+    bars = base.mark_bar().encode(
+        x=alt.X("value:Q", title=panel.title),
+        y=place,
+        color=alt.Color("scheme:N", scale=colours, legend=None),
+        tooltip=["scheme:N", "value:Q"],
+    )
+    intervals = base.mark_rule().encode(x="least:Q", x2="most:Q", y=place)
+    return (bars + intervals).properties(width=300)
+
+
+def curves(sweep: Sweep, x: Optional[str], y: str) -> tuple[str, dict[str, list[tuple[Any, float]]], Mapping[str, str]]:
+    """What is drawn of a sweep: the key along x, a curve of pairs for each scheme, and the colours."""
+    keys = sweep.varied
+    along = x if x is not None else keys[0] if keys else "point"
+    others = [key for key in keys if key != along]
+    found: dict[str, list[tuple[Any, float]]] = {}
+    colours: dict[str, str] = {}
+    for point, comparison in zip(sweep.points, sweep.comparisons):
+        rest = ", ".join(f"{key}={point[key]}" for key in others)
+        for scheme in comparison:
+            value = _value(scheme, y)
+            if value is None:
+                continue
+            name = f"{scheme.name} ({rest})" if rest else scheme.name
+            found.setdefault(name, []).append((point.get(along, 0), value))
+            colours[name] = scheme.colour
+    return along, found, colours
+
+
+def _value(scheme: Scheme, y: str) -> Optional[float]:
+    if y == "speed":
+        return None if scheme.speed is None else scheme.speed.mean
+    if y == "translation_share":
+        return None if scheme.translation_share is None else scheme.translation_share.mean
+    return scheme.ipc if y == "ipc" else scheme[y]
+
+
+def heading(y: str) -> str:
+    """What stands beside an axis."""
+    headings = {"speed": "speed ÷ 4KB", "translation_share": "waiting for translation (share of time)", "ipc": "IPC"}
+    return headings.get(y, y.replace("_", " "))
+
+
+def plot_sweep(sweep: Sweep, x: Optional[str], y: str) -> matplotlib.figure.Figure:
+    """Curves by matplotlib."""
+    pyplot = package("matplotlib.pyplot", "plot")
+    along, found, colours = curves(sweep, x, y)
+    figure, axis = pyplot.subplots(figsize=(6.4, 4.0))
+    marks = "osD^v<>ph*"
+    numbers = sorted({at for pairs in found.values() for at, _ in pairs if isinstance(at, (int, float))})
+    used: dict[str, int] = {}
+    for name, pairs in found.items():
+        rank = used.setdefault(colours[name], -1) + 1
+        used[colours[name]] = rank
+        places = [value if isinstance(value, (int, float)) else str(value) for value, _ in pairs]
+        heights = [height for _, height in pairs]
+        axis.plot(places, heights, marker=marks[rank % len(marks)], color=colours[name], label=name)
+    if numbers and numbers[0] > 0 and numbers[-1] >= 8 * numbers[0]:
+        axis.set_xscale("log", base=2)
+    if 1 < len(numbers) <= 8:
+        axis.set_xticks(numbers, [f"{number:g}" for number in numbers], minor=False)
+    axis.set_ylim(bottom=0)
+    axis.set_xlabel(along)
+    axis.set_ylabel(heading(y))
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    figure.tight_layout()
+    pyplot.close(figure)
+    drawn: matplotlib.figure.Figure = figure
+    return drawn
+
+
+def chart_sweep(sweep: Sweep, x: Optional[str], y: str) -> altair.TopLevelMixin:
+    """Curves by altair."""
+    alt = package("altair", "chart")
+    along, found, colours = curves(sweep, x, y)
+    rows = [{"x": at, "y": height, "scheme": name} for name, pairs in found.items() for at, height in pairs]
+    is_number = all(isinstance(row["x"], (int, float)) for row in rows)
+    scale = alt.Scale(domain=list(colours), range=list(colours.values()))
+    drawn: altair.TopLevelMixin = (
+        alt.Chart(alt.Data(values=rows))
+        .mark_line(point=True)
+        .encode(
+            x=alt.X("x:Q" if is_number else "x:N", sort=None, title=along),
+            y=alt.Y("y:Q", title=heading(y)),
+            color=alt.Color("scheme:N", scale=scale, title=None),
+        )
+        .properties(width=420)
+    )
+    return drawn

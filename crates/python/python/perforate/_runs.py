@@ -1,0 +1,195 @@
+"""Comparisons, runs, explanations, and measurements of the real machine."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Optional, Union
+
+from . import _arguments as arguments
+from . import _native
+from ._errors import UsageError
+from ._results import Comparison, Run
+from ._traces import Trace, open_trace
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._options import Options
+
+#: A trace, or the name of a workload with its parameters, a bundled trace or a file.
+Workload = Union[str, os.PathLike[str], Trace]
+#: Hears what is done, and of how much where that is known.
+Progress = Callable[[int, Optional[int]], object]
+Path = Union[str, os.PathLike[str]]
+
+
+def compare(
+    workload: Optional[Workload] = None,
+    schemes: Optional[arguments.Names] = None,
+    *,
+    guest: Optional[arguments.Names] = None,
+    host: Optional[arguments.Names] = None,
+    seeds: int = 1,
+    set: Optional[Mapping[str, object]] = None,
+    out: Optional[Path] = None,
+    progress: Optional[Progress] = None,
+    **options: Unpack[Options],
+) -> Comparison:
+    """Compares schemes on one workload and one memory, as ``perforate compare`` does.
+
+    Without arguments, 4KB pages, transparent huge pages, perforated pages and ideal ones on a bundled
+    trace. ``schemes`` are names, ``guest`` and ``host`` those of pairs in a virtual machine; ``seeds`` is
+    how often everything is run, ``set`` has other values for keys of the machine
+    (``{"tlb.l2.entries": 3072}``). With ``out``, results.jsonl and report.html are written into that
+    folder. All other keywords are the command line's options, with underscores.
+    """
+    asked = arguments.compared(workload, schemes, guest, host, seeds, set, **options)
+    found = Comparison(*_native.compare(asked, progress))
+    if out is not None:
+        found.save(out)
+    return found
+
+
+def run(
+    workload: Optional[Workload] = None,
+    scheme: str = "perforated",
+    *,
+    set: Optional[Mapping[str, object]] = None,
+    progress: Optional[Progress] = None,
+    **options: Unpack[Options],
+) -> Run:
+    """Runs one scheme, as ``perforate run`` does; keywords are those of :func:`compare`."""
+    asked = arguments.compared(workload, scheme, set=set, **options)
+    runs = Comparison(*_native.compare(asked, progress)).runs
+    if len(runs) != 1:
+        raise UsageError("run takes one scheme; use compare for several")
+    return runs[0]
+
+
+class Told:
+    """What a command found: data, and the text that it prints."""
+
+    def __init__(self, data: Any, text: str) -> None:
+        #: All of it as plain data.
+        self.data = data
+        #: What the command line prints.
+        self.text = text
+
+    def to_dict(self) -> Any:
+        """All of it as plain data."""
+        return self.data
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.data[key]
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(self.text)}</pre>"
+
+
+def explain(
+    addresses: Union[int, Iterable[int]] = (),
+    *,
+    workload: Workload = "random",
+    scheme: str = "perforated",
+    set: Optional[Mapping[str, object]] = None,
+    **options: Unpack[Options],
+) -> Told:
+    """Shows the translations of virtual addresses step by step, as ``perforate explain`` does; telling
+    addresses are chosen where none are named."""
+    wanted = [addresses] if isinstance(addresses, int) else list(addresses)
+    for address in wanted:
+        if not 0 <= address < 1 << 47:
+            raise UsageError(f"{address:#x}: not a user address of x86-64 (47 bits)")
+    pairs = arguments.options(options, ("addresses", "workload", "scheme", "set"))
+    name = arguments.text("workload", getattr(workload, "path", workload))
+    found, text = _native.explain(wanted, name, scheme, pairs, arguments.settings(set))
+    return Told(json.loads(found), text)
+
+
+class Recording(Told):
+    """A recorded program."""
+
+    @property
+    def path(self) -> str:
+        """The file."""
+        return str(self.data["path"])
+
+    @property
+    def trace(self) -> Trace:
+        """The trace."""
+        return open_trace(self.path)
+
+
+def record(
+    program: Union[str, Sequence[Path]],
+    output: Path,
+    *,
+    progress: Optional[Progress] = None,
+    **options: Any,
+) -> Recording:
+    """Records a program and its arguments into a trace, as ``perforate record`` does; its options are
+    keywords (``sample="10M/1G"``). Ctrl-C ends the program, and no trace is kept."""
+    words = [program] if isinstance(program, str) else [os.fspath(word) for word in program]
+    found, text = _carry_out(["record"], {"output": output, **options}, ["--", *words], progress)
+    return Recording(json.loads(found), text)
+
+
+def snapshot(
+    process: Optional[int] = None,
+    *,
+    file: Optional[Path] = None,
+    progress: Optional[Progress] = None,
+    **options: Any,
+) -> Told:
+    """The memory of this machine, or of a process, or of a stored snapshot, as ``perforate snapshot``
+    shows it. ``output`` keeps a snapshot for ``compare(memory_from=…)``."""
+    if process is not None and file is not None:
+        raise UsageError("snapshot takes a process or a file, not both")
+    if process is not None:
+        found = _carry_out(["snapshot", "process"], options, [str(process)], progress)
+    elif file is not None:
+        found = _carry_out(["snapshot", "show"], options, [os.fspath(file)], progress)
+    else:
+        found = _carry_out(["snapshot", "host"], options, [], progress)
+    return Told(json.loads(found[0]), found[1])
+
+
+def calibrate(*, progress: Optional[Progress] = None, **options: Any) -> Told:
+    """Measures this machine, and writes a machine file to predict with, as ``perforate calibrate`` does;
+    a record for each quantity and each check."""
+    found, text = _carry_out(["calibrate"], options, [], progress)
+    return Told([json.loads(line) for line in found.splitlines()], text)
+
+
+def validate(
+    program: Optional[Sequence[Path]] = None,
+    *,
+    progress: Optional[Progress] = None,
+    **options: Any,
+) -> Told:
+    """Measures this machine with and without large pages, and compares with what is predicted, as
+    ``perforate validate`` does; a record for each row and one for all."""
+    words = ["--", *(os.fspath(word) for word in program)] if program is not None else []
+    found, text = _carry_out(["validate"], options, words, progress)
+    return Told([json.loads(line) for line in found.splitlines()], text)
+
+
+def _carry_out(
+    command: Sequence[str],
+    options: Mapping[str, object],
+    rest: Sequence[str],
+    progress: Optional[Progress],
+) -> tuple[str, str]:
+    pairs = []
+    for key, value in options.items():
+        # An option that may be given several times has a list.
+        for one in value if isinstance(value, (list, tuple)) else [value]:
+            if one is not None:
+                pairs.append((key, arguments.text(key, one)))
+    return _native.carry_out(command, pairs, rest, progress)

@@ -1,0 +1,53 @@
+//! Failures as exceptions. The classes are Python's (`perforate/_errors.py`).
+
+use perforate_commands::Failure;
+use perforate_config::ConfigError;
+use perforate_report::ReportError;
+use perforate_sim::SimError;
+use perforate_trace::TraceError;
+use pyo3::exceptions::PyKeyboardInterrupt;
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+/// An exception of this class of the package.
+pub fn exception(py: Python<'_>, class: &str, text: String) -> PyErr {
+    let found = || -> PyResult<PyErr> {
+        let class = py.import("perforate._errors")?.getattr(class)?.cast_into::<PyType>()?;
+        Ok(PyErr::from_type(class, text.clone()))
+    };
+    found().unwrap_or_else(|error| error)
+}
+
+/// Wrong use.
+pub fn wrong_use(py: Python<'_>, text: String) -> PyErr {
+    exception(py, "UsageError", text)
+}
+
+/// The exception that says this failure.
+pub fn failed(py: Python<'_>, failure: &Failure) -> PyErr {
+    let text = failure.keyword_text();
+    match failure {
+        Failure::Interrupted => PyKeyboardInterrupt::new_err(()),
+        _ if failure.exit_code() == 2 => wrong_use(py, text),
+        Failure::Internal(_) => exception(py, "InternalError", text),
+        Failure::Trace(_) | Failure::Simulation(SimError::Trace(_)) => {
+            exception(py, "TraceError", text)
+        }
+        _ => exception(py, "RunError", text),
+    }
+}
+
+/// The exception for an option that is wrong.
+pub fn wrong_option(py: Python<'_>, error: ConfigError) -> PyErr {
+    failed(py, &error.into())
+}
+
+/// The exception for a trace that cannot be read or written.
+pub fn wrong_trace(py: Python<'_>, error: TraceError) -> PyErr {
+    failed(py, &error.into())
+}
+
+/// The exception for results that cannot be read.
+pub fn wrong_results(py: Python<'_>, error: ReportError) -> PyErr {
+    failed(py, &error.into())
+}

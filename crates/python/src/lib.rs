@@ -1,0 +1,37 @@
+//! The native half of the Python package `perforate`: its module `perforate._native`.
+//!
+//! Options come as pairs of texts and results go as JSON, in the bytes of results files; objects with
+//! attributes, tables and pictures are made in Python (`python/perforate`). Long work runs on a thread
+//! of its own without the interpreter's lock ([`work`]); nothing panics into Python.
+
+mod column;
+mod command;
+mod errors;
+mod lists;
+mod points;
+mod reports;
+mod runs;
+mod trace_reader;
+mod trace_rows;
+mod trace_writer;
+mod work;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use crate::command::{main, set_program};
+    #[pymodule_export]
+    use crate::lists::{counters, keywords, machines, schemes, unknown, workloads};
+    #[pymodule_export]
+    use crate::points::point;
+    #[pymodule_export]
+    use crate::reports::{report_html, summaries, summary_html, table};
+    #[pymodule_export]
+    use crate::runs::{carry_out, compare, explain};
+    #[pymodule_export]
+    use crate::trace_reader::{TraceBatches, trace_events, trace_metadata};
+    #[pymodule_export]
+    use crate::trace_writer::TraceWriter;
+}

@@ -1,0 +1,66 @@
+//! What there is: options, schemes, workloads, machines, counters.
+
+use perforate_commands::Choice;
+use perforate_sim::{Machine, scheme};
+use perforate_trace::{WORKLOADS, bundled};
+use pyo3::prelude::*;
+
+/// An option: its keyword, the form of its values, its default, its meaning.
+type Keyword = (String, String, String, String);
+
+/// All options of a run.
+#[pyfunction]
+pub fn keywords() -> Vec<Keyword> {
+    let keyword = |key: perforate_config::Key| {
+        let default = match key.name.as_str() {
+            "fragmentation" => Choice::DEFAULT_FRAGMENTATION.to_owned(),
+            _ => key.default,
+        };
+        (key.name.replace('-', "_"), key.form, default, key.help)
+    };
+    Choice::keys().into_iter().map(keyword).collect()
+}
+
+/// Names and summaries of the schemes.
+#[pyfunction]
+pub fn schemes() -> Vec<(String, String)> {
+    let all = scheme::all().chain(scheme::hosts_only());
+    all.map(|scheme| (scheme.name.to_owned(), scheme.summary.to_owned())).collect()
+}
+
+/// Names and summaries of workloads, and of bundled traces.
+#[pyfunction]
+pub fn workloads() -> Vec<(String, String)> {
+    let own = WORKLOADS.iter().map(|one| (one.name.to_owned(), one.summary.to_owned()));
+    let traces = bundled::all().into_iter();
+    own.chain(traces.map(|(name, path)| (name, path.display().to_string()))).collect()
+}
+
+/// Names and summaries of the bundled machines.
+#[pyfunction]
+pub fn machines() -> Vec<(String, String)> {
+    let all = Machine::bundled().into_iter();
+    all.map(|machine| (machine.name.to_string(), machine.summary.to_string())).collect()
+}
+
+/// Counters: name, unit, heading, meaning.
+#[pyfunction]
+pub fn counters() -> Vec<(String, String, String, String)> {
+    let counter = |one: perforate_types::Counter| {
+        let unit = one.unit.name().to_owned();
+        (one.id.to_string(), unit, one.group.to_owned(), one.meaning.to_string())
+    };
+    perforate_sim::counters().into_iter().map(counter).collect()
+}
+
+/// A sentence about a key that there is not, with the nearest of those that there are.
+#[pyfunction]
+pub fn unknown(key: &str, known: Vec<String>) -> String {
+    let names: Vec<&str> = known.iter().map(String::as_str).collect();
+    let problem = perforate_config::ConfigError::unknown_key(key, &names).problem().to_owned();
+    // Python writes keys with underscores.
+    match problem.split_once("; did you mean ") {
+        Some((start, near)) => format!("{start}; did you mean {}", near.replace('-', "_")),
+        None => problem.replace('-', "_"),
+    }
+}

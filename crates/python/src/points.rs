@@ -1,0 +1,118 @@
+//! Points of sweeps: what makes one, as a hash.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::SystemTime;
+
+use perforate_commands::Failure;
+use perforate_config::keys;
+use perforate_experiment::{Key, build, hash_of_file};
+use perforate_sim::{Comparison, MeasuringOptions, Workload};
+use perforate_trace::{STANDARD_INPUT, split_format};
+use pyo3::prelude::*;
+use serde_json::{Value, json};
+
+use crate::runs::{Compared, Pairs, Prepared};
+use crate::work::work;
+
+/// A hash of all that the results of a comparison depend on: this program, the machine, the memory and
+/// the schemes as they are understood, whatever words were used, and the content of the trace.
+#[pyfunction]
+pub fn point(py: Python<'_>, compared: Compared) -> PyResult<String> {
+    work(py, None, move |_| {
+        let prepared = compared.prepare()?;
+        let workload = &prepared.comparison.workload;
+        let content = workload.names().map(content).collect::<Result<Vec<_>, _>>()?;
+        let all = json!([own_build()?, describe(&prepared, compared.options()), content]);
+        Ok(Key::of_all(&all).to_string())
+    })
+}
+
+/// Reading this program's file takes longer than all the rest.
+fn own_build() -> Result<String, Failure> {
+    static BUILD: OnceLock<String> = OnceLock::new();
+    if let Some(known) = BUILD.get() {
+        return Ok(known.clone());
+    }
+    let found = build()?;
+    Ok(BUILD.get_or_init(|| found).clone())
+}
+
+fn describe(prepared: &Prepared, options: &Pairs) -> Value {
+    let Prepared { comparison, seeds, .. } = prepared;
+    let Comparison {
+        workload,
+        machine,
+        schemes,
+        memory,
+        processors,
+        seed,
+        functional,
+        check,
+        warmup,
+    } = comparison;
+    let Workload { name, threads, with, side_by_side, skip, instructions } = workload;
+    let names = keys::<MeasuringOptions>();
+    let is_of_measuring = |key: &str| names.iter().any(|known| known.name == key.replace('_', "-"));
+    let measuring = options.iter().filter(|(key, _)| is_of_measuring(key));
+    let measuring: BTreeMap<String, &String> =
+        measuring.map(|(key, text)| (key.replace('_', "-"), text)).collect();
+    json!({
+        "workload": [json!(name), json!(skip), json!(instructions)],
+        "threads": [json!(threads), json!(with), json!(side_by_side), json!(processors)],
+        "machine": machine,
+        "schemes": schemes.iter().map(|scheme| scheme.name()).collect::<Vec<_>>(),
+        "memory": memory,
+        "seeds": [*seed, *seeds],
+        "measuring": [json!(functional), json!(check), json!(warmup), json!(measuring)],
+    })
+}
+
+/// A hash of the trace's content; nothing for a workload, which its name describes.
+fn content(workload: &str) -> Result<Option<String>, Failure> {
+    if workload == STANDARD_INPUT {
+        let problem = "a sweep needs a workload or a file, which can be read more than once";
+        return Err(Failure::Usage(format!("workload: {problem}")));
+    }
+    let path = split_format(Path::new(workload)).1;
+    if !path.exists() {
+        return Ok(None);
+    }
+    hash(path).map(Some)
+}
+
+/// Length and time of change by which a file is known again.
+type Facts = (PathBuf, u64, Option<SystemTime>);
+
+fn hash(path: &Path) -> Result<String, Failure> {
+    static KNOWN: Mutex<BTreeMap<Facts, String>> = Mutex::new(BTreeMap::new());
+    if path.is_dir() {
+        return of_folder(path);
+    }
+    let facts = std::fs::metadata(path).ok();
+    let facts = facts.map(|it| (path.to_owned(), it.len(), it.modified().ok()));
+    let known =
+        |facts: &Facts| KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get(facts).cloned();
+    if let Some(found) = facts.as_ref().and_then(known) {
+        return Ok(found);
+    }
+    let found = hash_of_file(path).map_err(Failure::Usage)?;
+    if let Some(facts) = facts {
+        KNOWN.lock().unwrap_or_else(PoisonError::into_inner).insert(facts, found.clone());
+    }
+    Ok(found)
+}
+
+fn of_folder(path: &Path) -> Result<String, Failure> {
+    let failed = |error| Failure::Usage(format!("{}: {error}", path.display()));
+    let mut entries = std::fs::read_dir(path)
+        .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>, _>>())
+        .map_err(failed)?;
+    entries.sort();
+    let hashes = entries
+        .iter()
+        .map(|entry| Ok(json!([entry.file_name().map(|it| it.to_string_lossy()), hash(entry)?])));
+    let hashes = hashes.collect::<Result<Vec<Value>, Failure>>()?;
+    Ok(Key::of_all(&json!(hashes)).to_string())
+}

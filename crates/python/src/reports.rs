@@ -1,0 +1,49 @@
+//! Results as tables and pages.
+
+use perforate_commands::title;
+use perforate_report::{ReportOptions, Rows, RunResult, read_results};
+use perforate_sim::vocabulary;
+use pyo3::prelude::*;
+
+use crate::errors::wrong_results;
+use crate::work::guarded;
+
+/// Does something with the results in these lines.
+fn of_lines<T>(py: Python<'_>, lines: &str, make: impl FnOnce(&[RunResult]) -> T) -> PyResult<T> {
+    guarded(py, || {
+        let results = read_results(lines).map_err(|error| wrong_results(py, error))?;
+        Ok(make(&results))
+    })
+}
+
+/// The table that the command line prints.
+#[pyfunction]
+pub fn table(py: Python<'_>, lines: &str, width: usize, all: bool) -> PyResult<String> {
+    let rows = if all { Rows::All } else { Rows::Main };
+    of_lines(py, lines, |results| perforate_report::table(results, &vocabulary(), width, rows))
+}
+
+/// The comparisons in short, as JSON.
+#[pyfunction]
+pub fn summaries(py: Python<'_>, lines: &str) -> PyResult<String> {
+    of_lines(py, lines, |results| {
+        let found = perforate_report::summaries(results, &vocabulary());
+        serde_json::to_string(&found).expect("summaries are plain data")
+    })
+}
+
+/// The answer and the main figures as a piece of HTML.
+#[pyfunction]
+pub fn summary_html(py: Python<'_>, lines: &str) -> PyResult<String> {
+    of_lines(py, lines, |results| perforate_report::summary_html(results, &vocabulary()))
+}
+
+/// The whole report as a page.
+#[pyfunction]
+pub fn report_html(py: Python<'_>, lines: &str) -> PyResult<String> {
+    of_lines(py, lines, |results| {
+        let (title, vocabulary) = (title(results), vocabulary());
+        let options = ReportOptions { title, command: String::new(), vocabulary };
+        perforate_report::html(results, &options)
+    })
+}

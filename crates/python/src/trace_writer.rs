@@ -1,0 +1,283 @@
+//! Traces from columns.
+
+use std::fs;
+use std::path::PathBuf;
+
+use perforate_config::ConfigError;
+use perforate_trace::{TraceError, TraceMetadata, WriterOptions};
+use perforate_types::{
+    AccessKind, Branch, Instruction, MemoryAccess, Operation, ProgramEvent, VirtualAddress,
+};
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::errors::{exception, wrong_option, wrong_trace, wrong_use};
+use crate::work::guarded;
+
+/// Writes a trace under another name, which becomes its own once it is whole.
+#[pyclass]
+pub struct TraceWriter {
+    path: PathBuf,
+    partial: PathBuf,
+    writer: Option<perforate_trace::TraceWriter>,
+    /// Events that are to come, the last first.
+    events: Vec<PlacedEvent>,
+    /// Number of the next instruction.
+    next: u64,
+}
+
+/// An event and the instruction that it comes before.
+#[derive(Deserialize)]
+struct PlacedEvent {
+    instruction: u64,
+    #[serde(flatten)]
+    event: ProgramEvent,
+}
+
+/// Rows as bytes of their columns, all of the same number of rows.
+#[derive(FromPyObject)]
+struct Columns {
+    /// Number of the instruction that a row belongs to; empty where each row is one of its own.
+    instruction: PyBackedBytes,
+    ip: PyBackedBytes,
+    address: PyBackedBytes,
+    size: PyBackedBytes,
+    kind: PyBackedBytes,
+    length: PyBackedBytes,
+    branch: PyBackedBytes,
+    taken: PyBackedBytes,
+    operation: PyBackedBytes,
+    sources: PyBackedBytes,
+    data_sources: PyBackedBytes,
+    destinations: PyBackedBytes,
+}
+
+#[pymethods]
+impl TraceWriter {
+    /// Begins a trace. `metadata` are those of a trace file, `events` what the program asks of the
+    /// operating system, both as JSON.
+    #[new]
+    fn new(
+        py: Python<'_>,
+        path: PathBuf,
+        metadata: &str,
+        events: &str,
+        level: i32,
+    ) -> PyResult<Self> {
+        let mut events: Vec<PlacedEvent> = serde_json::from_str(events)
+            .map_err(|error| wrong_use(py, format!("events: {error}")))?;
+        events.sort_by_key(|placed| placed.instruction);
+        events.reverse();
+        let metadata: TraceMetadata = serde_json::from_str(metadata)
+            .map_err(|error| wrong_use(py, format!("metadata: {error}")))?;
+        let metadata = TraceMetadata { has_events: !events.is_empty(), ..metadata };
+        if !(1..=22).contains(&level) {
+            let error = ConfigError::new(format!("is 1 to 22, not {level}")).under("level");
+            return Err(wrong_option(py, error));
+        }
+        let mut partial = path.as_os_str().to_owned();
+        partial.push(".partial");
+        let partial = PathBuf::from(partial);
+        let options = WriterOptions { level, ..WriterOptions::default() };
+        let writer = perforate_trace::TraceWriter::create_with(&partial, &metadata, options)
+            .map_err(|error| wrong_trace(py, error))?;
+        Ok(Self { path, partial, writer: Some(writer), events, next: 0 })
+    }
+
+    /// Adds rows.
+    fn push(&mut self, py: Python<'_>, columns: Columns) -> PyResult<()> {
+        guarded(py, || {
+            columns.check().map_err(|problem| wrong_use(py, problem))?;
+            let added = py.detach(|| self.add(&columns));
+            added.map_err(|problem| match problem {
+                Problem::Trace(error) => wrong_trace(py, error),
+                Problem::Row(problem) => wrong_use(py, problem),
+            })
+        })
+    }
+
+    /// Ends the trace, and returns what was written as JSON.
+    fn finish(&mut self, py: Python<'_>) -> PyResult<String> {
+        guarded(py, || {
+            let Some(mut writer) = self.writer.take() else {
+                return Err(wrong_use(py, "the trace is finished".into()));
+            };
+            while let Some(placed) = self.events.pop() {
+                writer.event(placed.event).map_err(|error| wrong_trace(py, error))?;
+            }
+            let summary = writer.finish().map_err(|error| {
+                let _ = fs::remove_file(&self.partial); // the first error is the one to tell
+                wrong_trace(py, error)
+            })?;
+            fs::rename(&self.partial, &self.path).map_err(|error| {
+                let text = format!("{}: cannot be written: {error}", self.path.display());
+                exception(py, "RunError", text)
+            })?;
+            let record = json!({
+                "path": self.path,
+                "instructions": summary.instructions,
+                "accesses": summary.accesses,
+                "events": summary.events,
+                "bytes": summary.bytes,
+            });
+            Ok(record.to_string())
+        })
+    }
+
+    /// Gives it up: nothing remains.
+    fn discard(&mut self) {
+        if self.writer.take().is_some() {
+            let _ = fs::remove_file(&self.partial); // there may be nothing to remove
+        }
+    }
+}
+
+impl Drop for TraceWriter {
+    fn drop(&mut self) {
+        self.discard();
+    }
+}
+
+/// Why rows cannot be written.
+enum Problem {
+    Trace(TraceError),
+    Row(String),
+}
+
+impl From<TraceError> for Problem {
+    fn from(error: TraceError) -> Self {
+        Self::Trace(error)
+    }
+}
+
+impl TraceWriter {
+    fn add(&mut self, columns: &Columns) -> Result<(), Problem> {
+        let rows = columns.rows();
+        let mut row = 0;
+        let mut accesses = Vec::new();
+        while row < rows {
+            let of = row..columns.end_of_instruction(row);
+            accesses.clear();
+            for row in of.clone() {
+                accesses.extend(columns.access(row).map_err(|problem| self.at(problem))?);
+            }
+            let instruction = columns.instruction(row).map_err(|problem| self.at(problem))?;
+            self.add_one(&instruction, &accesses)?;
+            row = of.end;
+        }
+        Ok(())
+    }
+
+    fn add_one(
+        &mut self,
+        instruction: &Instruction,
+        accesses: &[MemoryAccess],
+    ) -> Result<(), Problem> {
+        let Some(writer) = &mut self.writer else {
+            return Err(Problem::Row("the trace is finished".into()));
+        };
+        while self.events.last().is_some_and(|placed| placed.instruction <= self.next) {
+            if let Some(placed) = self.events.pop() {
+                writer.event(placed.event)?;
+            }
+        }
+        writer.push(instruction, accesses)?;
+        self.next += 1;
+        Ok(())
+    }
+
+    fn at(&self, problem: String) -> Problem {
+        Problem::Row(format!("instruction {}: {problem}", self.next))
+    }
+}
+
+impl Columns {
+    fn rows(&self) -> usize {
+        self.ip.len() / 8
+    }
+
+    /// All columns are as long as they must be.
+    fn check(&self) -> Result<(), String> {
+        let rows = self.rows();
+        let columns = [
+            ("instruction", &self.instruction, 8, true),
+            ("ip", &self.ip, 8, false),
+            ("address", &self.address, 8, false),
+            ("size", &self.size, 2, false),
+            ("kind", &self.kind, 1, false),
+            ("length", &self.length, 1, true),
+            ("branch", &self.branch, 1, true),
+            ("taken", &self.taken, 1, true),
+            ("operation", &self.operation, 1, true),
+            ("sources", &self.sources, 4, true),
+            ("data_sources", &self.data_sources, 1, true),
+            ("destinations", &self.destinations, 2, true),
+        ];
+        let is_wrong = |(_, bytes, width, may_lack): &&(&str, &PyBackedBytes, usize, bool)| {
+            bytes.len() != rows * width && !(*may_lack && bytes.is_empty())
+        };
+        columns.iter().find(is_wrong).map_or(Ok(()), |(name, bytes, width, _)| {
+            Err(format!("{name}: {} rows; expected {rows}, as ip has", bytes.len() / width))
+        })
+    }
+
+    /// The row after the last of the instruction that begins at `row`.
+    fn end_of_instruction(&self, row: usize) -> usize {
+        if self.instruction.is_empty() {
+            return row + 1;
+        }
+        let number = word(&self.instruction, row);
+        (row + 1..self.rows())
+            .find(|&other| word(&self.instruction, other) != number)
+            .unwrap_or(self.rows())
+    }
+
+    /// The access in a row, if it has one.
+    fn access(&self, row: usize) -> Result<Option<MemoryAccess>, String> {
+        let kind = match self.kind[row] {
+            0 => return Ok(None),
+            1 => AccessKind::Read,
+            2 => AccessKind::Write,
+            other => return Err(format!("kind {other}; expected 0 (none), 1 (read) or 2 (write)")),
+        };
+        let size = u16::from_le_bytes([self.size[2 * row], self.size[2 * row + 1]]);
+        Ok(Some(MemoryAccess {
+            address: VirtualAddress::new(word(&self.address, row)),
+            size,
+            kind,
+        }))
+    }
+
+    /// The instruction of a row, without its accesses.
+    fn instruction(&self, row: usize) -> Result<Instruction, String> {
+        let byte = |column: &[u8]| column.get(row).copied().unwrap_or(0);
+        let (branch, operation) = (byte(&self.branch), byte(&self.operation));
+        let branch = Branch::ALL
+            .get(usize::from(branch))
+            .ok_or_else(|| format!("branch {branch}; expected 0 to {}", Branch::ALL.len() - 1))?;
+        let operation = Operation::ALL.get(usize::from(operation)).ok_or_else(|| {
+            format!("operation {operation}; expected 0 to {}", Operation::ALL.len() - 1)
+        })?;
+        Ok(Instruction {
+            ip: VirtualAddress::new(word(&self.ip, row)),
+            sources: registers(&self.sources, row),
+            data_sources: byte(&self.data_sources),
+            destinations: registers(&self.destinations, row),
+            accesses: 0,
+            length: byte(&self.length),
+            branch: *branch,
+            taken: byte(&self.taken) != 0,
+            operation: *operation,
+        })
+    }
+}
+
+fn word(column: &[u8], row: usize) -> u64 {
+    column[8 * row..8 * row + 8].try_into().map_or(0, u64::from_le_bytes)
+}
+
+fn registers<const N: usize>(column: &[u8], row: usize) -> [u8; N] {
+    column.get(N * row..N * row + N).and_then(|found| found.try_into().ok()).unwrap_or([0; N])
+}

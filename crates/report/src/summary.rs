@@ -1,0 +1,176 @@
+//! Comparisons in short, for whoever has a page or a picture of his own: a notebook, a script.
+
+use maud::{Markup, html};
+use perforate_results::{Interval, RunResult, Vocabulary};
+use serde::Serialize;
+
+use crate::answer::answer;
+use crate::comparison::{Comparison, comparisons};
+use crate::metric::{Metric, metrics};
+use crate::palette;
+
+/// One comparison: what it comes to, and the figures that matter most.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Summary {
+    /// Workload.
+    pub workload: String,
+    /// Machine.
+    pub machine: String,
+    /// What tells it from other comparisons of the same results; empty where there are none.
+    pub difference: String,
+    /// What it comes to, a sentence each.
+    pub answer: Vec<String>,
+    /// The scheme that speeds are relative to, as headings call it.
+    pub reference: String,
+    /// Schemes in their order.
+    pub schemes: Vec<SchemeSummary>,
+}
+
+/// A scheme of a comparison. Figures are medians over the seeds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SchemeSummary {
+    /// Name.
+    pub name: String,
+    /// Colour of all its figures, `#rrggbb`.
+    pub colour: &'static str,
+    /// How many times as fast as the reference.
+    pub speed: Option<Estimate>,
+    /// Share of the time waiting for address translation, 0–1.
+    pub translation_share: Option<Estimate>,
+}
+
+/// A figure with its 95 % confidence interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Estimate {
+    /// The figure.
+    pub mean: f64,
+    /// Half the interval's width; none where there is nothing to estimate it from.
+    pub half_width_95: Option<f64>,
+}
+
+impl From<Interval> for Estimate {
+    fn from(Interval { mean, half_width_95 }: Interval) -> Self {
+        Self { mean, half_width_95 }
+    }
+}
+
+/// The comparisons in these results, in short.
+pub fn summaries(results: &[RunResult], vocabulary: &Vocabulary) -> Vec<Summary> {
+    comparisons(results, vocabulary).iter().map(summary).collect()
+}
+
+fn summary(comparison: &Comparison<'_>) -> Summary {
+    let scheme = |index: usize| {
+        let runs = &comparison.schemes[index];
+        SchemeSummary {
+            name: runs.name.to_owned(),
+            colour: palette::light(runs.colour),
+            speed: comparison.speed(index, comparison.reference).map(Estimate::from),
+            translation_share: comparison.translation_share(index).map(Estimate::from),
+        }
+    };
+    Summary {
+        workload: comparison.workload.to_owned(),
+        machine: comparison.machine.to_owned(),
+        difference: comparison.difference.clone(),
+        answer: answer(comparison).iter().map(|sentence| sentence.text()).collect(),
+        reference: comparison.reference_name().to_owned(),
+        schemes: (0..comparison.schemes.len()).map(scheme).collect(),
+    }
+}
+
+/// The answer and the table of main figures as a piece of HTML that stands in any page: no style sheet,
+/// no script, the page's own ink and ground. All text is escaped.
+pub fn summary_html(results: &[RunResult], vocabulary: &Vocabulary) -> String {
+    let found = comparisons(results, vocabulary);
+    let several = found.len() > 1;
+    let pieces = found.iter().map(|comparison| piece(comparison, several));
+    html! { div { @for piece in pieces { (piece) } } }.into_string()
+}
+
+fn piece(comparison: &Comparison<'_>, is_named: bool) -> Markup {
+    let sentences = answer(comparison);
+    let names = [comparison.workload, comparison.machine, &comparison.difference];
+    let title = names.iter().filter(|name| !name.is_empty()).copied().collect::<Vec<_>>();
+    html! {
+        @if is_named { p { b { (title.join(" · ")) } } }
+        p { @for sentence in &sentences { (sentence.markup()) " " } }
+        (table(comparison))
+    }
+}
+
+/// Schemes are columns while they fit beside each other, else rows.
+const MOST_COLUMNS: usize = 6;
+
+fn table(comparison: &Comparison<'_>) -> Markup {
+    let mut main = metrics(comparison);
+    main.retain(|metric| metric.is_main);
+    let schemes: Vec<usize> = (0..comparison.schemes.len()).collect();
+    let name = |index: &usize| {
+        let scheme = &comparison.schemes[*index];
+        let style = format!("color:{}", palette::light(scheme.colour));
+        html! { span style=(style) { "■" } " " (scheme.name) }
+    };
+    let label = |metric: &Metric| html! { (metric.label) };
+    let cell = |index: usize, metric: &Metric| html! { td style=(RIGHT) { (metric.text(index)) } };
+    html! {
+        table {
+            @if schemes.len() <= MOST_COLUMNS {
+                thead { tr { th {} @for index in &schemes { th style=(RIGHT) { (name(index)) } } } }
+                tbody { @for metric in &main { tr {
+                    th style=(LEFT) { (label(metric)) }
+                    @for index in &schemes { (cell(*index, metric)) }
+                } } }
+            } @else {
+                thead { tr { th {} @for metric in &main { th style=(RIGHT) { (label(metric)) } } } }
+                tbody { @for index in &schemes { tr {
+                    th style=(LEFT) { (name(index)) }
+                    @for metric in &main { (cell(*index, metric)) }
+                } } }
+            }
+        }
+    }
+}
+
+const LEFT: &str = "text-align:left";
+const RIGHT: &str =
+    "text-align:right;padding-left:1.2em;white-space:nowrap;font-variant-numeric:tabular-nums";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::tests::vocabulary;
+    use crate::read_results;
+
+    fn lines() -> Vec<RunResult> {
+        let line = |scheme: &str, cycles: u64, stall: u64| {
+            format!(
+                r#"{{"scheme":"{scheme}","workload":"<w>","machine":"m","seed":1,"instructions":100,"cycles":{cycles},"ipc":{},"counters":{{"translation_stall_cycles":{stall}}}}}"#,
+                100.0 / cycles as f64
+            )
+        };
+        read_results(&[line("4k", 200, 80), line("thp", 100, 10)].join("\n")).unwrap()
+    }
+
+    #[test]
+    fn speeds_are_relative_to_4kb_pages() {
+        let found = summaries(&lines(), &vocabulary());
+        let [one] = &found[..] else { panic!("one comparison") };
+        assert_eq!((one.workload.as_str(), one.reference.as_str()), ("<w>", "4KB"));
+        assert!(one.answer[0].contains("40.0 %"), "{:?}", one.answer);
+        let [base, large] = &one.schemes[..] else { panic!("two schemes") };
+        assert_eq!((base.name.as_str(), base.speed.unwrap().mean), ("4k", 1.0));
+        assert_eq!(large.speed.unwrap().mean, 2.0);
+        assert_eq!(large.translation_share.unwrap().mean, 0.1);
+        assert!(base.colour.starts_with('#') && base.colour != large.colour);
+    }
+
+    #[test]
+    fn the_piece_begins_with_the_answer_and_is_escaped() {
+        let text = summary_html(&lines(), &vocabulary());
+        assert!(text.starts_with("<div><p>"), "{text}");
+        assert!(text.contains("&lt;w&gt;") && !text.contains("<w>"), "{text}");
+        assert!(text.contains("<strong>40.0 %</strong>") && text.contains("2.00×"), "{text}");
+        assert!(!text.contains("<script") && !text.contains("<style"), "{text}");
+    }
+}
