@@ -22,7 +22,8 @@ pub const OUTPUT: &str = "Output";
 const ORDER: [&str; 8] = [WHAT, SCHEMES, MEMORY, MACHINE, LENGTH, SYSTEM, VIRTUAL, OUTPUT];
 
 /// Options that only `--help` tells of, besides all of a host's.
-const RARE: [&str; 19] = [
+const RARE: [&str; 20] = [
+    "swap",
     "threads",
     "threads-per-core",
     "side-by-side",
