@@ -21,6 +21,7 @@ mod result_folder;
 mod run;
 mod sections;
 mod settings;
+mod shell;
 mod snapshot;
 mod trace;
 mod validate;
@@ -78,6 +79,10 @@ enum Command {
     Machines(machines::MachinesArguments),
     /// List schemes, workloads, machines, counters or experiments
     List(list::ListArguments),
+    /// Print completions for a shell
+    Completions(shell::CompletionsArguments),
+    /// Write manual pages
+    Man(shell::ManArguments),
 }
 
 fn main() -> ExitCode {
@@ -100,6 +105,8 @@ fn main() -> ExitCode {
         Command::NativeWorker(arguments) => validate::worker(arguments),
         Command::Machines(arguments) => machines::machines(arguments),
         Command::List(arguments) => list::list(arguments),
+        Command::Completions(arguments) => shell::completions::<Arguments>(arguments),
+        Command::Man(arguments) => shell::man::<Arguments>(arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

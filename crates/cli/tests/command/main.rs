@@ -19,6 +19,7 @@ mod pipes;
 mod place;
 mod recording;
 mod run;
+mod shell;
 mod snapshot;
 mod statistics;
 mod suggestions;
