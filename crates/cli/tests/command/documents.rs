@@ -147,6 +147,33 @@ fn the_book_has_every_page_once() {
     assert!(absent.is_empty(), "in docs/SUMMARY.md, but not there: {absent:?}");
 }
 
+/// docs/artefact.md expects of each experiment what is checked in, as the command there prints it.
+#[test]
+fn the_artefact_page_has_the_verdicts_there_are() {
+    let read = |name: &str| fs::read_to_string(root().join(name)).unwrap();
+    let mut counts: BTreeMap<String, [usize; 4]> = BTreeMap::new();
+    let verdicts = read("experiments/verdicts-quick.txt");
+    for line in verdicts.lines() {
+        let experiment = line.split(" | ").next().unwrap();
+        let kinds = ["reproduced", "same_direction", "not_reproduced"];
+        let verdict = line.rsplit(" | ").next().unwrap();
+        let kind = kinds.iter().position(|kind| *kind == verdict).expect(line);
+        let count = counts.entry(experiment.to_owned()).or_default();
+        count[0] += 1;
+        count[kind + 1] += 1;
+    }
+    let expected: Vec<_> = counts
+        .iter()
+        .map(|(name, [all, reproduced, direction, not])| {
+            format!("{name:<30} {all:2} claims: {reproduced:2} reproduced, {direction} same direction, {not:2} not")
+        })
+        .collect();
+    let page = read("docs/artefact.md");
+    let block = page.split("```text\n").find(|block| block.starts_with("gtsm/")).unwrap();
+    let said: Vec<_> = block.split("```").next().unwrap().lines().collect();
+    assert_eq!(said, expected, "bring docs/artefact.md up to date with the command there");
+}
+
 #[test]
 fn anchors_are_those_of_the_sites() {
     let page =
