@@ -22,6 +22,7 @@ mod remarks;
 mod run;
 mod sections;
 mod settings;
+mod shell;
 mod snapshot;
 mod trace;
 mod validate;
@@ -79,6 +80,10 @@ enum Command {
     Machines(machines::MachinesArguments),
     /// List schemes, workloads, machines, counters or experiments
     List(list::ListArguments),
+    /// Print completions for a shell
+    Completions(shell::CompletionsArguments),
+    /// Write manual pages
+    Man(shell::ManArguments),
 }
 
 /// Carries out the command that `words` say, the program first, and returns its exit code.
@@ -103,6 +108,8 @@ pub fn main(words: Vec<OsString>) -> u8 {
         Command::NativeWorker(arguments) => validate::worker(arguments),
         Command::Machines(arguments) => machines::machines(arguments),
         Command::List(arguments) => list::list(arguments),
+        Command::Completions(arguments) => shell::completions::<Arguments>(arguments),
+        Command::Man(arguments) => shell::man::<Arguments>(arguments),
     };
     match outcome {
         Ok(()) => 0,

@@ -1,0 +1,84 @@
+//! What a shell and `man` are told of the command line: completions and manual pages, made from the
+//! same declarations as `--help`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Command, CommandFactory};
+use clap_complete::Shell;
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, roman};
+
+use perforate_commands::{Failure, write_text};
+
+use crate::output::print;
+
+/// Print the completions of commands and options for a shell.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  perforate completions bash > ~/.local/share/bash-completion/completions/perforate
+  perforate completions zsh > ~/.zfunc/_perforate            with fpath+=~/.zfunc in .zshrc
+  perforate completions fish > ~/.config/fish/completions/perforate.fish
+  perforate completions powershell >> $PROFILE")]
+pub struct CompletionsArguments {
+    /// The shell
+    shell: Shell,
+}
+
+/// Write a manual page for every command.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  perforate man --out ~/.local/share/man/man1
+  man perforate-compare")]
+pub struct ManArguments {
+    /// The folder to write them to; it is made if it is not there
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+}
+
+/// Prints the completions of the command `T`.
+pub fn completions<T: CommandFactory>(arguments: &CompletionsArguments) -> Result<(), Failure> {
+    let mut command = T::command();
+    let name = command.get_name().to_owned();
+    let mut script = Vec::new();
+    clap_complete::generate(arguments.shell, &mut command, name, &mut script);
+    print(&String::from_utf8_lossy(&script))
+}
+
+/// Writes the manual pages of the command `T`.
+pub fn man<T: CommandFactory>(arguments: &ManArguments) -> Result<(), Failure> {
+    let folder = &arguments.out;
+    fs::create_dir_all(folder).map_err(|source| Failure::Write { path: folder.clone(), source })?;
+    // `perforate help` is no command of which there is more to say.
+    let mut command = T::command().disable_help_subcommand(true);
+    command.build();
+    let pages = write_pages(&command, folder)?;
+    print(&format!("{pages} pages in {}\n", folder.display()))
+}
+
+/// Writes the page of a command and those of its subcommands, and counts them.
+fn write_pages(command: &Command, folder: &Path) -> Result<usize, Failure> {
+    let (name, text) = page(command)?;
+    write_text(&folder.join(name), &text)?;
+    let shown = command.get_subcommands().filter(|inner| !inner.is_hide_set());
+    shown.map(|inner| write_pages(inner, folder)).try_fold(1, |pages, more| Ok(pages + more?))
+}
+
+/// The manual page of a command: its file's name and its text.
+fn page(command: &Command) -> Result<(String, String), Failure> {
+    let examples = command.get_after_long_help().or(command.get_after_help());
+    let examples = examples.map(|examples| examples.to_string());
+    // What follows help is in lines of its own, which the crate would fill as a paragraph.
+    let command = command.clone().after_help(None::<&str>).after_long_help(None::<&str>);
+    let page = Man::new(command).source(concat!("perforate ", env!("CARGO_PKG_VERSION")));
+    let mut text = Vec::new();
+    page.render(&mut text)?;
+    if let Some(examples) = examples {
+        let lines = examples.trim_start_matches("Examples:\n").trim_start_matches("Example:\n");
+        let mut section = Roff::new();
+        section.control("SH", ["EXAMPLES"]).control("nf", []);
+        section.text([roman(lines)]).control("fi", []);
+        section.to_writer(&mut text)?;
+    }
+    Ok((page.get_filename(), String::from_utf8_lossy(&text).into_owned()))
+}
