@@ -27,7 +27,7 @@ const RARE: [&str; 20] = [
     "threads",
     "threads-per-core",
     "side-by-side",
-    "with",
+    "beside",
     "faulty",
     "zones",
     "window-warmup",
@@ -53,7 +53,7 @@ pub fn section(option: &str) -> &'static str {
     match option {
         "memory" | "memory-from" | "swap" | "fragmentation" | "age" | "faulty" | "zones" => MEMORY,
         "machine" | "cores" | "threads-per-core" => MACHINE,
-        "with" | "threads" => WHAT,
+        "beside" | "threads" => WHAT,
         "compaction" | "defrag" | "khugepaged" | "ksm" | "contents" | "perforation" | "segment"
         | "superpages" | "layout" => SYSTEM,
         "io-gap" | "hot-add" | "self-balloon" | "modes" => VIRTUAL,

@@ -52,7 +52,7 @@ fn describe(prepared: &Prepared, options: &Pairs) -> Value {
         check,
         warmup,
     } = comparison;
-    let Workload { name, threads, with, side_by_side, skip, instructions } = workload;
+    let Workload { name, threads, beside, side_by_side, skip, instructions } = workload;
     let names = keys::<MeasuringOptions>();
     let is_of_measuring = |key: &str| names.iter().any(|known| known.name == key.replace('_', "-"));
     let measuring = options.iter().filter(|(key, _)| is_of_measuring(key));
@@ -60,7 +60,7 @@ fn describe(prepared: &Prepared, options: &Pairs) -> Value {
         measuring.map(|(key, text)| (key.replace('_', "-"), text)).collect();
     json!({
         "workload": [json!(name), json!(skip), json!(instructions)],
-        "threads": [json!(threads), json!(with), json!(side_by_side), json!(processors)],
+        "threads": [json!(threads), json!(beside), json!(side_by_side), json!(processors)],
         "machine": machine,
         "schemes": schemes.iter().map(|scheme| scheme.name()).collect::<Vec<_>>(),
         "memory": memory,

@@ -517,8 +517,8 @@ impl Comparison {
         if self.processors.are_several() {
             config["processors"] = serde_json::json!(self.processors);
         }
-        if !self.workload.with.is_empty() {
-            config["with"] = serde_json::json!(self.workload.with);
+        if !self.workload.beside.is_empty() {
+            config["beside"] = serde_json::json!(self.workload.beside);
         }
         RunResult {
             scheme: composition.name(),

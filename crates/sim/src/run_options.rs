@@ -32,7 +32,7 @@ pub struct PlacementOptions {
     /// turns with it, or run on other hardware threads: names with + between them.
     #[schemars(extend("form" = "NAME[+NAME…]"))]
     #[schemars(extend("brief" = "Other programs that run beside it, with + between their names"))]
-    pub with: Option<String>,
+    pub beside: Option<String>,
     /// Threads that do the work of a synthetic workload, in short turns. A trace has the threads that
     /// were recorded.
     #[schemars(extend("brief" = "Threads that share the work of a synthetic workload"))]
@@ -72,7 +72,7 @@ impl Default for PlacementOptions {
             seed: Count::new(1),
             skip: Count::new(0),
             instructions: None,
-            with: None,
+            beside: None,
             threads: Count::new(1),
             cores: Count::new(processors.cores),
             threads_per_core: Count::new(processors.threads_per_core),

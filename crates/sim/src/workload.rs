@@ -20,7 +20,7 @@ pub struct Workload {
     /// Threads that do its work, if it is synthetic.
     pub threads: u16,
     /// Other workloads or traces that run beside it.
-    pub with: Vec<String>,
+    pub beside: Vec<String>,
     /// Instructions of a recording within which its threads run side by side; `None` keeps the order
     /// of the recording.
     pub side_by_side: Option<u64>,
@@ -40,7 +40,7 @@ impl Workload {
         Self {
             name,
             threads: u16::try_from(placement.threads.get()).unwrap_or(u16::MAX),
-            with: placement.with.as_deref().map(Self::list).unwrap_or_default(),
+            beside: placement.beside.as_deref().map(Self::list).unwrap_or_default(),
             side_by_side: processors.are_several().then_some(processors.side_by_side),
             skip: placement.skip.get(),
             instructions: placement.instructions.map(Count::get),
@@ -49,13 +49,13 @@ impl Workload {
 
     /// The workload that runs alone, to its end.
     pub fn named(name: impl Into<String>) -> Self {
-        let (name, with) = (name.into(), Vec::new());
-        Self { name, threads: 1, with, side_by_side: None, skip: 0, instructions: None }
+        let (name, beside) = (name.into(), Vec::new());
+        Self { name, threads: 1, beside, side_by_side: None, skip: 0, instructions: None }
     }
 
     /// Names of all programs.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        std::iter::once(&self.name).chain(&self.with).map(String::as_str)
+        std::iter::once(&self.name).chain(&self.beside).map(String::as_str)
     }
 
     /// The names in a list with + between them, unless the list is the name of a file. Bundled traces
@@ -117,7 +117,7 @@ fn open_together(
         }
         first = Box::new(SharedOut::new(first, workload.threads));
     }
-    if workload.with.is_empty() {
+    if workload.beside.is_empty() {
         return Ok(first);
     }
     let others = sources.collect::<Result<Vec<_>, _>>()?;

@@ -1,4 +1,4 @@
-//! `--cores`, `--threads-per-core`, `--with`, `--threads`.
+//! `--cores`, `--threads-per-core`, `--beside`, `--threads`.
 
 use crate::place::{Place, json};
 
@@ -55,14 +55,14 @@ fn the_same_inputs_give_the_same_bytes() {
 #[test]
 fn programs_run_beside_each_other() {
     let place = Place::new();
-    let with = short(&["--with", "bfs+sequential:size=8M", "--cores", "3", "--all"]);
+    let with = short(&["--beside", "bfs+sequential:size=8M", "--cores", "3", "--all"]);
     let table = place.succeeds(&with);
     assert!(
         table.starts_with("random:size=16M,others=3,writes=20% with bfs.trace with"),
         "{table}"
     );
     // On one core they take turns.
-    place.succeeds(&short(&["--with", "bfs", "--functional"]));
+    place.succeeds(&short(&["--beside", "bfs", "--functional"]));
     let runs = json(&place.read("results/latest/results.jsonl"));
     let switches = runs[0]["counters"]["work_context_switches"].as_u64().unwrap();
     assert!(switches > 80, "50,000 instructions in turns of 500: {switches}");
@@ -79,7 +79,7 @@ fn what_cannot_be_is_refused() {
         (&["--cores", "0"], "--cores"),
         (&["--cores", "2", "--timing", "sampled"], "sampled timing is for one hardware thread"),
         (&["--cores", "2", "--window-warmup", "9"], "window-warmup is for one hardware thread"),
-        (&["--with", "nothing-like-it"], "nothing-like-it"),
+        (&["--beside", "nothing-like-it"], "nothing-like-it"),
     ] {
         place.fails(&short(options), 2, problem);
     }

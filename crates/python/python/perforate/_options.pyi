@@ -13,6 +13,11 @@ class Options(TypedDict, total=False):
     seed: Text
     skip: Text
     instructions: Text
+    beside: Text
+    threads: Text
+    cores: Text
+    threads_per_core: Text
+    side_by_side: Text
     memory: Text
     memory_from: Text
     swap: Text
@@ -28,6 +33,7 @@ class Options(TypedDict, total=False):
     perforation: Text
     segment: Text
     superpages: Text
+    layout: Text
     io_gap: Text
     hot_add: Text
     self_balloon: Text
