@@ -80,9 +80,6 @@ pub struct OperatingSystemCosts {
     pub interrupt_handler_ns: f64,
     /// Other processors that have run the program and must be interrupted.
     pub interrupted_processors: u32,
-    /// Interrupts that were simulated; none with one hardware thread.
-    #[serde(skip)]
-    simulated_interrupts: Option<u64>,
 }
 
 impl Default for OperatingSystemCosts {
@@ -115,7 +112,6 @@ impl Default for OperatingSystemCosts {
             interrupt_ns: 37.5,
             interrupt_handler_ns: interrupt_handler_ns(),
             interrupted_processors: 1,
-            simulated_interrupts: None,
         }
     }
 }
@@ -167,6 +163,9 @@ pub(crate) struct ProgramWork {
     pub(crate) background: Work,
     /// The host's, with exits of the virtual machine.
     pub(crate) host: Option<HostWork>,
+    /// Interrupts of other processors for shootdowns, where they were simulated: what they take is in
+    /// the run's cycles then.
+    pub(crate) interrupts: Option<u64>,
 }
 
 impl OperatingSystemCosts {
@@ -270,17 +269,9 @@ impl OperatingSystemCosts {
         }
     }
 
-    /// The same where so many interrupts of other processors were simulated, and what they take is in
-    /// the run's cycles; without any, as it is.
-    pub(crate) fn beside_simulated(&self, interrupts: Option<u64>) -> Self {
-        let simulated_interrupts = interrupts.or(self.simulated_interrupts);
-        Self { simulated_interrupts, ..self.clone() }
-    }
-
     /// What the other processors add to one batch of shootdowns.
     fn synchronization_ns(&self) -> f64 {
         match self.interrupted_processors {
-            _ if self.simulated_interrupts.is_some() => 0.0,
             0 => 0.0,
             processors => self.synchronize_ns + f64::from(processors) * self.interrupt_ns,
         }
@@ -296,10 +287,12 @@ impl OperatingSystemCosts {
         is_timed: bool,
         out: &mut Counters,
     ) -> Option<WorkCycles> {
-        let ProgramWork { work, background, host } = *program;
+        let ProgramWork { work, background, host, interrupts } = *program;
+        let beside = if interrupts.is_some() { 0 } else { self.interrupted_processors };
+        let costs = Self { interrupted_processors: beside, ..self.clone() };
         work.record(out);
         let stated = work.shootdown_batches * u64::from(self.interrupted_processors);
-        out.record(INTERRUPTS, &self.simulated_interrupts.unwrap_or(stated));
+        out.record(INTERRUPTS, &interrupts.unwrap_or(stated));
         if let Some(host) = &host {
             out.record(EXITS, &host.exits);
             out.record(HOST, host);
@@ -307,18 +300,18 @@ impl OperatingSystemCosts {
         if !is_timed {
             return None;
         }
-        let cycles = self.cycles(&(work - background), frequency_ghz);
-        let mut background_cycles = self.cycles(&background, frequency_ghz).total();
+        let cycles = costs.cycles(&(work - background), frequency_ghz);
+        let mut background_cycles = costs.cycles(&background, frequency_ghz).total();
         out.record(CAUSES, &cycles);
         let mut total = cycles.total();
         if let Some(HostWork { work, background, exits, background_exits, segment_exits }) = host {
             let to_cycles = |ns: f64| (ns * frequency_ghz).round() as u64;
             let exit_ns = |exits: Exits| exits.total() as f64 * self.vm_exit_ns;
             let registers_ns = segment_exits as f64 * self.segment_registers_ns;
-            let host = self.cycles(&(work - background), frequency_ghz).total();
+            let host = costs.cycles(&(work - background), frequency_ghz).total();
             let exits = to_cycles(exit_ns(exits - background_exits) + registers_ns);
             out.record(HOST_CAUSES, &HostCycles { exits, kernel: host });
-            background_cycles += self.cycles(&background, frequency_ghz).total();
+            background_cycles += costs.cycles(&background, frequency_ghz).total();
             background_cycles += to_cycles(exit_ns(background_exits));
             total += host + exits;
         }
@@ -537,7 +530,8 @@ mod tests {
         let background_exits = Exits { nested_fault: 3, ..Exits::default() };
         let host = HostWork { exits, background_exits, segment_exits: 4, ..HostWork::default() };
         let none = Work::default();
-        let program = ProgramWork { work: none, background: none, host: Some(host) };
+        let program =
+            ProgramWork { work: none, background: none, host: Some(host), interrupts: None };
         let mut out = Counters::default();
         let cycles = costs.record(&program, 2.0, true, &mut out).unwrap();
         cycles.record((1_000, 50_000), &mut out);

@@ -450,7 +450,7 @@ impl Simulation {
                 }
             }
             model.finish(instruction);
-            if self.system.has_sent_shootdowns() {
+            if M::HAS_THREADS && self.system.has_sent_shootdowns() {
                 self.tell_threads(model);
             }
         }

@@ -704,11 +704,14 @@ impl Hierarchy {
 
     /// What happened in the caches of this kind, if there are any.
     pub(crate) fn statistics(&self, which: usize) -> Option<CacheStatistics> {
-        self.has[which].then(|| {
-            let mut sum = CacheStatistics::default();
-            self.of_kind(which).for_each(|level| sum.add(&level.statistics));
-            sum
-        })
+        self.has[which].then(|| self.sum_of(which))
+    }
+
+    /// What happened in the caches of this kind, of all cores.
+    fn sum_of(&self, which: usize) -> CacheStatistics {
+        let mut sum = CacheStatistics::default();
+        self.of_kind(which).for_each(|level| sum.add(&level.statistics));
+        sum
     }
 
     /// Their MSHRs.
@@ -722,11 +725,7 @@ impl Hierarchy {
 
     /// All that is counted.
     pub(crate) fn counts(&self) -> MemoryCounts {
-        let caches = std::array::from_fn(|which| {
-            let mut sum = CacheStatistics::default();
-            self.of_kind(which).for_each(|level| sum.add(&level.statistics));
-            sum
-        });
+        let caches = std::array::from_fn(|which| self.sum_of(which));
         MemoryCounts { caches, dram: self.dram.statistics }
     }
 

@@ -134,11 +134,6 @@ impl Host {
         self.dimension.apply(operation);
     }
 
-    /// The same for an operation on page tables.
-    pub(crate) fn apply_table(&mut self, operation: &TableOperation) {
-        self.dimension.apply(operation);
-    }
-
     /// The walk caches of the core at work hear of a control register.
     pub(crate) fn hear_control(&mut self, operation: &TableOperation) {
         self.own.caches.hear(operation);

@@ -12,7 +12,7 @@ impl Mmu {
     /// Applies what the operating system did; a shootdown on all cores.
     pub fn apply(&mut self, update: &Update) {
         match update {
-            Update::Shootdown(shootdown) if self.cores > 1 => {
+            Update::Shootdown(shootdown) => {
                 self.on_all_cores(|mmu| mmu.invalidate(*shootdown));
             }
             _ => self.apply_here(update),
@@ -46,7 +46,7 @@ impl Mmu {
         match update {
             Update::Truth(truth) => host.hear(truth),
             Update::Table(operation) => {
-                host.apply_table(operation);
+                host.apply(operation);
                 if let TableOperation::SetControl { .. } = operation {
                     self.on_all_cores(|mmu| {
                         if let Some(host) = mmu.dimension.host_mut() {

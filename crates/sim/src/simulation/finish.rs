@@ -108,10 +108,10 @@ impl Simulation {
             energy::record(&self.machine, &activity, &mut counters);
         }
         let (work, background) = (self.system.work(), self.system.background_work());
-        let program = ProgramWork { work, background, host: self.system.host_work() };
+        let (host, interrupts) = (self.system.host_work(), self.system.shootdown_interrupts());
+        let program = ProgramWork { work, background, host, interrupts };
         let frequency_ghz = self.machine.core.frequency_ghz;
-        let interrupts = self.system.shootdown_interrupts();
-        let costs = self.machine.operating_system.beside_simulated(interrupts);
+        let costs = &self.machine.operating_system;
         let work_cycles = costs.record(&program, frequency_ghz, core.is_some(), &mut counters);
         let threads = core.as_ref().map(clock::Ended::threads).unwrap_or_default();
         if core.is_some() {

@@ -15,6 +15,9 @@ pub(super) struct Cycles {
 
 /// Consumes translated accesses: the timing model, or nothing in functional mode.
 pub(super) trait Model {
+    /// Whether it is told at once of shootdowns that go to other hardware threads.
+    const HAS_THREADS: bool = false;
+
     fn fetch(&mut self, address: PhysicalAddress, slot: u32, steps: StepLists<'_>);
     fn begin(&mut self, instruction: &Instruction);
     fn load(&mut self, address: PhysicalAddress, size: u16, slot: u32, steps: StepLists<'_>);
@@ -42,6 +45,8 @@ pub(super) struct Interrupts {
 }
 
 impl Model for Processors {
+    const HAS_THREADS: bool = true;
+
     fn fetch(&mut self, address: PhysicalAddress, slot: u32, steps: StepLists<'_>) {
         Processors::fetch(self, address, slot, steps);
     }

@@ -130,13 +130,14 @@ impl Processors {
         config.validate()?;
         let mut config = config.clone();
         share_queues(&mut config, topology.threads_per_core as u32);
-        let mut shared = Some(Box::new(Shared::new(&config, topology.cores)));
-        let stand_in = Shared::new(&config, topology.cores);
+        let shared = Box::new(Shared::new(&config, topology.cores));
+        let stand_in = shared.without_caches();
+        let mut shared = Some(shared);
         let threads = (0..threads).map(|number| {
             let core = number / topology.threads_per_core;
             let walker = stand_in.memory.own_levels(core).walker;
             let translation = Box::new(Translation::new(&config.walker, slots, walker));
-            let shared = shared.take().unwrap_or_else(|| Box::new(stand_in.without_caches()));
+            let shared = shared.take().unwrap_or_else(|| Box::new(stand_in.clone()));
             Core::with(&config, (number as Thread, core), shared, translation)
         });
         let threads: Vec<Core> = threads.collect();
@@ -252,7 +253,7 @@ impl Processors {
     }
 
     /// Runs all that has come, without waiting for it to be done.
-    pub fn flush(&mut self) {
+    fn flush(&mut self) {
         while self.oldest().is_some() {
             self.go_on();
         }

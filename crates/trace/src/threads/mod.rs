@@ -11,6 +11,9 @@ pub use together::Together;
 
 use perforate_types::{Chunk, ProcessId, ProgramEvent, ThreadId};
 
+use crate::TraceError;
+use crate::source::skip_by_decoding;
+
 /// Instructions after which another thread or program takes its turn: few, so that they run side by
 /// side, and enough that a turn's end costs little.
 const TURN_INSTRUCTIONS: usize = 500;
@@ -31,6 +34,14 @@ impl Runner {
         }
     }
 
+    /// Says in a chunk what happened in a part that was passed over; `running` is who runs then.
+    fn after_skipped(skipped: &mut Vec<ProgramEvent>, running: &mut Self, chunk: &mut Chunk) {
+        for event in skipped.drain(..) {
+            *running = Self::after(&event).unwrap_or(*running);
+            chunk.push_event(event);
+        }
+    }
+
     /// Says in a chunk that this one runs from here on, unless it does.
     fn take_over(self, running: &mut Self, chunk: &mut Chunk) {
         if self != *running {
@@ -39,4 +50,15 @@ impl Runner {
             chunk.push_event(ProgramEvent::Switch { process, thread });
         }
     }
+}
+
+/// Passes over instructions that `fill` delivers; returns how many there were, and the events among
+/// them.
+fn skip(
+    instructions: u64,
+    fill: impl FnMut(&mut Chunk, usize) -> Result<bool, TraceError>,
+) -> Result<(u64, Vec<ProgramEvent>), TraceError> {
+    let mut events = Vec::new();
+    let skipped = skip_by_decoding(instructions, |event| events.push(event), fill)?;
+    Ok((skipped, events))
 }

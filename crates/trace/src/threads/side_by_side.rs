@@ -13,7 +13,7 @@ use perforate_types::{Chunk, ProgramEvent};
 
 use super::lines::Line;
 use super::{Runner, TURN_INSTRUCTIONS};
-use crate::source::{CHUNK_INSTRUCTIONS, skip_by_decoding};
+use crate::source::CHUNK_INSTRUCTIONS;
 use crate::{Source, SourceMetadata, TraceError, Truncation};
 
 /// A source whose threads run side by side.
@@ -129,10 +129,7 @@ impl<S: Source> SideBySide<S> {
     }
 
     fn fill(&mut self, chunk: &mut Chunk, most: usize) -> Result<bool, TraceError> {
-        for event in self.skipped.drain(..) {
-            self.running = Runner::after(&event).unwrap_or(self.running);
-            chunk.push_event(event);
-        }
+        Runner::after_skipped(&mut self.skipped, &mut self.running, chunk);
         self.take_turns(chunk, most);
         while chunk.instructions.len() < most {
             if let Some((runner, event)) = self.event.take() {
@@ -160,9 +157,7 @@ impl<S: Source> Source for SideBySide<S> {
     }
 
     fn skip(&mut self, instructions: u64) -> Result<u64, TraceError> {
-        let mut events = Vec::new();
-        let fill = |chunk: &mut Chunk, most: usize| self.fill(chunk, most);
-        let skipped = skip_by_decoding(instructions, |event| events.push(event), fill)?;
+        let (skipped, events) = super::skip(instructions, |chunk, most| self.fill(chunk, most))?;
         self.skipped = events;
         Ok(skipped)
     }

@@ -6,7 +6,7 @@ use perforate_types::{Chunk, ProcessId, ProgramEvent};
 
 use super::lines::accesses_of;
 use super::{Runner, TURN_INSTRUCTIONS};
-use crate::source::{CHUNK_INSTRUCTIONS, skip_by_decoding};
+use crate::source::CHUNK_INSTRUCTIONS;
 use crate::{Source, SourceMetadata, TraceError, Truncation};
 
 /// Programs that take short turns, round and round, until each is over.
@@ -68,10 +68,7 @@ impl Together {
     }
 
     fn fill(&mut self, chunk: &mut Chunk, most: usize) -> Result<bool, TraceError> {
-        for event in self.skipped.drain(..) {
-            self.running = Runner::after(&event).unwrap_or(self.running);
-            chunk.push_event(event);
-        }
+        Runner::after_skipped(&mut self.skipped, &mut self.running, chunk);
         let mut idle = 0;
         while chunk.instructions.len() < most && idle < self.programs.len() {
             idle = if self.take_turn(chunk, most)? { 0 } else { idle + 1 };
@@ -184,9 +181,7 @@ impl Source for Together {
     }
 
     fn skip(&mut self, instructions: u64) -> Result<u64, TraceError> {
-        let mut events = Vec::new();
-        let fill = |chunk: &mut Chunk, most: usize| self.fill(chunk, most);
-        let skipped = skip_by_decoding(instructions, |event| events.push(event), fill)?;
+        let (skipped, events) = super::skip(instructions, |chunk, most| self.fill(chunk, most))?;
         self.skipped = events;
         Ok(skipped)
     }
