@@ -517,9 +517,6 @@ impl Comparison {
         if self.processors.are_several() {
             config["processors"] = serde_json::json!(self.processors);
         }
-        if !self.workload.beside.is_empty() {
-            config["beside"] = serde_json::json!(self.workload.beside);
-        }
         RunResult {
             scheme: composition.name(),
             guest: composition.host.map(|_| composition.own.name.into()),
