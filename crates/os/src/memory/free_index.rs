@@ -23,10 +23,4 @@ pub trait FreeIndex: Any + Send {
     /// # Errors
     /// A description of what is wrong.
     fn check(&self, is_free: &dyn Fn(Frame) -> bool) -> Result<(), String>;
-
-    /// For the mechanism that made it.
-    fn as_any(&self) -> &dyn Any;
-
-    /// For the mechanism that made it.
-    fn as_any_mut(&mut self) -> &mut dyn Any;
 }

@@ -19,6 +19,7 @@ mod runs;
 mod swap;
 mod zones;
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -270,12 +271,12 @@ impl PhysicalMemory {
 
     /// The index of free memory, if it is of this type.
     pub fn free_index<T: FreeIndex>(&self) -> Option<&T> {
-        self.zones.index()?.as_any().downcast_ref()
+        (self.zones.index()? as &dyn Any).downcast_ref()
     }
 
     /// The index of free memory, if it is of this type.
     pub fn free_index_mut<T: FreeIndex>(&mut self) -> Option<&mut T> {
-        self.zones.index_mut()?.as_any_mut().downcast_mut()
+        (self.zones.index_mut()? as &mut dyn Any).downcast_mut()
     }
 
     /// Frames of the zones, in the order in which memory is taken from them: highest first.

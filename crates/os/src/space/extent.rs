@@ -143,15 +143,26 @@ pub trait Extent: Any + Send {
         usage: &mut Usage,
         recount: &mut Recount,
     ) -> Result<(), String>;
+}
 
-    /// For the mechanism that made it.
-    fn as_any(&self) -> &dyn Any;
+impl dyn Extent {
+    /// It, for the mechanism that made it.
+    pub fn downcast_ref<T: Extent>(&self) -> Option<&T> {
+        (self as &dyn Any).downcast_ref()
+    }
 
-    /// For the mechanism that made it.
-    fn as_any_mut(&mut self) -> &mut dyn Any;
+    /// It, for the mechanism that made it.
+    pub fn downcast_mut<T: Extent>(&mut self) -> Option<&mut T> {
+        (self as &mut dyn Any).downcast_mut()
+    }
 
-    /// For the mechanism that made it.
-    fn into_any(self: Box<Self>) -> Box<dyn Any>;
+    /// It, for the mechanism that made it.
+    ///
+    /// # Panics
+    /// If another mechanism made it.
+    pub fn downcast<T: Extent>(self: Box<Self>) -> Box<T> {
+        (self as Box<dyn Any>).downcast().expect("an extent of the mechanism that made it")
+    }
 }
 
 /// How much of an unmapped part a mechanism has dealt with.

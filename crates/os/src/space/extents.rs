@@ -68,7 +68,7 @@ impl AddressSpace {
 
     /// The extent of a region, if it is of this type.
     pub fn region_extent<T: Extent>(&self, number: u64) -> Option<&T> {
-        self.regions.get(&number)?.mapping.extent()?.as_any().downcast_ref()
+        self.regions.get(&number)?.mapping.extent()?.downcast_ref()
     }
 
     /// Maps a region by this extent of 2MB instead of what it has, which the caller has dealt with.
@@ -92,7 +92,7 @@ impl AddressSpace {
     /// The extent of a region as the type that its mechanism knows.
     pub fn region_extent_mut<T: Extent>(&mut self, number: u64) -> Option<&mut T> {
         match &mut self.regions.get_mut(&number)?.mapping {
-            super::Mapping::Extent(extent) => extent.as_any_mut().downcast_mut(),
+            super::Mapping::Extent(extent) => extent.downcast_mut(),
             _ => None,
         }
     }
@@ -191,7 +191,7 @@ impl AddressSpace {
     }
 
     pub(super) fn wide_mut<T: Extent>(&mut self, first: u64) -> Option<&mut T> {
-        self.wide.get_mut(&first)?.as_any_mut().downcast_mut()
+        self.wide.get_mut(&first)?.downcast_mut()
     }
 
     /// Entries of level-2 nodes that extents of other sizes than 2MB have.

@@ -1,6 +1,5 @@
 //! 1GB pages.
 
-use std::any::Any;
 use std::ops::Range;
 
 use perforate_types::{Frame, HoleSet, PageSize, Permissions, TableOperation, VirtualPage};
@@ -92,18 +91,6 @@ impl Extent for Huge {
         usage.huge_pages += 1;
         Ok(())
     }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
-    }
-
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
-    }
 }
 
 /// Acts on 1GB pages. One of which a part changes is split into 2MB pages.
@@ -117,7 +104,7 @@ impl Mechanism for HugePages {
         extent: Box<dyn Extent>,
         effects: &mut Effects<'_>,
     ) -> Result<(), OsError> {
-        let huge = *extent.into_any().downcast::<Huge>().expect("a 1GB page");
+        let huge = *extent.downcast::<Huge>();
         let page = VirtualPage::new(first);
         space.tables.extend(first, 3, effects)?;
         space.tables.attach_huge(first);
@@ -207,7 +194,7 @@ impl Mechanism for HugePages {
 impl AddressSpace {
     /// Clears the entry of a 1GB page. What becomes of its pages the caller says.
     fn take_huge(&mut self, first: u64, effects: &mut Effects<'_>) -> Huge {
-        let huge = self.take_wide(first).into_any().downcast::<Huge>().expect("a 1GB page");
+        let huge = self.take_wide(first).downcast::<Huge>();
         let page = VirtualPage::new(first);
         effects.table(TableOperation::Unmap { space: self.id, page, size: SIZE });
         self.shootdown_large(first, SIZE, effects);

@@ -1,6 +1,5 @@
 //! Ordinary 2MB pages.
 
-use std::any::Any;
 use std::ops::Range;
 
 use perforate_types::{Frame, HoleSet, PageSize, Permissions, TableOperation, VirtualPage};
@@ -85,18 +84,6 @@ impl Extent for Large {
         usage.large_pages += 1;
         Ok(())
     }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
-    }
-
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
-    }
 }
 
 /// Acts on ordinary 2MB pages. One of which a page is detached gets holes where the address space
@@ -111,7 +98,7 @@ impl Mechanism for LargePages {
         extent: Box<dyn Extent>,
         effects: &mut Effects<'_>,
     ) -> Result<(), OsError> {
-        let large = extent.as_any().downcast_ref::<Large>().expect("an ordinary 2MB page");
+        let large = extent.downcast_ref::<Large>().expect("an ordinary 2MB page");
         space.map_large(region_of(first), large.block, large.permissions, effects)
     }
 
@@ -317,7 +304,7 @@ impl AddressSpace {
     /// The ordinary 2MB pages that may lie elsewhere as well: their blocks and places.
     pub(crate) fn movable_large_pages(&self) -> impl Iterator<Item = (Frame, RegionPlace)> + '_ {
         self.regions.iter().filter_map(|(number, region)| {
-            let large = region.mapping.extent()?.as_any().downcast_ref::<Large>()?;
+            let large = region.mapping.extent()?.downcast_ref::<Large>()?;
             let may_move = region.fragment.is_none() && !self.is_claimed(&pages_of(number));
             may_move.then_some((large.block, (self.id, number)))
         })

@@ -87,12 +87,18 @@ pub trait Overlay: Any + Send {
     /// # Errors
     /// A description of what does not agree.
     fn check(&self, space: &AddressSpace, recount: &mut Recount) -> Result<(), String>;
+}
 
-    /// For the mechanism that made it.
-    fn as_any(&self) -> &dyn Any;
+impl dyn Overlay {
+    /// It, for the mechanism that made it.
+    pub fn downcast_ref<T: Overlay>(&self) -> Option<&T> {
+        (self as &dyn Any).downcast_ref()
+    }
 
-    /// For the mechanism that made it.
-    fn as_any_mut(&mut self) -> &mut dyn Any;
+    /// It, for the mechanism that made it.
+    pub fn downcast_mut<T: Overlay>(&mut self) -> Option<&mut T> {
+        (self as &mut dyn Any).downcast_mut()
+    }
 }
 
 /// Acts on the overlay of an address space, which has one of this mechanism.

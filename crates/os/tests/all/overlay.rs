@@ -1,7 +1,6 @@
 //! Every operation that changes how page tables map a page tells the overlay first: an
 //! overlay that only repeats page tables must never say anything else than they do.
 
-use std::any::Any;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -39,7 +38,7 @@ impl OverlayMechanism for Copies {
         departure: Departure,
         _: &mut Effects<'_>,
     ) -> Result<(), OsError> {
-        let copy = space.overlay_mut().expect("it acts for one").as_any_mut();
+        let copy = space.overlay_mut().expect("it acts for one");
         let copy: &mut Copy = copy.downcast_mut().expect("its own");
         if departure == Departure::Forked {
             copy.pages.clear();
@@ -62,14 +61,6 @@ impl Overlay for Copy {
             }
         }
         Ok(())
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
     }
 }
 
@@ -142,7 +133,7 @@ impl Machine {
     fn check(&self) -> usize {
         self.kernel.check_invariants().expect("the copy says what page tables say");
         let space = self.kernel.space(self.kernel.current()).expect("it lives");
-        let overlay = space.overlay().expect("it was given one").as_any();
+        let overlay = space.overlay().expect("it was given one");
         overlay.downcast_ref::<Copy>().expect("a copy").pages.len()
     }
 }

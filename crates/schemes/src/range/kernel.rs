@@ -1,6 +1,5 @@
 //! The operating-system half: eager paging, and the ranges of an address space.
 
-use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
 use std::iter::successors;
 use std::ops::Range;
@@ -188,11 +187,11 @@ pub(super) struct Ranges {
 }
 
 fn ranges_of(space: &AddressSpace) -> Option<&Ranges> {
-    space.overlay()?.as_any().downcast_ref()
+    space.overlay()?.downcast_ref()
 }
 
 fn ranges_mut(space: &mut AddressSpace) -> Option<&mut Ranges> {
-    space.overlay_mut()?.as_any_mut().downcast_mut()
+    space.overlay_mut()?.downcast_mut()
 }
 
 /// Of `pages`, those in each 2MB region in which anything is mapped: areas may be vast.
@@ -372,13 +371,5 @@ impl Overlay for Ranges {
             return Err("the range table does not hold the ranges".into());
         }
         frames.into_iter().try_for_each(|frame| recount.hold(frame))
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
     }
 }

@@ -125,7 +125,7 @@ fn huge_to_join(
         && area.spans(&pages_of_gigabyte(gigabyte_of(page)))
         && core.space(id)?.is_gigabyte_empty(page);
     let there = core.space(part.space)?.extent_at(part.pages.start);
-    let huge = there.and_then(|(_, extent)| extent.as_any().downcast_ref::<Huge>());
+    let huge = there.and_then(|(_, extent)| extent.downcast_ref::<Huge>());
     Ok(huge.filter(|_| fits).map(|huge| huge.run))
 }
 

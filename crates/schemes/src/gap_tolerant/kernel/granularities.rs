@@ -1,7 +1,6 @@
 //! Availability of slices at one or several granularities: where each process has B-blocks of a size of
 //! its own, the operating system keeps vectors of each size (G §3.8).
 
-use std::any::Any;
 use std::ops::Range;
 
 use perforate_os::mechanism::{FreeIndex, PhysicalMemory};
@@ -83,14 +82,6 @@ impl FreeIndex for Granularities {
             let parts = 1u64 << (slices.mode().block_order() - order);
             slices.check(&|block| (0..parts).all(|part| is_free(block.add(part << order))))
         })
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
     }
 }
 

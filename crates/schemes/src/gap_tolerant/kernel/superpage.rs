@@ -4,7 +4,6 @@
 //! takes the places of all of them (G §3.5). So a superpage of which a part changes becomes 4KB pages
 //! where it lies, together with what else there is in its regions.
 
-use std::any::Any;
 use std::ops::Range;
 
 use perforate_os::mechanism::{
@@ -108,18 +107,6 @@ impl Extent for Superpage {
         let covered = areas.map(|area| area.end - area.start).sum();
         expect("pages of a superpage in areas", self.pages(), covered)
     }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
-    }
-
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
-    }
 }
 
 /// Acts on gap-tolerant entries. One of which a part changes becomes 4KB pages.
@@ -133,7 +120,7 @@ impl Mechanism for Superpages {
         extent: Box<dyn Extent>,
         effects: &mut Effects<'_>,
     ) -> Result<(), OsError> {
-        let superpage = *extent.into_any().downcast::<Superpage>().expect("a superpage");
+        let superpage = *extent.downcast::<Superpage>();
         map_superpage(space, first, superpage, effects)
     }
 
@@ -310,7 +297,7 @@ fn demote_superpages(
 /// Clears the entry but leaves the nodes above it. What becomes of its pages the caller says.
 fn take_superpage(space: &mut AddressSpace, page: u64, effects: &mut Effects<'_>) -> Superpage {
     let extent = space.take_extent(page);
-    let superpage = *extent.into_any().downcast::<Superpage>().expect("a superpage");
+    let superpage = *extent.downcast::<Superpage>();
     let (space, mode) = (space.id(), superpage.mode);
     let page = VirtualPage::new(page);
     effects.work().pages_unmapped += 1;

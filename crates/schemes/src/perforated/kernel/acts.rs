@@ -72,7 +72,7 @@ pub(super) fn take_perforated(
 ) -> PerforatedPage {
     let page = first_page(number);
     let extent = space.take_region_extent(number);
-    let perforated = extent.into_any().downcast::<PerforatedPage>().expect("a perforated page");
+    let perforated = extent.downcast::<PerforatedPage>();
     let block = perforated.block;
     let (id, size) = (space.id(), PageSize::Size2M);
     effects.table(TableOperation::Unmap { space: id, page, size });

@@ -30,7 +30,7 @@ impl Mechanism for PerforatedPages {
         extent: Box<dyn Extent>,
         effects: &mut Effects<'_>,
     ) -> Result<(), OsError> {
-        let page = extent.into_any().downcast::<PerforatedPage>().expect("a perforated page");
+        let page = extent.downcast::<PerforatedPage>();
         let large = Large { block: page.block, permissions: page.permissions };
         perforate(space, region_of(first), large, page.holes, effects)
     }

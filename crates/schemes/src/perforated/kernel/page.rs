@@ -1,7 +1,5 @@
 //! A perforated page: a 2MB page with holes (P §IV).
 
-use std::any::Any;
-
 use perforate_os::FrameClass;
 use perforate_os::mechanism::{
     AddressSpace, Entries, Extent, FrameVisitor, Holed, Large, Mechanism, PhysicalMemory, Present,
@@ -181,17 +179,5 @@ impl Extent for PerforatedPage {
         usage.reserved += self.reserved.count() as u64;
         recount.map_holed(self.block, space.id(), first);
         Ok(())
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
-    }
-
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
     }
 }

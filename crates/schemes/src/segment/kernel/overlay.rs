@@ -9,7 +9,6 @@
 //! escape filter, whose hash functions the kernel does not know: the page is mapped in place as
 //! well.
 
-use std::any::Any;
 use std::ops::Range;
 
 use perforate_os::mechanism::{
@@ -184,14 +183,6 @@ impl Overlay for Segment {
         }
         let covered: u64 = areas.iter().map(|area| area.pages().count() as u64).sum();
         expect("pages of the segment in areas", self.end - self.start, covered)
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
     }
 }
 

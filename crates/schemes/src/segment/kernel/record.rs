@@ -90,12 +90,12 @@ impl Segment {
 
 /// The segment of an address space, whether its registers are set or cleared.
 pub(super) fn segment_of(space: &AddressSpace) -> Option<&Segment> {
-    space.overlay()?.as_any().downcast_ref()
+    space.overlay()?.downcast_ref()
 }
 
 fn segment_mut(space: &mut AddressSpace) -> &mut Segment {
     let overlay = space.overlay_mut().expect("an address space with a segment");
-    overlay.as_any_mut().downcast_mut().expect("a segment")
+    overlay.downcast_mut().expect("a segment")
 }
 
 /// As [`segment_of`], where there is one.
