@@ -77,9 +77,6 @@ pub struct Simulation {
     /// Only windows are timed.
     timed: Option<TimedRun>,
     effort: Effort,
-    /// Instructions by which hardware threads may be ahead of each other; none of one.
-    lead: u64,
-    threads_per_core: usize,
     /// Whether the program's memory lies in a direct segment where it can.
     has_segments: bool,
     /// Perforated pages of a program that has ended or executed another one, the last that had any.
@@ -133,8 +130,6 @@ impl Simulation {
             stretches: Stretches::new(!options.functional, 0),
             timed: None,
             effort: Effort::new(memory),
-            lead: 0,
-            threads_per_core: 1,
             has_segments: segment::is_used_by(composition.own),
             regions: Vec::new(),
         })
@@ -189,11 +184,9 @@ impl Simulation {
         if !options.are_several() {
             return Ok(self);
         }
-        let topology = options.topology();
-        (self.lead, self.threads_per_core) = (topology.lead, topology.threads_per_core);
         if self.clock.is_some() {
             let slots = self.system.mmu().slots();
-            let all = Processors::new(&self.machine.timing(), topology, slots)?;
+            let all = Processors::new(&self.machine.timing(), options.topology(), slots)?;
             self.clock = Some(Clock::Several(Box::new(all)));
         }
         Ok(self)
@@ -299,14 +292,13 @@ impl Simulation {
                 self.stretches.gap(&tally);
             }
             self.event(event, self.done)?;
-            if self.lead > 0
-                && let Some(mut clock) = self.clock.take()
-            {
-                if let Clock::Several(all) = &mut clock {
+            self.clock = match self.clock.take() {
+                Some(Clock::Several(mut all)) => {
                     self.tell_threads(all.as_mut());
+                    Some(Clock::Several(all))
                 }
-                self.clock = Some(clock);
-            }
+                other => other,
+            };
         }
         Ok(())
     }
@@ -358,7 +350,8 @@ impl Simulation {
     fn start_measuring(&mut self) {
         self.measured_from = Some(self.done);
         // Of several threads the clock lags by as much behind what was handed to it.
-        self.stretches.start_measuring(self.done.saturating_add(self.lead));
+        let lead = self.system.topology().map_or(0, |topology| topology.lead);
+        self.stretches.start_measuring(self.done.saturating_add(lead));
         self.reset_counts();
         self.await_first_window();
         self.memory.start_measuring(self.done, self.system.kernel());

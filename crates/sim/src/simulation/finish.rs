@@ -117,7 +117,7 @@ impl Simulation {
         if core.is_some() {
             counters.record(SHOOTDOWNS, &sum(&threads));
         }
-        let each = self.threads_per_core;
+        let each = self.system.topology().map_or(1, |topology| topology.threads_per_core);
         let threads = threads.iter().enumerate();
         let threads = threads.map(|(number, thread)| hardware_thread(number / each, thread));
         let contents: Vec<(u64, L2Contents)> = self.samples.into_points().collect();

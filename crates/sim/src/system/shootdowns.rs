@@ -1,6 +1,7 @@
 //! Shootdowns that reach other hardware threads: who sends them, and who is interrupted.
 
 use perforate_os::Work;
+use perforate_timing::Topology;
 use perforate_types::{ProgramEvent, SpaceId, Update};
 
 use super::System;
@@ -82,6 +83,11 @@ impl System {
             self.mmu.run_on(thread / each);
             self.mmu.resume(self.kernel.current());
         }
+    }
+
+    /// The hardware threads, where there are several.
+    pub(crate) fn topology(&self) -> Option<Topology> {
+        self.hardware.placement.as_ref().map(Placement::topology)
     }
 
     /// The hardware thread at work.

@@ -277,46 +277,31 @@ pub(super) mod tests {
         Given::new(vec![chunk, next])
     }
 
+    /// The recording in turns of 500.
+    const IN_TURNS: [&str; 12] = [
+        "0..=499",
+        "→0.1",
+        "10000..=10499",
+        "→0.0",
+        "500..=999",
+        "→0.1",
+        "10500..=10599",
+        "→0.0",
+        "1000..=1299",
+        "→0.1",
+        "unmap",
+        "10600..=10699",
+    ];
+
     #[test]
     fn threads_take_short_turns_and_requests_keep_their_place() {
-        let told = told(&mut SideBySide::new(recording(), 1_000_000));
-        let expected = [
-            "0..=499",
-            "→0.1",
-            "10000..=10499",
-            "→0.0",
-            "500..=999",
-            "→0.1",
-            "10500..=10599",
-            "→0.0",
-            "1000..=1299",
-            "→0.1",
-            "unmap",
-            "10600..=10699",
-        ];
-        assert_eq!(told, expected);
+        assert_eq!(told(&mut SideBySide::new(recording(), 1_000_000)), IN_TURNS);
     }
 
     #[test]
     fn nothing_moves_out_of_its_window() {
-        let told = told(&mut SideBySide::new(recording(), 1500));
         // The first window ends with the run of thread 1 that passes 1500.
-        let expected = [
-            "0..=499",
-            "→0.1",
-            "10000..=10499",
-            "→0.0",
-            "500..=999",
-            "→0.1",
-            "10500..=10599",
-            "→0.0",
-            "1000..=1299",
-            "→0.1",
-            "unmap",
-            "10600..=10699",
-        ];
-        assert_eq!(told, expected);
-        let told = super::tests::told(&mut SideBySide::new(recording(), 1));
+        assert_eq!(told(&mut SideBySide::new(recording(), 1500)), IN_TURNS);
         let as_recorded = [
             "0..=1199",
             "→0.1",
@@ -327,7 +312,7 @@ pub(super) mod tests {
             "unmap",
             "10600..=10699",
         ];
-        assert_eq!(told, as_recorded);
+        assert_eq!(told(&mut SideBySide::new(recording(), 1)), as_recorded);
     }
 
     #[test]
