@@ -155,9 +155,12 @@ impl Experiment {
     /// # Panics
     /// If a bundled file is wrong, which a test excludes.
     pub fn bundled() -> Vec<Self> {
-        let parse = |&(name, text): &(&str, &str)| Self::parse(name, text);
-        let files = bundled::FILES.iter().map(parse);
-        files.map(|file| file.expect("bundled experiments are right")).collect()
+        bundled::FILES.iter().map(|(name, text)| Self::read_bundled(name, text)).collect()
+    }
+
+    /// Reads a bundled file, which is not looked through for mistakes each time the program starts.
+    fn read_bundled(name: &str, text: &str) -> Self {
+        Self::read(name, text).expect("bundled experiments are right")
     }
 
     /// The bundled experiment of this name, or the experiment in the file at this path.
@@ -166,7 +169,7 @@ impl Experiment {
     /// No such experiment, an unreadable file, anything in it that is wrong.
     pub fn load(name: &str) -> Result<Self, ExperimentError> {
         if let Some((name, text)) = bundled::FILES.iter().find(|(bundled, _)| *bundled == name) {
-            return Self::parse(name, text);
+            return Ok(Self::read_bundled(name, text));
         }
         let path = Path::new(name);
         if path.extension().is_none_or(|extension| extension != "toml") {
@@ -182,12 +185,16 @@ impl Experiment {
     /// # Errors
     /// As [`Experiment::load`].
     pub fn parse(name: &str, text: &str) -> Result<Self, ExperimentError> {
-        let wrong = |problem: String| ExperimentError::Wrong { name: name.into(), problem };
-        let text = &quoted(text);
-        let file: Self = toml::from_str(text).map_err(|error| wrong(one_line(&error, text)))?;
-        let experiment = expand::expand(file).map_err(wrong)?;
-        experiment.check().map_err(wrong)?;
+        let experiment = Self::read(name, text)?;
+        experiment.check().map_err(|problem| wrong(name, problem))?;
         Ok(experiment)
+    }
+
+    /// Reads a text of the right form, whatever it asks for.
+    fn read(name: &str, text: &str) -> Result<Self, ExperimentError> {
+        let text = &quoted(text);
+        let file = toml::from_str(text).map_err(|error| wrong(name, one_line(&error, text)))?;
+        expand::expand(file).map_err(|problem| wrong(name, problem))
     }
 
     /// The same with what was asked for instead of what the file says.
@@ -288,5 +295,22 @@ fn near(name: &str) -> String {
     match perforate_config::nearest(name, &known) {
         Some(near) => format!("did you mean {near}?"),
         None => format!("groups are {groups}; `perforate experiment list` has all experiments"),
+    }
+}
+
+fn wrong(name: &str, problem: String) -> ExperimentError {
+    ExperimentError::Wrong { name: name.into(), problem }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nothing else looks through them.
+    #[test]
+    fn bundled_files_are_right() {
+        for (name, text) in bundled::FILES {
+            Experiment::parse(name, text).unwrap_or_else(|error| panic!("{error}"));
+        }
     }
 }

@@ -20,7 +20,7 @@ use watch::{Watch, outcome_of};
 static MEMORY: PeakAlloc = PeakAlloc;
 
 /// Mutations for each target where nothing else is said.
-const RUNS: u64 = 1000;
+const RUNS: u64 = 400;
 /// Different failures of a target that are told.
 const MOST_FAILURES: usize = 8;
 

@@ -490,7 +490,7 @@ fn damage_anywhere_ends_in_an_error_or_less() {
     for (name, bytes) in all() {
         let prefixes = (0..bytes.len()).map(|length| bytes[..length].to_vec());
         let changes = (0..bytes.len()).flat_map(|place| {
-            [0x00, 0xff, bytes[place] ^ 0x01, bytes[place] ^ 0x80].map(|value| {
+            [0xff, bytes[place] ^ 0x01].map(|value| {
                 let mut changed = bytes.clone();
                 changed[place] = value;
                 changed
