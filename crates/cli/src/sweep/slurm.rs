@@ -59,8 +59,8 @@ impl Array {
         let Self { points, jobs, cpus, total, longest, .. } = self;
         let processors = if *cpus == 1 { String::new() } else { format!(" on {cpus} processors") };
         format!(
-            "{points} points in {jobs} jobs of {} at most{processors}; {} of one processor's time \
-             in all",
+            "{points} points in an array of {jobs}, {} each at most{processors}; {} of one \
+             processor's time in all",
             time(*longest),
             time(*total)
         )
