@@ -33,7 +33,7 @@ process shard {
     "mkdir part-${index}"
 }
 
-process merge {
+process join_parts {
     publishDir params.out, mode: 'copy', saveAs: { name -> file(name).name }
 
     input:
@@ -53,5 +53,5 @@ process merge {
 workflow {
     experiment = file(params.experiment, checkIfExists: true)
     parts = shard(Channel.of(1..(params.shards as int)).map { index -> tuple(index, experiment) })
-    merge(experiment, parts.collect())
+    join_parts(experiment, parts.collect())
 }

@@ -105,7 +105,7 @@ def command(*words: str) -> float:
     return time.perf_counter() - start
 
 
-def kill_in_the_middle(client: Any, points: int) -> threading.Thread:
+def kill_in_the_middle(client: distributed.Client, points: int) -> threading.Thread:
     """Kills a worker once half of the points are there."""
 
     def kill() -> None:
@@ -121,11 +121,9 @@ def kill_in_the_middle(client: Any, points: int) -> threading.Thread:
 
 def dask(report: Report) -> None:
     """On two processes of Dask's, with a kill and without."""
-    start_cluster: Any = distributed.LocalCluster  # it has no types
-    connect: Any = distributed.Client
-    with start_cluster(
+    with distributed.LocalCluster(
         n_workers=WORKERS, threads_per_worker=1, processes=True, dashboard_address=None
-    ) as cluster, connect(cluster) as client:
+    ) as cluster, distributed.Client(cluster) as client:
         # Imports are not the sweep's.
         client.run(clocked, str)
         for name, out in (("Dask", "dask"), ("Dask, a worker killed", "killed")):
