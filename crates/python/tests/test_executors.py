@@ -238,7 +238,7 @@ def _local(folder: str = "jobs") -> Any:
     return submitit.AutoExecutor(folder=folder, cluster="local")
 
 
-def test_submitit_packs_points_into_jobs(whole: Path) -> None:
+def test_submitit_packs_points_into_jobs(whole: Path, capfd: pytest.CaptureFixture[str]) -> None:
     submitted: list[int] = []
 
     class Counting(submitit.AutoExecutor):  # type: ignore[misc, name-defined]
@@ -249,6 +249,7 @@ def test_submitit_packs_points_into_jobs(whole: Path) -> None:
     perforate.sweep("mine.toml", Counting(folder="jobs", cluster="local"), out="out", workers=3)
     _same("out", whole)
     assert submitted == [3], "one array of three jobs"
+    assert "Traceback" not in capfd.readouterr().err, "jobs end by themselves"
     assert not list(Path("jobs").glob("*.answers"))
     grid = [{"memory": "1G"}, {"memory": "2G"}]
     fixed = {"workload": "random:size=64M", "schemes": "4k", "instructions": "40k"}
@@ -280,6 +281,26 @@ def test_a_job_of_submitit_that_is_killed_costs_only_its_point(whole: Path) -> N
     assert len(submitted) == 4
     _same("out", whole)
     assert Path("out/points.jsonl").read_text().count("\n") == 2 * PLACES
+
+
+def test_ctrl_c_cancels_jobs() -> None:
+    script = """
+import os, signal, submitit, threading, time, perforate
+class Telling(submitit.AutoExecutor):
+    def _internal_process_submissions(self, submissions):
+        jobs = super()._internal_process_submissions(submissions)
+        print(*(job.job_id for job in jobs), flush=True)
+        return jobs
+threading.Timer(2, os.kill, (os.getpid(), signal.SIGINT)).start()
+perforate.sweep({"seed": [1, 2]}, Telling("jobs", cluster="local"), workload="random", instructions="10G", workers=2)
+"""
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert "KeyboardInterrupt" in found.stderr
+    jobs = [int(job) for job in found.stdout.split()]
+    until = time.monotonic() + 60
+    while any(Path(f"/proc/{job}").exists() for job in jobs):
+        assert len(jobs) == 2 and time.monotonic() < until, "jobs live on"
+        time.sleep(0.1)
 
 
 def test_jobs_that_die_at_once_are_given_up() -> None:

@@ -153,10 +153,10 @@ class _Pack:
         self._tasks = {}
 
     def cancel(self) -> None:
-        """Cancels the job if it is not over."""
-        if not self._job.done():
+        """Cancels the job if something is left to do."""
+        if self._tasks:
             self._job.cancel(check=False)
-        self._file.unlink(missing_ok=True)
+            self._file.unlink(missing_ok=True)
 
 
 def _read(file: Path, start: int) -> tuple[list[tuple[int, Optional[tuple[bool, Any]]]], int]:
