@@ -37,17 +37,19 @@ pub struct What<'a> {
 }
 
 impl Array {
-    /// As few jobs as possible, none of which takes longer than `length` unless a single point does.
+    /// As few jobs as possible, none of which takes longer than `length`, or than the longest run if that
+    /// is longer.
     pub fn of(plan: &Plan, estimate: Estimate, length: Duration, cpus: usize) -> Self {
         let Estimate { per_work, source } = estimate;
-        let limit = length.as_secs_f64();
-        let of_shard = |shard| {
-            let seconds = || plan.jobs(shard).map(|job: &Job| job.work() * per_work);
+        let seconds = |shard| plan.jobs(shard).map(|job: &Job| job.work() * per_work);
+        // A run cannot be parted: no limit below the longest one can be kept.
+        let limit = seconds(Shard::WHOLE).fold(length.as_secs_f64(), f64::max);
+        let of_shard = |index, count| {
+            let seconds = || seconds(Shard { index, count });
             f64::max(seconds().sum::<f64>() / cpus as f64, seconds().fold(0.0, f64::max))
         };
-        let longest =
-            |count| (1..=count).map(|index| of_shard(Shard { index, count })).fold(0.0, f64::max);
-        let total: f64 = plan.jobs(Shard::WHOLE).map(|job| job.work() * per_work).sum();
+        let longest = |count| (1..=count).map(|index| of_shard(index, count)).fold(0.0, f64::max);
+        let total: f64 = seconds(Shard::WHOLE).sum();
         let most = plan.jobs(Shard::WHOLE).count().max(1);
         let least = (total / cpus as f64 / limit).ceil().clamp(1.0, most as f64) as usize;
         let jobs = (least..=most).find(|&count| longest(count) <= limit).unwrap_or(most);

@@ -54,7 +54,8 @@ class JobArrays(Executor):
     def __init__(self, submitter: Submitter, jobs: Optional[int] = None) -> None:
         self._submitter = submitter
         # Jobs that submitit starts on this computer all start at once.
-        is_here = getattr(submitter, "cluster", None) in ("local", "debug")
+        cluster = getattr(submitter, "cluster", type(submitter).__name__)
+        is_here = cluster in ("local", "debug", "LocalExecutor", "DebugExecutor")
         self._jobs = max(jobs or (os.cpu_count() or 1 if is_here else _JOBS), 1)
         self._waiting: list[_Task] = []
         self._packs: list[_Pack] = []
