@@ -35,8 +35,8 @@ pub struct SweepArguments {
 #[derive(Args)]
 #[command(next_help_heading = "Slurm")]
 struct SlurmOptions {
-    /// Measure nothing here, and print a script for sbatch: a job array whose jobs measure a part of
-    /// the points each, and how the parts are joined. With --out it is written to DIR/sweep.sbatch
+    /// Print a script for sbatch instead: a job array whose jobs measure a part of the points each, and
+    /// how the parts are joined. With --out it is written to DIR/sweep.sbatch
     #[arg(long, conflicts_with_all = ["shard", "jobs", "json", "unstated", "fresh"])]
     slurm_script: bool,
     /// How long each job takes, for example 30m or 2h; as many points are packed into it [default: 1h]
