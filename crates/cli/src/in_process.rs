@@ -8,8 +8,11 @@ use std::sync::atomic::AtomicBool;
 use clap::{CommandFactory, Parser};
 use perforate_commands::Failure;
 use perforate_config::ConfigError;
+use perforate_experiment::{Job, Measurement};
 use perforate_host::Reporter;
 
+use crate::experiment::Run;
+use crate::output::command_of;
 use crate::{Arguments, Command, calibrate, misuse, record, snapshot, validate};
 
 /// What came of a command.
@@ -18,6 +21,53 @@ pub struct Told {
     pub json: String,
     /// What the command prints.
     pub text: String,
+}
+
+/// Experiments whose points are measured elsewhere: by other processes, on other computers. What they
+/// measured is kept where `perforate experiment run` keeps it.
+pub struct ExperimentRun {
+    run: Run,
+    command: String,
+}
+
+impl ExperimentRun {
+    /// Finds what there is to be measured; `words` are those of `perforate experiment run`, the program
+    /// first.
+    ///
+    /// # Errors
+    /// Wrong words, experiments that cannot be run.
+    pub fn prepare(words: &[OsString]) -> Result<Self, Failure> {
+        let arguments = Arguments::try_parse_from(words).map_err(|error| misuse(&error))?;
+        match &arguments.command {
+            Command::Experiment(arguments) => {
+                Ok(Self { run: arguments.prepare()?, command: command_of(words) })
+            }
+            _ => Err(Failure::Usage("only `experiment run` is prepared".into())),
+        }
+    }
+
+    /// What is not there yet, in the order in which it is best measured.
+    pub fn missing(&self) -> Vec<Job> {
+        self.run.missing_jobs()
+    }
+
+    /// Keeps what was measured of a job, at once.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn keep(&mut self, job: &Job, measured: Vec<Measurement>) -> Result<(), Failure> {
+        self.run.keep(job, measured)
+    }
+
+    /// Writes results and report as `experiment run` does, now that all is there.
+    ///
+    /// # Errors
+    /// Something is not there, or a file cannot be written.
+    pub fn finish(&self) -> Result<Told, Failure> {
+        let json = self.run.lines()?;
+        let text = self.run.finish(&json, &self.command)?;
+        Ok(Told { json, text })
+    }
 }
 
 /// Carries out a command that measures or records: calibrate, record, snapshot or validate.

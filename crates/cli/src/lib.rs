@@ -24,6 +24,7 @@ mod sections;
 mod settings;
 mod shell;
 mod snapshot;
+mod sweep;
 mod trace;
 mod validate;
 mod vary;
@@ -67,6 +68,8 @@ enum Command {
     Model(model::ModelArguments),
     /// Tables and figures of the papers, with the papers' numbers beside ours
     Experiment(experiment::ExperimentArguments),
+    /// Measure all points of experiments, on this computer or on a cluster
+    Sweep(sweep::SweepArguments),
     /// Measure this machine, and write a machine file to predict with
     Calibrate(calibrate::CalibrateArguments),
     /// Measure this machine with and without large pages, and compare with what is predicted
@@ -102,6 +105,7 @@ pub fn main(words: Vec<OsString>) -> u8 {
         Command::Trace(arguments) => trace::trace(arguments),
         Command::Model(arguments) => model::model(arguments),
         Command::Experiment(arguments) => experiment::experiment(arguments),
+        Command::Sweep(arguments) => sweep::sweep(arguments),
         Command::Calibrate(arguments) => calibrate::calibrate(arguments),
         Command::Validate(arguments) => validate::validate(arguments),
         Command::Bench(InSections(arguments)) => bench::bench(arguments),

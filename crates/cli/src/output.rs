@@ -34,17 +34,22 @@ pub fn print(text: &str) -> Result<(), Failure> {
 
 /// The command line as the user gave it, for running it again.
 pub fn command() -> String {
-    let quote = |word: String| {
-        let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./,:%+@".contains(c);
-        if !word.is_empty() && word.chars().all(plain) {
-            word
-        } else {
-            format!("'{}'", word.replace('\'', r"'\''"))
-        }
-    };
-    let words = WORDS.get().into_iter().flatten().skip(1);
-    let words = words.map(|word| quote(word.to_string_lossy().into_owned()));
+    WORDS.get().map_or_else(|| command_of(&[]), |words| command_of(words))
+}
+
+/// A command line, the program first, for running it again.
+pub fn command_of(words: &[OsString]) -> String {
+    let words = words.iter().skip(1).map(|word| quoted(&word.to_string_lossy()));
     std::iter::once("perforate".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+}
+
+/// A word as a shell takes it.
+pub fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./,:%+@".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 /// Notes below a table, wrapped at `columns` characters.

@@ -84,7 +84,7 @@ impl Stage {
 }
 
 /// A time, to no more than two digits.
-fn time(seconds: f64) -> String {
+pub fn time(seconds: f64) -> String {
     let (seconds, minutes) = (seconds.ceil(), (seconds / 60.0).ceil());
     match seconds {
         0.0..=99.0 => format!("{seconds} s"),

@@ -8,6 +8,7 @@ use std::thread;
 
 use crate::error::ExperimentError;
 use crate::file::Experiment;
+use crate::job::Job;
 use crate::kind::{self, Settings};
 use crate::plan::{self, Point};
 use crate::store::{Key, Store};
@@ -41,21 +42,10 @@ impl std::str::FromStr for Shard {
     }
 }
 
-/// Points that are measured together, as they differ in the subject only.
-struct Job {
-    kind: &'static str,
-    settings: Settings,
-    seed: u64,
-    subjects: Vec<(String, Key)>,
-    cost: f64,
-}
-
 /// All points of some experiments.
 pub struct Plan {
     jobs: Vec<Job>,
     keys: BTreeMap<Point, Key>,
-    /// An experiment that needs the settings, for messages.
-    names: BTreeMap<(&'static str, Settings), String>,
 }
 
 /// How far measuring is.
@@ -101,18 +91,11 @@ impl Plan {
                 }
             };
             let key = Key::of(build, point, inputs);
-            let job =
-                jobs.entry((point.kind, &point.settings, point.seed)).or_insert_with(|| Job {
-                    kind: point.kind,
-                    settings: point.settings.clone(),
-                    seed: point.seed,
-                    subjects: Vec::new(),
-                    cost: kind.cost(&point.settings),
-                });
-            job.subjects.push((point.subject.clone(), key.clone()));
+            let job = jobs.entry((point.kind, &point.settings, point.seed));
+            job.or_insert_with(|| Job::new(name, point)).add(&point.subject, key.clone());
             keys.insert(point.clone(), key);
         }
-        Ok(Self { jobs: jobs.into_values().collect(), keys, names })
+        Ok(Self { jobs: jobs.into_values().collect(), keys })
     }
 
     /// The key of a point of these experiments.
@@ -135,8 +118,20 @@ impl Plan {
         self.keys.values().filter(|key| store.get(key).is_none()).count()
     }
 
-    /// Measures what is missing of a part of the points. Parts are whole jobs, taken in turn, so
-    /// that all parts take about as long; every job belongs to the same part everywhere.
+    /// The jobs of a part: taken in turn, so that all parts take about as long. Every job belongs to
+    /// the same part everywhere.
+    pub fn jobs(&self, shard: Shard) -> impl Iterator<Item = &Job> {
+        self.jobs.iter().skip(shard.index - 1).step_by(shard.count)
+    }
+
+    /// What was not measured yet of a part, in the order in which it is best measured.
+    pub fn missing_jobs(&self, store: &Store, shard: Shard) -> Vec<Job> {
+        let mut jobs: Vec<Job> = self.jobs(shard).filter_map(|job| job.missing(store)).collect();
+        in_order(&mut jobs);
+        jobs
+    }
+
+    /// Measures what is missing of a part of the points.
     ///
     /// # Errors
     /// The first point that could not be measured; what was measured before it is kept.
@@ -147,13 +142,9 @@ impl Plan {
         workers: usize,
         progress: &(dyn Fn(Step) + Sync),
     ) -> Result<(), ExperimentError> {
-        let of_shard = self.jobs.iter().enumerate();
-        let of_shard = of_shard.filter(|(number, _)| number % shard.count == shard.index - 1);
-        let mut jobs: Vec<Job> = of_shard.filter_map(|(_, job)| job.missing(store)).collect();
-        in_order(&mut jobs);
+        let jobs = self.missing_jobs(store, shard);
         let queue = Queue {
             jobs: &jobs,
-            names: &self.names,
             next: AtomicUsize::new(0),
             stopped: AtomicBool::new(false),
             store: Mutex::new(store),
@@ -177,14 +168,16 @@ impl Plan {
 /// after the other, so that its data are made once.
 fn in_order(jobs: &mut [Job]) {
     let mut longest: HashMap<(Option<String>, u64), f64> = HashMap::new();
+    let program = |job: &Job| (job.program().0.map(str::to_owned), job.program().1);
     for job in jobs.iter() {
-        let longest = longest.entry(job.program()).or_default();
+        let longest = longest.entry(program(job)).or_default();
         *longest = longest.max(job.work());
     }
     jobs.sort_by(|one, other| {
-        let (programs, works) = ([one, other].map(Job::program), [one, other].map(Job::work));
-        let by_program = longest[&programs[1]].total_cmp(&longest[&programs[0]]);
-        by_program.then_with(|| programs[0].cmp(&programs[1])).then(works[1].total_cmp(&works[0]))
+        let of_program = [one, other].map(|job| longest[&program(job)]);
+        let by_program = of_program[1].total_cmp(&of_program[0]);
+        let by_name = by_program.then_with(|| one.program().cmp(&other.program()));
+        by_name.then(other.work().total_cmp(&one.work()))
     });
 }
 
@@ -205,35 +198,9 @@ fn failed(name: &str, point: String, problem: String) -> ExperimentError {
     ExperimentError::Point { name: name.into(), point, problem }
 }
 
-impl Job {
-    /// The subjects that were not measured yet, if there are any.
-    fn missing(&self, store: &Store) -> Option<Self> {
-        let subjects = self.subjects.iter().filter(|(_, key)| store.get(key).is_none());
-        let subjects: Vec<_> = subjects.cloned().collect();
-        (!subjects.is_empty()).then(|| Self { settings: self.settings.clone(), subjects, ..*self })
-    }
-
-    /// What runs: the workload, if the kind has one, and its seed.
-    fn program(&self) -> (Option<String>, u64) {
-        (self.settings.text("workload").map(str::to_owned), self.seed)
-    }
-
-    fn work(&self) -> f64 {
-        self.cost * self.subjects.len() as f64
-    }
-
-    fn points(&self) -> impl Iterator<Item = (Point, &Key)> {
-        self.subjects.iter().map(|(subject, key)| {
-            let (settings, subject) = (self.settings.clone(), subject.clone());
-            (Point { kind: self.kind, settings, seed: self.seed, subject }, key)
-        })
-    }
-}
-
 /// Jobs that several workers take in turn.
 struct Queue<'a> {
     jobs: &'a [Job],
-    names: &'a BTreeMap<(&'static str, Settings), String>,
     next: AtomicUsize,
     stopped: AtomicBool,
     store: Mutex<&'a mut Store>,
@@ -257,22 +224,10 @@ impl Queue<'_> {
     }
 
     fn run(&self, number: usize, job: &Job) -> Result<(), ExperimentError> {
-        let kind = kind::find(job.kind).expect("planned kinds are known");
-        let subjects: Vec<String> =
-            job.subjects.iter().map(|(subject, _)| subject.clone()).collect();
-        let name = &self.names[&(job.kind, job.settings.clone())];
-        let measured = kind
-            .measure(&job.settings, &subjects, job.seed, &mut |share| self.tell(number, share))
-            .map_err(|problem| {
-                let place = job.settings.text("workload").unwrap_or(job.kind);
-                failed(name, format!("{place}, seed {}", job.seed), problem)
-            })?;
-        assert_eq!(measured.len(), subjects.len(), "a measurement for each subject");
+        let measured = job.measure(&mut |share| self.tell(number, share))?;
         {
             let mut store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
-            for ((point, key), figures) in job.points().zip(measured) {
-                store.insert(key.clone(), &point, figures)?;
-            }
+            job.keep(measured, &mut store)?;
         }
         self.tell(number, 1.0);
         Ok(())
@@ -284,12 +239,11 @@ impl Queue<'_> {
         let total: f64 = self.jobs.iter().map(Job::work).sum();
         let done: f64 =
             self.jobs.iter().zip(shares.iter()).map(|(job, share)| job.work() * share).sum();
-        let count = |job: &Job| job.subjects.len();
         let finished = self.jobs.iter().zip(shares.iter()).filter(|(_, share)| **share == 1.0);
         (self.progress)(Step {
             done: if total > 0.0 { done / total } else { 1.0 },
-            points: finished.map(|(job, _)| count(job)).sum(),
-            total: self.jobs.iter().map(count).sum(),
+            points: finished.map(|(job, _)| job.len()).sum(),
+            total: self.jobs.iter().map(Job::len).sum(),
         });
     }
 }

@@ -11,6 +11,7 @@ mod engine;
 mod error;
 mod file;
 mod formula;
+mod job;
 pub mod kind;
 mod outcome;
 mod plan;
@@ -26,7 +27,8 @@ pub use file::{
     Axis, AxisForm, Chart, ChartForm, Claim, ClaimKind, Curve, Expectation, Experiment,
     ExperimentOptions, Measure, Place, Show, State, Verdict,
 };
-pub use kind::hash_of_file;
+pub use job::Job;
+pub use kind::{Measurement, hash_of_file};
 pub use outcome::{AtPlace, Drawn, Judged, Outcome, Values};
 pub use record::Record;
 pub use statistics::Summary;

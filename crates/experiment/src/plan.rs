@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use perforate_config::nearest;
+use serde::Serialize;
 
 use crate::file::{Experiment, Place, filled};
 use crate::formula::{Formula, Reference};
@@ -153,7 +154,7 @@ fn names(formula: &Formula) -> Vec<String> {
 }
 
 /// What is measured once: a subject under settings with a seed.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Point {
     /// Name of the kind.
     pub kind: &'static str,

@@ -6,6 +6,7 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
@@ -33,6 +34,13 @@ impl Key {
     }
 }
 
+impl From<String> for Key {
+    /// A key as it was printed.
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
 impl std::fmt::Display for Key {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
@@ -52,26 +60,34 @@ pub fn build() -> Result<String, ExperimentError> {
     Ok(format!("{:032x}", hash.digest128()))
 }
 
-/// One line of the file.
-#[derive(Serialize, Deserialize)]
-struct Line {
-    key: Key,
-    build: String,
-    kind: String,
-    subject: String,
-    seed: u64,
-    settings: BTreeMap<String, String>,
-    figures: Measurement,
+/// One line of the file, as it is written.
+#[derive(Serialize)]
+struct Line<'a, P, M> {
+    key: &'a Key,
+    build: &'a str,
+    /// For readers: the key says all.
+    #[serde(flatten)]
+    point: &'a P,
+    figures: &'a M,
 }
 
-/// Measurements by key, and the file that new ones are added to.
-pub struct Store {
+/// One line of the file, as it is read.
+#[derive(Deserialize)]
+struct Kept<M> {
+    key: Key,
     build: String,
-    known: BTreeMap<Key, Measurement>,
+    figures: M,
+}
+
+/// Measurements by key, and the file that new ones are added to. Those of experiments are figures;
+/// what else is measured once and kept may be anything that JSON can hold.
+pub struct Store<M = Measurement> {
+    build: String,
+    known: BTreeMap<Key, M>,
     file: Option<(PathBuf, File)>,
 }
 
-impl Store {
+impl<M: Serialize + DeserializeOwned> Store<M> {
     /// Measurements in memory only.
     pub fn in_memory(build: String) -> Self {
         Self { build, known: BTreeMap::new(), file: None }
@@ -92,7 +108,8 @@ impl Store {
         let mut known = BTreeMap::new();
         let mut kept = String::new();
         for line in text.split_inclusive('\n') {
-            let read = serde_json::from_str::<Line>(line).ok().filter(|line| line.build == build);
+            let read =
+                serde_json::from_str::<Kept<M>>(line).ok().filter(|line| line.build == build);
             if let Some(read) = read.filter(|_| line.ends_with('\n')) {
                 known.insert(read.key, read.figures);
                 kept += line;
@@ -117,7 +134,7 @@ impl Store {
         };
         let mut added = 0;
         for (number, line) in text.lines().enumerate() {
-            let line: Line = serde_json::from_str(line)
+            let line: Kept<M> = serde_json::from_str(line)
                 .map_err(|_| wrong(number, "no measurement; was the part interrupted?"))?;
             if line.build != self.build {
                 return Err(wrong(number, "measured by another build of this program"));
@@ -128,7 +145,7 @@ impl Store {
     }
 
     /// The measurement of this key.
-    pub fn get(&self, key: &Key) -> Option<&Measurement> {
+    pub fn get(&self, key: &Key) -> Option<&M> {
         self.known.get(key)
     }
 
@@ -144,19 +161,11 @@ impl Store {
     pub fn insert(
         &mut self,
         key: Key,
-        point: &Point,
-        figures: Measurement,
+        point: &impl Serialize,
+        figures: M,
     ) -> Result<(), ExperimentError> {
         if let Some((path, file)) = &mut self.file {
-            let line = Line {
-                key: key.clone(),
-                build: self.build.clone(),
-                kind: point.kind.into(),
-                subject: point.subject.clone(),
-                seed: point.seed,
-                settings: point.settings.0.clone(),
-                figures: figures.clone(),
-            };
+            let line = Line { key: &key, build: &self.build, point, figures: &figures };
             let text = serde_json::to_string(&line).expect("measurements are plain data") + "\n";
             file.write_all(text.as_bytes())
                 .map_err(|source| ExperimentError::File { path: path.clone(), source })?;
@@ -221,10 +230,13 @@ mod tests {
         let store = Store::open(&path, "build".into()).unwrap();
         assert_eq!(store.get(&key("b")), Some(&figures(value)), "to the last digit");
         // Another build has other measurements, and says so where parts are joined.
-        let mut other = Store::in_memory("new build".into());
+        let mut other = Store::<Measurement>::in_memory("new build".into());
         let message = other.add_from(&path).unwrap_err().to_string();
         assert!(message.contains("line 1") && message.contains("another build"), "{message}");
-        assert_eq!(Store::open(&path, "new build".into()).unwrap().get(&key("a")), None);
+        assert_eq!(
+            Store::<Measurement>::open(&path, "new build".into()).unwrap().get(&key("a")),
+            None
+        );
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "");
     }
 }

@@ -7,6 +7,7 @@
 mod column;
 mod command;
 mod errors;
+mod experiments;
 mod lists;
 mod points;
 mod reports;
@@ -23,9 +24,11 @@ mod _native {
     #[pymodule_export]
     use crate::command::{main, set_program};
     #[pymodule_export]
+    use crate::experiments::{PlannedExperiment, measure};
+    #[pymodule_export]
     use crate::lists::{counters, keywords, machines, schemes, unknown, workloads};
     #[pymodule_export]
-    use crate::points::point;
+    use crate::points::{PointStore, point};
     #[pymodule_export]
     use crate::reports::{report_html, summaries, summary_html, table};
     #[pymodule_export]

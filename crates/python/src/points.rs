@@ -1,20 +1,20 @@
-//! Points of sweeps: what makes one, as a hash.
+//! Points of grids: what makes one, as a hash, and where its results are kept.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock, PoisonError};
-use std::time::SystemTime;
+use std::sync::OnceLock;
 
 use perforate_commands::Failure;
 use perforate_config::keys;
-use perforate_experiment::{Key, build, hash_of_file};
+use perforate_experiment::{Key, Store, build, hash_of_file};
 use perforate_sim::{Comparison, MeasuringOptions, Workload};
 use perforate_trace::{STANDARD_INPUT, split_format};
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 
+use crate::errors::failed;
 use crate::runs::{Compared, Pairs, Prepared};
-use crate::work::work;
+use crate::work::{guarded, work};
 
 /// A hash of all that the results of a comparison depend on: this program, the machine, the memory and
 /// the schemes as they are understood, whatever words were used, and the content of the trace.
@@ -30,7 +30,7 @@ pub fn point(py: Python<'_>, compared: Compared) -> PyResult<String> {
 }
 
 /// Reading this program's file takes longer than all the rest.
-fn own_build() -> Result<String, Failure> {
+pub fn own_build() -> Result<String, Failure> {
     static BUILD: OnceLock<String> = OnceLock::new();
     if let Some(known) = BUILD.get() {
         return Ok(known.clone());
@@ -82,26 +82,8 @@ fn content(workload: &str) -> Result<Option<String>, Failure> {
     hash(path).map(Some)
 }
 
-/// Length and time of change by which a file is known again.
-type Facts = (PathBuf, u64, Option<SystemTime>);
-
 fn hash(path: &Path) -> Result<String, Failure> {
-    static KNOWN: Mutex<BTreeMap<Facts, String>> = Mutex::new(BTreeMap::new());
-    if path.is_dir() {
-        return of_folder(path);
-    }
-    let facts = std::fs::metadata(path).ok();
-    let facts = facts.map(|it| (path.to_owned(), it.len(), it.modified().ok()));
-    let known =
-        |facts: &Facts| KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get(facts).cloned();
-    if let Some(found) = facts.as_ref().and_then(known) {
-        return Ok(found);
-    }
-    let found = hash_of_file(path).map_err(Failure::Usage)?;
-    if let Some(facts) = facts {
-        KNOWN.lock().unwrap_or_else(PoisonError::into_inner).insert(facts, found.clone());
-    }
-    Ok(found)
+    if path.is_dir() { of_folder(path) } else { hash_of_file(path).map_err(Failure::Usage) }
 }
 
 fn of_folder(path: &Path) -> Result<String, Failure> {
@@ -115,4 +97,36 @@ fn of_folder(path: &Path) -> Result<String, Failure> {
         .map(|entry| Ok(json!([entry.file_name().map(|it| it.to_string_lossy()), hash(entry)?])));
     let hashes = hashes.collect::<Result<Vec<Value>, Failure>>()?;
     Ok(Key::of_all(&json!(hashes)).to_string())
+}
+
+/// The lines of points by key: in a file, which experiments keep theirs in as well, or in memory only.
+#[pyclass]
+pub struct PointStore(Store<String>);
+
+#[pymethods]
+impl PointStore {
+    #[new]
+    fn new(py: Python<'_>, file: Option<PathBuf>) -> PyResult<Self> {
+        guarded(py, || {
+            let open = || {
+                let build = own_build()?;
+                Ok(match &file {
+                    Some(file) => Store::open(file, build)?,
+                    None => Store::in_memory(build),
+                })
+            };
+            open().map(Self).map_err(|failure: Failure| failed(py, &failure))
+        })
+    }
+
+    /// The lines of this point, if they are known.
+    fn get(&self, key: String) -> Option<String> {
+        self.0.get(&Key::from(key)).cloned()
+    }
+
+    /// Keeps the lines of a point, at once.
+    fn put(&mut self, py: Python<'_>, key: String, asked: Compared, lines: String) -> PyResult<()> {
+        let kept = self.0.insert(Key::from(key), &asked, lines);
+        kept.map_err(|error| failed(py, &error.into()))
+    }
 }

@@ -6,6 +6,7 @@ use perforate_cli::in_process;
 use perforate_commands::{Choice, Failure, MachineSettings, Question, json_lines};
 use perforate_config::Given;
 use pyo3::prelude::*;
+use serde::Serialize;
 
 use crate::errors::wrong_option;
 use crate::work::work;
@@ -22,7 +23,7 @@ pub fn choice(options: Pairs, settings: Pairs) -> Choice {
 }
 
 /// What is compared.
-#[derive(Clone, FromPyObject)]
+#[derive(Clone, FromPyObject, Serialize)]
 pub struct Compared {
     workload: Option<String>,
     schemes: Option<String>,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -25,3 +26,11 @@ def repository() -> Path:
 @pytest.fixture(autouse=True)
 def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+
+
+def slowness() -> float:
+    """How many times as long as alone work takes here, as other programs run besides; 1 where none do."""
+    wall, cpu = time.monotonic(), time.process_time()
+    while time.process_time() - cpu < 0.1:
+        pass
+    return max(1.0, (time.monotonic() - wall) / (time.process_time() - cpu))

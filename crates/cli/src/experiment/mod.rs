@@ -13,6 +13,7 @@ use perforate_experiment::{Experiment, ExperimentOptions, Shard};
 
 use crate::live::{LiveArguments, live};
 use crate::output::print;
+pub use run::Run;
 
 /// Tables and figures of the papers, with the papers' numbers beside ours.
 #[derive(Args)]
@@ -66,17 +67,20 @@ struct ListArguments {
     groups: Vec<String>,
 }
 
+/// Which experiments are run, and how.
 #[derive(Args)]
-struct RunArguments {
+pub struct RunArguments {
     /// Names or groups from `perforate experiment list`, or experiment files (.toml)
     #[arg(value_name = "NAME|FILE", required = true)]
     names: Vec<String>,
+    /// How they are run.
     #[command(flatten)]
-    options: RunOptions,
+    pub options: RunOptions,
 }
 
+/// How experiments are run.
 #[derive(Args)]
-struct RunOptions {
+pub struct RunOptions {
     /// Coarser: shorter runs, fewer seeds and points, but every experiment and every claim
     #[arg(long)]
     quick: bool,
@@ -111,7 +115,7 @@ struct RunOptions {
     /// Folder for results.jsonl, report.html, and measurements to go on with [default: a new one in
     /// results, to which results/latest leads; measurements are kept in results]
     #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
+    pub out: Option<PathBuf>,
     /// Print the results as JSON lines and nothing else; files only with --out
     #[arg(long)]
     json: bool,
@@ -131,6 +135,8 @@ struct MergeArguments {
     json: bool,
 }
 
+/// What results of several experiments are called after.
+const ALL: &str = "experiments";
 /// Most draws of many other values together.
 const MOST_UNSTATED: u64 = 65_535;
 /// Most runs of everything.
@@ -139,9 +145,64 @@ const MOST_SEEDS: u64 = Experiment::MOST_SEEDS;
 const MOST_SAMPLES: u64 = 1_000_000_000_000;
 
 impl RunOptions {
-    fn wanted(&self) -> ExperimentOptions {
+    /// What is wanted otherwise than experiments say.
+    pub fn wanted(&self) -> ExperimentOptions {
         let (seed, samples) = (self.seed.map(Count::get), self.samples.map(Count::get));
         ExperimentOptions { quick: self.quick, seeds: self.seeds.map(Count::get), seed, samples }
+    }
+}
+
+impl RunOptions {
+    /// The same as words of a command line.
+    pub fn words(&self) -> Vec<String> {
+        let ExperimentOptions { quick, seeds, seed, samples } = self.wanted();
+        let numbers = [("--seeds", seeds), ("--seed", seed), ("--samples", samples)];
+        let given = numbers.into_iter().filter_map(|(name, number)| Some((name, number?)));
+        let given = given.flat_map(|(name, number)| [name.to_owned(), number.to_string()]);
+        quick.then(|| "--quick".to_owned()).into_iter().chain(given).collect()
+    }
+}
+
+impl RunArguments {
+    /// The experiments, and what each is loaded by: its name or its file.
+    pub fn load(&self) -> Result<(Vec<String>, Vec<Experiment>), Failure> {
+        let (mut names, mut found) = (Vec::new(), Vec::new());
+        for name in &self.names {
+            let members = group(name);
+            if members.is_empty() {
+                names.push(name.clone());
+                found.push(Experiment::load(name)?);
+            }
+            names.extend(members.iter().map(|member| member.name.clone()));
+            found.extend(members);
+        }
+        Ok((names, distinct(found)?))
+    }
+
+    /// Runs them.
+    pub fn run(&self) -> Result<(), Failure> {
+        let (names, found) = self.load()?;
+        run::run(self.what(), &names, &found, &self.options)
+    }
+
+    /// What a folder of results is called after.
+    fn what(&self) -> &str {
+        if let [only] = self.names.as_slice() { only } else { ALL }
+    }
+}
+
+impl ExperimentArguments {
+    /// What there is to be measured where experiments are run.
+    ///
+    /// # Errors
+    /// They are not, but listed or joined.
+    pub fn prepare(&self) -> Result<Run, Failure> {
+        match &self.what {
+            What::Run(arguments) => {
+                Run::prepare(arguments.what(), &arguments.load()?.1, &arguments.options)
+            }
+            _ => Err(Failure::Usage("only `experiment run` is prepared".into())),
+        }
     }
 }
 
@@ -149,20 +210,11 @@ impl RunOptions {
 pub fn experiment(arguments: &ExperimentArguments) -> Result<(), Failure> {
     match &arguments.what {
         What::List(arguments) => print(&list_of(&arguments.groups)?),
-        What::Run(arguments) => {
-            let mut found = Vec::new();
-            for name in &arguments.names {
-                match group(name) {
-                    members if members.is_empty() => found.push(Experiment::load(name)?),
-                    members => found.extend(members),
-                }
-            }
-            run::run(&arguments.names, &distinct(found)?, &arguments.options)
-        }
+        What::Run(arguments) => arguments.run(),
         What::All(options) => {
             let all = Experiment::bundled();
             let names: Vec<String> = all.iter().map(|one| one.name.clone()).collect();
-            run::run(&names, &all, options)
+            run::run(ALL, &names, &all, options)
         }
         What::Merge(arguments) => shards::merge(arguments),
         What::Live(arguments) => live(arguments),

@@ -4,7 +4,9 @@ use std::path::Path;
 use std::thread::available_parallelism;
 
 use perforate_commands::{Failure, ResultFolder, write_text};
-use perforate_experiment::{Experiment, Outcome, Plan, Shard, Store, Unstated, build};
+use perforate_experiment::{
+    Experiment, ExperimentOptions, Job, Measurement, Outcome, Plan, Shard, Store, Unstated, build,
+};
 use perforate_report::{ReportOptions, experiments_html, experiments_table, read_experiments};
 
 use super::verdicts::verdicts;
@@ -15,45 +17,97 @@ use crate::progress::ShareBar;
 /// Measurements to go on with, beside the results of all runs.
 pub const POINTS: &str = "points.jsonl";
 
-/// Runs experiments, or a part of their points; `names` are as the user gave them.
+/// Experiments that are run: what they need, and what is there of it.
+pub struct Run {
+    experiments: Vec<Experiment>,
+    unstated: Vec<Option<Unstated>>,
+    wanted: ExperimentOptions,
+    plan: Plan,
+    store: Store,
+    folder: Option<ResultFolder>,
+    /// Points that were measured before.
+    kept: usize,
+}
+
+/// Runs experiments, or a part of their points; `names` are what they are loaded by, `what` what
+/// results are called after.
 pub fn run(
+    what: &str,
     names: &[String],
     experiments: &[Experiment],
     options: &RunOptions,
 ) -> Result<(), Failure> {
-    let what = match names {
-        [only] => only.as_str(),
-        _ => "experiments",
-    };
-    let folder = folder(options.out.as_deref(), options.json, what)?;
-    let wanted = options.wanted();
-    let experiments: Vec<Experiment> =
-        experiments.iter().map(|experiment| experiment.clone().with(&wanted)).collect();
-    let build = build()?;
-    let unstated = unstated(&experiments, options.unstated.map(|count| count.get() as u16))?;
-    let variants = unstated.iter().flatten().flat_map(Unstated::experiments);
-    let all: Vec<Experiment> = experiments.iter().chain(variants).cloned().collect();
-    let plan = Plan::of(&all, &build)?;
-    let mut store = match &folder {
-        Some(folder) if options.fresh => {
-            write_text(&folder.kept_file(POINTS), "")?;
-            Store::open(&folder.kept_file(POINTS), build)?
-        }
-        Some(folder) => Store::open(&folder.kept_file(POINTS), build)?,
-        None => Store::in_memory(build),
-    };
-    let kept = plan.len() - plan.missing(&store);
-    measure(&plan, &mut store, options)?;
-    if let (Some(shard), Some(folder)) = (options.shard, &folder) {
-        return shards::write(folder, shard, names, &wanted, &plan, &store);
+    let mut run = Run::prepare(what, experiments, options)?;
+    run.measure(options)?;
+    if let (Some(shard), Some(folder)) = (options.shard, &run.folder) {
+        return shards::write(folder, shard, names, &run.wanted, &run.plan, &run.store);
     }
-    let lines = lines(experiments, &unstated, &plan, &store, options.quick)?;
-    if options.json {
-        print(&lines)?;
+    let lines = run.lines()?;
+    let text = run.finish(&lines, &command())?;
+    print(if options.json { &lines } else { &text })
+}
+
+impl Run {
+    /// Finds what there is to be measured, and what was measured before.
+    pub fn prepare(
+        what: &str,
+        experiments: &[Experiment],
+        options: &RunOptions,
+    ) -> Result<Self, Failure> {
+        let folder = folder(options.out.as_deref(), options.json, what)?;
+        let wanted = options.wanted();
+        let experiments: Vec<Experiment> =
+            experiments.iter().map(|experiment| experiment.clone().with(&wanted)).collect();
+        let build = build()?;
+        let unstated = unstated(&experiments, options.unstated.map(|count| count.get() as u16))?;
+        let variants = unstated.iter().flatten().flat_map(Unstated::experiments);
+        let all: Vec<Experiment> = experiments.iter().chain(variants).cloned().collect();
+        let plan = Plan::of(&all, &build)?;
+        let store = store(folder.as_ref(), build, options.fresh)?;
+        let kept = plan.len() - plan.missing(&store);
+        Ok(Self { experiments, unstated, wanted, plan, store, folder, kept })
     }
-    let Some(folder) = folder else { return Ok(()) };
-    let points = format!("points:  {}, of which {kept} were measured before\n", plan.len());
-    write_files(&folder, &lines, options.json, &points)
+
+    fn measure(&mut self, options: &RunOptions) -> Result<(), Failure> {
+        let cores = available_parallelism().map_or(1, usize::from);
+        let workers = options.jobs.map_or(cores, usize::from);
+        let shard = options.shard.unwrap_or(Shard::WHOLE);
+        let bar = ShareBar::new("points");
+        let show = |step: perforate_experiment::Step| bar.show(step.done, step.points, step.total);
+        Ok(self.plan.measure(&mut self.store, shard, workers, &show)?)
+    }
+
+    /// What there is to be measured by others.
+    pub fn missing_jobs(&self) -> Vec<Job> {
+        self.plan.missing_jobs(&self.store, Shard::WHOLE)
+    }
+
+    /// Keeps what others measured.
+    pub fn keep(&mut self, job: &Job, measured: Vec<Measurement>) -> Result<(), Failure> {
+        Ok(job.keep(measured, &mut self.store)?)
+    }
+
+    /// The records of all experiments, a line each.
+    pub fn lines(&self) -> Result<String, Failure> {
+        lines(&self.experiments, &self.unstated, &self.plan, &self.store, self.wanted.quick)
+    }
+
+    /// Writes the files, and returns the tables; `command` is what the report says it is from.
+    pub fn finish(&self, lines: &str, command: &str) -> Result<String, Failure> {
+        let points =
+            format!("points:  {}, of which {} were measured before\n", self.plan.len(), self.kept);
+        write_files(self.folder.as_ref(), lines, command, &points)
+    }
+}
+
+/// The measurements that are there.
+fn store(folder: Option<&ResultFolder>, build: String, fresh: bool) -> Result<Store, Failure> {
+    let Some(folder) = folder else { return Ok(Store::in_memory(build)) };
+    let file = folder.kept_file(POINTS);
+    if fresh {
+        write_text(&file, "")?;
+    }
+    Ok(Store::open(&file, build)?)
 }
 
 /// The variants of each experiment, if they are asked for.
@@ -74,25 +128,17 @@ pub fn folder(out: Option<&Path>, json: bool, what: &str) -> Result<Option<Resul
     }
 }
 
-fn measure(plan: &Plan, store: &mut Store, options: &RunOptions) -> Result<(), Failure> {
-    let cores = available_parallelism().map_or(1, usize::from);
-    let workers = options.jobs.map_or(cores, usize::from);
-    let shard = options.shard.unwrap_or(Shard::WHOLE);
-    let bar = ShareBar::new("points");
-    Ok(plan.measure(store, shard, workers, &|step| bar.show(step.done, step.points, step.total))?)
-}
-
-/// The records of all experiments, a line each.
+/// The records of experiments, a line each.
 pub fn lines(
-    experiments: Vec<Experiment>,
+    experiments: &[Experiment],
     unstated: &[Option<Unstated>],
     plan: &Plan,
     store: &Store,
     quick: bool,
 ) -> Result<String, Failure> {
     let mut lines = String::new();
-    for (experiment, unstated) in experiments.into_iter().zip(unstated) {
-        let outcome = Outcome::of(experiment, plan, store)?;
+    for (experiment, unstated) in experiments.iter().zip(unstated) {
+        let outcome = Outcome::of(experiment.clone(), plan, store)?;
         let ranges = unstated.as_ref().map(|unstated| unstated.ranges(plan, store)).transpose()?;
         for record in outcome.records(quick, &ranges.unwrap_or_default()) {
             lines += &serde_json::to_string(&record).expect("records are plain data");
@@ -102,14 +148,16 @@ pub fn lines(
     Ok(lines)
 }
 
-/// Writes results and report, and prints the tables unless the lines were printed already.
+/// Writes results and report if there is a folder for them, and returns the tables.
 pub fn write_files(
-    folder: &ResultFolder,
+    folder: Option<&ResultFolder>,
     lines: &str,
-    json: bool,
+    command: &str,
     points: &str,
-) -> Result<(), Failure> {
+) -> Result<String, Failure> {
     let results = read_experiments(lines)?;
+    let table = experiments_table(&results, COLUMNS);
+    let Some(folder) = folder else { return Ok(table) };
     let title = match results.len() {
         1 => results[0].title().to_owned(),
         several => format!("{several} experiments"),
@@ -118,15 +166,10 @@ pub fn write_files(
     write_text(&file, lines)?;
     write_text(&folder.file("verdicts.txt"), &verdicts(lines))?;
     let vocabulary = perforate_sim::vocabulary();
-    let options = ReportOptions { title, command: command(), vocabulary };
-    let page = experiments_html(&results, &options);
-    write_text(&report, &page)?;
-    if json {
-        return Ok(());
-    }
-    print(&format!(
-        "{}\n{points}results: {}\nreport:  {} (open it in a browser)\n",
-        experiments_table(&results, COLUMNS),
+    let options = ReportOptions { title, command: command.to_owned(), vocabulary };
+    write_text(&report, &experiments_html(&results, &options))?;
+    Ok(format!(
+        "{table}\n{points}results: {}\nreport:  {} (open it in a browser)\n",
         folder.results_text(),
         report.display()
     ))

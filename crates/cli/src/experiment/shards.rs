@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::MergeArguments;
 use super::run::{POINTS, folder, lines, write_files};
-use crate::output::print;
+use crate::output::{command, print};
 
 /// What a part is part of.
 const PART: &str = "part.json";
@@ -79,13 +79,10 @@ pub fn merge(arguments: &MergeArguments) -> Result<(), Failure> {
         )));
     }
     let unstated = vec![None; experiments.len()];
-    let lines = lines(experiments, &unstated, &plan, &store, quick)?;
-    if arguments.json {
-        print(&lines)?;
-    }
-    let Some(folder) = folder else { return Ok(()) };
+    let lines = lines(&experiments, &unstated, &plan, &store, quick)?;
     let points = format!("points:  {}, of {} parts\n", plan.len(), parts.len());
-    write_files(&folder, &lines, arguments.json, &points)
+    let text = write_files(folder.as_ref(), &lines, &command(), &points)?;
+    print(if arguments.json { &lines } else { &text })
 }
 
 fn read(folder: &Path) -> Result<Part, Failure> {

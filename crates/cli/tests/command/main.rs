@@ -23,6 +23,7 @@ mod shell;
 mod snapshot;
 mod statistics;
 mod suggestions;
+mod sweep;
 mod traces;
 mod validate;
 mod vary;

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
 
 use perforate_config::{Changes, ConfigError, Given, Key, Options};
 use perforate_sim::Machine;
@@ -111,16 +112,31 @@ fn check_machine(name: &str) -> Result<(), String> {
         .into())
 }
 
+/// Path, length and time of change, by which a file is known again.
+type Facts = (PathBuf, u64, SystemTime);
+
+/// Hashes of files: a sweep has thousands of points on few traces.
+static HASHES: Mutex<BTreeMap<Facts, String>> = Mutex::new(BTreeMap::new());
+
 /// A content hash: a trace that is recorded anew is another input.
 ///
 /// # Errors
 /// The file cannot be read.
 pub fn hash_of_file(path: &Path) -> Result<String, String> {
+    let facts = std::fs::metadata(path).and_then(|it| Ok((path.into(), it.len(), it.modified()?)));
+    let hashes = || HASHES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = facts.as_ref().ok().and_then(|facts| hashes().get(facts).cloned()) {
+        return Ok(known);
+    }
     let failed = |error| format!("{}: {error}", path.display());
     let mut hash = Xxh3::new();
     let mut file = perforate_config::open_file(path).map_err(failed)?;
     std::io::copy(&mut file, &mut hash).map_err(failed)?;
-    Ok(format!("{:032x}", hash.digest128()))
+    let hash = format!("{:032x}", hash.digest128());
+    if let Ok(facts) = facts {
+        hashes().insert(facts, hash.clone());
+    }
+    Ok(hash)
 }
 
 /// These options with the changes of the setting `name`.

@@ -1,7 +1,7 @@
 //! Measuring, going on after an interruption, parts, and what comes out.
 
 use crate::common::{records, run};
-use perforate_experiment::{Experiment, Outcome, Plan, Shard, Store, Verdict};
+use perforate_experiment::{Experiment, Job, Measurement, Outcome, Plan, Shard, Store, Verdict};
 
 /// 8MB in 64MB of memory: few faults leave superpages and no blocks for 2MB pages, 4KB pages never are
 /// large mappings.
@@ -134,6 +134,37 @@ fn parts_make_the_whole() {
     let outcome = |store: &Store| Outcome::of(experiments[0].clone(), &plan, store).unwrap();
     let whole = run(&experiments).unwrap();
     assert_eq!(records(&outcome(&joined)), records(&whole[0]));
+}
+
+/// Jobs go to another process as text, and come back as measurements.
+#[test]
+fn jobs_can_be_measured_elsewhere() {
+    let experiments = [experiment("", "")];
+    let plan = Plan::of(&experiments, "tests").unwrap();
+    let mut store = Store::in_memory("tests".into());
+    let jobs = plan.missing_jobs(&store, Shard::WHOLE);
+    assert_eq!(jobs.iter().map(Job::len).sum::<usize>(), plan.len());
+    for job in jobs {
+        let text = serde_json::to_string(&job).unwrap();
+        let there: Job = serde_json::from_str(&text).unwrap();
+        there.check("tests").unwrap();
+        let problem = there.check("another build").unwrap_err().to_string();
+        assert!(
+            problem.contains("runs: random:size=8M, seed ") && problem.contains("another build")
+        );
+        let measured = serde_json::to_string(&there.measure(&mut |_| {}).unwrap()).unwrap();
+        let measured: Vec<Measurement> = serde_json::from_str(&measured).unwrap();
+        let too_few = job.keep(measured[1..].to_vec(), &mut store).unwrap_err().to_string();
+        assert!(too_few.contains("2 measurements of 3 points"), "{too_few}");
+        job.keep(measured, &mut store).unwrap();
+    }
+    assert_eq!(plan.missing(&store), 0);
+    let outcome = Outcome::of(experiments[0].clone(), &plan, &store).unwrap();
+    assert_eq!(records(&outcome), records(&run(&experiments).unwrap()[0]));
+    let unknown =
+        r#"{"experiment":"e","kind":"fnord","settings":{},"seed":1,"subjects":[],"cost":1.0}"#;
+    let problem = serde_json::from_str::<Job>(unknown).unwrap_err().to_string();
+    assert!(problem.contains("kind \"fnord\" is unknown"), "{problem}");
 }
 
 #[test]

@@ -29,11 +29,18 @@ from ._runs import Recording, Told, calibrate, compare, explain, record, run, sn
 from ._traces import Batch, Kind, Trace, open_trace, write_trace
 
 if _TYPE_CHECKING:
+    from ._experiments import ExperimentResults
     from ._local import LocalProcesses, WorkerDied
     from ._sweep import Sweep, sweep
 
 #: What is imported when it is asked for, as it needs half of the standard library.
-_LATER = {"LocalProcesses": "_local", "WorkerDied": "_local", "Sweep": "_sweep", "sweep": "_sweep"}
+_LATER = {
+    "ExperimentResults": "_experiments",
+    "LocalProcesses": "_local",
+    "Sweep": "_sweep",
+    "WorkerDied": "_local",
+    "sweep": "_sweep",
+}
 
 
 def __getattr__(name: str) -> object:
@@ -56,6 +63,7 @@ __all__ = [
     "Counter",
     "Error",
     "Estimate",
+    "ExperimentResults",
     "InternalError",
     "Kind",
     "LocalProcesses",

@@ -1,23 +1,22 @@
-"""Many comparisons: a grid of options, or a list of points."""
+"""Many comparisons: a grid of options, a list of points, or an experiment's."""
 
 from __future__ import annotations
 
 import functools
-import hashlib
 import html
 import itertools
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Optional, Union
+from typing import TYPE_CHECKING, Any, Optional, Union, overload
 
 from . import _arguments as arguments
 from . import _native
-from ._errors import Error, InternalError, SweepError, UsageError
-from ._local import LocalProcesses, WorkerDied
+from ._errors import RunError, SweepError, UsageError
+from ._experiments import ExperimentResults, sweep_experiment
 from ._results import Comparison, Results, write_whole
+from ._work import AnyExecutor, Call, Work
 
 if TYPE_CHECKING:
     import altair
@@ -115,52 +114,95 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, (int, float, str, type(None))) else arguments.text("value", value)
 
 
+@overload
+def sweep(
+    grid: Union[str, os.PathLike[str]],
+    executor: Optional[AnyExecutor] = None,
+    *,
+    out: Optional[Union[str, os.PathLike[str]]] = None,
+    workers: Optional[int] = None,
+    attempts: int = 3,
+    progress: Optional[Callable[[int, int], object]] = None,
+    **options: Any,
+) -> ExperimentResults: ...
+
+
+@overload
 def sweep(
     grid: Grid,
-    executor: Optional[Executor] = None,
+    executor: Optional[AnyExecutor] = None,
     *,
     out: Optional[Union[str, os.PathLike[str]]] = None,
     workers: Optional[int] = None,
     attempts: int = 3,
     progress: Optional[Callable[[int, int], object]] = None,
     **fixed: Any,
-) -> Sweep:
-    """Compares schemes at many points.
+) -> Sweep: ...
+
+
+def sweep(
+    grid: Union[Grid, str, os.PathLike[str]],
+    executor: Optional[AnyExecutor] = None,
+    *,
+    out: Optional[Union[str, os.PathLike[str]]] = None,
+    workers: Optional[int] = None,
+    attempts: int = 3,
+    progress: Optional[Callable[[int, int], object]] = None,
+    **fixed: Any,
+) -> Union[Sweep, ExperimentResults]:
+    """Computes all points of a grid or of an experiment.
 
     ``grid`` has values by key, every one with every other (``{"memory": ["4G", "16G"], "tlb.l2.entries":
-    [1536, 3072]}``), or is a list of points. Keys are the keywords of :func:`perforate.compare`, and
-    keys of the machine, which have a point; ``fixed`` are the same at all points. Results are in the
-    order of the points, in the same bytes whatever computes them.
+    [1536, 3072]}``), or is a list of points: schemes are compared at each. Keys are the keywords of
+    :func:`perforate.compare`, and keys of the machine, which have a point; ``fixed`` are the same at all
+    points. Results are in the order of the points, in the same bytes whatever computes them.
 
-    Points are computed by ``executor``, any of ``concurrent.futures``'s kind, or by ``workers``
-    processes on this computer. A point whose process dies is submitted again, up to ``attempts`` times
-    in all. With ``out``, what was computed is kept in that folder, by a hash of all that a point depends
-    on, and is not computed again; results.jsonl has all of it. ``progress`` hears how many points are
-    done, and of how many.
+    Or ``grid`` is an experiment: its name or its file. ``fixed`` are then the options of ``perforate
+    experiment run``: ``quick=True``, ``seeds=5``.
+
+    Points are computed by ``executor``, any of ``concurrent.futures``'s kind (Dask's is
+    ``client.get_executor()``) or submitit's, or by ``workers`` processes on this computer; with submitit
+    ``workers`` is the number of jobs. A point whose worker dies is submitted again, up to ``attempts``
+    times in all. With ``out``, what was computed is kept in that folder, by a hash of all that a point
+    depends on, and is not computed again; results.jsonl has all of it. ``progress`` hears how many points
+    are done, and of how many.
     """
-    points = _points(grid, fixed)
+    work = Work(executor, workers, attempts)
+    if isinstance(grid, (str, os.PathLike)):
+        return sweep_experiment(grid, work, out, progress, fixed)
+    return _sweep_grid(_points(grid, fixed), work, Path(out) if out is not None else None, progress)
+
+
+def _sweep_grid(
+    points: Sequence[Mapping[str, Any]],
+    work: Work,
+    folder: Optional[Path],
+    progress: Optional[Callable[[int, int], object]],
+) -> Sweep:
     asked = [_asked(point) for point in points]
     keys = [_native.point(one) for one in asked]
-    store = _Store(Path(out) if out is not None else None)
-    known = {key: lines for key in dict.fromkeys(keys) if (lines := store.get(key)) is not None}
-    missing = {key: one for key, one in zip(keys, asked) if key not in known}
-    total = len(set(keys))
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+    store = _native.PointStore(None if folder is None else str(folder / "points.jsonl"))
+    by_key = dict(zip(keys, asked))
+    missing = [key for key in by_key if store.get(key) is None]
     failures: dict[str, BaseException] = {}
-    if missing:
-        work = _Work(executor, workers, attempts)
-        for key, outcome in work.outcomes(missing):
-            if isinstance(outcome, BaseException):
-                failures[key] = outcome
-            else:
-                known[key] = outcome
-                store.put(key, outcome)
-            if progress is not None:
-                progress(len(known) + len(failures), total)
+    calls = [Call(compute, (key, by_key[key])) for key in missing]
+    known = len(by_key) - len(missing)
+    for done, (place, outcome) in enumerate(work.outcomes(calls), known + 1):
+        key = missing[place]
+        if isinstance(outcome, BaseException):
+            failures[key] = outcome
+        else:
+            store.put(key, by_key[key], outcome)
+        if progress is not None:
+            progress(done, len(by_key))
     if failures:
         raise _failed(points, keys, failures)
-    found = [known[key] for key in keys]
-    store.finish(points, keys, found)
-    return Sweep(points, found)
+    lines = [store.get(key) or "" for key in keys]
+    if folder is not None:
+        _write(folder, points, keys, lines)
+    return Sweep(points, lines)
 
 
 def _points(grid: Grid, fixed: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -180,8 +222,12 @@ def _asked(point: Mapping[str, Any]) -> arguments.Compared:
     return arguments.compared(set=of_machine, **others)
 
 
-def compute(asked: arguments.Compared) -> str:
+def compute(key: str, asked: arguments.Compared) -> str:
     """The lines of a point; what executors call."""
+    if _native.point(asked) != key:
+        raise RunError(
+            "the process that was to compute it has another build of Perforate, or other files under the same names"
+        )
     return _native.compare(asked, None)[0]
 
 
@@ -196,109 +242,11 @@ def _failed(
     return failed
 
 
-class _Work:
-    """Has points computed, and submits again those whose worker died."""
-
-    def __init__(self, executor: Optional[Executor], workers: Optional[int], attempts: int) -> None:
-        self._own: Optional[LocalProcesses] = None
-        self._workers = workers
-        self._executor = executor
-        self._attempts = attempts
-
-    def outcomes(self, points: Mapping[str, arguments.Compared]) -> Iterable[tuple[str, Any]]:
-        """The lines of each point, or why there are none, as they come."""
-        tried = dict.fromkeys(points, 0)
-        running: dict[Future[str], str] = {}
-        try:
-            for key in points:
-                running[self._submit(points[key])] = key
-            while running:
-                done, _ = wait(running, return_when=FIRST_COMPLETED)
-                for future in done:
-                    key = running.pop(future)
-                    error = future.exception() if not future.cancelled() else WorkerDied("cancelled")
-                    if error is None:
-                        yield key, future.result()
-                        continue
-                    if isinstance(error, BrokenExecutor):
-                        # It broke under all of its points, and does not say under which.
-                        self._replace()
-                    else:
-                        tried[key] += 1
-                    if not _is_of_worker(error) or tried[key] >= self._attempts:
-                        yield key, error
-                    else:
-                        running[self._submit(points[key])] = key
-            self._end()
-        finally:
-            # Reached with work left over if Ctrl-C, or whoever asked, ends it.
-            for future in running:
-                future.cancel()
-            if self._own is not None:
-                self._own.kill()
-
-    def _submit(self, asked: arguments.Compared) -> Future[str]:
-        if self._executor is None:
-            self._replace()
-        assert self._executor is not None
-        try:
-            return self._executor.submit(compute, asked)
-        except BrokenExecutor:
-            self._replace()
-            return self._executor.submit(compute, asked)
-
-    def _replace(self) -> None:
-        """Goes on in processes of its own, which do not break together."""
-        if self._own is None:
-            self._own = LocalProcesses(self._workers)
-        self._executor = self._own
-
-    def _end(self) -> None:
-        if self._own is not None:
-            self._own.shutdown()
-
-
-def _is_of_worker(error: BaseException) -> bool:
-    """Whether the worker is to blame, not the point."""
-    return isinstance(error, (WorkerDied, InternalError)) or not isinstance(error, Error)
-
-
-class _Store:
-    """Lines by key in a folder; in none, nothing is kept."""
-
-    def __init__(self, folder: Optional[Path]) -> None:
-        self._folder = folder
-        if folder is not None:
-            (folder / "points").mkdir(parents=True, exist_ok=True)
-
-    def _file(self, key: str) -> Optional[Path]:
-        return None if self._folder is None else self._folder / "points" / f"{key}.jsonl"
-
-    def get(self, key: str) -> Optional[str]:
-        """What is kept, if it is whole: its first line is a hash of the others."""
-        file = self._file(key)
-        if file is None or not file.exists():
-            return None
-        digest, _, lines = file.read_text(encoding="utf-8").partition("\n")
-        return lines if digest == _digest(lines) else None
-
-    def put(self, key: str, lines: str) -> None:
-        """Keeps lines."""
-        file = self._file(key)
-        if file is not None:
-            write_whole(file, f"{_digest(lines)}\n{lines}")
-
-    def finish(self, points: Sequence[Mapping[str, Any]], keys: Sequence[str], lines: Sequence[str]) -> None:
-        """Writes all results in order, and which point has which."""
-        if self._folder is None:
-            return
-        write_whole(self._folder / "results.jsonl", "".join(lines))
-        described = [
-            {"point": {name: _plain(value) for name, value in point.items()}, "key": key, "runs": own.count("\n")}
-            for point, key, own in zip(points, keys, lines)
-        ]
-        write_whole(self._folder / "sweep.json", json.dumps(described, indent=1, ensure_ascii=False) + "\n")
-
-
-def _digest(lines: str) -> str:
-    return hashlib.sha256(lines.encode()).hexdigest()
+def _write(folder: Path, points: Sequence[Mapping[str, Any]], keys: Sequence[str], lines: Sequence[str]) -> None:
+    """Writes all results in order, and which point has which."""
+    write_whole(folder / "results.jsonl", "".join(lines))
+    described = [
+        {"point": {name: _plain(value) for name, value in point.items()}, "key": key, "runs": own.count("\n")}
+        for point, key, own in zip(points, keys, lines)
+    ]
+    write_whole(folder / "sweep.json", json.dumps(described, indent=1, ensure_ascii=False) + "\n")

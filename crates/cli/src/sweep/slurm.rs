@@ -1,0 +1,147 @@
+//! The script of a job array: shards of equal length, and a job that joins them.
+
+use std::path::Path;
+use std::time::Duration;
+
+use perforate_commands::Failure;
+use perforate_config::Program;
+use perforate_experiment::{Job, Plan, Shard};
+
+use super::estimate::Estimate;
+use crate::output::quoted;
+use crate::progress::time;
+
+/// A job array: how many jobs, and how long they take.
+pub struct Array {
+    points: usize,
+    jobs: usize,
+    cpus: usize,
+    length: Duration,
+    /// All of it on one processor, in seconds.
+    total: f64,
+    /// The job that takes longest, in seconds.
+    longest: f64,
+    source: String,
+}
+
+/// What is run, and where.
+pub struct What<'a> {
+    /// The command that the script is from.
+    pub command: String,
+    /// Experiments and options, as `experiment run` takes them.
+    pub run: Vec<String>,
+    /// Where the parts and the result go.
+    pub folder: &'a Path,
+    /// Where the script will be.
+    pub script: &'a Path,
+}
+
+impl Array {
+    /// As few jobs as possible, none of which takes longer than `length`, or than the longest run if that
+    /// is longer.
+    pub fn of(plan: &Plan, estimate: Estimate, length: Duration, cpus: usize) -> Self {
+        let Estimate { per_work, source } = estimate;
+        let seconds = |shard| plan.jobs(shard).map(|job: &Job| job.work() * per_work);
+        // A run cannot be parted: no limit below the longest one can be kept.
+        let limit = seconds(Shard::WHOLE).fold(length.as_secs_f64(), f64::max);
+        let of_shard = |index, count| {
+            let seconds = || seconds(Shard { index, count });
+            f64::max(seconds().sum::<f64>() / cpus as f64, seconds().fold(0.0, f64::max))
+        };
+        let longest = |count| (1..=count).map(|index| of_shard(index, count)).fold(0.0, f64::max);
+        let total: f64 = seconds(Shard::WHOLE).sum();
+        let most = plan.jobs(Shard::WHOLE).count().max(1);
+        let least = (total / cpus as f64 / limit).ceil().clamp(1.0, most as f64) as usize;
+        let jobs = (least..=most).find(|&count| longest(count) <= limit).unwrap_or(most);
+        Self { points: plan.len(), jobs, cpus, length, total, longest: longest(jobs), source }
+    }
+
+    /// How much there is, and how it is packed.
+    pub fn summary(&self) -> String {
+        let Self { points, jobs, cpus, total, longest, .. } = self;
+        let processors = if *cpus == 1 { String::new() } else { format!(" on {cpus} processors") };
+        format!(
+            "{points} points in an array of {jobs}, {} each at most{processors}; {} of one \
+             processor's time in all",
+            time(*longest),
+            time(*total)
+        )
+    }
+
+    /// What to say where a point takes longer than a job may.
+    fn warning(&self) -> Option<String> {
+        let is_longer = self.longest > self.length.as_secs_f64();
+        is_longer.then(|| {
+            let length = humantime::format_duration(self.length);
+            format!("# One run alone takes longer than {length}: the limit below is for that.\n")
+        })
+    }
+
+    /// Slurm's limit of each job, in minutes: twice what is expected, as nodes differ.
+    fn limit(&self) -> u64 {
+        let expected = f64::max(self.longest, self.length.as_secs_f64());
+        (2.0 * expected / 60.0).ceil().max(1.0) as u64
+    }
+}
+
+/// The script.
+pub fn script(array: &Array, what: &What<'_>) -> Result<String, Failure> {
+    let (program, here) = (program()?, here()?);
+    let run: Vec<String> = what.run.iter().map(|word| quoted(word)).collect();
+    let folder = quoted(&what.folder.to_string_lossy());
+    let Array { jobs, cpus, source, .. } = array;
+    Ok(format!(
+        "#!/bin/bash
+#SBATCH --job-name=perforate
+#SBATCH --array=1-{jobs}
+#SBATCH --cpus-per-task={cpus}
+#SBATCH --time={limit}
+#
+# {summary}.
+# Estimated from {source}.
+{warning}# The limit above, in minutes, is twice the expected time, as nodes differ. A job that is ended early
+# goes on where it was when it is submitted again.
+#
+# Made by: {command}
+#
+# Submit it, and the job that joins the parts once all are there:
+{submit}
+set -euo pipefail
+cd {here}
+exec {program} experiment run {run} --shard \"$SLURM_ARRAY_TASK_ID/{jobs}\" --jobs {cpus} \\
+  --out {folder}/part-\"$SLURM_ARRAY_TASK_ID\"
+",
+        limit = array.limit(),
+        summary = array.summary(),
+        warning = array.warning().unwrap_or_default(),
+        command = what.command,
+        submit = submit(what)?.lines().map(|line| format!("#   {line}\n")).collect::<String>(),
+        run = run.join(" "),
+    ))
+}
+
+/// Two commands: what submits the script, and what joins the parts.
+pub fn submit(what: &What<'_>) -> Result<String, Failure> {
+    let (program, here) = (program()?, here()?);
+    let folder = quoted(&what.folder.to_string_lossy());
+    let merge = format!("cd {here} && {program} experiment merge {folder}/part-* --out {folder}");
+    Ok(format!(
+        "job=$(sbatch --parsable {})\nsbatch --dependency=afterok:\"$job\" --wrap {}\n",
+        quoted(&what.script.to_string_lossy()),
+        quoted(&merge)
+    ))
+}
+
+/// The words that start this program: all parts must be measured by the same build.
+fn program() -> Result<String, Failure> {
+    let failed = |source| Failure::Machine { action: "finding this program", source };
+    let words = Program::own().map_err(failed)?.words;
+    let words: Vec<String> = words.iter().map(|word| quoted(&word.to_string_lossy())).collect();
+    Ok(words.join(" "))
+}
+
+/// This folder: names of files are relative to it.
+fn here() -> Result<String, Failure> {
+    let failed = |source| Failure::Machine { action: "finding this folder", source };
+    Ok(quoted(&std::env::current_dir().map_err(failed)?.to_string_lossy()))
+}

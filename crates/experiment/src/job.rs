@@ -1,0 +1,156 @@
+//! Points that are measured together: what a process is handed, here or elsewhere.
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::error::ExperimentError;
+use crate::kind::{self, Kind, Measurement, Settings};
+use crate::plan::Point;
+use crate::store::{Key, Store};
+
+/// Points that are measured together, as they differ in the subject only. As JSON it can be measured
+/// by another process.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Job {
+    /// An experiment that needs it, for messages.
+    experiment: String,
+    kind: KindName,
+    settings: Settings,
+    seed: u64,
+    subjects: Vec<(String, Key)>,
+    /// How long one subject takes, in the unit of [`Kind::cost`].
+    cost: f64,
+}
+
+/// The name of a kind that there is.
+#[derive(Clone, Debug, Serialize)]
+struct KindName(&'static str);
+
+impl<'de> Deserialize<'de> for KindName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        kind::find(&name).map(|kind| Self(kind.name())).map_err(serde::de::Error::custom)
+    }
+}
+
+impl KindName {
+    fn kind(&self) -> &'static dyn Kind {
+        kind::find(self.0).expect("it was found before")
+    }
+}
+
+impl Job {
+    /// A point's settings and seed, without subjects yet.
+    pub(crate) fn new(experiment: &str, point: &Point) -> Self {
+        let Point { kind, settings, seed, .. } = point.clone();
+        let kind = KindName(kind);
+        let cost = kind.kind().cost(&settings);
+        Self { experiment: experiment.into(), kind, settings, seed, subjects: Vec::new(), cost }
+    }
+
+    /// Adds the point of this subject.
+    pub(crate) fn add(&mut self, subject: &str, key: Key) {
+        self.subjects.push((subject.into(), key));
+    }
+
+    /// Points.
+    pub fn len(&self) -> usize {
+        self.subjects.len()
+    }
+
+    /// Whether there is no point.
+    pub fn is_empty(&self) -> bool {
+        self.subjects.is_empty()
+    }
+
+    /// How long it takes, in any unit that all jobs share.
+    pub fn work(&self) -> f64 {
+        self.cost * self.len() as f64
+    }
+
+    /// What runs: the workload, if the kind has one, and its seed.
+    pub(crate) fn program(&self) -> (Option<&str>, u64) {
+        (self.settings.text("workload"), self.seed)
+    }
+
+    /// What it is, as users know it.
+    pub fn name(&self) -> String {
+        let subjects: Vec<&str> =
+            self.subjects.iter().map(|(subject, _)| subject.as_str()).collect();
+        format!("{}: {}: {}", self.experiment, self.place(), subjects.join(", "))
+    }
+
+    fn place(&self) -> String {
+        let what = self.settings.text("workload").unwrap_or(self.kind.0);
+        format!("{what}, seed {}", self.seed)
+    }
+
+    /// The subjects that were not measured yet, if there are any.
+    pub(crate) fn missing(&self, store: &Store) -> Option<Self> {
+        let subjects = self.subjects.iter().filter(|(_, key)| store.get(key).is_none());
+        let subjects: Vec<_> = subjects.cloned().collect();
+        (!subjects.is_empty()).then(|| Self { subjects, ..self.clone() })
+    }
+
+    fn points(&self) -> impl Iterator<Item = (Point, &Key)> {
+        self.subjects.iter().map(|(subject, key)| {
+            let (settings, subject) = (self.settings.clone(), subject.clone());
+            (Point { kind: self.kind.0, settings, seed: self.seed, subject }, key)
+        })
+    }
+
+    /// Finds whether this process, which did not plan the job, measures just what was planned.
+    ///
+    /// # Errors
+    /// It is of another build, or files that the settings name are others here.
+    pub fn check(&self, build: &str) -> Result<(), ExperimentError> {
+        let inputs =
+            self.kind.kind().inputs(&self.settings).map_err(|problem| self.failed(problem))?;
+        let is_same = |(point, key): (Point, &Key)| Key::of(build, &point, &inputs) == *key;
+        if self.points().all(is_same) {
+            return Ok(());
+        }
+        let problem = "the process that was to measure it has another build of this program, or \
+                       other files under the names in the settings";
+        Err(self.failed(problem.into()))
+    }
+
+    /// Measures it: a measurement for each point. `progress` hears now and then which part, 0–1, is
+    /// done.
+    ///
+    /// # Errors
+    /// What went wrong.
+    pub fn measure(
+        &self,
+        progress: &mut dyn FnMut(f64),
+    ) -> Result<Vec<Measurement>, ExperimentError> {
+        let kind = self.kind.kind();
+        let subjects: Vec<String> =
+            self.subjects.iter().map(|(subject, _)| subject.clone()).collect();
+        let measured = kind
+            .measure(&self.settings, &subjects, self.seed, progress)
+            .map_err(|problem| self.failed(problem))?;
+        assert_eq!(measured.len(), subjects.len(), "a measurement for each subject");
+        Ok(measured)
+    }
+
+    /// Keeps what was measured.
+    ///
+    /// # Errors
+    /// The file cannot be written; measurements that are not this job's.
+    pub fn keep(
+        &self,
+        measured: Vec<Measurement>,
+        store: &mut Store,
+    ) -> Result<(), ExperimentError> {
+        if measured.len() != self.len() {
+            let problem = format!("{} measurements of {} points", measured.len(), self.len());
+            return Err(self.failed(problem));
+        }
+        let mut points = self.points().zip(measured);
+        points.try_for_each(|((point, key), figures)| store.insert(key.clone(), &point, figures))
+    }
+
+    fn failed(&self, problem: String) -> ExperimentError {
+        ExperimentError::Point { name: self.experiment.clone(), point: self.place(), problem }
+    }
+}

@@ -1,0 +1,113 @@
+"""Calls on any executor. What a worker that died was doing is done again, and nothing else is."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, Executor, Future
+from typing import Any, NamedTuple, Optional, Union
+
+from ._arrays import JobArrays, NotBegun, Submitter
+from ._errors import Error, InternalError, UsageError
+from ._local import LocalProcesses, WorkerDied
+
+#: What computes the calls: any executor of ``concurrent.futures``'s kind, or one of submitit's.
+AnyExecutor = Union[Executor, Submitter]
+
+
+class Call(NamedTuple):
+    """A function that workers can import, and its arguments."""
+
+    function: Callable[..., str]
+    arguments: tuple[Any, ...]
+
+
+def _attempt(number: int, call: Call) -> str:
+    """What workers are handed. Dask takes the same call for the same task, which would stay failed: the
+    number tells them apart."""
+    return call.function(*call.arguments)
+
+
+class Work:
+    """Has calls carried out, and submits again those whose worker died."""
+
+    def __init__(self, executor: Optional[AnyExecutor], workers: Optional[int], attempts: int) -> None:
+        self._workers = workers
+        self._attempts = attempts
+        self._own: Optional[Union[LocalProcesses, JobArrays]] = None
+        if executor is None or isinstance(executor, Executor):
+            self._executor = executor
+        elif isinstance(executor, Submitter):
+            self._executor = self._own = JobArrays(executor, workers)
+        else:
+            raise UsageError(
+                f"executor: {type(executor).__name__} is none; expected one of concurrent.futures or submitit"
+            )
+
+    def outcomes(self, calls: Sequence[Call]) -> Iterator[tuple[int, Union[str, BaseException]]]:
+        """The place of each call with what it returned, or why it did not, as they come."""
+        tried = [0] * len(calls)
+        running: dict[Future[str], int] = {}
+        over: queue.SimpleQueue[Future[str]] = queue.SimpleQueue()
+        waiting = list(range(len(calls)))
+        try:
+            while waiting or running:
+                for place in waiting:
+                    future = self._submit(tried[place], calls[place])
+                    running[future] = place
+                    future.add_done_callback(over.put)
+                waiting = []
+                if isinstance(self._executor, JobArrays):
+                    self._executor.flush()
+                for future in _all_of(over):
+                    place = running.pop(future)
+                    error = WorkerDied("cancelled") if future.cancelled() else future.exception()
+                    if error is None:
+                        yield place, future.result()
+                        continue
+                    if isinstance(error, BrokenExecutor):
+                        # It broke under all of its calls, and does not say under which.
+                        self._replace()
+                    elif not isinstance(error, NotBegun):
+                        tried[place] += 1
+                    if not _is_of_worker(error) or tried[place] >= self._attempts:
+                        yield place, error
+                    else:
+                        waiting.append(place)
+            if self._own is not None:
+                self._own.shutdown()
+        finally:
+            # Reached with work left over if Ctrl-C, or whoever asked, ends it.
+            for future in running:
+                future.cancel()
+            if self._own is not None:
+                self._own.kill()
+
+    def _submit(self, number: int, call: Call) -> Future[str]:
+        if self._executor is None:
+            self._replace()
+        assert self._executor is not None
+        try:
+            return self._executor.submit(_attempt, number, call)
+        except BrokenExecutor:
+            self._replace()
+            return self._executor.submit(_attempt, number, call)
+
+    def _replace(self) -> None:
+        """Goes on in processes of its own, which do not break together."""
+        if self._own is None:
+            self._own = LocalProcesses(self._workers)
+        self._executor = self._own
+
+
+def _all_of(over: queue.SimpleQueue[Future[str]]) -> Iterable[Future[str]]:
+    """The next that is over, and all others that are."""
+    found = [over.get()]
+    while not over.empty():
+        found.append(over.get())
+    return found
+
+
+def _is_of_worker(error: BaseException) -> bool:
+    """Whether the worker is to blame, not the call."""
+    return isinstance(error, (WorkerDied, InternalError)) or not isinstance(error, Error)
