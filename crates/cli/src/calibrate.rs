@@ -81,7 +81,7 @@ pub fn told(arguments: &CalibrateArguments, reporter: &mut dyn Reporter) -> Resu
     let found = perforate_host::calibrate::calibrate(&options, reporter)?;
     write_text(&arguments.out, &found.file)?;
     let kept = keep(&found);
-    let text = text::text(&found, &arguments.out) + &wrapped("", &kept, COLUMNS);
+    let text = text::text(&found, &arguments.out) + wrapped("", &kept, COLUMNS).as_str();
     Ok(Told { json: json_lines(&found), text })
 }
 

@@ -23,7 +23,6 @@ use crate::vary::{Variant, Vary, note_without_effect, variants};
 #[command(after_help = "Examples:
   perforate compare                                   a bundled trace of a real program
   perforate compare random --memory 4G --fragmentation portion=50%,holes=25%,clustered
-  perforate compare random:size=1G --memory 768M --swap 2G --instructions 2000000
   perforate compare my.trace --scheme all --functional --check
   perforate compare random:size=1G,others=7 --machine ice-lake-sp --seeds 5
   perforate compare random --guest 4k,thp,perforated --host 4k,thp,perforated
@@ -34,6 +33,7 @@ use crate::vary::{Variant, Vary, note_without_effect, variants};
   perforate compare redis --scheme 4k,thp --vary defrag=never,defer,always
   perforate compare redis --vary 'fragmentation=portion=50%,holes=25%,clustered;none'
   perforate compare my.trace --vary layout=half.csv,all.csv          page sizes of parts of memory
+  perforate compare redis --policy mine.rhai                         a policy as a script
   perforate compare -- ls -lR /usr                    record a program, then compare")]
 pub struct CompareArguments {
     /// Trace file, bundled trace or workload [default: hpcc, a bundled trace]
@@ -151,10 +151,10 @@ fn what(arguments: &CompareArguments) -> String {
 /// What is compared, and remarks on pairs that are left out.
 fn schemes(arguments: &CompareArguments) -> Result<(Vec<Composition>, Vec<String>), SimError> {
     let CompareArguments { scheme, guest, host, .. } = arguments;
-    let is_varied = arguments.vary.as_ref().is_some_and(|vary| vary.is_of("layout"));
+    let is_varied = |option| arguments.vary.as_ref().is_some_and(|vary| vary.is_of(option));
     let choice = arguments.simulation.choice();
-    let default =
-        if is_varied { perforate_sim::scheme::WITH_LAYOUT } else { choice.default_schemes() };
+    let has = |option| choice.has(option) || is_varied(option);
+    let default = perforate_sim::scheme::default_schemes(has("layout"), has("policy"));
     perforate_commands::schemes(scheme.as_deref(), guest.as_deref(), host.as_deref(), default)
 }
 

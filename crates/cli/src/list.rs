@@ -40,6 +40,8 @@ enum What {
     Options,
     /// What ages memory
     Ageing,
+    /// Policies of page sizes as scripts
+    Policies,
     /// Options of the policy for perforated pages
     Perforation,
     /// Options of the policy for direct segments
@@ -63,6 +65,7 @@ pub fn list(arguments: &ListArguments) -> Result<(), Failure> {
         (What::Machines, machines),
         (What::Options, all_options),
         (What::Ageing, ageing),
+        (What::Policies, policies),
         (What::Perforation, perforation),
         (What::Segment, segment),
         (What::Superpages, superpages),
@@ -152,6 +155,15 @@ fn ageing() -> String {
     text
 }
 
+fn policies() -> String {
+    let mut text =
+        "Policies (--policy NAME|FILE, for scripted and perforated-scripted)\n".to_owned();
+    for (name, about) in scheme::scripted::bundled() {
+        text += &wrapped(&format!("  {name:<14} "), &about, COLUMNS);
+    }
+    text
+}
+
 fn perforation() -> String {
     options(
         "Policy for perforated pages (--perforation KEY=VALUE,…)",
@@ -189,7 +201,8 @@ fn counters() -> String {
                 false => (name + "\n", String::new()),
             };
             let lead = format!("{beside:<NAME_COLUMNS$}");
-            text += &(above + &wrapped(&lead, &counter.meaning, COLUMNS));
+            text += &above;
+            text += &wrapped(&lead, &counter.meaning, COLUMNS);
         }
     }
     text

@@ -199,8 +199,8 @@ fn text(case: &Case, prediction: &Prediction) -> String {
         COLUMNS,
     );
     format!("Cost of page walks by D Table IV: {}\n\n{table}\n", plain(&case.title))
-        + &notes(&prediction.notes, COLUMNS)
-        + &notes(&case.notes, COLUMNS)
+        + notes(&prediction.notes, COLUMNS).as_str()
+        + notes(&case.notes, COLUMNS).as_str()
 }
 
 /// Without what a terminal would obey.

@@ -86,7 +86,7 @@ fn argument(key: Key) -> Arg {
         _ => Some(key.default.as_str()).filter(|text| !["", "none", "no", "0"].contains(text)),
     };
     let default = default.map_or(String::new(), |default| format!(" [default: {default}"));
-    let (brief, mut help) = (key.brief.clone() + &default, key.help.clone() + &default);
+    let (brief, mut help) = (format!("{}{default}", key.brief), format!("{}{default}", key.help));
     let end = if default.is_empty() { "" } else { "]" };
     if key.name == "fragmentation" {
         help += "; none with --age or --memory-from";

@@ -291,7 +291,7 @@ fn times(summary: &RecordSummary) -> String {
             }
         }
     }
-    text + &format!("\n      the trace was whole after {:.1} s", summary.seconds)
+    format!("{text}\n      the trace was whole after {:.1} s", summary.seconds)
 }
 
 /// How a recording ended, in words.

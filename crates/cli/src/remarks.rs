@@ -66,7 +66,7 @@ impl Remark<'_> {
         if !self.others.is_empty() {
             line += &format!(" (similarly for {})", self.others.join(", "));
         }
-        line + &with_values(key, &self.values, all_values)
+        line + with_values(key, &self.values, all_values).as_str()
     }
 }
 

@@ -22,7 +22,7 @@ pub const OUTPUT: &str = "Output";
 const ORDER: [&str; 8] = [WHAT, SCHEMES, MEMORY, MACHINE, LENGTH, SYSTEM, VIRTUAL, OUTPUT];
 
 /// Options that only `--help` tells of, besides all of a host's.
-const RARE: [&str; 20] = [
+const RARE: [&str; 21] = [
     "swap",
     "threads",
     "threads-per-core",
@@ -39,6 +39,7 @@ const RARE: [&str; 20] = [
     "segment",
     "superpages",
     "layout",
+    "policy",
     "io-gap",
     "hot-add",
     "self-balloon",
@@ -55,7 +56,7 @@ pub fn section(option: &str) -> &'static str {
         "machine" | "cores" | "threads-per-core" => MACHINE,
         "beside" | "threads" => WHAT,
         "compaction" | "defrag" | "khugepaged" | "ksm" | "contents" | "perforation" | "segment"
-        | "superpages" | "layout" => SYSTEM,
+        | "superpages" | "layout" | "policy" => SYSTEM,
         "io-gap" | "hot-add" | "self-balloon" | "modes" => VIRTUAL,
         _ if option.starts_with("host-") => VIRTUAL,
         "side-by-side" => MACHINE,

@@ -137,9 +137,14 @@ impl Choice {
         Ok(Workload::new(Self::workload(name), &self.placement()?))
     }
 
+    /// Whether an option is given.
+    pub fn has(&self, option: &str) -> bool {
+        self.given.contains(option)
+    }
+
     /// The schemes that are compared where none are named.
     pub fn default_schemes(&self) -> &'static str {
-        if self.given.contains("layout") { scheme::WITH_LAYOUT } else { scheme::DEFAULT }
+        scheme::default_schemes(self.has("layout"), self.has("policy"))
     }
 }
 

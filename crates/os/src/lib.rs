@@ -47,8 +47,9 @@ pub use occupancy::{
     PageblockCount, SnapshotAbout, SnapshotZone, Survey, ZoneRange,
 };
 pub use policy::{
-    BasePages, BlockUse, HoleAllocation, HoleRule, Huge1G, HugePageRule, LaidOut, PageLayout,
-    Policy, Promotion, PromotionChoices, PromotionPrice, PromotionRule, SmallPages, Thp, described,
+    BasePages, BlockUse, HoleAllocation, HoleRule, Huge1G, HugePageRule, LaidOut, OrderPurpose,
+    OrderRequest, Orders, PageLayout, Policy, Promotion, PromotionChoices, PromotionPrice,
+    PromotionRule, SmallPages, Thp, Victim, described,
 };
 pub use random::Random;
 pub use shadow::{ShadowLeaf, ShadowTables};

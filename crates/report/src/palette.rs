@@ -27,6 +27,7 @@ pub(crate) const COLOURS: &[Colour] = &[
     colour("page-2m", "#0072b2", "#2b8fd0"),
     colour("page-1g", "#22303c", "#d5dde5"),
     colour("layout", "#5b7f2b", "#9cc46a"),
+    colour("scripted", "#8f4fa3", "#c08ad0"),
     colour("perforated", "#009e73", "#12b886"),
     colour("hole", "#d55e00", "#e8741b"),
     colour("bitmap", "#e69f00", "#f0b429"),

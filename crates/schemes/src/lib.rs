@@ -13,12 +13,14 @@ pub mod gap_tolerant;
 pub mod pages;
 pub mod perforated;
 mod range;
+pub mod scripted;
 pub mod segment;
 pub mod shadow;
 
 use perforate_config::{Changes, ConfigError, Options};
 use perforate_mmu::{BitmapLoading, Coalescing, Dimension, TlbConfig};
 use perforate_os::{Kernel, LaidOut, Policy};
+use perforate_script::Script;
 use perforate_types::{Counter, Counters, GapTolerance, SchemeFacts, SchemeRole};
 use serde::Serialize;
 
@@ -34,6 +36,7 @@ const GROUPS: &[&[&Scheme]] = &[
     coalescing::SCHEMES,
     pages::LARGE,
     perforated::SCHEMES,
+    scripted::SCHEMES,
     gap_tolerant::SCHEMES,
     segment::SCHEMES,
     range::SCHEMES,
@@ -67,8 +70,16 @@ fn registered() -> impl Iterator<Item = &'static Scheme> + Clone {
 
 /// The schemes compared where none are named.
 pub const DEFAULT: &str = "4k,thp,perforated,ideal";
-/// The same where there is a layout of page sizes.
-pub const WITH_LAYOUT: &str = "4k,layout,thp,ideal";
+
+/// The schemes compared where none are named: there is a layout of page sizes, a script.
+pub const fn default_schemes(has_layout: bool, has_script: bool) -> &'static str {
+    match (has_layout, has_script) {
+        (false, false) => DEFAULT,
+        (true, false) => "4k,layout,thp,ideal",
+        (false, true) => "4k,thp,scripted,ideal",
+        (true, true) => "4k,layout,thp,scripted,ideal",
+    }
+}
 
 /// What tables and units beside the second-level TLB are made from.
 pub struct Hardware<'a> {
@@ -94,6 +105,9 @@ pub struct PolicyOptions {
     /// Gap-tolerant superpages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub superpages: Option<Changes<SuperpageOptions>>,
+    /// What the schemes with a script ask.
+    #[serde(rename = "policy", skip_serializing_if = "Option::is_none")]
+    pub script: Option<Script>,
     /// Which parts of the program's memory have pages of which size.
     #[serde(skip)]
     pub layout: Option<LaidOut>,

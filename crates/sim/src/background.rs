@@ -138,10 +138,7 @@ impl Alarms {
     pub(crate) fn ring(&mut self, now: u64, system: &mut System) -> Result<(), SimError> {
         self.wake(now, |thread| match thread {
             Thread::SelfBalloon(config) => system.self_balloon_blocks(config),
-            _ => system.change_in_background(|kernel, updates| {
-                pass(thread, kernel, updates);
-                Ok(())
-            }),
+            _ => system.change_in_background(|kernel, updates| pass(thread, kernel, updates)),
         })
     }
 
@@ -152,10 +149,8 @@ impl Alarms {
     #[cold]
     pub(crate) fn ring_host(&mut self, now: u64, system: &mut System) -> Result<(), SimError> {
         self.wake(now, |thread| {
-            system.change_host_in_background(|host, updates| {
-                pass(thread, host.kernel_mut(), updates);
-                Ok(())
-            })
+            system
+                .change_host_in_background(|host, updates| pass(thread, host.kernel_mut(), updates))
         })
     }
 
@@ -173,7 +168,7 @@ impl Alarms {
 }
 
 /// One round of a kernel thread.
-fn pass(thread: Thread, kernel: &mut Kernel, updates: &mut Vec<Update>) {
+fn pass(thread: Thread, kernel: &mut Kernel, updates: &mut Vec<Update>) -> Result<(), OsError> {
     match thread {
         Thread::Khugepaged => drop(kernel.khugepaged_pass(updates)),
         Thread::Ksm => drop(kernel.ksm_pass(updates)),
@@ -181,6 +176,7 @@ fn pass(thread: Thread, kernel: &mut Kernel, updates: &mut Vec<Update>) {
         // A host has no hypervisor to exchange memory with.
         Thread::SelfBalloon(_) => {}
     }
+    kernel.check_policy()
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 use perforate_config::{ConfigError, Key};
 use perforate_os::{Defrag, PageLayout, ZoneLayout};
+use perforate_schemes::scripted::ScriptRule;
 use perforate_schemes::segment;
 use perforate_types::Counters;
 
@@ -99,7 +100,11 @@ impl Side<'_> {
             "defrag" if past.defrag != Defrag::Never => self.lacks("2MB pages", maps_large),
             "khugepaged" if background.khugepaged.is_some() => self.lacks("2MB pages", maps_large),
             "perforation" if policies.perforation.is_some() => {
-                self.lacks("perforated pages", |scheme, _| scheme.shadow_directories)
+                // A script has options of its own.
+                let has = |scheme: &Scheme, memory: &MemoryState| {
+                    scheme.shadow_directories && !has_script(scheme, memory)
+                };
+                self.lacks("perforated pages with options", has)
             }
             "segment" if policies.segment.is_some() => {
                 self.lacks("direct segments", |scheme, _| segment::is_used_by(scheme))
@@ -108,8 +113,9 @@ impl Side<'_> {
                 self.lacks("gap-tolerant superpages", |scheme, _| scheme.gap_tolerance.is_some())
             }
             "layout" if self.memory.layout.is_some() => self.lacks("pages by a layout", has_layout),
-            "layout" | "memory" | "memory-from" | "swap" | "fragmentation" | "age" | "faulty"
-            | "zones" | "compaction" | "defrag" | "khugepaged" | "ksm" | "contents"
+            "policy" if policies.script.is_some() => self.lacks("a scripted policy", has_script),
+            "policy" | "layout" | "memory" | "memory-from" | "swap" | "fragmentation" | "age"
+            | "faulty" | "zones" | "compaction" | "defrag" | "khugepaged" | "ksm" | "contents"
             | "perforation" | "segment" | "superpages" | "io-gap" | "hot-add" | "self-balloon" => {
                 None
             }
@@ -130,6 +136,11 @@ impl Side<'_> {
 fn has_layout(scheme: &Scheme, memory: &MemoryState) -> bool {
     let policy = (scheme.policy)(&memory.policy_options());
     policy.is_ok_and(|policy| policy.rule::<PageLayout>().is_some())
+}
+
+fn has_script(scheme: &Scheme, memory: &MemoryState) -> bool {
+    let policy = (scheme.policy)(&memory.policy_options());
+    policy.is_ok_and(|policy| policy.rule::<ScriptRule>().is_some())
 }
 
 fn maps_large(scheme: &Scheme, memory: &MemoryState) -> bool {
@@ -250,7 +261,8 @@ pub(crate) fn note_after(
 pub(crate) fn missing_huge_pages(scheme: &Composition, counters: &Counters) -> Option<String> {
     let policy = (scheme.own.policy)(&Default::default()).ok()?;
     policy.rule::<perforate_os::HugePageRule>()?;
-    (counters.get("huge_pages") == Some(0.0)).then(|| {
+    let always = policy.rule::<ScriptRule>().is_none();
+    (always && counters.get("huge_pages") == Some(0.0)).then(|| {
         format!(
             "{}: there never was a 1GB page: no area that was touched holds an aligned one, or no \
              contiguous memory was left for it; it ran as thp",

@@ -216,7 +216,9 @@ impl MemoryState {
             self.policies.superpages.as_ref().map(|options| format!("superpages: {options}"));
         let phrases = phrases.chain(self.background.describe()).chain(policy).chain(segment);
         let layout = self.layout.as_ref().map(|layout| format!("layout {}", layout.name));
-        let phrases = phrases.chain(superpages).chain(layout);
+        let script =
+            self.policies.script.as_ref().map(|script| format!("policy {}", script.name()));
+        let phrases = phrases.chain(superpages).chain(layout).chain(script);
         phrases.collect::<Vec<_>>().join("; ")
     }
 }

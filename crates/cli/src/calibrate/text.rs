@@ -69,7 +69,7 @@ pub fn text(found: &Calibration, file: &Path) -> String {
         (remark != "as the processor states").then(|| format!("{}: {remark}", quantity.name))
     });
     let all: Vec<String> = found.notes.iter().cloned().chain(remarks).collect();
-    text + &notes(&all, COLUMNS)
+    text + notes(&all, COLUMNS).as_str()
 }
 
 fn line(quantity: &Quantity) -> String {

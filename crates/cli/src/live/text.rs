@@ -30,7 +30,7 @@ pub fn text(outcome: &Outcome) -> String {
              comparison\nonly, as that machine's memory had another past.\n";
     let assumptions = outcome.perforation.iter().flat_map(|outlook| &outlook.assumptions);
     let remarks: Vec<&String> = outcome.notes.iter().chain(assumptions).collect();
-    if remarks.is_empty() { text } else { text + "\n" + &notes(&remarks, COLUMNS) }
+    if remarks.is_empty() { text } else { text + "\n" + notes(&remarks, COLUMNS).as_str() }
 }
 
 fn shares_text(outcome: &Outcome) -> String {

@@ -32,7 +32,7 @@ pub fn text(outcome: &MosaicOutcome) -> String {
     let errors: Vec<Errors> = scores.iter().map(|score| score.errors).collect();
     text += &errors_line("all programs", &errors);
     text += &format!("\n{}\n", wrapped("", &outcome.summary(), COLUMNS));
-    text + &notes(&outcome.notes, COLUMNS)
+    text + notes(&outcome.notes, COLUMNS).as_str()
 }
 
 fn heading(outcome: &MosaicOutcome, measured: &str) -> String {
@@ -47,7 +47,7 @@ fn line(row: &MosaicRow) -> String {
     let measured = row.ratio.map_or("–".into(), |Spread { min, median, max }| {
         format!("{median:.2} ({min:.2}–{max:.2})")
     });
-    let mut text = named(&row.layout) + &format!("{measured:>MEASURED$}");
+    let mut text = format!("{}{measured:>MEASURED$}", named(&row.layout));
     for predicted in &row.predicted {
         let error =
             predicted.error.map_or(String::new(), |error| format!("{:+.0}%", 100.0 * error));
@@ -64,7 +64,7 @@ fn errors_line(name: &str, errors: &[Errors]) -> String {
     let counts = errors.first().map_or(String::new(), |errors| {
         format!("{}, {}, {}", errors.judged, errors.noisy, errors.not_obtained)
     });
-    let mut text = named(name) + &format!("{counts:>MEASURED$}");
+    let mut text = format!("{}{counts:>MEASURED$}", named(name));
     for errors in errors {
         let percent = |share: Option<f64>| {
             share.map_or("–".into(), |share| format!("{:.1} %", 100.0 * share))

@@ -41,7 +41,7 @@ pub fn text(outcome: &Outcome) -> String {
         );
     }
     text += &format!("\n{}\n", wrapped("", &outcome.summary(), COLUMNS));
-    text + &notes(&outcome.notes, COLUMNS)
+    text + notes(&outcome.notes, COLUMNS).as_str()
 }
 
 /// The processor that was measured, and the machine that it was predicted with.
@@ -64,7 +64,7 @@ fn heading(outcome: &Outcome, measured: &str) -> String {
 
 /// A row with its name, the measured value and the predicted one under each assumption.
 fn line(row: &RowOutcome, measured: &str, predicted: impl Fn(usize) -> String) -> String {
-    let mut text = named(&row.name) + &format!("{measured:>MEASURED$}");
+    let mut text = format!("{}{measured:>MEASURED$}", named(&row.name));
     for index in 0..row.predicted.len() {
         text += &format!("{:>PREDICTED$}", predicted(index));
     }

@@ -20,6 +20,7 @@ fn every_list_alone_and_all_together() {
                 "(default)",
             ],
         ),
+        ("policies", &["thp", "madvise", "perforated", "large-areas", "used"]),
     ] {
         let list = place.succeeds(&["list", what]);
         assert!(all.contains(&list), "{what}");

@@ -17,6 +17,7 @@ mod machines;
 mod model;
 mod pipes;
 mod place;
+mod policies;
 mod recording;
 mod run;
 mod shell;

@@ -72,11 +72,11 @@ fn results_of_runs() {
             if scheme.contains("segment") { misses } else { 0 }
         )
     };
-    let base = line("4k", 1280, 7, 280) + &line("4k+4k", 2130, 10, 1000);
+    let base = [line("4k", 1280, 7, 280), line("4k+4k", 2130, 10, 1000)].concat();
     place.write("plain.jsonl", &base);
     let message = "plain.jsonl: no run on \"w\" counted misses in segments";
     place.fails(&["model", "--results", "plain.jsonl"], 2, message);
-    place.write("results.jsonl", base + &line("segment+segment", 900, 50, 50));
+    place.write("results.jsonl", base + line("segment+segment", 900, 50, 50).as_str());
     let text = place.succeeds(&["model", "--results", "results.jsonl"]);
     // Half of the misses are in both segments: 100 × 0.5 × 7 over 1280 − 280.
     let dual = text.lines().find(|line| line.contains("(DD)")).unwrap();

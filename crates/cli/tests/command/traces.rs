@@ -214,7 +214,8 @@ fn a_trace_in_regdeps_with_its_page_map() {
     };
     // The code, and the three pages of data, which lie in one page of 2MB; and one that is not used.
     let pages =
-        page(0x40_0000, 0x20_0000) + &page(0x7fe0_0000, 0x80_0000) + &page(0x60_0000, 0x40_0000);
+        [page(0x40_0000, 0x20_0000), page(0x7fe0_0000, 0x80_0000), page(0x60_0000, 0x40_0000)]
+            .concat();
     let map = format!("address_mapping_group {{ page_size: 2097152\n{pages} }}\n");
     place.write("arizona/aux/v2p.textproto", map + "information { page_count: 4 }");
     let info = place.succeeds(&["trace", "info", "arizona"]);

@@ -13,12 +13,16 @@ use perforate_types::{Frame, HoleSet, SpaceId, Update};
 use super::contents::PageContents;
 use super::counters::{FaultCounts, Peak};
 use super::levels::Levels;
-use super::{KernelConfig, Ledger, SpacePage, SpaceRegion};
+use super::{KernelConfig, Ledger, SpacePage, SpaceRegion, sharing};
 use crate::memory::{FRAME_BYTES, PhysicalMemory};
 use crate::space::{
-    AddressSpace, Area, Attributes, Effects, Overlay, index_of, pages_of, region_of,
+    AddressSpace, Area, Attributes, Effects, Overlay, gigabyte_of, index_of, pages_of,
+    pages_of_gigabyte, region_of,
 };
-use crate::{BlockUse, Fragmentation, OsError, OtherUse, Policy, TableFormat};
+use crate::{
+    BlockUse, Fragmentation, HugePageRule, OrderPurpose, OrderRequest, Orders, OsError, OtherUse,
+    PageLayout, Policy, TableFormat,
+};
 
 /// The state that every part of the kernel acts on.
 pub struct Core {
@@ -189,24 +193,56 @@ impl Core {
     /// Whether pages of 2MB or more may back memory, as far as its area and the policy are
     /// concerned.
     pub(super) fn wants_large(&self, attributes: &Attributes) -> bool {
-        attributes.eligible() && (attributes.is_advised() || !self.policy.needs_advice())
+        attributes.eligible() && self.policy.wants_large(attributes)
     }
 
-    /// Whether pages of 2MB or more may back a region's first touch, as far as program and policy
-    /// are concerned.
-    pub(super) fn may_be_large(
+    /// The orders that may back the first touch of a page, as far as its area, what is mapped around it
+    /// and the policy are concerned.
+    pub(super) fn orders_at_touch(
         &self,
         id: SpaceId,
-        number: u64,
+        page: u64,
         area: &Area,
-    ) -> Result<bool, OsError> {
+    ) -> Result<Orders, OsError> {
         let space = self.space(id)?;
+        let (region, gigabyte) = (pages_of(region_of(page)), pages_of_gigabyte(gigabyte_of(page)));
         // What is swapped comes back as 4KB pages.
-        let region = pages_of(number);
-        let untouched = space.region(number).is_none()
+        let fits = area.spans(&region)
+            && space.region(region_of(page)).is_none()
             && !space.is_claimed(&region)
             && !space.any_swapped(region);
-        Ok(untouched && self.wants_large(&area.attributes))
+        if !fits {
+            return Ok(Orders::BASE);
+        }
+        let large = Orders::BASE.with(Orders::LARGE);
+        let fits_huge = area.spans(&gigabyte)
+            && self.has_huge_pages()
+            && space.is_gigabyte_empty(page)
+            && !space.is_claimed(&gigabyte)
+            && !sharing::others_map_any(self, id, area, &gigabyte);
+        let offered = if fits_huge { large.with(Orders::HUGE) } else { large };
+        Ok(self.orders(area, page, OrderPurpose::Fault, offered))
+    }
+
+    /// Whether the policy ever has 1GB pages.
+    fn has_huge_pages(&self) -> bool {
+        let policy = &self.policy;
+        policy.rule::<HugePageRule>().is_some() || policy.rule::<PageLayout>().is_some()
+    }
+
+    /// The orders that the policy wants of those offered to an area.
+    pub(super) fn orders(
+        &self,
+        area: &Area,
+        page: u64,
+        purpose: OrderPurpose,
+        offered: Orders,
+    ) -> Orders {
+        if !area.attributes.eligible() {
+            return Orders::BASE;
+        }
+        let memory = &self.memory;
+        self.policy.orders_for(&OrderRequest { area, page, purpose, offered, memory })
     }
 
     /// Whether the policy makes a 2MB page with these holes.

@@ -165,6 +165,7 @@ impl Kernel {
             out.set(usage.counter(), bytes(self.core.memory.other_frames(usage)));
         }
         self.khugepaged.counters(out);
+        self.core.policy.counters(out);
         let mut mechanisms = self.mechanisms_now();
         if span == Span::Run {
             mechanisms.raise(&self.mechanisms_most);

@@ -236,7 +236,16 @@ impl Kernel {
             result = fault::serve(&mut context, backers, ksm, (space, page), kind, updates);
         }
         demotion::conclude(&mut self.core, updates);
+        self.check_policy()?;
         result.map_err(|error| self.core.with_estimate(error))
+    }
+
+    /// Whether the policy answered all that it was asked.
+    ///
+    /// # Errors
+    /// Why it did not.
+    pub fn check_policy(&self) -> Result<(), OsError> {
+        self.core.policy.failure().map_or(Ok(()), Err)
     }
 
     /// Whether a mechanism has something to do in advance of touches.
@@ -266,6 +275,7 @@ impl Kernel {
         self.core.note_peak();
         let result = act(self, updates);
         demotion::conclude(&mut self.core, updates);
+        self.check_policy()?;
         result.map_err(|error| self.core.with_estimate(error))
     }
 }

@@ -5,15 +5,36 @@ use perforate_types::{AccessKind, HoleSet, SpaceId, Update};
 
 use super::reclaim::{self, Reclaim};
 use super::{Core, SpaceRegion, single_page};
-use crate::OsError;
-use crate::space::{Area, Departure, page_at, pages_of, regions_of, subpages_of};
+use crate::space::{
+    Area, Departure, Mapping, REGION_PAGES, page_at, pages_of, regions_of, subpages_of,
+};
+use crate::{OsError, Victim};
 
 impl Reclaim {
-    /// Swaps out the next region of the clock in which there is anything to swap.
+    /// Swaps out the next region of the clock in which there is anything to swap and that the policy
+    /// does not spare; if it spares all, one of them.
     pub(super) fn swap_out_next(
         &mut self,
         core: &mut Core,
         avoid: Option<SpaceRegion>,
+        updates: &mut Vec<Update>,
+    ) -> bool {
+        let mut spares = false;
+        let takes = |core: &Core, place| {
+            let takes = reclaims(core, place);
+            spares |= !takes;
+            takes
+        };
+        self.swap_out_round(core, avoid, takes, updates)
+            || (spares && self.swap_out_round(core, avoid, |_, _| true, updates))
+    }
+
+    /// The same for the first region of a round that is to be taken.
+    fn swap_out_round(
+        &mut self,
+        core: &mut Core,
+        avoid: Option<SpaceRegion>,
+        mut takes: impl FnMut(&Core, SpaceRegion) -> bool,
         updates: &mut Vec<Update>,
     ) -> bool {
         let start = self.hand;
@@ -31,12 +52,27 @@ impl Reclaim {
                 return false;
             }
             self.hand = (place.0, place.1 + 1);
-            if Some(place) != avoid && write_out(core, place, updates) {
+            if Some(place) != avoid && takes(core, place) && write_out(core, place, updates) {
                 return true;
             }
         }
         false
     }
+}
+
+/// Whether the policy lets reclaim take a region.
+fn reclaims(core: &Core, (id, number): SpaceRegion) -> bool {
+    let Ok(space) = core.space(id) else { return true };
+    let first = space.areas.parts(pages_of(number)).next();
+    let area = first.and_then(|part| space.areas.find(part.start));
+    let is_small = matches!(space.region(number).map(|it| &it.mapping), Some(Mapping::Pages(_)));
+    let holes = space.holed(number).map_or(0, |holed| holed.holes.count() as u64);
+    let pages = match is_small {
+        true => space.mapped_pages(number).count() as u64,
+        false => REGION_PAGES - holes,
+    };
+    let victim = Victim { area: area.as_ref(), number, pages, is_large: !is_small, holes };
+    core.policy.reclaims(&victim)
 }
 
 /// Writes what can be reclaimed of a region to swap, as much as there is room for.

@@ -209,7 +209,7 @@ impl PhysicalMemory {
     }
 
     /// Size of the memory in bytes.
-    pub(crate) fn memory_bytes(&self) -> u64 {
+    pub fn memory_bytes(&self) -> u64 {
         self.memory_bytes
     }
 
@@ -230,7 +230,7 @@ impl PhysicalMemory {
     }
 
     /// The free frames, to look at.
-    pub(crate) fn zones(&self) -> &Zones {
+    pub fn zones(&self) -> &Zones {
         &self.zones
     }
 

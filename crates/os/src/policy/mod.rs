@@ -6,21 +6,23 @@
 mod base_pages;
 mod huge_1g;
 mod laid_out;
+mod orders;
 mod promotion;
 mod thp;
 
 use std::any::Any;
 
 use perforate_config::{Options, write_changed};
-use perforate_types::HoleSet;
+use perforate_types::{Counters, HoleSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::mechanism::{Backer, FreeIndex, HoledPages, PhysicalMemory};
+use crate::mechanism::{Attributes, Backer, FreeIndex, HoledPages, PhysicalMemory};
 use crate::{OsError, TableFormat};
 pub use base_pages::BasePages;
 pub use huge_1g::{Huge1G, HugePageRule};
 pub use laid_out::{LaidOut, PageLayout};
+pub use orders::{OrderPurpose, OrderRequest, Orders, Victim};
 pub use promotion::{Promotion, PromotionChoices, PromotionPrice, PromotionRule};
 pub use thp::Thp;
 
@@ -93,6 +95,23 @@ pub trait Policy: Send {
         false
     }
 
+    /// Whether an area may have more than 4KB mapped as one, as far as its advice goes.
+    fn wants_large(&self, attributes: &Attributes) -> bool {
+        attributes.is_advised() || !self.needs_advice()
+    }
+
+    /// The orders that memory is to have, out of those that are offered: the largest of which there is
+    /// memory is taken.
+    fn orders_for(&self, request: &OrderRequest<'_>) -> Orders {
+        if self.wants_large(&request.area.attributes) { request.offered } else { Orders::BASE }
+    }
+
+    /// Whether reclaim takes a region when its turn comes; else the next ones are asked for, and it is
+    /// taken if all are spared.
+    fn reclaims(&self, _victim: &Victim<'_>) -> bool {
+        true
+    }
+
     /// How it has 2MB pages with holes, if it does.
     fn hole_rule(&self) -> Option<&dyn HoleRule> {
         None
@@ -148,6 +167,15 @@ pub trait Policy: Send {
     fn promote(&self, choices: &PromotionChoices) -> Option<Promotion> {
         choices.cheapest(self.promotions(), 0.0)
     }
+
+    /// Why its answers are none since it was asked: what asked it is to stop. Answers are given all the
+    /// same, so that the kernel ends what it is at.
+    fn failure(&self) -> Option<OsError> {
+        None
+    }
+
+    /// Writes its own figures.
+    fn counters(&self, _out: &mut Counters) {}
 }
 
 impl dyn Policy + '_ {

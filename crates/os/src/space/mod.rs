@@ -34,8 +34,9 @@ use perforate_types::{
 use crate::kernel::{FirstTouch, Ledger, Work};
 use crate::memory::{Fragment, PhysicalMemory};
 use crate::{OsError, TableFormat};
+pub use area::LargePageAdvice;
 pub use area::{Area, Attributes};
-pub(crate) use area::{Areas, LargePageAdvice, SharedObject, effective};
+pub(crate) use area::{Areas, SharedObject, effective};
 pub use extent::{Detacher, Extent, Mechanism, Part, Present, SharedBlock};
 pub use extents::{allowed, covers};
 pub use frames::{FrameVisitor, visit_entries, visit_run};

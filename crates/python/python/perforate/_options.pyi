@@ -33,6 +33,7 @@ class Options(TypedDict, total=False):
     perforation: Text
     segment: Text
     superpages: Text
+    policy: Text
     layout: Text
     io_gap: Text
     hot_add: Text
@@ -53,6 +54,7 @@ class Options(TypedDict, total=False):
     host_perforation: Text
     host_segment: Text
     host_superpages: Text
+    host_policy: Text
     host_io_gap: Text
     host_hot_add: Text
     warmup: Text

@@ -18,6 +18,7 @@ use perforate_os::{HoleAllocation, Policy};
 
 use crate::{Hardware, PolicyOptions, Scheme, with_changes};
 pub use dimension::{PerforatedPage, PerforatedRadix};
+pub(crate) use kernel::PerforatedPages;
 pub use operation::{HOLE_BRANCH, PerforatedOperation};
 pub use options::{BlockCreation, PerforationOptions};
 pub use policy::Perforated;

@@ -216,10 +216,10 @@ mod tests {
         let segments = ",\"misses_in_both_segments\":60,\"misses_in_guest_segment_only\":20,\
                         \"misses_in_host_segment_only\":10";
         let text = line("4k", "300", 7, 70, "")
-            + &line("4k", "100", 9, 90, "")
-            + &line("4k+4k", "900", 10, 500, "")
-            + &line("thp", "80", 1, 8, "")
-            + &line("segment+segment", "80", 40, 8, segments);
+            + line("4k", "100", 9, 90, "").as_str()
+            + line("4k+4k", "900", 10, 500, "").as_str()
+            + line("thp", "80", 1, 8, "").as_str()
+            + line("segment+segment", "80", 40, 8, segments).as_str();
         let [found] = &read(&text).unwrap()[..] else { panic!("one workload") };
         assert_eq!((found.workload.as_str(), found.machine.as_str()), ("w", "m"));
         // Two seeds: the middle.
@@ -233,12 +233,12 @@ mod tests {
 
     #[test]
     fn without_segments_there_are_no_shares() {
-        let text = line("4k", "300", 7, 70, "") + &line("4k+4k", "900", 10, 500, "");
+        let text = line("4k", "300", 7, 70, "") + line("4k+4k", "900", 10, 500, "").as_str();
         let found = read(&text).unwrap();
         assert!(found[0].shares.is_none() && found[0].runs.native_2m.is_none());
         let none = ",\"misses_in_both_segments\":0,\"misses_in_guest_segment_only\":0,\
                     \"misses_in_host_segment_only\":0";
-        let text = line("4k", "300", 7, 70, none) + &line("4k+4k", "900", 10, 500, none);
+        let text = line("4k", "300", 7, 70, none) + line("4k+4k", "900", 10, 500, none).as_str();
         assert!(read(&text).unwrap()[0].shares.is_none());
     }
 
@@ -251,14 +251,14 @@ mod tests {
         assert!(told.contains("results.jsonl, line 2: ") && told.contains("JSON"), "{told}");
         let told = message("{\"scheme\":\"4k\"}\n");
         assert!(told.contains("line 1: no result"), "{told}");
-        let told = message(&(native.clone() + &line("4k+4k", "null", 7, 70, "")));
+        let told = message(&(native.clone() + line("4k+4k", "null", 7, 70, "").as_str()));
         assert!(told.contains("line 2: scheme 4k+4k has no cycles"), "{told}");
         let told = message(&native.replace("walk_cycles", "other"));
         assert!(told.contains("line 1: scheme 4k has no counter walk_cycles"), "{told}");
         assert!(message("\n").contains("no results"));
         let many = ",\"misses_in_both_segments\":60,\"misses_in_guest_segment_only\":20,\
                     \"misses_in_host_segment_only\":30";
-        let text = native + &line("4k+4k", "900", 40, 500, many);
+        let text = native + line("4k+4k", "900", 40, 500, many).as_str();
         assert!(
             message(&text).contains("line 2: 60 misses in both segments"),
             "{}",

@@ -9,6 +9,7 @@ use perforate_os::{
 };
 use perforate_schemes::gap_tolerant::{GapTolerant, SuperpageOptions};
 use perforate_schemes::perforated::{Perforated, PerforationOptions};
+use perforate_schemes::scripted::load;
 use perforate_schemes::segment::{SegmentOptions, SegmentPolicy};
 use perforate_trace::layout::LayoutFile;
 use perforate_types::PageSize;
@@ -77,6 +78,12 @@ pub struct MemoryOptions {
     /// Policy for gap-tolerant superpages, for example least-blocks=32 or from=4G,to=8G (see
     /// `perforate list superpages`).
     pub superpages: Option<Changes<SuperpageOptions>>,
+    /// Policy of page sizes as a script in the language Rhai, for the schemes scripted and
+    /// perforated-scripted: a file, or one of those that come with the program (see `perforate list
+    /// policies` and docs/policies.md).
+    #[schemars(extend("form" = "NAME|FILE"))]
+    #[schemars(extend("brief" = "A script that chooses page sizes, for the scheme scripted"))]
+    pub policy: Option<String>,
     /// Page sizes of parts of the program's memory, a file of Mosalloc's: a line for each part,
     /// type,pageSize,startOffset,endOffset; the scheme layout has them, and for all schemes the heap and
     /// the anonymous mappings lie in pools (see docs/layouts.md).
@@ -173,6 +180,8 @@ impl MemoryOptions {
         default_bytes: impl FnOnce(Option<Fragmentation>) -> u64,
     ) -> Result<MemoryState, SimError> {
         self.check_policies()?;
+        let script = self.policy.as_deref().map(load).transpose();
+        let script = script.map_err(|error| error.under("policy"))?;
         let fragmentation = self.fragmentation.filter(|fragmentation| !fragmentation.is_none());
         let memory_bytes = match self.memory {
             Some(size) => memory_bytes(size).map_err(|error| error.under("memory"))?,
@@ -185,6 +194,7 @@ impl MemoryOptions {
                 perforation: self.perforation.clone(),
                 segment: self.segment.clone(),
                 superpages: self.superpages.clone(),
+                script,
                 ..PolicyOptions::default()
             },
             past: self.past()?,

@@ -14,6 +14,7 @@ mod population;
 mod registry;
 mod sampled_coverage;
 mod sampled_timing;
+mod scripted;
 mod sequences;
 mod shadow_paging;
 mod shadowed_mechanisms;

@@ -45,7 +45,7 @@ fn what_is_written_is_registered_and_what_is_registered_is_written() {
         state.background.ksm = Some(read("every=10K").unwrap());
         state.background.contents = Some(read("default").unwrap());
     };
-    let native = "4k,thp,layout,perforated,segment,range,gt-pde-4m";
+    let native = "4k,thp,layout,scripted,perforated,segment,range,gt-pde-4m";
     let runs = [
         // A machine with a last-level cache.
         written("ice-lake-sp", native, false, &|_| ()),

@@ -75,7 +75,7 @@ fn counts_of_a_zone_decide_frames_without_a_flag() {
     };
     let with = |count: u64| HostFiles {
         flags: Some(table(&runs)),
-        zoneinfo: Some(zone("DMA", 0, 10) + &zone("Normal", 1024, count)),
+        zoneinfo: Some(zone("DMA", 0, 10) + zone("Normal", 1024, count).as_str()),
         ..HostFiles::default()
     };
     use FrameState::{PerCpu, Unmovable};

@@ -6,8 +6,8 @@ use super::{Backed, Backer, Context, Touch};
 use crate::kernel::claim::ClaimedBlock;
 use crate::kernel::{Core, FirstTouch, single_page};
 use crate::memory::complement;
-use crate::space::{Large, page_at, pages_of};
-use crate::{BlockUse, HoleAllocation, OsError, Policy};
+use crate::space::{Large, page_at};
+use crate::{BlockUse, HoleAllocation, Orders, OsError, Policy};
 
 /// Blocks as they can be claimed from memory.
 pub(super) struct Blocks {
@@ -36,7 +36,7 @@ impl Backer for Blocks {
         let Context { core, compaction } = context;
         let &Touch { space: id, page, ref area } = touch;
         let number = touch.region();
-        if !touch.may_be_large(core)? || !area.spans(&pages_of(number)) {
+        if !touch.orders(core)?.contains(Orders::LARGE) {
             return Ok(Backed::No);
         }
         let claimed = compaction.claim_block(core, area.attributes.is_advised(), updates);

@@ -3,9 +3,9 @@
 use perforate_types::Update;
 
 use super::{Backed, Backer, Context, Touch};
-use crate::OsError;
-use crate::kernel::{FirstTouch, sharing};
+use crate::kernel::FirstTouch;
 use crate::space::{self, Huge, Mechanism, gigabyte_of, pages_of_gigabyte, regions_of};
+use crate::{Orders, OsError};
 
 /// 1GB pages, where the area spans one, nothing is mapped in it, no injected fragmentation covers
 /// a region of it and contiguous memory can be had.
@@ -33,16 +33,11 @@ pub(super) fn map(
     updates: &mut Vec<Update>,
 ) -> Result<Backed, OsError> {
     let core = &mut *context.core;
-    let &Touch { space: id, page, ref area } = touch;
-    let pages = pages_of_gigabyte(gigabyte_of(page));
-    if !touch.may_be_large(core)?
-        || !area.spans(&pages)
-        || !core.space(id)?.is_gigabyte_empty(page)
-        || core.space(id)?.is_claimed(&pages)
-        || sharing::others_map_any(core, id, area, &pages)
-    {
+    let &Touch { space: id, page, .. } = touch;
+    if !touch.orders(core)?.contains(Orders::HUGE) {
         return Ok(Backed::No);
     }
+    let pages = pages_of_gigabyte(gigabyte_of(page));
     let Some(run) = core.memory.allocate_huge() else { return Ok(Backed::No) };
     let (space, mut effects) = core.parts(id, updates)?;
     let huge = Huge { run, permissions: touch.permissions() };

@@ -7,8 +7,8 @@ use super::block::{self, reserves};
 use super::{Backed, Backer, Context, Touch};
 use crate::kernel::{Core, single_page};
 use crate::memory::{Fragment, complement};
-use crate::space::{Large, pages_of};
-use crate::{BlockUse, HoleAllocation, OsError, Policy};
+use crate::space::Large;
+use crate::{BlockUse, HoleAllocation, Orders, OsError, Policy};
 
 /// Blocks with injected holes.
 pub(super) struct InjectedFragments {
@@ -57,9 +57,9 @@ impl Backer for InjectedFragments {
         updates: &mut Vec<Update>,
     ) -> Result<Backed, OsError> {
         let core = &mut *context.core;
-        let &Touch { space: id, page, ref area } = touch;
+        let &Touch { space: id, page, .. } = touch;
         let (number, permissions) = (touch.region(), touch.permissions());
-        if !touch.may_be_large(core)? || !area.spans(&pages_of(number)) {
+        if !touch.orders(core)?.contains(Orders::LARGE) {
             return Ok(Backed::No);
         }
         let Some(holes) = core.injected_holes(number) else { return Ok(Backed::No) };

@@ -4,8 +4,8 @@ use perforate_types::{Counter, Counters, HoleSet, PageSize, Update, figures, reg
 
 use super::{Backed, Backer, Context, Touch, block, huge};
 use crate::kernel::Core;
-use crate::space::{Large, pages_of};
-use crate::{OsError, PageLayout};
+use crate::space::Large;
+use crate::{Orders, OsError, PageLayout};
 
 /// Large pages where the layout wants them, whatever fragmentation is injected: Mosalloc's pools are in
 /// memory that is set aside before.
@@ -73,7 +73,7 @@ fn map_large(
 ) -> Result<Backed, OsError> {
     let core = &mut *context.core;
     let number = touch.region();
-    if !touch.may_be_large(core)? || !touch.area.spans(&pages_of(number)) {
+    if !touch.orders(core)?.contains(Orders::LARGE) {
         return Ok(Backed::No);
     }
     let Some(frame) = core.memory.allocate_block() else { return Ok(Backed::No) };

@@ -20,7 +20,7 @@ use super::sharing::SharedMemory;
 use super::{Core, KernelConfig, contiguous, contiguous_backing, single_page};
 use crate::memory::{FRAME_BYTES, PhysicalMemory};
 use crate::space::{AddressSpace, Area, Attributes, Effects, region_of, regions_of};
-use crate::{HugePageRule, OsError, PageLayout, Policy, TableFormat};
+use crate::{HugePageRule, Orders, OsError, PageLayout, Policy, TableFormat};
 use block::Blocks;
 use huge::HugePages;
 use injected::InjectedFragments;
@@ -57,10 +57,10 @@ impl Touch {
         region_of(self.page)
     }
 
-    /// Whether the page may be a part of one of 2MB or more, as far as program and policy are
-    /// concerned.
-    pub(super) fn may_be_large(&self, core: &Core) -> Result<bool, OsError> {
-        core.may_be_large(self.space, self.region(), &self.area)
+    /// The orders that may back the page, as far as its area, what is mapped around it and the policy
+    /// are concerned.
+    pub(super) fn orders(&self, core: &Core) -> Result<Orders, OsError> {
+        core.orders_at_touch(self.space, self.page, &self.area)
     }
 }
 

@@ -6,6 +6,7 @@ use super::super::Core;
 use super::Khugepaged;
 use crate::memory::complement;
 use crate::space::{AddressSpace, Area, Entries, Mapping, Pages, Region, pages_of};
+use crate::{OrderPurpose, Orders};
 
 /// Why a region stays as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,11 +141,10 @@ fn pages_and_area<'a>(
     };
     let region = pages_of(number);
     let area = space.areas.find(region.start)?;
-    let wanted = core.wants_large(&area.attributes)
-        && !area.attributes.is_shared()
-        && area.spans(&region)
-        && !space.is_claimed(&region);
-    wanted.then_some((pages, area))
+    let fits = !area.attributes.is_shared() && area.spans(&region) && !space.is_claimed(&region);
+    let offered = Orders::BASE.with(Orders::LARGE);
+    let wanted = || core.orders(&area, region.start, OrderPurpose::Khugepaged, offered);
+    (fits && wanted().contains(Orders::LARGE)).then_some((pages, area))
 }
 
 /// Contents of a region that may become a 2MB page.

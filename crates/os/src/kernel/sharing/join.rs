@@ -4,7 +4,6 @@
 use perforate_types::{Frame, HoleSet, Permissions, SpaceId, Update};
 
 use super::{Elsewhere, elsewhere, frame_elsewhere, others_map_any};
-use crate::OsError;
 use crate::kernel::first_touch::{Backed, Backer, Context, Touch};
 use crate::kernel::{Core, FirstTouch, contents, single_page};
 use crate::memory::complement;
@@ -13,6 +12,7 @@ use crate::space::{
     REGION_PAGES, SharedBlock, gigabyte_of, page_at, pages_of, pages_of_gigabyte, region_of,
     subpages_of,
 };
+use crate::{Orders, OsError};
 
 /// Shared memory that others map already. What nobody maps yet is backed as private memory is.
 pub(in crate::kernel) struct SharedMemory;
@@ -41,9 +41,8 @@ fn join(
     updates: &mut Vec<Update>,
 ) -> Result<bool, OsError> {
     let permissions = area.attributes.effective();
-    let number = region_of(page);
-    let region = pages_of(number);
-    let may_be_large = core.may_be_large(id, number, &area)? && area.spans(&region);
+    let region = pages_of(region_of(page));
+    let may_be_large = core.orders_at_touch(id, page, &area)?.contains(Orders::LARGE);
     if may_be_large && join_large(core, id, page, &area, updates)? {
         return Ok(true);
     }

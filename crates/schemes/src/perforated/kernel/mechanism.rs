@@ -20,7 +20,7 @@ use crate::perforated::HOLE_BRANCH;
 
 /// Acts on perforated pages, and on ordinary 2MB pages of which a page is to be detached: it is
 /// punched out as a hole (P §VI).
-pub(in crate::perforated) struct PerforatedPages;
+pub(crate) struct PerforatedPages;
 
 impl Mechanism for PerforatedPages {
     fn map(

@@ -6,4 +6,4 @@ mod mechanism;
 mod page;
 mod reservation;
 
-pub(super) use mechanism::PerforatedPages;
+pub(crate) use mechanism::PerforatedPages;

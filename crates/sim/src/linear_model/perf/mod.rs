@@ -283,7 +283,8 @@ mod tests {
         };
         let folder = tempfile::tempdir().unwrap();
         let paths = [folder.path().join("a.csv"), folder.path().join("b.csv")];
-        std::fs::write(&paths[0], run(100, 1) + &run(400, 4) + &run(200, 2)).unwrap();
+        std::fs::write(&paths[0], run(100, 1) + run(400, 4).as_str() + run(200, 2).as_str())
+            .unwrap();
         std::fs::write(&paths[1], run(300, 3)).unwrap();
         let groups = read_perf(&[&paths, &paths[1..]]).unwrap();
         let expected = Measured { cycles: 250.0, misses: 2.5, walk_cycles: 25.0 };

@@ -11,7 +11,10 @@ mod virtualized;
 
 use perforate_config::{Count, Given, read};
 use perforate_mmu::{BitmapUpdates, ShadowReads, TlbGeometry, allow};
-use perforate_os::{HoleContent, Kernel, KhugepagedConfig, KsmConfig, LaidOut, PageLayout};
+use perforate_os::{
+    HoleContent, Kernel, KhugepagedConfig, KsmConfig, LaidOut, OsError, PageLayout,
+};
+use perforate_sim::scheme::scripted::{Script, ScriptError};
 use perforate_sim::{
     Composition, Machine, MemoryOptions, MemorySnapshot, MemoryState, ProcessorOptions, SimError,
     System, SystemOptions, Wiring,
@@ -35,6 +38,23 @@ const REGIONS: u64 = 6;
 pub const CHECKED_EVERY: u64 = 400;
 /// MADV_POPULATE_WRITE: the pages are touched at once.
 pub const POPULATE_WRITE: Advice = Advice::Other(23);
+
+/// A policy that does everything a policy can, now and then.
+const STORM_POLICY: &str = r#"
+    fn order_for(area, kind, orders) {
+        let region = area.address >> 21;
+        if region % 5 == 0 && kind == "fault" { 0 } else { orders }
+    }
+    fn with_holes(block) {
+        switch block.holes % 3 { 0 => "lazy", 1 => true, _ => block.holes < 300 }
+    }
+    fn promote(region, ways) {
+        if region.pages_absent % 7 == 0 { () } else { ways[region.pages_present % ways.len()] }
+    }
+    fn patch(frames_copied) { frames_copied < 2 }
+    fn demote(block) { block.holes > 90 }
+    fn reclaim(victim) { (victim.address >> 21) % 2 == 0 || victim.large }
+"#;
 
 /// What page faults do for 2MB pages.
 const DEFRAG_MODES: [&str; 5] = ["always", "defer", "defer+madvise", "madvise", "never"];
@@ -90,12 +110,27 @@ impl Storm {
         Self::over(composition, seed, None, defect)
     }
 
+    /// The same with another memory. The events are those of any other scheme.
+    pub fn changed(composition: Composition, seed: u64, change: &dyn Fn(&mut MemoryState)) -> Self {
+        Self::made(composition, seed, None, None, Some(change))
+    }
+
     /// The same over the memory of a snapshot, if there is one.
     pub fn over(
         composition: Composition,
         seed: u64,
         snapshot: Option<MemorySnapshot>,
         defect: Option<Defect>,
+    ) -> Self {
+        Self::made(composition, seed, snapshot, defect, None)
+    }
+
+    fn made(
+        composition: Composition,
+        seed: u64,
+        snapshot: Option<MemorySnapshot>,
+        defect: Option<Defect>,
+        change: Option<&dyn Fn(&mut MemoryState)>,
     ) -> Self {
         let mut random = Random(seed);
         let mut machine = Machine::load(Machine::DEFAULT).unwrap();
@@ -154,6 +189,13 @@ impl Storm {
             |region| (ARENA + (region << 21)..ARENA + ((region + 1) << 21), PageSize::Size2M);
         let layout = PageLayout::new(large.map(range));
         memory.policies.layout = Some(LaidOut { layout, name: "storm".into() });
+        // Only schemes with a script have it; the others of its storms ask the bundled ones.
+        if !seed.is_multiple_of(3) {
+            memory.policies.script = Some(Script::compile("storm", STORM_POLICY).unwrap());
+        }
+        if let Some(change) = change {
+            change(&mut memory);
+        }
         if [Some(composition.own), composition.host].into_iter().flatten().any(has_segments) {
             // Small filters take many pages for escaped.
             let bits = [256, 64, 16][Random(seed).below(3) as usize];
@@ -169,7 +211,8 @@ impl Storm {
         let wiring = defect.map(|defect| -> Box<dyn Wiring> { Defective::new(defect) });
         let mut system =
             System::wired(&machine, composition, &memory, seed, options, wiring).unwrap();
-        let processors = processors(&composition, seed, defect);
+        let name = if change.is_some() { 0 } else { composition.name().len() as u64 };
+        let processors = processors(seed + name, defect);
         system.set_processors(&processors).unwrap();
         let contents = format!("zero=2%,duplicate={}%,distinct=40", random.below(60).max(1));
         let contents = read(&contents).expect("valid");
@@ -483,8 +526,7 @@ impl Storm {
 
 /// Half of the storms have four hardware threads, on four cores or on two. Where a defect is planted
 /// only those that need them have, as TLBs that are used in turn hold less of what is wrong.
-fn processors(composition: &Composition, seed: u64, defect: Option<Defect>) -> ProcessorOptions {
-    let mixed = seed + composition.name().len() as u64;
+fn processors(mixed: u64, defect: Option<Defect>) -> ProcessorOptions {
     let (cores, threads_per_core) = match (defect, mixed % 4) {
         (None | Some(Defect::LateShootdown), 0) => (4, 1),
         (None | Some(Defect::LateShootdown), 2) => (2, 2),
@@ -494,11 +536,23 @@ fn processors(composition: &Composition, seed: u64, defect: Option<Defect>) -> P
     ProcessorOptions { cores, threads_per_core, ..ProcessorOptions::default() }
 }
 
-/// Running out of the small memories is part of the storm.
+/// Running out of the small memories is part of the storm; a script that fails is not.
 pub fn forgive<T>(outcome: Result<T, SimError>, otherwise: T) -> Result<T, SimError> {
     match outcome {
+        Err(error) if is_of_script(&error) => Err(error),
         Err(SimError::Os { .. } | SimError::HostOs { .. }) => Ok(otherwise),
         outcome => outcome,
+    }
+}
+
+/// Whether a policy's script is what failed.
+fn is_of_script(error: &SimError) -> bool {
+    match error {
+        SimError::Os { source: OsError::Mechanism(error), .. }
+        | SimError::HostOs { source: OsError::Mechanism(error), .. } => {
+            error.downcast_ref::<ScriptError>().is_some()
+        }
+        _ => false,
     }
 }
 

@@ -1,0 +1,53 @@
+//! The policies that come with the program.
+
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::LazyLock;
+
+use perforate_config::{ConfigError, suggestion};
+use perforate_script::{Script, ScriptError};
+
+/// Name and text of each.
+const BUNDLED: [(&str, &str); 5] = [
+    ("thp", include_str!("../../../../examples/policies/thp.rhai")),
+    ("madvise", include_str!("../../../../examples/policies/madvise.rhai")),
+    ("perforated", include_str!("../../../../examples/policies/perforated.rhai")),
+    ("large-areas", include_str!("../../../../examples/policies/large-areas.rhai")),
+    ("used", include_str!("../../../../examples/policies/used.rhai")),
+];
+
+static SCRIPTS: LazyLock<[Script; BUNDLED.len()]> = LazyLock::new(|| {
+    BUNDLED.map(|(name, text)| Script::compile(name, text).expect("bundled policies are right"))
+});
+
+/// Names of the bundled policies, and what their first lines say of them.
+pub fn bundled() -> impl Iterator<Item = (&'static str, String)> {
+    BUNDLED.into_iter().map(|(name, text)| {
+        let lines = text.lines().map_while(|line| line.strip_prefix("// "));
+        (name, lines.collect::<Vec<_>>().join(" "))
+    })
+}
+
+/// The bundled policy of this name.
+pub(super) fn find(name: &str) -> Option<Script> {
+    SCRIPTS.iter().find(|script| script.name() == name).cloned()
+}
+
+/// The bundled policy of this name, or the one in the file at this path.
+///
+/// # Errors
+/// A file that cannot be read or is no policy.
+pub fn load(name: &str) -> Result<Script, ConfigError> {
+    if let Some(script) = find(name) {
+        return Ok(script);
+    }
+    Script::read(Path::new(name)).map_err(|error| {
+        ConfigError::new(match &error {
+            ScriptError::Io { source, .. } if source.kind() == ErrorKind::NotFound => {
+                let known = BUNDLED.map(|(name, _)| name);
+                format!("{error}; of bundled policies {}", suggestion(name, &known))
+            }
+            _ => error.to_string(),
+        })
+    })
+}

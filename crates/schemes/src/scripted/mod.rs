@@ -1,0 +1,49 @@
+//! Policies as scripts: a file says which page sizes the operating system uses (`--policy`), on
+//! ordinary page tables or on those with perforated pages.
+//!
+//! - `policy`: the kernel's questions as the script is asked them, and its answers.
+//! - `bundled`: scripts that come with the program.
+
+mod bundled;
+mod policy;
+
+use perforate_os::Policy;
+use perforate_types::registered;
+
+use crate::{PolicyOptions, Scheme, pages, perforated};
+pub use bundled::{bundled, load};
+pub use perforate_script::{Script, ScriptError};
+pub use policy::ScriptRule;
+use policy::{SCRIPTED as FIGURES, Scripted, Tables};
+
+/// The schemes.
+pub(crate) const SCHEMES: &[&Scheme] = &[&SCRIPTED, &PERFORATED_SCRIPTED];
+
+/// Ordinary page tables.
+const SCRIPTED: Scheme = Scheme {
+    name: "scripted",
+    summary: "4KB, 2MB and 1GB pages as the script of --policy chooses; without one, as thp",
+    source: "Linux's thp_vma_allowable_orders(), and proposals to have BPF answer it",
+    other_names: &[],
+    colour: "scripted",
+    counters: || registered(FIGURES),
+    policy: |options| Ok(scripted(options, "thp", Tables::Ordinary)),
+    ..pages::TRANSPARENT_LARGE_PAGES
+};
+
+/// Page tables with perforated pages.
+const PERFORATED_SCRIPTED: Scheme = Scheme {
+    name: "perforated-scripted",
+    summary: "perforated pages as the script of --policy chooses; without one, as perforated",
+    source: "P §IV, with the operating system's part in a script",
+    counters: || registered(FIGURES),
+    policy: |options| Ok(scripted(options, "perforated", Tables::Perforated)),
+    ..perforated::PERFORATED
+};
+
+/// The policy of the script that is given, or else of the bundled one of this name.
+fn scripted(options: &PolicyOptions, default: &str, tables: Tables) -> Box<dyn Policy> {
+    let script = options.script.clone();
+    let script = script.unwrap_or_else(|| bundled::find(default).expect("it is bundled"));
+    Box::new(Scripted::new(script, tables, options.has_aged_blocks))
+}
