@@ -5,7 +5,9 @@ use std::thread::available_parallelism;
 
 use perforate_commands::{Failure, ResultFolder, write_text};
 use perforate_experiment::{Experiment, Outcome, Plan, Shard, Store, Unstated, build};
-use perforate_report::{ReportOptions, experiments_html, experiments_table, read_experiments};
+use perforate_report::{
+    ReportOptions, experiments_figures, experiments_html, experiments_table, read_experiments,
+};
 
 use super::verdicts::verdicts;
 use super::{RunOptions, shards};
@@ -53,7 +55,7 @@ pub fn run(
     }
     let Some(folder) = folder else { return Ok(()) };
     let points = format!("points:  {}, of which {kept} were measured before\n", plan.len());
-    write_files(&folder, &lines, options.json, &points)
+    write_files(&folder, &lines, (options.json, options.figures), &points)
 }
 
 /// The variants of each experiment, if they are asked for.
@@ -102,11 +104,11 @@ pub fn lines(
     Ok(lines)
 }
 
-/// Writes results and report, and prints the tables unless the lines were printed already.
+/// Writes results and report, with its figures as files if they are wanted, and prints the tables unless the lines were printed already.
 pub fn write_files(
     folder: &ResultFolder,
     lines: &str,
-    json: bool,
+    (json, figures): (bool, bool),
     points: &str,
 ) -> Result<(), Failure> {
     let results = read_experiments(lines)?;
@@ -118,14 +120,19 @@ pub fn write_files(
     write_text(&file, lines)?;
     write_text(&folder.file("verdicts.txt"), &verdicts(lines))?;
     let vocabulary = perforate_sim::vocabulary();
-    let options = ReportOptions { title, command: command(), vocabulary };
+    let options =
+        ReportOptions { title, command: command(), results: lines.to_owned(), vocabulary };
     let page = experiments_html(&results, &options);
     write_text(&report, &page)?;
+    let drawn = match figures {
+        true => crate::figures::write(folder, &experiments_figures(&results, &options)?)?,
+        false => String::new(),
+    };
     if json {
         return Ok(());
     }
     print(&format!(
-        "{}\n{points}results: {}\nreport:  {} (open it in a browser)\n",
+        "{}\n{points}results: {}\nreport:  {} (open it in a browser)\n{drawn}",
         experiments_table(&results, COLUMNS),
         folder.results_text(),
         report.display()

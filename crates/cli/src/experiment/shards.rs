@@ -85,7 +85,7 @@ pub fn merge(arguments: &MergeArguments) -> Result<(), Failure> {
     }
     let Some(folder) = folder else { return Ok(()) };
     let points = format!("points:  {}, of {} parts\n", plan.len(), parts.len());
-    write_files(&folder, &lines, arguments.json, &points)
+    write_files(&folder, &lines, (arguments.json, false), &points)
 }
 
 fn read(folder: &Path) -> Result<Part, Failure> {

@@ -18,6 +18,7 @@ mod model;
 mod pipes;
 mod place;
 mod recording;
+mod reproduce;
 mod run;
 mod shell;
 mod snapshot;
