@@ -10,6 +10,7 @@ use perforate_config::Count;
 use perforate_report::{ReportOptions, Rows};
 use perforate_sim::{Comparison, Composition, RunResult, SimError};
 
+use crate::figures;
 use crate::options::{SimulationArguments, own_memory_bar};
 use crate::output::{COLUMNS, columns, command, notes, print};
 use crate::progress::Bar;
@@ -92,6 +93,11 @@ pub struct CompareArguments {
     /// results/latest leads to the new one
     #[arg(long, value_name = "DIR", help_heading = sections::OUTPUT)]
     out: Option<PathBuf>,
+    /// Write the report's figures as SVG and CSV, too
+    ///
+    /// Into a folder figures beside the report
+    #[arg(long, help_heading = sections::OUTPUT, hide_short_help = true)]
+    figures: bool,
     /// Print all figures, not only those that matter most
     #[arg(id = "all-figures", long = "all", help_heading = sections::OUTPUT)]
     all: bool,
@@ -217,10 +223,19 @@ fn write_files(
 ) -> Result<(), Failure> {
     let results = perforate_report::read_results(lines)?;
     let vocabulary = perforate_sim::vocabulary();
-    let options = ReportOptions { title: title(&results), command: command(), vocabulary };
+    let options = ReportOptions {
+        title: title(&results),
+        command: command(),
+        results: lines.to_owned(),
+        vocabulary,
+    };
     let (file, report) = (folder.file("results.jsonl"), folder.file("report.html"));
     write_text(&file, lines)?;
     write_text(&report, &perforate_report::html(&results, &options))?;
+    let drawn = match arguments.figures {
+        true => figures::write(folder, &perforate_report::figures(&results, &options)?)?,
+        false => String::new(),
+    };
     if arguments.json {
         return Ok(());
     }
@@ -235,7 +250,7 @@ fn write_files(
     remarks.retain(|note| !is_in_table(note));
     remarks.extend_from_slice(left_out);
     print(&format!(
-        "{table}\n{}results: {}\nreport:  {} (open it in a browser)\n",
+        "{table}\n{}results: {}\nreport:  {} (open it in a browser)\n{drawn}",
         notes(&remarks, width.min(COLUMNS)),
         folder.results_text(),
         report.display()

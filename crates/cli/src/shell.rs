@@ -12,6 +12,7 @@ use clap_mangen::roff::{Roff, roman};
 use perforate_commands::{Failure, write_text};
 
 use crate::output::print;
+use crate::reference;
 
 /// Print the completions of commands and options for a shell.
 #[derive(Args)]
@@ -29,11 +30,15 @@ pub struct CompletionsArguments {
 #[derive(Args)]
 #[command(after_help = "Examples:
   perforate man --out ~/.local/share/man/man1
-  man perforate-compare")]
+  man perforate-compare
+  perforate man --markdown --out pages")]
 pub struct ManArguments {
     /// The folder to write them to; it is made if it is not there
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
+    /// Write them as Markdown
+    #[arg(long)]
+    markdown: bool,
 }
 
 /// Prints the completions of the command `T`.
@@ -52,16 +57,24 @@ pub fn man<T: CommandFactory>(arguments: &ManArguments) -> Result<(), Failure> {
     // `perforate help` is no command of which there is more to say.
     let mut command = T::command().disable_help_subcommand(true);
     command.build();
-    let pages = write_pages(&command, folder)?;
+    let write = if arguments.markdown { markdown } else { page };
+    let pages = write_pages(&command, folder, write)?;
     print(&format!("{pages} pages in {}\n", folder.display()))
 }
 
+/// What makes the page of a command: its file's name and its text.
+type Page = fn(&Command) -> Result<(String, String), Failure>;
+
+fn markdown(command: &Command) -> Result<(String, String), Failure> {
+    Ok(reference::page(command))
+}
+
 /// Writes the page of a command and those of its subcommands, and counts them.
-fn write_pages(command: &Command, folder: &Path) -> Result<usize, Failure> {
+fn write_pages(command: &Command, folder: &Path, page: Page) -> Result<usize, Failure> {
     let (name, text) = page(command)?;
     write_text(&folder.join(name), &text)?;
     let shown = command.get_subcommands().filter(|inner| !inner.is_hide_set());
-    shown.map(|inner| write_pages(inner, folder)).try_fold(1, |pages, more| Ok(pages + more?))
+    shown.map(|inner| write_pages(inner, folder, page)).try_fold(1, |pages, more| Ok(pages + more?))
 }
 
 /// The manual page of a command: its file's name and its text.

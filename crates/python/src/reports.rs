@@ -43,7 +43,12 @@ pub fn summary_html(py: Python<'_>, lines: &str) -> PyResult<String> {
 pub fn report_html(py: Python<'_>, lines: &str) -> PyResult<String> {
     of_lines(py, lines, |results| {
         let (title, vocabulary) = (title(results), vocabulary());
-        let options = ReportOptions { title, command: String::new(), vocabulary };
+        let options = ReportOptions {
+            title,
+            results: lines.to_owned(),
+            vocabulary,
+            ..ReportOptions::default()
+        };
         perforate_report::html(results, &options)
     })
 }

@@ -16,6 +16,14 @@ pub enum ReportError {
         /// What is wrong with it.
         cause: String,
     },
+    /// A figure could not be drawn as a picture.
+    #[error("figure {figure} cannot be drawn: {problem}")]
+    Drawing {
+        /// Its anchor on the page.
+        figure: String,
+        /// What the library says.
+        problem: String,
+    },
     /// It is no results file.
     #[error(transparent)]
     Results(#[from] ResultsError),

@@ -24,6 +24,7 @@ names! {
         L1_TLB_MPKI = "l1_tlb_mpki";
         L2_TLB_MISSES = "l2_tlb_misses";
         L2_TLB_MPKI = "l2_tlb_mpki";
+        LOADS = "loads";
         MAPPED_BYTES = "mapped_bytes";
         OPERATING_SYSTEM_BACKGROUND_CYCLES = "operating_system_background_cycles";
         OPERATING_SYSTEM_CYCLES = "operating_system_cycles";
@@ -31,6 +32,7 @@ names! {
         PERFORATED_PAGES = "perforated_pages";
         REFERENCES_PER_WALK = "references_per_walk";
         SEGMENT_CHECKS_PER_WALK = "segment_checks_per_walk";
+        STORES = "stores";
         TOUCHED_BYTES = "touched_bytes";
         TRANSLATION_CYCLES = "translation_cycles";
         TRANSLATION_STALL_CYCLES = "translation_stall_cycles";

@@ -34,21 +34,25 @@ mod palette;
 mod sampled;
 mod snapshot;
 mod summary;
+mod svg;
 pub mod text;
 mod threads;
 mod varied;
+mod waiting;
 
 pub use error::{ReportError, read_results};
 pub use experiment::{
-    ExperimentResult, Tally, experiments_html, experiments_table, read_experiments,
+    ExperimentResult, Tally, experiments_figures, experiments_html, experiments_table,
+    read_experiments,
 };
 pub use html::ReportOptions;
 pub use ids::{COUNTERS_USED, FAMILIES_USED};
-pub use page::html;
+pub use page::{figures, html};
 pub use perforate_results::{RunResult, Vocabulary};
 pub use snapshot::{
     HostRecord, ProcessRecord, Snapshot, read_snapshot, snapshot_html, snapshot_table,
 };
 pub use summary::{Estimate, SchemeSummary, Summary, summaries, summary_html};
+pub use svg::SavedFigure;
 pub use text::{Rows, table};
 pub use varied::varied_table;

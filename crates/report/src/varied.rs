@@ -7,7 +7,7 @@ use crate::answer::{Difference, difference};
 use crate::chart::{Axis, Bars, Ground, Lines, Mark, Series, broken};
 use crate::comparison::{Comparison, SchemeRuns, Spread, comparisons};
 use crate::format::{self, MISSING};
-use crate::html::{Cell, Figure, Grid, Heading, Page, figures};
+use crate::html::{Cell, Figure, Grid, Heading, Page};
 use crate::metric::per_kilo_instruction;
 use crate::palette;
 use crate::text::{Column, columns};
@@ -328,15 +328,55 @@ pub fn varied_table(
     Some(format!("{}\n\n{}{about}", crate::text::cut(&title, width), columns(&all, width)))
 }
 
-/// The part of a page that shows all values together; nothing where none was varied.
-pub(crate) fn section(found: &[Comparison<'_>], page: &mut Page) -> Markup {
+/// Most schemes that the sentence names.
+const MOST_NAMED: usize = 4;
+
+/// What the last value does against the first, in a sentence.
+fn sentence(table: &Table<'_>) -> Option<String> {
+    let (first, last) = (table.rows.first()?, table.rows.last()?);
+    let column = table.columns().into_iter().find(|column| column.is_change)?;
+    let of_last = |row: &&Row<'_>| row.varied.value == last.varied.value;
+    let changes: Vec<String> = table
+        .rows
+        .iter()
+        .filter(of_last)
+        .filter(|row| row.over_first_value.is_some())
+        .map(|row| format!("{} by {}", row.scheme, column.cell(row)))
+        .collect();
+    let others = match changes.len().saturating_sub(MOST_NAMED) {
+        0 => String::new(),
+        count => format!(", and those of {count} more schemes"),
+    };
+    let named = changes.iter().take(MOST_NAMED).cloned().collect::<Vec<_>>().join(", of ");
+    let (from, to) = (first.varied.value, last.varied.value);
+    (!named.is_empty() && from != to).then(|| {
+        format!(
+            "From {from} to {to}, {} changes the {} of {named}{others}.",
+            table.key, table.quantity.label
+        )
+    })
+}
+
+/// What is seen first of a page where an option was varied: a sentence and a chart over its values.
+pub(crate) fn first(found: &[Comparison<'_>], page: &mut Page) -> Markup {
+    let Some(table) = Table::of(found) else { return html! {} };
+    html! {
+        @if let Some(sentence) = sentence(&table) { p.headline { (sentence) } }
+        div.first { (table.figure(found[0].vocabulary).place(page)) }
+    }
+}
+
+/// All values together as a table; nothing where none was varied.
+pub(crate) fn section(found: &[Comparison<'_>]) -> Markup {
     let table = Table::of(found);
     html! {
         @if let Some(table) = &table {
             section.comparison {
                 h2 id=(ANCHOR) { (table.key) }
-                (table.grid().scrolling(&format!("Values of {}", table.key), "main"))
-                (figures([table.figure(found[0].vocabulary)], page))
+                details.more id="values-table" {
+                    summary { "All values as a table" }
+                    (table.grid().scrolling(&format!("Values of {}", table.key), "main"))
+                }
             }
         }
     }
@@ -377,6 +417,11 @@ mod tests {
         assert_eq!(found[1].difference, "tlb.l2.entries 16");
         let chart = Table::of(&found).unwrap().chart(&vocabulary);
         assert!(chart["encoding"]["x"]["type"] == "quantitative", "lines over numbers: {chart}");
+        // 0.25 ÷ 0.2, and 0.5 ÷ 0.4.
+        assert_eq!(
+            sentence(&Table::of(&found).unwrap()).unwrap(),
+            "From 8 to 16, tlb.l2.entries changes the IPC of 4k by +25.0 %, of thp by +25.0 %."
+        );
         let options = ReportOptions { vocabulary, ..ReportOptions::default() };
         assert!(html(&results, &options).contains("id=\"values\""));
     }

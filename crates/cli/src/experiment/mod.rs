@@ -116,6 +116,9 @@ pub struct RunOptions {
     /// results, to which results/latest leads; measurements are kept in results]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Write the report's figures as SVG and CSV into a folder figures beside it, too
+    #[arg(long, conflicts_with = "shard")]
+    pub figures: bool,
     /// Print the results as JSON lines and nothing else; files only with --out
     #[arg(long)]
     json: bool,

@@ -7,7 +7,9 @@ use perforate_commands::{Failure, ResultFolder, write_text};
 use perforate_experiment::{
     Experiment, ExperimentOptions, Job, Measurement, Outcome, Plan, Shard, Store, Unstated, build,
 };
-use perforate_report::{ReportOptions, experiments_html, experiments_table, read_experiments};
+use perforate_report::{
+    ReportOptions, experiments_figures, experiments_html, experiments_table, read_experiments,
+};
 
 use super::verdicts::verdicts;
 use super::{RunOptions, shards};
@@ -27,6 +29,8 @@ pub struct Run {
     folder: Option<ResultFolder>,
     /// Points that were measured before.
     kept: usize,
+    /// Whether the report's figures are wanted as files.
+    figures: bool,
 }
 
 /// Runs experiments, or a part of their points; `names` are what they are loaded by, `what` what
@@ -65,7 +69,8 @@ impl Run {
         let plan = Plan::of(&all, &build)?;
         let store = store(folder.as_ref(), build, options.fresh)?;
         let kept = plan.len() - plan.missing(&store);
-        Ok(Self { experiments, unstated, wanted, plan, store, folder, kept })
+        let figures = options.figures;
+        Ok(Self { experiments, unstated, wanted, plan, store, folder, kept, figures })
     }
 
     fn measure(&mut self, options: &RunOptions) -> Result<(), Failure> {
@@ -96,7 +101,7 @@ impl Run {
     pub fn finish(&self, lines: &str, command: &str) -> Result<String, Failure> {
         let points =
             format!("points:  {}, of which {} were measured before\n", self.plan.len(), self.kept);
-        write_files(self.folder.as_ref(), lines, command, &points)
+        write_files(self.folder.as_ref(), lines, command, &points, self.figures)
     }
 }
 
@@ -148,12 +153,14 @@ pub fn lines(
     Ok(lines)
 }
 
-/// Writes results and report if there is a folder for them, and returns the tables.
+/// Writes results and report if there is a folder for them, with the report's figures as files if
+/// they are wanted, and returns the tables.
 pub fn write_files(
     folder: Option<&ResultFolder>,
     lines: &str,
     command: &str,
     points: &str,
+    figures: bool,
 ) -> Result<String, Failure> {
     let results = read_experiments(lines)?;
     let table = experiments_table(&results, COLUMNS);
@@ -166,10 +173,15 @@ pub fn write_files(
     write_text(&file, lines)?;
     write_text(&folder.file("verdicts.txt"), &verdicts(lines))?;
     let vocabulary = perforate_sim::vocabulary();
-    let options = ReportOptions { title, command: command.to_owned(), vocabulary };
+    let (command, results_text) = (command.to_owned(), lines.to_owned());
+    let options = ReportOptions { title, command, results: results_text, vocabulary };
     write_text(&report, &experiments_html(&results, &options))?;
+    let drawn = match figures {
+        true => crate::figures::write(folder, &experiments_figures(&results, &options)?)?,
+        false => String::new(),
+    };
     Ok(format!(
-        "{table}\n{points}results: {}\nreport:  {} (open it in a browser)\n",
+        "{table}\n{points}results: {}\nreport:  {} (open it in a browser)\n{drawn}",
         folder.results_text(),
         report.display()
     ))

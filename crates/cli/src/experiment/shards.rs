@@ -81,7 +81,7 @@ pub fn merge(arguments: &MergeArguments) -> Result<(), Failure> {
     let unstated = vec![None; experiments.len()];
     let lines = lines(&experiments, &unstated, &plan, &store, quick)?;
     let points = format!("points:  {}, of {} parts\n", plan.len(), parts.len());
-    let text = write_files(folder.as_ref(), &lines, &command(), &points)?;
+    let text = write_files(folder.as_ref(), &lines, &command(), &points, false)?;
     print(if arguments.json { &lines } else { &text })
 }
 

@@ -93,6 +93,40 @@ fn the_report_loads_nothing_from_elsewhere() {
 }
 
 #[test]
+fn figures_are_written_beside_the_report() {
+    let place = Place::new();
+    let out = place.succeeds(&short(&["--scheme", "4k,thp", "--figures", "--out", "out"]));
+    let names = names_in(&place, "out/figures");
+    assert!(out.contains(&format!("figures: out/figures ({} of them", names.len() / 2)), "{out}");
+    for name in ["c0-why", "c0-ipc-to-reference", "c0-cycle-stack"] {
+        assert!(names.contains(&format!("{name}.svg")) && names.contains(&format!("{name}.csv")));
+    }
+    assert!(place.read("out/figures/c0-why.svg").starts_with("<svg "));
+    assert!(place.read("out/figures/c0-why.csv").starts_with("scheme,L2 TLB (cycles per"));
+}
+
+/// What the report's waterfall is made of adds up to the whole wait, natively and in a virtual machine.
+#[test]
+fn parts_of_the_wait_for_translation_add_up() {
+    let place = Place::new();
+    let schemes =
+        "4k,thp,perforated,gt-pde-4m,segment,range,4k+4k,perforated+thp,segment+perforated";
+    for one in json(&place.succeeds(&short(&["--json", "--scheme", schemes]))) {
+        let counters = one["counters"].as_object().unwrap();
+        let is_part = |name: &str| {
+            name == "walk_mshr" || counters.contains_key(&format!("translation_cycles_{name}"))
+        };
+        let parts = counters
+            .iter()
+            .filter(|(name, _)| name.strip_prefix("stack_cycles_").is_some_and(is_part));
+        let sum: u64 = parts.map(|(_, cycles)| cycles.as_u64().unwrap()).sum();
+        let whole = one["counters"]["translation_stall_cycles"].as_u64().unwrap();
+        assert!(whole > 0, "{}", one["scheme"]);
+        assert_eq!(sum, whole, "{}", one["scheme"]);
+    }
+}
+
+#[test]
 fn json_prints_the_lines_of_the_file_and_nothing_else() {
     let place = Place::new();
     let lines = place.succeeds(&short(&["--json"]));

@@ -19,6 +19,7 @@ mod pipes;
 mod place;
 mod policies;
 mod recording;
+mod reproduce;
 mod run;
 mod shell;
 mod snapshot;

@@ -78,6 +78,26 @@ fn every_command_has_a_manual_page() {
 }
 
 #[test]
+fn markdown_has_a_page_for_each_manual_page_and_links_that_lead_to_one() {
+    let place = Place::new();
+    let said = place.succeeds(&["man", "--markdown", "--out", "pages"]);
+    assert_eq!(said, place.succeeds(&["man", "--out", "man"]).replace("in man", "in pages"));
+    let compare = place.read("pages/perforate-compare.md");
+    for words in ["# perforate compare\n", "## Output\n", "| `--out DIR` |", "## Examples\n"] {
+        assert!(compare.contains(words), "{words} is not in\n{compare}");
+    }
+    let mut links = 0;
+    for entry in std::fs::read_dir(place.path("pages")).unwrap() {
+        let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+        for link in text.split("](").skip(1).map(|rest| rest.split(')').next().unwrap()) {
+            assert!(place.path("pages").join(link).exists(), "{link}");
+            links += 1;
+        }
+    }
+    assert!(links > 20, "{links}");
+}
+
+#[test]
 fn manual_pages_need_a_folder_that_can_be_written() {
     let place = Place::new();
     place.write("file", "not a folder");

@@ -36,7 +36,12 @@ pub const TARGETS: &[Target] = &[
 /// With what the program knows of counters and schemes.
 pub(super) fn options() -> ReportOptions {
     let vocabulary = perforate_sim::vocabulary();
-    ReportOptions { title: "Hostile".into(), command: "perforate".into(), vocabulary }
+    ReportOptions {
+        title: "Hostile".into(),
+        command: "perforate".into(),
+        vocabulary,
+        ..ReportOptions::default()
+    }
 }
 
 /// Text of a results file stays text.

@@ -3,7 +3,7 @@
 use super::{Sentence, WORTH_A_LOOK};
 use crate::comparison::Comparison;
 use crate::format::percent;
-use crate::ids;
+use crate::{ids, waiting};
 
 /// A part that is taken for this share of the time is what limits a run.
 const SATURATED: f64 = 0.9;
@@ -17,10 +17,7 @@ pub(super) fn bottleneck(comparison: &Comparison<'_>) -> Option<Sentence> {
     if cycles <= 0.0 || stall / cycles < WORTH_A_LOOK {
         return None;
     }
-    let mut parts: Vec<(&str, f64)> = comparison
-        .vocabulary
-        .parts("stack_cycles")
-        .filter(|(counter, _)| is_translation(comparison, &counter.id))
+    let mut parts: Vec<(&str, f64)> = waiting::parts(comparison.vocabulary)
         .filter_map(|(counter, part)| Some((&*part.label, reference.counter(&counter.id)? / stall)))
         .collect();
     parts.sort_by(|one, other| other.1.total_cmp(&one.1));
@@ -46,13 +43,4 @@ pub(super) fn bottleneck(comparison: &Comparison<'_>) -> Option<Sentence> {
     clauses.extend(saturated);
     let sentence = Sentence::default().strong("Why: ").plain(clauses.join("; ")).plain(".");
     (!clauses.is_empty()).then_some(sentence)
-}
-
-/// Whether a part of the cycle stack is address translation: it is a part of translations' latencies
-/// too, or waiting of walks.
-fn is_translation(comparison: &Comparison<'_>, id: &str) -> bool {
-    let Some(name) = id.strip_prefix(ids::STACK_CYCLES_) else { return false };
-    let is_share = |key: &str| key == name;
-    name == "walk_mshr"
-        || comparison.vocabulary.parts(ids::TRANSLATION_CYCLES).any(|(_, part)| is_share(&part.key))
 }

@@ -3,6 +3,7 @@
 
 mod bottleneck;
 mod gain;
+mod headline;
 
 use maud::{Markup, html};
 use perforate_results::Interval;
@@ -12,6 +13,7 @@ use crate::format;
 use crate::ids;
 use crate::metric::{ipc_with_operating_system, per_kilo_instruction};
 use gain::Gain;
+pub(crate) use headline::{headline, subject};
 
 /// A piece of a sentence.
 enum Piece {
@@ -35,6 +37,15 @@ impl Sentence {
         self
     }
 
+    /// The same with a capital at the beginning, unless it begins with a name.
+    fn capital(mut self) -> Self {
+        if let Some(Piece::Plain(text)) = self.0.first_mut() {
+            let rest = text.split_off(text.chars().next().map_or(0, char::len_utf8));
+            *text = text.to_uppercase() + &rest;
+        }
+        self
+    }
+
     /// Words only.
     pub(crate) fn text(&self) -> String {
         let text = |piece: &Piece| match piece {
@@ -49,7 +60,8 @@ impl Sentence {
             @for piece in &self.0 {
                 @match piece {
                     Piece::Plain(text) => (text),
-                    Piece::Strong(text) => strong { (text) },
+                    // A figure and its interval stay together.
+                    Piece::Strong(text) => strong class=[text.contains('±').then_some("whole")] { (text) },
                 }
             }
         }
@@ -64,10 +76,9 @@ pub(crate) fn answer(comparison: &Comparison<'_>) -> Vec<Sentence> {
     if !comparison.is_timed() {
         return counted(comparison).into_iter().collect();
     }
-    let today = best(comparison, &|index| comparison.is_available(index));
-    let proposed = best(comparison, &|index| !comparison.is_available(index));
+    let (today, proposed) = (today(comparison), proposed(comparison));
     let found = [
-        cost(comparison),
+        cost(comparison).map(|cost| cost.plain(cost_end(comparison))),
         today.as_ref().map(|gain| gain.today(comparison)),
         proposed.as_ref().map(|gain| gain.proposed(comparison, today.as_ref())),
         left(comparison, today.as_ref()),
@@ -78,6 +89,16 @@ pub(crate) fn answer(comparison: &Comparison<'_>) -> Vec<Sentence> {
     if found.is_empty() { vec![speed_of_one(comparison)] } else { found }
 }
 
+/// The best of what a user can have today.
+fn today(comparison: &Comparison<'_>) -> Option<Gain> {
+    best(comparison, &|index| comparison.is_available(index))
+}
+
+/// The best of the proposals.
+fn proposed(comparison: &Comparison<'_>) -> Option<Gain> {
+    best(comparison, &|index| !comparison.is_available(index))
+}
+
 /// How the reference is spoken of.
 fn under(comparison: &Comparison<'_>) -> String {
     match comparison.reference_name() {
@@ -86,23 +107,25 @@ fn under(comparison: &Comparison<'_>) -> String {
     }
 }
 
-/// What translation costs the reference.
+/// What translation costs the reference, up to the sentence's end.
 fn cost(comparison: &Comparison<'_>) -> Option<Sentence> {
     let share = comparison.translation_share(comparison.reference)?;
+    let only = if is_worth_a_look(share) { "" } else { "only " };
     let start =
         Sentence::default().plain(format!("{}, ", under(comparison))).strong(comparison.workload);
-    let most = share.mean + share.half_width_95.unwrap_or(0.0);
-    Some(if most < WORTH_A_LOOK {
-        start
-            .plain(" spends only ")
-            .strong(format::share(share))
-            .plain(" of its time waiting for address translation: no scheme can save much of it.")
-    } else {
-        start
-            .plain(" spends ")
-            .strong(format::share(share))
-            .plain(" of its time waiting for address translation.")
-    })
+    let spends = start.plain(format!(" spends {only}")).strong(format::share(share));
+    Some(spends.plain(" of its time waiting for address translation"))
+}
+
+/// The end of that sentence.
+fn cost_end(comparison: &Comparison<'_>) -> &'static str {
+    let share = comparison.translation_share(comparison.reference);
+    if share.is_none_or(is_worth_a_look) { "." } else { ": no scheme can save much of it." }
+}
+
+/// Whether translation may take a share of the time that is worth it.
+fn is_worth_a_look(share: Interval) -> bool {
+    share.mean + share.half_width_95.unwrap_or(0.0) >= WORTH_A_LOOK
 }
 
 /// The fastest of some schemes, the reference and ideal ones apart, and those that are as fast.

@@ -8,6 +8,9 @@ use super::{Axis, Mark, NAMES, Series, claimed, colour, labels, legend, names, t
 const FURTHEST: &str =
     "max(0, datum.value || 0, datum.high || 0, datum.paper || 0, datum.open_high || 0)";
 
+/// Whether a chart has room for values only, without what else is known of them.
+const IS_NARROW: &str = "room < 480";
+
 /// A chart of bars.
 pub(crate) struct Bars<'a> {
     pub series: Vec<Series>,
@@ -37,8 +40,11 @@ impl Bars<'_> {
         let group = if self.is_grouped { pitch * self.series.len() } else { pitch };
         // Bars below this height have no room for their values.
         let has_values = pitch >= 13;
-        let longest = self.marks.iter().map(|mark| mark.text.chars().count()).max().unwrap_or(0);
-        let room = if has_values { longest * 7 + 10 } else { 8 };
+        let longest = |text: fn(&Mark) -> &str| {
+            let lengths = self.marks.iter().map(|mark| text(mark).chars().count());
+            if has_values { lengths.max().unwrap_or(0) * 7 + 10 } else { 8 }
+        };
+        let (room, brief_room) = (longest(|mark| &mark.text), longest(Mark::briefly));
         let value = |field: &str| {
             let mut value = json!({"field": field, "type": "quantitative", "title": self.value.title(), "axis": self.value.spec(NAMES)});
             if let Some((least, most)) = self.range {
@@ -76,12 +82,13 @@ impl Bars<'_> {
         }
         if has_values {
             let size = if self.is_grouped { 10.5 } else { 12.5 };
+            let shown = format!("{IS_NARROW} && datum.brief ? datum.brief : datum.text");
             // What is drawn first keeps lines away from the value.
             layers.extend(["var(--card)", "transparent"].map(|ground| {
                 json!({
-                    "transform": [{"calculate": FURTHEST, "as": "end"}],
+                    "transform": [{"calculate": FURTHEST, "as": "end"}, {"calculate": shown.clone(), "as": "shown"}],
                     "mark": {"type": "text", "align": "left", "dx": 5, "fontSize": size, "stroke": ground, "strokeWidth": 4},
-                    "encoding": {"x": value("end"), "text": {"field": "text"}},
+                    "encoding": {"x": value("end"), "text": {"field": "shown"}},
                 })
             }));
         }
@@ -89,7 +96,7 @@ impl Bars<'_> {
         json!({
             "usermeta": {"legend": legend(shown, |one| json!({"filling": filling(one)}))},
             "data": {"values": self.marks}, "transform": [visible()],
-            "padding": {"left": 3, "top": 3, "bottom": 3, "right": room},
+            "padding": {"expr": format!("{{left: 3, top: 3, bottom: 3, right: {IS_NARROW} ? {brief_room} : {room}}}")},
             "height": self.places.len() * (group + 8).max(28), "encoding": shared, "layer": layers,
         })
     }

@@ -13,6 +13,7 @@ mod lines;
 mod memory_map;
 mod stacks;
 mod tornado;
+mod waterfall;
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -26,6 +27,7 @@ pub(crate) use lines::{Ground, Lines};
 pub(crate) use memory_map::{CellRun, Maps, Picture, coarse, common_scale, inner_squares};
 pub(crate) use stacks::Stacks;
 pub(crate) use tornado::{Swing, Tornado};
+pub(crate) use waterfall::{Side, Waterfall};
 
 use crate::palette;
 
@@ -64,9 +66,19 @@ pub(crate) struct Mark {
     /// Value and interval as a reader sees them.
     pub text: String,
     pub interval: String,
+    /// The value alone, where there is no room for more.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub brief: String,
     /// What a paper has there.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub claimed: Option<Claimed>,
+}
+
+impl Mark {
+    /// The value in as few words as there are.
+    fn briefly(&self) -> &str {
+        if self.brief.is_empty() { &self.text } else { &self.brief }
+    }
 }
 
 /// A paper's number beside a value, and how far the value depends on what the paper leaves open.

@@ -193,6 +193,7 @@ impl Canvas<'_> {
             text: show.text_or_missing(point.value),
             interval: interval.unwrap_or_default(),
             claimed: self.claim_at(curve, point).and_then(Claim::claimed),
+            brief: String::new(),
         }
     }
 

@@ -70,6 +70,7 @@ fn mark(claim: &Claim, place: String) -> Mark {
         text: claim.ours_text(),
         interval: claim.interval_text().unwrap_or_default(),
         claimed: claim.claimed(),
+        brief: String::new(),
     }
 }
 

@@ -12,6 +12,7 @@ mod summary;
 mod tally;
 mod text;
 mod unstated;
+mod verdicts;
 
 use serde_json::Value;
 
@@ -19,7 +20,7 @@ use claim::Claim;
 use record::{AxisForm, Chart, Header, Point};
 use show::Show;
 
-pub use page::experiments_html;
+pub use page::{experiments_figures, experiments_html};
 pub use record::read_experiments;
 pub use tally::Tally;
 pub use text::experiments_table;

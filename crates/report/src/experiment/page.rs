@@ -6,11 +6,13 @@ use perforate_results::Vocabulary;
 use super::headline::headline;
 use super::summary::{claim_cells, sections, summary};
 use super::tally::claims;
-use super::{ExperimentResult, chart, compared, unstated};
+use super::{ExperimentResult, chart, compared, unstated, verdicts};
+use crate::ReportError;
 use crate::html::{
-    Cell, Figure, Grid, Page, ReportOptions, all, command, figures, file_name, header, headings,
-    linked, notes, run_again,
+    Cell, Figure, Grid, Origin, Page, ReportOptions, all, command, figures, file_name, header,
+    headings, linked, notes,
 };
+use crate::svg::{self, SavedFigure};
 
 /// More experiments than these are too many to lay charts side by side a second time, and to have
 /// all on the page at first.
@@ -21,13 +23,31 @@ const MOST_BESIDE: usize = 6;
 /// The same results and options give the same bytes. All text is escaped.
 pub fn experiments_html(results: &[ExperimentResult], options: &ReportOptions) -> String {
     let mut page = Page::default();
+    let body = body(results, options, &mut page);
+    page.write(options, &body)
+}
+
+/// The figures of that page as pictures and data, in their order.
+///
+/// # Errors
+/// A figure cannot be drawn.
+pub fn experiments_figures(
+    results: &[ExperimentResult],
+    options: &ReportOptions,
+) -> Result<Vec<SavedFigure>, ReportError> {
+    let mut page = Page::default();
+    body(results, options, &mut page);
+    svg::save(page.kept())
+}
+
+fn body(results: &[ExperimentResult], options: &ReportOptions, page: &mut Page) -> Markup {
     let vocabulary = &options.vocabulary;
-    let summary = summary(results, &mut page);
-    let beside = side_by_side(results, vocabulary, &mut page);
-    let sections =
-        all(results.iter().map(|result| section(results, result, vocabulary, &mut page)));
-    let body = html! {
-        (top(results, options))
+    let top = top(results, options, page);
+    let summary = summary(results, page);
+    let beside = side_by_side(results, vocabulary, page);
+    let sections = all(results.iter().map(|result| section(results, result, vocabulary, page)));
+    html! {
+        (top)
         // One experiment begins with its charts, several with what they come to.
         @if results.len() == 1 { (sections) (summary) } @else {
             (summary)
@@ -35,15 +55,17 @@ pub fn experiments_html(results: &[ExperimentResult], options: &ReportOptions) -
             @if results.len() > MOST_BESIDE { h2 #details { "Experiment by experiment" } }
             (sections)
         }
-        (run_again(results.iter().map(|result| result.header.version.as_str()), options))
-    };
-    page.write(options, &body)
+    }
 }
 
-fn top(results: &[ExperimentResult], options: &ReportOptions) -> Markup {
+fn top(results: &[ExperimentResult], options: &ReportOptions, page: &mut Page) -> Markup {
     let counted = || format!("{} experiments without claims.", results.len());
     let headline = html! {
         p.headline { (headline(claims(results)).unwrap_or_else(counted)) }
+        // One experiment goes on with its own charts.
+        @if let Some(figure) = verdicts::figure(results).filter(|_| results.len() > 1) {
+            div.first { (figure.place(page)) }
+        }
     };
     let mut links: Vec<(String, String)> =
         sections(results).into_iter().map(|(id, name)| (id.into(), name.into())).collect();
@@ -53,8 +75,9 @@ fn top(results: &[ExperimentResult], options: &ReportOptions) -> Markup {
     if results.len() > MOST_BESIDE {
         links.push(("details".into(), "Experiment by experiment".into()));
     }
-    links.push(("again".into(), "Run it again".into()));
-    header("Experiments", options, &headline, &links)
+    let versions = results.iter().map(|result| result.header.version.as_str());
+    let again = Origin::of_versions(versions).section(options, page);
+    header("Experiments", options, &headline, &again, &links)
 }
 
 /// The experiment's anchor; experiments whose names differ in punctuation only have a number.
@@ -114,7 +137,11 @@ fn section(
     let content = content(result, vocabulary, &id, page);
     let title = &result.header.title;
     if results.len() <= MOST_BESIDE {
-        return html! { section.comparison id=(id) { h2 { (title) } (content) } };
+        return html! { section.comparison id=(id) {
+            // Alone, the page is called after it.
+            @if results.len() > 1 { h2 { (title) } }
+            (content)
+        } };
     }
     let tally = result.tally();
     let summary = html! {

@@ -25,7 +25,7 @@ pub(crate) struct Figure {
 impl Figure {
     /// The figure's place; chart and data go with what the page's script draws.
     pub fn place(&self, page: &mut Page) -> Markup {
-        page.add_figure(&self.id, &self.chart, self.data.table(""));
+        page.add_figure(self);
         // Room that is kept until the chart is drawn.
         let height = self.chart["height"].as_f64().unwrap_or(200.0);
         html! {
@@ -33,7 +33,7 @@ impl Figure {
                 figcaption { h3 { (self.title) } p { (self.caption) } }
                 div.chart role="group" tabindex="0" aria-label=(self.title) style={ "min-height:" (height) "px" }
                     aria-description="Arrow keys show the values." {}
-                details.data {
+                details.data id={ "data-" (self.id) } {
                     summary { "Data" }
                     div.scroll role="region" tabindex="0" aria-label={ "Data: " (self.title) } {}
                 }

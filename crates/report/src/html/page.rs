@@ -12,25 +12,28 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use perforate_results::clean;
 use serde_json::{Map, Value, json};
 
-use super::ReportOptions;
+use super::{Figure, ReportOptions};
 use crate::chart;
 use crate::palette;
 
-const STYLE: &str = concat!(include_str!("style.css"), include_str!("print.css"));
+pub(crate) const STYLE: &str = concat!(include_str!("style.css"), include_str!("print.css"));
 
 /// The parts of the script, which share one scope.
 const SCRIPT: &str = concat!(
     include_str!("script/start.js"),
     include_str!("script/tips.js"),
     include_str!("script/charts.js"),
+    include_str!("script/pictures.js"),
     include_str!("script/figures.js"),
+    include_str!("script/choices.js"),
+    include_str!("script/links.js"),
     include_str!("script/tables.js"),
     include_str!("script/parts.js"),
     include_str!("script/run.js"),
 );
 
 /// Vega and Vega-Lite with their licences (see `vendor/README.md`).
-const LIBRARY: &str = concat!(
+pub(crate) const LIBRARY: &str = concat!(
     "/*\n",
     include_str!("../../vendor/LICENSES.txt"),
     "*/\n",
@@ -39,25 +42,55 @@ const LIBRARY: &str = concat!(
 
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:";
 
+/// A figure of a page that can be saved.
+pub(crate) struct Kept {
+    pub id: String,
+    pub title: String,
+    pub chart: Value,
+    pub csv: String,
+}
+
 /// A page in the making: what its script shows on demand.
 #[derive(Default)]
 pub(crate) struct Page {
     figures: Map<String, Value>,
+    kept: Vec<Kept>,
     texts: Vec<String>,
     parts: Vec<String>,
+    files: Vec<Value>,
 }
 
 impl Page {
     /// Keeps the chart of a figure and the table below it.
-    pub fn add_figure(&mut self, id: &str, chart: &Value, table: Markup) {
-        self.figures.insert(id.to_owned(), json!({"chart": chart, "table": table.into_string()}));
+    pub fn add_figure(&mut self, figure: &Figure) {
+        let table = figure.data.table("").into_string();
+        self.figures.insert(figure.id.clone(), json!({"chart": figure.chart, "table": table}));
+        self.kept.push(Kept {
+            id: figure.id.clone(),
+            title: figure.title.clone(),
+            chart: figure.chart.clone(),
+            csv: figure.data.csv(),
+        });
+    }
+
+    /// The figures, in the order of the page.
+    pub fn kept(self) -> Vec<Kept> {
+        self.kept
+    }
+
+    /// A button that saves a file which the page carries.
+    pub fn file(&mut self, name: &str, text: String) -> Markup {
+        self.files.push(json!({"name": name, "text": text}));
+        html! {
+            button.tool type="button" hidden="hidden" data-file=(self.files.len() - 1) { (name) }
+        }
     }
 
     /// A long text that is folded away.
     pub fn folded(&mut self, summary: Markup, text: String) -> Markup {
         self.texts.push(text);
         html! {
-            details.configuration {
+            details.configuration id={ "text-" (self.texts.len() - 1) } {
                 summary { (summary) }
                 pre tabindex="0" data-text=(self.texts.len() - 1) {}
             }
@@ -78,7 +111,7 @@ impl Page {
     /// The page with this title and body.
     pub fn write(self, options: &ReportOptions, body: &Markup) -> String {
         let library = if self.figures.is_empty() { String::new() } else { packed(LIBRARY) };
-        let data = json!({"config": chart::config(), "figures": self.figures, "texts": self.texts, "parts": self.parts});
+        let data = json!({"config": chart::config(), "figures": self.figures, "texts": self.texts, "parts": self.parts, "files": self.files});
         let page = html! {
             (DOCTYPE)
             html lang="en" {

@@ -12,6 +12,8 @@ pub(crate) struct Cell {
     shown: Markup,
     /// Full value where it is not what is shown (digits without their commas).
     full: Option<String>,
+    /// The value as it is saved.
+    saved: String,
     is_number: bool,
 }
 
@@ -25,37 +27,38 @@ impl Cell {
         let inner = text.trim_start_matches(' ');
         let is_part = inner.len() < text.len();
         let shown = html! { @if is_part { span.sub { (inner) } } @else { (text) } };
-        Self { shown, full: is_part.then(|| text.to_owned()), is_number: false }
+        Self { shown, full: is_part.then(|| text.to_owned()), saved: text.into(), is_number: false }
     }
 
     /// A text of one sentence or more, which may be broken, and a remark below it unless empty.
     pub fn prose(text: &str, remark: &str) -> Self {
         let shown = html! { div.prose { (text) @if !remark.is_empty() { p.remark { (remark) } } } };
         let full = (!remark.is_empty()).then(|| format!("{text} ({remark})"));
-        Self { shown, full, is_number: false }
+        let saved = full.clone().unwrap_or_else(|| text.to_owned());
+        Self { shown, full, saved, is_number: false }
     }
 
     /// A text that leads to another place of the page, which may be broken after slashes.
     pub fn link(text: &str, anchor: &str) -> Self {
         let shown = html! { a href={ "#" (anchor) } { (breakable(text, '/')) } };
-        Self { shown, full: None, is_number: false }
+        Self { shown, full: None, saved: text.into(), is_number: false }
     }
 
     /// A counter's name, which may be broken after underscores.
     pub fn counter_name(name: &str) -> Self {
-        Self { shown: breakable(name, '_'), full: None, is_number: false }
+        Self { shown: breakable(name, '_'), full: None, saved: name.into(), is_number: false }
     }
 
     /// A scheme's name with its colour; that of a pair may be broken.
     pub fn scheme(name: &str, colour: &str) -> Self {
         let shown = html! { (dot(colour)) (breakable(name, '+')) };
-        Self { shown, full: None, is_number: false }
+        Self { shown, full: None, saved: name.into(), is_number: false }
     }
 
     /// A word with a sign on a ground of this colour.
     pub fn verdict(text: &str, sign: &str, colour: &str) -> Self {
         let shown = html! { span class={ "verdict v-" (colour) } { (sign) " " (text) } };
-        Self { shown, full: Some(text.to_owned()), is_number: false }
+        Self { shown, full: Some(text.to_owned()), saved: text.into(), is_number: false }
     }
 
     /// A cell without a value.
@@ -68,7 +71,8 @@ impl Cell {
         let full = value.filter(|value| value.is_finite()).map(|value| value.to_string());
         let full = full.unwrap_or_default();
         let differs = shown.replace(',', "") != full;
-        Self { shown: plain(shown), full: differs.then_some(full), is_number: true }
+        let saved = full.clone();
+        Self { shown: plain(shown), full: differs.then_some(full), saved, is_number: true }
     }
 
     /// A value written by `format`.
@@ -90,7 +94,7 @@ impl Cell {
             true => html! { abbr title=(full) { (text) } },
             false => plain(&text),
         };
-        Self { shown, full: differs.then_some(full), is_number: true }
+        Self { shown, saved: full.clone(), full: differs.then_some(full), is_number: true }
     }
 
     /// A median, with the range where there are several runs.
@@ -99,8 +103,8 @@ impl Cell {
         let range = spread.map(|spread| (format(spread.least), format(spread.most)));
         if let Some((least, most)) = range.filter(|(least, most)| least != most) {
             let full = spread.map(|spread| spread.median.to_string());
-            let shown = html! { (cell.shown) " " small { "(" (least) " – " (most) ")" } };
-            cell = Self { shown, full, is_number: true };
+            let shown = html! { (&cell.shown) " " small { "(" (least) " – " (most) ")" } };
+            cell = Self { shown, full, is_number: true, ..cell };
         }
         cell
     }
@@ -198,11 +202,33 @@ impl Grid {
         }
     }
 
+    /// The table as it is saved: with full values, and units in the headings.
+    pub fn csv(&self) -> String {
+        let line = |fields: Vec<&str>| {
+            let fields: Vec<String> = fields.into_iter().map(field).collect();
+            fields.join(",") + "\n"
+        };
+        let head = self.head.iter().map(|heading| heading.full.as_ref().unwrap_or(&heading.shown));
+        let rows = self.rows.iter().map(|row| row.iter().map(|cell| cell.saved.as_str()).collect());
+        std::iter::once(head.map(String::as_str).collect()).chain(rows).map(line).collect()
+    }
+
     /// The table with a box above it in which the page's script looks for words.
     pub fn filtered(&self, name: &str, what: &str, label: &str, class: &str) -> Markup {
         html! {
             div.filtered data-name=(name) data-what=(what) { (self.scrolling(label, class)) }
         }
+    }
+}
+
+/// A field of a CSV file, as the page's script writes it.
+fn field(text: &str) -> String {
+    // A text that starts like a formula must not become one in a spreadsheet.
+    let is_formula = text.starts_with(['=', '+', '@', '-']) && text.parse::<f64>().is_err();
+    let safe = format!("{}{text}", if is_formula { "'" } else { "" });
+    match safe.contains(['"', ',', '\n', '\r']) {
+        true => format!("\"{}\"", safe.replace('"', "\"\"")),
+        false => safe,
     }
 }
 
@@ -222,6 +248,25 @@ mod tests {
             "<td data-value=\"  mapped &lt;twice&gt;\"><span class=\"sub\">mapped &lt;twice&gt;</span></td>"
         );
         assert_eq!(Cell::text("mapped").html(false).into_string(), "<td>mapped</td>");
+    }
+
+    #[test]
+    fn saved_fields_are_full_and_stay_apart() {
+        let grid = Grid {
+            head: vec!["scheme".into(), Heading::with_unit("a, b", "×")],
+            rows: vec![
+                vec![
+                    Cell::scheme("4k", "page-4k"),
+                    Cell::value(Some(1.0 / 3.0), |_| "0.33".into()),
+                ],
+                vec![Cell::text("=1+1"), Cell::missing()],
+                vec![Cell::text("say \"a\""), Cell::count(12_345)],
+            ],
+        };
+        assert_eq!(
+            grid.csv(),
+            "scheme,\"a, b (×)\"\n4k,0.3333333333333333\n'=1+1,\n\"say \"\"a\"\"\",12345\n"
+        );
     }
 
     #[test]

@@ -2,20 +2,24 @@
 
 use maud::{Markup, html};
 
-use crate::answer::answer;
+use crate::answer::{answer, headline};
 use crate::comparison::Comparison;
 
-/// The answer's first sentence.
+/// The answer in one sentence.
 pub(super) fn sentence(comparison: &Comparison<'_>) -> Markup {
-    html! { @if let Some(first) = answer(comparison).first() { (first.markup()) } }
+    headline(comparison).markup()
 }
 
-/// The whole answer: its first sentence, then the others.
-pub(super) fn paragraphs(comparison: &Comparison<'_>) -> Markup {
-    let sentences = answer(comparison);
-    let (first, rest) = sentences.split_at(sentences.len().min(1));
+/// The same as a paragraph.
+pub(super) fn paragraph(comparison: &Comparison<'_>) -> Markup {
+    html! { p.headline { (sentence(comparison)) } }
+}
+
+/// The answer at length; nothing where one sentence says it all.
+pub(super) fn at_length(comparison: &Comparison<'_>) -> Markup {
+    let (sentences, short) = (answer(comparison), headline(comparison).text());
+    let more = sentences.iter().any(|sentence| sentence.text() != short);
     html! {
-        @for sentence in first { p.headline { (sentence.markup()) } }
-        @if !rest.is_empty() { p.answer { @for sentence in rest { (sentence.markup()) " " } } }
+        @if more { p.answer { @for sentence in &sentences { (sentence.markup()) " " } } }
     }
 }

@@ -8,46 +8,67 @@ mod over_time;
 mod pictures;
 mod relative;
 mod stacks;
+mod why;
 
 pub(crate) use memory::single_map;
 
 use maud::{Markup, html};
 
-use crate::RunResult;
 use crate::comparison::{Comparison, SchemeRuns, comparisons};
 use crate::format::compact;
 use crate::html::{
-    Cell, Grid, Heading, Page, ReportOptions, all, figures, header, notes, run_again,
+    Cell, Grid, Heading, Origin, Page, ReportOptions, all, figures as beside, header, notes,
 };
 use crate::labels::GLOSSARY;
 use crate::metric::{Metric, metrics};
+use crate::svg::{self, SavedFigure};
+use crate::{ReportError, RunResult};
 use crate::{sampled, threads, varied};
 
 /// The results as one self-contained HTML page.
 ///
 /// The same results and options give the same bytes. All text is escaped.
 pub fn html(results: &[RunResult], options: &ReportOptions) -> String {
-    let found = comparisons(results, &options.vocabulary);
     let mut page = Page::default();
-    let sections = found.iter().enumerate().map(|(index, comparison)| {
-        section(comparison, &format!("c{index}"), found.len() == 1, &mut page)
-    });
-    let sections = all(sections.collect::<Vec<_>>());
-    let body = html! {
-        (top(&found, options))
-        (varied::section(&found, &mut page))
-        (sections)
-        (run_again(results.iter().map(|run| run.version.as_str()), options))
-        (words())
-    };
+    let body = body(results, options, &mut page);
     page.write(options, &body)
 }
 
-fn top(found: &[Comparison<'_>], options: &ReportOptions) -> Markup {
+/// The figures of that page as pictures and data, in their order.
+///
+/// # Errors
+/// A figure cannot be drawn.
+pub fn figures(
+    results: &[RunResult],
+    options: &ReportOptions,
+) -> Result<Vec<SavedFigure>, ReportError> {
+    let mut page = Page::default();
+    body(results, options, &mut page);
+    svg::save(page.kept())
+}
+
+fn body(results: &[RunResult], options: &ReportOptions, page: &mut Page) -> Markup {
+    let found = comparisons(results, &options.vocabulary);
+    let top = top(&found, results, options, page);
+    let varied = varied::section(&found);
+    let sections = found.iter().enumerate().map(|(index, comparison)| {
+        section(comparison, &format!("c{index}"), found.len() == 1, page)
+    });
+    let sections = all(sections.collect::<Vec<_>>());
+    html! { (top) (varied) (sections) (words()) }
+}
+
+/// What is seen without scrolling: the answer in a sentence and one chart.
+fn top(
+    found: &[Comparison<'_>],
+    results: &[RunResult],
+    options: &ReportOptions,
+    page: &mut Page,
+) -> Markup {
     let mut sections = Vec::new();
     let mut add = |anchor: &str, name: &str| sections.push((anchor.to_owned(), name.to_owned()));
     if let [only] = found {
-        add("c0-summary", "Summary");
+        add("c0-summary", heading(only));
         if only.schemes.iter().any(|scheme| scheme.pair().is_some()) {
             add("c0-pairs", "Guests on hosts");
         }
@@ -58,25 +79,37 @@ fn top(found: &[Comparison<'_>], options: &ReportOptions) -> Markup {
     if varied::varied_key(found).is_some() {
         add(varied::ANCHOR, "Values");
     }
-    add("again", "Run it again");
     add("words", "Words");
-    let headline = html! {
-        @if let [only] = found { (headline(only)) } @else {
-            ul.headlines {
-                @for (index, comparison) in found.iter().enumerate() {
-                    li {
-                        a href={ "#c" (index) } { (name(comparison)) }
-                        (headline::sentence(comparison))
-                    }
+    let first = match found {
+        [only] => html! { (headline::paragraph(only)) (first_chart(only, "c0", page)) },
+        _ => varied::first(found, page),
+    };
+    let again = Origin::of_runs(results).section(options, page);
+    html! {
+        (header("Address translation report", options, &first, &again, &sections))
+        @if found.len() > 1 { (headlines(found)) }
+    }
+}
+
+/// What each of several comparisons comes to.
+fn headlines(found: &[Comparison<'_>]) -> Markup {
+    html! {
+        ul.headlines {
+            @for (index, comparison) in found.iter().enumerate() {
+                li {
+                    a href={ "#c" (index) } { (name(comparison)) }
+                    (headline::sentence(comparison))
                 }
             }
         }
-    };
-    header("Address translation report", options, &headline, &sections)
+    }
 }
 
-fn headline(comparison: &Comparison<'_>) -> Markup {
-    headline::paragraphs(comparison)
+/// The chart that the answer is read from: speeds, or where the time of a single scheme goes.
+fn first_chart(comparison: &Comparison<'_>, id: &str, page: &mut Page) -> Markup {
+    let alone = || stacks::first(comparison, id).filter(|_| comparison.schemes.len() == 1);
+    let figure = relative::figure(comparison, id).or_else(alone);
+    html! { @if let Some(figure) = figure { div.first { (figure.place(page)) } } }
 }
 
 fn name(comparison: &Comparison<'_>) -> String {
@@ -85,44 +118,54 @@ fn name(comparison: &Comparison<'_>) -> String {
     parts.join(" · ")
 }
 
+/// What the part below the first chart is about: without a clock nobody knows why.
+fn heading(comparison: &Comparison<'_>) -> &'static str {
+    if comparison.is_timed() { "Why" } else { "Summary" }
+}
+
 fn section(comparison: &Comparison<'_>, id: &str, is_only: bool, page: &mut Page) -> Markup {
-    // What is seen without scrolling: the answer, where the time goes, and the speeds.
-    let first = stacks::first(comparison, id).into_iter().chain(relative::figure(comparison, id));
+    let several = comparison.schemes.len() > 1;
+    let time = stacks::first(comparison, id).filter(|_| several);
+    let why: Vec<_> = why::figure(comparison, id).into_iter().chain(time).collect();
     html! {
         section.comparison id=(id) {
-            h2 id={ (id) "-summary" } { @if is_only { "Summary" } @else { (name(comparison)) } }
-            @if !is_only { (headline(comparison)) }
+            h2 id={ (id) "-summary" } { @if is_only { (heading(comparison)) } @else { (name(comparison)) } }
+            @if !is_only { (headline::paragraph(comparison)) (first_chart(comparison, id, page)) }
+            @if !why.is_empty() { (beside(why, page)) }
+            (headline::at_length(comparison))
             (about(comparison))
-            (figures(first, page))
-            (main_table(comparison).scrolling("Main figures by scheme", "main"))
-            (sampled_table(comparison))
+            (folded(&format!("{id}-table"), "The main figures as a table", &html! {
+                (main_table(comparison))
+            }))
+            (sampled_table(comparison, id))
             (threads::section(comparison, id))
-            (folded_notes(&remarks(comparison)))
+            (folded_notes(comparison, id))
             (matrices::matrices(comparison, id, page))
             h2 id={ (id) "-figures" } { "Figures" }
-            (figures(stacks::figures(comparison, id), page))
+            (beside(stacks::figures(comparison, id), page))
             (pictures::contents(comparison, id, page))
             (pictures::holes(comparison, id, page))
             (memory::maps(comparison, id, page))
             (over_time::over_time(comparison, id, page))
             h2 id={ (id) "-counters" } { "All counters" }
-            (folded("Show all counters", &counters::counters(comparison, id)))
+            (folded(&format!("{id}-all-counters"), "Show all counters", &counters::counters(comparison, id)))
             h2 id={ (id) "-configuration" } { "Configuration" }
-            (folded("Show the configuration", &counters::configuration(comparison, page)))
+            (folded(&format!("{id}-all-configuration"), "Show the configuration", &counters::configuration(comparison, page)))
         }
     }
 }
 
 /// What not every reader wants, behind a line that opens it.
-fn folded(line: &str, content: &Markup) -> Markup {
-    html! { details.more { summary { (line) } (content) } }
+fn folded(id: &str, line: &str, content: &Markup) -> Markup {
+    html! { details.more id=(id) { summary { (line) } (content) } }
 }
 
 /// The notes behind a line with their number.
-fn folded_notes(lines: &[Markup]) -> Markup {
+fn folded_notes(comparison: &Comparison<'_>, id: &str) -> Markup {
+    let lines = remarks(comparison);
     let count = lines.len();
     let line = format!("{count} {}", if count == 1 { "note" } else { "notes" });
-    html! { @if count > 0 { (folded(&line, &notes(lines))) } }
+    html! { @if count > 0 { (folded(&format!("{id}-notes"), &line, &notes(&lines))) } }
 }
 
 /// Workload, machine, length and seeds in one line.
@@ -145,7 +188,13 @@ fn about(comparison: &Comparison<'_>) -> Markup {
 /// Most schemes that have a column each; more have a row each.
 const MOST_COLUMNS: usize = 6;
 
-fn main_table(comparison: &Comparison<'_>) -> Grid {
+/// The main figures: schemes as columns, or where they are many as rows that take little room.
+fn main_table(comparison: &Comparison<'_>) -> Markup {
+    let class = if comparison.schemes.len() <= MOST_COLUMNS { "main" } else { "main dense" };
+    main_grid(comparison).scrolling("Main figures by scheme", class)
+}
+
+fn main_grid(comparison: &Comparison<'_>) -> Grid {
     let metrics = metrics(comparison);
     let shown: Vec<&Metric> = metrics.iter().filter(|metric| metric.is_main).collect();
     let schemes = &comparison.schemes;
@@ -182,7 +231,7 @@ fn main_cell(metric: &Metric, scheme: usize) -> Cell {
 }
 
 /// What the windows of a sampled trace say of the program, with confidence intervals.
-fn sampled_table(comparison: &Comparison<'_>) -> Markup {
+fn sampled_table(comparison: &Comparison<'_>, id: &str) -> Markup {
     let rows = sampled::rows(comparison);
     let mut head = vec![Heading::from("scheme")];
     head.extend(rows.iter().map(|row| Heading::from(row.label)));
@@ -198,8 +247,10 @@ fn sampled_table(comparison: &Comparison<'_>) -> Markup {
     let grid = Grid { head, rows: schemes.collect() };
     html! {
         @if let Some(caption) = sampled::caption(comparison) {
-            p.lead { (caption) "." }
-            (grid.scrolling("Estimates for the whole program by scheme", "main"))
+            (folded(&format!("{id}-sampled"), "Estimates for the whole program", &html! {
+                p.lead { (caption) "." }
+                (grid.scrolling("Estimates for the whole program by scheme", "main"))
+            }))
         }
     }
 }
@@ -227,7 +278,7 @@ fn words() -> Markup {
     html! {
         section #words {
             h2 { "Words" }
-            (folded("What the words mean", &html! {
+            (folded("what-words-mean", "What the words mean", &html! {
                 dl { @for (word, meaning) in GLOSSARY { div { dt { (word) } dd { (meaning) } } } }
             }))
         }

@@ -1,46 +1,55 @@
-//! Bars of speed relative to 4KB pages.
+//! The first chart of a comparison: a bar for each scheme, with its uncertainty.
 
 use perforate_results::Interval;
 
 use crate::chart::{Axis, Bars, Mark, Series, broken};
 use crate::comparison::{Comparison, SchemeRuns, Spread};
-use crate::format::{self, MISSING, times};
+use crate::format::{self, MISSING, ratio, times};
 use crate::html::{Cell, Figure, Grid, Heading};
+use crate::metric::l2_tlb_mpki;
 
-/// Most schemes whose speed is drawn as bars where matrices show it too.
-const MOST_BARS: usize = 12;
+/// Most schemes that have a bar each; matrices show more pairs better.
+const MOST_BARS: usize = 36;
+/// Pixels that all bars together may be high, and one at least and at most.
+const ROOM: usize = 400;
+const PITCH: (usize, usize) = (16, 44);
 
 /// The bar of a scheme.
 struct Bar<'a> {
     scheme: &'a SchemeRuns<'a>,
     /// Over the seeds.
-    speed: Option<Spread>,
+    value: Option<Spread>,
     /// Half of the 95 % interval.
     half: Option<f64>,
+    write: fn(Interval) -> String,
 }
 
 impl Bar<'_> {
     /// Ends of the interval, or of the range over the seeds.
     fn ends(&self) -> Option<(f64, f64)> {
-        let speed = self.speed?;
+        let value = self.value?;
         match self.half {
-            Some(half) => Some((speed.median - half, speed.median + half)),
-            None => (speed.runs > 1).then_some((speed.least, speed.most)),
+            Some(half) => Some((value.median - half, value.median + half)),
+            None => (value.runs > 1).then_some((value.least, value.most)),
         }
     }
 
-    fn mark(&self) -> Mark {
-        let around = |speed: Spread| Interval { mean: speed.median, half_width_95: self.half };
+    fn written(&self, value: f64) -> String {
+        (self.write)(Interval { mean: value, half_width_95: None })
+    }
+
+    fn mark(&self, place: String) -> Mark {
+        let around = |value: Spread| Interval { mean: value.median, half_width_95: self.half };
         Mark {
-            place: broken(self.scheme.name),
+            place,
             series: self.scheme.name.to_owned(),
-            value: self.speed.map(|speed| speed.median),
+            value: self.value.map(|value| value.median),
             low: self.ends().map(|ends| ends.0),
             high: self.ends().map(|ends| ends.1),
-            text: self.speed.map_or(MISSING.to_owned(), |speed| times(speed.median)),
-            interval: match (self.speed, self.half) {
-                (Some(speed), Some(_)) => format::relative_speed(around(speed)),
-                (Some(speed), None) if speed.runs > 1 => speed.range(times),
+            text: self.value.map_or(MISSING.to_owned(), |value| (self.write)(around(value))),
+            brief: self.value.map_or(String::new(), |value| self.written(value.median)),
+            interval: match (self.value, self.half) {
+                (Some(value), None) if value.runs > 1 => value.range(|end| self.written(end)),
                 _ => String::new(),
             },
             ..Mark::default()
@@ -48,70 +57,129 @@ impl Bar<'_> {
     }
 
     fn row(&self) -> Vec<Cell> {
-        let part = |pick: fn(Spread) -> f64| Cell::value(self.speed.map(pick), times);
+        let number = |value| Cell::value(value, |value| self.written(value));
+        let part = |pick: fn(Spread) -> f64| number(self.value.map(pick));
         vec![
             Cell::scheme(self.scheme.name, self.scheme.colour),
-            part(|speed| speed.median),
-            Cell::value(self.half, times),
-            part(|speed| speed.least),
-            part(|speed| speed.most),
+            part(|value| value.median),
+            number(self.half),
+            part(|value| value.least),
+            part(|value| value.most),
         ]
     }
 }
 
-/// Speed relative to the reference, where there is something to compare and matrices do not show it
-/// better.
+/// What the bars show.
+struct Quantity {
+    key: &'static str,
+    title: String,
+    caption: &'static str,
+    unit: &'static str,
+    suffix: &'static str,
+    reference: Option<f64>,
+}
+
+/// Speeds relative to the reference, or where there is no clock, misses of the L2 TLB; none where
+/// there is nothing to compare.
 pub(super) fn figure(comparison: &Comparison<'_>, id: &str) -> Option<Figure> {
-    let count = comparison.schemes.len();
-    let has_pairs = comparison.schemes.iter().any(|scheme| scheme.pair().is_some());
-    if !comparison.is_timed() || count < 2 || has_pairs && count > MOST_BARS {
+    if !(2..=MOST_BARS).contains(&comparison.schemes.len()) {
         return None;
     }
+    let (quantity, bars) =
+        if comparison.is_timed() { speeds(comparison) } else { misses(comparison) };
+    let has_values = bars.iter().any(|bar| bar.value.is_some());
+    has_values.then(|| quantity.figure(comparison, id, &bars))
+}
+
+fn speeds<'a>(comparison: &'a Comparison<'a>) -> (Quantity, Vec<Bar<'a>>) {
     let reference = comparison.reference;
     let bar = |(index, scheme)| Bar {
         scheme,
-        speed: comparison.relative_ipc(index, reference),
+        value: comparison.relative_ipc(index, reference),
         half: comparison
             .speed(index, reference)
             .filter(|_| index != reference)
             .and_then(|speed| speed.half_width_95),
+        write: if index == reference { |one| times(one.mean) } else { format::speed },
     };
-    let bars: Vec<Bar<'_>> = comparison.schemes.iter().enumerate().map(bar).collect();
-    let title = format!("IPC relative to {}", comparison.reference_name());
-    let whiskers = if bars.iter().any(|bar| bar.half.is_some()) {
-        " Whiskers: 95 % interval."
-    } else if comparison.seeds() > 1 {
-        " Whiskers: least to most over the seeds."
-    } else {
-        ""
+    let name = match comparison.reference_name() {
+        "4KB" => "4KB pages",
+        name => name,
     };
-    let series = |bar: &Bar<'_>| Series {
-        label: bar.scheme.name.to_owned(),
-        colour: bar.scheme.colour,
-        ..Series::default()
-    };
-    let chart = Bars {
-        series: bars.iter().map(series).collect(),
-        places: bars.iter().map(|bar| broken(bar.scheme.name)).collect(),
-        marks: bars.iter().map(Bar::mark).collect(),
-        is_grouped: false,
-        value: Axis { label: "", suffix: "×" },
-        range: None,
-        place: "scheme",
+    let quantity = Quantity {
+        key: "ipc-to-reference",
+        title: format!("Speed relative to {name}"),
+        caption: "Instructions per cycle, divided by those of the dashed line. Longer is faster.",
+        unit: "×",
+        suffix: "×",
         reference: Some(1.0),
     };
-    let head = ["median", "± 95 %", "least", "most"].map(|name| Heading::with_unit(name, "×"));
-    Some(Figure {
-        id: format!("{id}-ipc-to-reference"),
-        name: format!("{} {title}", comparison.workload),
-        caption: format!(
-            "Instructions per cycle, divided by those of the dashed line. Longer is faster.{whiskers}"
-        ),
-        chart: chart.spec(),
-        data: Grid {
-            head: std::iter::once("scheme".into()).chain(head).collect(),
-            rows: bars.iter().map(Bar::row).collect(),
-        },
-        title,
-    })
+    (quantity, comparison.schemes.iter().enumerate().map(bar).collect())
+}
+
+fn misses<'a>(comparison: &'a Comparison<'a>) -> (Quantity, Vec<Bar<'a>>) {
+    let bar = |scheme: &'a SchemeRuns<'a>| Bar {
+        scheme,
+        value: scheme.spread(l2_tlb_mpki),
+        half: None,
+        write: |one| ratio(one.mean),
+    };
+    let quantity = Quantity {
+        key: "misses",
+        title: "Misses of the L2 TLB".into(),
+        caption: "Per 1,000 instructions. Shorter is better.",
+        unit: "per 1,000 instructions",
+        suffix: "",
+        reference: None,
+    };
+    (quantity, comparison.schemes.iter().map(bar).collect())
+}
+
+impl Quantity {
+    fn figure(self, comparison: &Comparison<'_>, id: &str, bars: &[Bar<'_>]) -> Figure {
+        let whiskers = if bars.iter().any(|bar| bar.half.is_some()) {
+            " Whiskers: 95 % interval."
+        } else if comparison.seeds() > 1 {
+            " Whiskers: least to most over the seeds."
+        } else {
+            ""
+        };
+        let pitch = (ROOM / bars.len()).clamp(PITCH.0, PITCH.1);
+        // A name in two lines needs room for both.
+        let place = |bar: &Bar<'_>| match pitch < 28 {
+            true => bar.scheme.name.to_owned(),
+            false => broken(bar.scheme.name),
+        };
+        let series = |bar: &Bar<'_>| Series {
+            label: bar.scheme.name.to_owned(),
+            colour: bar.scheme.colour,
+            ..Series::default()
+        };
+        let mut chart = Bars {
+            series: bars.iter().map(series).collect(),
+            places: bars.iter().map(place).collect(),
+            marks: bars.iter().map(|bar| bar.mark(place(bar))).collect(),
+            is_grouped: false,
+            value: Axis { label: "", suffix: self.suffix },
+            range: None,
+            place: "scheme",
+            reference: self.reference,
+        }
+        .spec();
+        chart["height"] = (pitch * bars.len()).into();
+        chart["usermeta"]["widest"] = 1090.into();
+        let names = ["median", "± 95 %", "least", "most"];
+        let head = names.map(|name| Heading::with_unit(name, self.unit));
+        Figure {
+            id: format!("{id}-{}", self.key),
+            name: format!("{} {}", comparison.workload, self.title),
+            caption: format!("{}{whiskers}", self.caption),
+            chart,
+            data: Grid {
+                head: std::iter::once("scheme".into()).chain(head).collect(),
+                rows: bars.iter().map(Bar::row).collect(),
+            },
+            title: self.title,
+        }
+    }
 }

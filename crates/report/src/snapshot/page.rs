@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::{Section, Snapshot, Value};
-use crate::html::{Cell, Grid, Page, ReportOptions, file_name, header, notes, run_again};
+use crate::html::{Cell, Grid, Origin, Page, ReportOptions, file_name, header, notes};
 use crate::page::single_map;
 
 /// The snapshot as one self-contained HTML page that opens offline.
@@ -12,9 +12,8 @@ use crate::page::single_map;
 pub fn snapshot_html(snapshot: &Snapshot, options: &ReportOptions) -> String {
     let mut page = Page::default();
     let sections = snapshot.sections();
-    let mut links: Vec<(String, String)> =
+    let links: Vec<(String, String)> =
         sections.iter().map(|section| (file_name(&section.title), section.title.clone())).collect();
-    links.push(("again".into(), "Run it again".into()));
     let verdict = snapshot.verdict();
     let headline = html! {
         p.about { (snapshot.title()) }
@@ -24,14 +23,14 @@ pub fn snapshot_html(snapshot: &Snapshot, options: &ReportOptions) -> String {
         }
     };
     let remarks: Vec<Markup> = snapshot.notes().iter().map(|note| html! { (note) }).collect();
+    let again = Origin::of_versions([snapshot.version()]).section(options, &mut page);
     let body = html! {
-        (header("Snapshot", options, &headline, &links))
+        (header("Snapshot", options, &headline, &again, &links))
         section.comparison {
             @if let Some(map) = snapshot.memory_map() { (single_map(map, "snapshot", &mut page)) }
             @for section in &sections { (table(section)) }
             (notes(&remarks))
         }
-        (run_again([snapshot.version()], options))
     };
     page.write(options, &body)
 }

@@ -34,7 +34,7 @@ fn closed(text: String) -> String {
         let start = format!("<{name}");
         let pieces = text.split(&start).enumerate().map(|(index, piece)| match index {
             0 => piece.to_owned(),
-            _ => start.clone() + &piece.replacen('>', "/>", 1),
+            _ => start.clone() + piece.replacen('>', "/>", 1).as_str(),
         });
         pieces.collect()
     })

@@ -8,6 +8,8 @@ mod memory;
 mod page;
 mod pairs;
 mod records;
+mod saved;
 mod snapshot;
 mod terminal;
 mod vocabulary;
+mod why;

@@ -16,7 +16,12 @@ pub fn vocabulary() -> Vocabulary {
 
 /// Options of a page with that.
 pub fn options(title: &str, command: &str) -> ReportOptions {
-    ReportOptions { title: title.into(), command: command.into(), vocabulary: vocabulary() }
+    ReportOptions {
+        title: title.into(),
+        command: command.into(),
+        results: "{}\n".into(),
+        vocabulary: vocabulary(),
+    }
 }
 
 #[test]

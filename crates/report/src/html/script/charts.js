@@ -1,6 +1,8 @@
 // Charts are drawn when they come near, and anew when their width changes.
 const views = new Map();
 const hiddenIn = new Map();
+// Values that were chosen for parameters of a chart, by its figure.
+const chosenIn = new Map();
 const specOf = (chart) => page.figures[chart.closest("figure").id].chart;
 // Charts of one kind are switched together.
 const groupOf = (chart) => chart.closest(".linked") ?? chart;
@@ -8,7 +10,8 @@ const groupOf = (chart) => chart.closest(".linked") ?? chart;
 const viewOf = (chart, width, config, view) => {
   const spec = specOf(chart);
   const own = [{ name: "room", value: width }, { name: "hidden", value: hiddenIn.get(groupOf(chart)) ?? [] }];
-  const params = [...(spec.params ?? []), ...own];
+  const chosen = chosenIn.get(chart.closest("figure").id) ?? {};
+  const params = [...(spec.params ?? []).map((param) => ({ ...param, value: chosen[param.name] ?? param.value })), ...own];
   const vega = charts.compile({ ...spec, width, params }, { config }).spec;
   return new charts.View(charts.parse(vega, null, { ast: true }), { expr: charts.expressionInterpreter, ...view });
 };
@@ -70,7 +73,7 @@ const near = new IntersectionObserver((entries) => entries
   .forEach((entry) => { near.unobserve(entry.target); drawOnce(entry.target); }), { rootMargin: "600px" });
 const startCharts = (root) => {
   const found = all(".chart", root);
-  found.forEach((chart) => { startLegend(chart); walkByKeys(chart); });
+  found.forEach((chart) => { startLegend(chart); startChoice(chart); walkByKeys(chart); });
   // What is seen at once waits for nothing.
   const isSeen = (chart) => chart.clientWidth > 0 && chart.getBoundingClientRect().top < innerHeight;
   found.forEach((chart) => { if (isSeen(chart)) drawOnce(chart); else near.observe(chart); });

@@ -1,6 +1,6 @@
-// Pictures as SVG that look the same anywhere; data as CSV.
-const save = (name, type, text) => {
-  const link = make("a", { href: URL.createObjectURL(new Blob([text], { type })), download: name });
+// Figures are saved as pictures and as data.
+const save = (name, type, content) => {
+  const link = make("a", { href: URL.createObjectURL(new Blob([content], { type })), download: name });
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 };
@@ -13,16 +13,6 @@ const valueOf = (cell) => cell.dataset.value
   ?? (cell.matches("tbody .n") ? cell.textContent.replaceAll(",", "") : cell.textContent);
 const csv = (table) => [...table.rows]
   .map((row) => [...row.cells].map((cell) => field(valueOf(cell))).join(",")).join("\n") + "\n";
-
-// A colour of the page on light ground.
-const light = (name) => [...document.styleSheets[0].cssRules]
-  .filter((rule) => rule.selectorText === ":root")
-  .map((rule) => rule.style.getPropertyValue(name))
-  .find(Boolean) ?? "#888";
-const picture = async (chart) => {
-  const drawing = await viewOf(chart, 560, page.config, { renderer: "none" }).toSVG();
-  return drawing.replaceAll(/var\((--[\w-]+)\)/g, (found, name) => light(name)).replace("<svg ", '<svg style="background:#fff" ');
-};
 
 // The data below a figure are a table from the first time that they are looked at.
 const tableOf = (figure) => {
@@ -39,9 +29,18 @@ const startFigure = (figure) => {
   const title = figure.querySelector("h3").textContent;
   const chart = figure.querySelector(".chart");
   button(box, "SVG", "Save figure as SVG: " + title, async () => save(name + ".svg", "image/svg+xml", await picture(chart)));
+  button(box, "PNG", "Save figure as PNG: " + title, async () => save(name + ".png", "image/png", await painted(chart, title)));
   button(box, "CSV", "Save data as CSV: " + title, () => save(name + ".csv", "text/csv", csv(tableOf(figure))));
   figure.append(box);
   figure.querySelector("details").addEventListener("toggle", () => tableOf(figure));
+};
+
+// A file that the page carries.
+const startFile = (part) => {
+  const { name, text } = page.files[part.dataset.file];
+  part.hidden = false;
+  part.setAttribute("aria-label", "Save " + name);
+  part.addEventListener("click", () => save(name, "text/plain", text));
 };
 
 const startCommand = (part) => {

@@ -7,18 +7,21 @@ const fillPart = async (part) => {
   await startAll(place);
   place.dataset.ready = "yes";
 };
-// What a link leads to may be folded away, or in a section that was not opened yet.
-const reveal = async (hash) => {
-  const id = decodeURIComponent(hash.slice(1));
-  if (!id) return;
+// Opens what has this id, and all that is around it, which may be a section that was not opened yet.
+const open = async (id) => {
   const isIn = (place) => page.parts[place.dataset.part].includes(' id="' + id + '"');
   const waiting = document.getElementById(id) ? null : all("[data-part]").find(isIn);
   if (waiting) await fillPart(waiting.closest(".part"));
   const target = document.getElementById(id);
-  if (!target) return;
+  if (!target) return null;
   for (let part = target.closest("details"); part; part = part.parentElement.closest("details")) part.open = true;
   if (target.matches(".part")) await fillPart(target);
-  target.scrollIntoView();
+  return target;
+};
+const reveal = async (hash) => {
+  const id = decodeURIComponent(hash.slice(1));
+  const target = id ? await open(id) : null;
+  target?.scrollIntoView();
 };
 const startParts = () => {
   all(".part").forEach((part) => part.addEventListener("toggle", () => { if (part.open) fillPart(part); }));
@@ -26,5 +29,6 @@ const startParts = () => {
     const link = event.target.closest('a[href^="#"]');
     if (link) reveal(link.hash);
   });
-  reveal(location.hash);
+  follow(location.hash);
+  addEventListener("hashchange", () => { if (location.hash.startsWith("#~")) follow(location.hash); });
 };

@@ -4,6 +4,7 @@ const startAll = async (root) => {
   all(".filtered", root).forEach(startFilter);
   all("[data-text]", root).forEach(startText);
   all(".command", root).forEach(startCommand);
+  all("[data-file]", root).forEach(startFile);
   const figures = all("figure", root);
   if (!figures.length) return;
   await loadLibrary();
@@ -13,8 +14,9 @@ const startAll = async (root) => {
 const start = async () => {
   page = JSON.parse(await unpack("data"));
   startPrinting();
-  startParts();
+  startLink();
   await startAll(document);
+  startParts();
   document.body.dataset.ready = "yes";
 };
 start();

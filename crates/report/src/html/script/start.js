@@ -17,7 +17,7 @@ const unpack = async (id) => {
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   return new Response(stream).text();
 };
-let page = { config: {}, figures: {}, texts: [], parts: [] };
+let page = { config: {}, figures: {}, texts: [], parts: [], files: [] };
 let library = null;
 const loadLibrary = () => {
   library ??= unpack("library").then((text) => { document.head.append(make("script", { textContent: text })); });

@@ -1,7 +1,7 @@
 // Runs after the page's own script: uses everything and tells the frame around what it found.
 (async () => {
   const found = window.wrong;
-  const counts = { charts: 0, texts: 0, switches: 0, sorts: 0, filters: 0, verdicts: 0, tips: 0, keys: 0, csv: 0, svg: 0 };
+  const counts = { charts: 0, texts: 0, switches: 0, sorts: 0, filters: 0, verdicts: 0, tips: 0, keys: 0, csv: 0, svg: 0, png: 0, choices: 0, links: 0, files: 0 };
   const all = (selector, root) => Array.from((root || document).querySelectorAll(selector));
   const say = (what, where) => found.push(what + ": " + where);
   const nameOf = (part) => {
@@ -186,28 +186,111 @@
     });
   };
 
+  const rowsOf = (text) => {
+    const cell = /("(?:[^"]|"")*"|[^",\n]*)(,|\n)/g;
+    const rows = [[]];
+    for (const [, value, end] of text.matchAll(cell)) {
+      rows.at(-1).push(value);
+      if (end === "\n") rows.push([]);
+    }
+    return rows.slice(0, -1);
+  };
+  const checks = {
+    CSV: async (figure, blob) => {
+      const rows = rowsOf(await blob.text());
+      const table = figure.querySelector("table");
+      const isWhole = rows.length === table.rows.length && rows.every((row) => row.length === table.rows[0].cells.length);
+      if (!isWhole || rows[0].length < 2) say("CSV is not the data", figure.id);
+      counts.csv += 1;
+    },
+    SVG: async (figure, blob) => {
+      const text = await blob.text();
+      const parsed = new DOMParser().parseFromString(text, "image/svg+xml");
+      const drawing = parsed.documentElement;
+      const isLabelled = legendOf(figure).every((item) => drawing.textContent.includes(item.dataset.series.slice(0, 20)));
+      if (drawing.nodeName !== "svg" || parsed.querySelector("parsererror")) say("SVG is not well formed", figure.id);
+      else if (!drawing.getAttribute("width") || text.includes("var(")) say("SVG needs the page", figure.id);
+      else if (!isLabelled) say("SVG has no legend", figure.id);
+      counts.svg += 1;
+    },
+    // Signature, width in pixels, and whether anything but white is painted.
+    PNG: async (figure, blob) => {
+      const bytes = new Uint8Array(await blob.arrayBuffer());
+      const width = new DataView(bytes.buffer).getUint32(16);
+      const isPng = [137, 80, 78, 71].every((byte, index) => bytes[index] === byte);
+      if (!isPng || width < 400 || bytes.length < 3000) say("PNG is not a picture", figure.id + " " + width + " " + bytes.length);
+      const picture = await createImageBitmap(blob);
+      const ink = Object.assign(document.createElement("canvas"), { width, height: picture.height }).getContext("2d");
+      ink.drawImage(picture, 0, 0);
+      const pixels = ink.getImageData(0, 0, width, picture.height).data;
+      if (pixels[0] !== 255 || pixels[3] !== 255) say("PNG has no white ground", figure.id);
+      counts.png += 1;
+    },
+  };
   const checkSaving = async (figure, hasPicture) => {
-    if (all(".tools button", figure).length !== 2) say("buttons are missing", figure.id);
-    for (const button of all(".tools button", figure)) {
-      if (button.textContent === "SVG" && !hasPicture) continue;
+    const buttons = all(".tools button", figure);
+    if (buttons.map((button) => button.textContent).join() !== "SVG,PNG,CSV") return say("buttons are missing", figure.id);
+    for (const button of buttons) {
+      if (button.textContent !== "CSV" && !hasPicture) continue;
       window.saved.length = 0;
       button.click();
       await until("saving " + figure.id, () => window.saved.length);
-      const text = await window.saved[0].text();
-      if (button.textContent === "CSV") {
-        const lines = text.trim().split("\n");
-        if (lines.length !== figure.querySelector("table").rows.length || !lines[0].includes(",")) say("CSV is not the data", figure.id);
-        counts.csv += 1;
-      } else {
-        const parsed = new DOMParser().parseFromString(text, "image/svg+xml");
-        const drawing = parsed.documentElement;
-        const isLabelled = legendOf(figure).every((item) => drawing.textContent.includes(item.dataset.series.slice(0, 20)));
-        if (drawing.nodeName !== "svg" || parsed.querySelector("parsererror")) say("SVG is not well formed", figure.id);
-        else if (!drawing.getAttribute("width") || text.includes("var(")) say("SVG needs the page", figure.id);
-        else if (!isLabelled) say("SVG has no legend", figure.id);
-        counts.svg += 1;
-      }
+      await checks[button.textContent](figure, window.saved[0]);
     }
+  };
+
+  // A chart that goes from one scheme to another is another chart for another scheme.
+  const checkChoices = async (figure) => {
+    // Marks may come in another order.
+    const textOf = () => all(".chart text", figure).map((text) => text.textContent).sort().join("|");
+    const selects = all(".choice select", figure);
+    for (const select of selects) {
+      const [value, text] = [select.value, textOf()];
+      const isFree = (option) => selects.every((one) => one.value !== option.value);
+      const other = all("option", select).findLast(isFree)?.value;
+      if (!other) continue;
+      const set = async (wanted) => {
+        select.value = wanted;
+        select.dispatchEvent(new Event("change"));
+        await soon(() => false);
+      };
+      await set(other);
+      if (textOf() === text || !textOf().includes(other)) say("a choice does nothing", figure.id + " " + other);
+      checkTexts(figure.querySelector(".chart svg"));
+      await set(value);
+      if (textOf() !== text) say("a choice cannot be taken back", figure.id);
+      counts.choices += 1;
+    }
+  };
+
+  // What the page carries, and the link to what is seen.
+  const checkBox = async () => {
+    for (const button of all("[data-file]")) {
+      window.saved.length = 0;
+      button.click();
+      await until("saving " + button.textContent, () => window.saved.length);
+      if (!(await window.saved[0].text()).includes("\n")) say("an empty file", button.textContent);
+      counts.files += 1;
+    }
+    const button = document.querySelector("button.link");
+    if (button.hidden) return say("no link", "");
+    const opened = document.querySelector("details[id]:not(.again)");
+    const figure = all("figure").find((one) => one.querySelector(".choice"));
+    const select = figure?.querySelector("[name=from]");
+    const first = select?.value;
+    const other = select && all("option", select).at(-1).value;
+    if (opened) opened.open = true;
+    if (select) { select.value = other; select.dispatchEvent(new Event("change")); }
+    button.click();
+    await until("the link", () => location.hash.startsWith("#~"));
+    const link = location.hash;
+    if (opened) opened.open = false;
+    if (select) { select.value = first; select.dispatchEvent(new Event("change")); }
+    location.hash = "";
+    location.hash = link;
+    await until("what the link shows", () => (!opened || opened.open) && (!select || select.value === other));
+    if (select) { select.value = first; select.dispatchEvent(new Event("change")); }
+    counts.links += 1;
   };
 
   const checkWidth = () => {
@@ -243,6 +326,8 @@
       await checkSwitches(group);
     }
     checkWidth();
+    for (const figure of all("figure")) await checkChoices(figure);
+    await checkBox();
     all("table").forEach(checkSorting);
     all(".filtered").forEach(checkFilter);
     // Pictures are drawn anew, the same on all widths: a narrow page saves one, a long one some.

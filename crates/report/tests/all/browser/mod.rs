@@ -11,15 +11,17 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
-use crate::records;
+use crate::{document, records, why};
 use perforate_report::{ReportOptions, experiments_html, html, read_experiments, read_results};
 
 const WIDTHS: [u32; 2] = [1280, 400];
 /// A browser that says nothing for so long has stopped; a page takes seconds.
 const LONGEST_SILENCE: Duration = Duration::from_secs(120);
 /// What each width must have used at least once on the pages made here.
-const USED: [&str; 10] =
-    ["charts", "texts", "switches", "sorts", "filters", "verdicts", "tips", "keys", "csv", "svg"];
+const USED: [&str; 14] = [
+    "charts", "texts", "switches", "sorts", "filters", "verdicts", "tips", "keys", "csv", "svg",
+    "png", "choices", "links", "files",
+];
 
 /// Counted by those who want to know what was left out.
 const NO_BROWSER: &str = "skipped: no chromium, so no page was looked at in a browser";
@@ -57,6 +59,7 @@ fn own_pages() -> Vec<(String, String)> {
     let single = read_experiments(&records::lines().text()).unwrap();
     vec![
         ("compare.html".into(), html(&runs, &options("A comparison"))),
+        ("why.html".into(), document::page(&why::three_runs())),
         ("pairs.html".into(), html(&pairs, &options("Guests on hosts"))),
         ("odd.html".into(), html(&odd, &options("Odd values"))),
         ("experiments.html".into(), experiments_html(&experiments, &options("Experiments"))),
@@ -231,7 +234,7 @@ fn given_pages_work_in_a_browser() {
 }
 
 /// A page that is wrong in one way, and what is to be said of it.
-const BROKEN: [(&str, &str, &str); 14] = [
+const BROKEN: [(&str, &str, &str); 18] = [
     ("th,td{", "th,td{min-width:20em;", "a column is cut off"),
     ("<main>", "<main><div style=\"width:3000px\">wide</div>", "the page is too wide"),
     ("startCharts(root);", "startCharts(root); missing();", "script error"),
@@ -254,13 +257,20 @@ const BROKEN: [(&str, &str, &str); 14] = [
     ),
     ("...spec, width", "...spec, data: { values: [] }, width", "a chart without marks"),
     ("figures.forEach(startFigure);", "", "buttons are missing"),
+    ("done, \"image/png\"", "done, \"image/webp\"", "PNG is not a picture"),
+    ("ink.fillRect(", "ink.clearRect(", "PNG has no white ground"),
+    ("chosen[param.name] ?? param.value", "param.value", "a choice does nothing"),
+    ("history.replaceState(", "history.pushState && (", "waited in vain: the link"),
 ];
 
 #[test]
 fn what_is_broken_is_found() {
     let Some(browser) = browser() else { return println!("{NO_BROWSER}") };
-    let page = own_pages().pop().expect("there are pages").1;
-    let broken = |(index, (from, to, _)): (usize, &(&str, &str, &str))| {
+    let pages = own_pages();
+    let broken = |(index, (from, to, expected)): (usize, &(&str, &str, &str))| {
+        // Only comparisons have choices.
+        let page =
+            if expected.contains("choice") { &pages[1].1 } else { &pages[pages.len() - 1].1 };
         assert!(page.contains(from), "{from}");
         (format!("broken-{index}.html"), page.replacen(from, to, 1))
     };

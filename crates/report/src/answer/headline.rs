@@ -1,0 +1,55 @@
+//! The answer in one sentence.
+
+use super::gain::Gain;
+use super::{Sentence, answer, cost, cost_end, is_worth_a_look, proposed, today};
+use crate::comparison::Comparison;
+use crate::format;
+
+/// What translation costs, and what the best of today and of the proposals would gain.
+pub(crate) fn headline(comparison: &Comparison<'_>) -> Sentence {
+    let gains = [today(comparison), proposed(comparison)];
+    let has_others = gains.iter().any(Option::is_some);
+    let [today, proposed] = gains.map(|gain| gain.filter(Gain::is_faster));
+    let share = comparison.translation_share(comparison.reference);
+    let has_gain = share.is_none_or(is_worth_a_look) && (today.is_some() || proposed.is_some());
+    let name = |gain: &Gain| comparison.schemes[gain.scheme].name;
+    let speed = |gain: &Gain| format::speed(gain.speed);
+    let start = match cost(comparison) {
+        Some(cost) if has_gain => cost.plain("; "),
+        Some(cost) if share.is_some_and(is_worth_a_look) && has_others => {
+            return cost.plain("; no scheme makes it faster by more than this run can show.");
+        }
+        Some(cost) => return cost.plain(cost_end(comparison)),
+        None => Sentence::default(),
+    };
+    let program = if start.0.is_empty() { comparison.workload } else { "it" };
+    let gains = match (&today, &proposed) {
+        (None, None) => return answer(comparison).into_iter().next().unwrap_or_default(),
+        (Some(gain), other) => {
+            let first = start.strong(name(gain)).plain(format!(" would make {program} "));
+            let first = first.strong(speed(gain)).plain(" as fast today");
+            match other {
+                Some(gain) => first
+                    .plain(", and the proposal ")
+                    .strong(name(gain))
+                    .plain(" ")
+                    .strong(speed(gain)),
+                None => first,
+            }
+        }
+        (None, Some(gain)) => {
+            let first = start.plain("the proposal ").strong(name(gain));
+            first.plain(format!(" would make {program} ")).strong(speed(gain)).plain(" as fast")
+        }
+    };
+    gains.plain(".").capital()
+}
+
+/// The scheme that the answer is about: the fastest that is faster than the reference, else any other.
+pub(crate) fn subject(comparison: &Comparison<'_>) -> Option<usize> {
+    let gains = [proposed(comparison), today(comparison)].into_iter().flatten();
+    let faster = gains.filter(Gain::is_faster);
+    let best = faster.reduce(|best, next| if next.is_better_than(&best) { next } else { best });
+    let other = || (0..comparison.schemes.len()).find(|&index| index != comparison.reference);
+    best.map(|gain| gain.scheme).or_else(|| comparison.subject()).or_else(other)
+}

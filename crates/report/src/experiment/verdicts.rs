@@ -1,0 +1,55 @@
+//! The first chart of several experiments: what became of the papers' claims.
+
+use super::ExperimentResult;
+use super::tally::{PaperTally, Tally, papers};
+use crate::chart::{Axis, Mark, Series, Stacks, broken};
+use crate::html::{Cell, Figure, Grid, headings};
+
+/// A verdict: what it is called, its colour, and how many claims have it.
+type Kind = (&'static str, &'static str, fn(&Tally) -> usize);
+
+const KINDS: [Kind; 3] = [
+    ("reproduced", "perforated", |tally| tally.reproduced),
+    ("same direction", "bitmap", |tally| tally.same_direction),
+    ("not reproduced", "hole", |tally| tally.not_reproduced),
+];
+
+/// Verdicts by paper; none without claims.
+pub(super) fn figure(results: &[ExperimentResult]) -> Option<Figure> {
+    let papers = papers(results);
+    let series =
+        |(label, colour, _): &Kind| Series { label: (*label).into(), colour, ..Series::default() };
+    let marks = papers.iter().flat_map(|paper| {
+        KINDS.map(|(label, _, count)| Mark {
+            place: broken(&paper.name),
+            series: label.into(),
+            value: Some(count(&paper.tally) as f64),
+            text: count(&paper.tally).to_string(),
+            ..Mark::default()
+        })
+    });
+    let chart = Stacks {
+        series: KINDS.iter().map(series).collect(),
+        places: papers.iter().map(|paper| broken(&paper.name)).collect(),
+        marks: marks.collect(),
+        value: Axis { label: "claims", suffix: "" },
+        place: "paper",
+    };
+    let mut chart = chart.spec();
+    chart["height"] = (44 * papers.len()).into();
+    let row = |paper: &PaperTally| {
+        let counts = KINDS.iter().map(|(_, _, count)| Cell::count(count(&paper.tally) as u64));
+        std::iter::once(Cell::text(&paper.name)).chain(counts).collect()
+    };
+    (!papers.is_empty()).then(|| Figure {
+        id: "verdicts".into(),
+        name: "verdicts by paper".into(),
+        title: "What became of the papers' claims".into(),
+        caption: "Claims by paper. A number is reproduced where ours, or its interval, is within its tolerance.".into(),
+        chart,
+        data: Grid {
+            head: headings(["paper", "reproduced", "same direction", "not reproduced"]),
+            rows: papers.iter().map(row).collect(),
+        },
+    })
+}

@@ -1,0 +1,92 @@
+//! How to make the same page again: the command, what it was run on, and the results themselves.
+
+use maud::{Markup, html};
+use perforate_results::RunResult;
+use serde_json::Value;
+
+use super::{Page, ReportOptions, command};
+
+/// What the machine is saved as.
+const MACHINE: &str = "machine.toml";
+
+/// What a page was made from, as far as it is known.
+#[derive(Default)]
+pub(crate) struct Origin {
+    versions: Vec<String>,
+    /// The machine as a file.
+    machine: Option<String>,
+}
+
+impl Origin {
+    /// Results of these versions of the program.
+    pub fn of_versions<'a>(versions: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut versions: Vec<String> = versions.into_iter().map(str::to_owned).collect();
+        versions.retain(|version| !version.is_empty());
+        versions.sort_unstable();
+        versions.dedup();
+        Self { versions, ..Self::default() }
+    }
+
+    /// Runs, and the machine as it was resolved if all had the same.
+    pub fn of_runs(runs: &[RunResult]) -> Self {
+        let versions = Self::of_versions(runs.iter().map(|run| run.version.as_str()));
+        Self { machine: machine_of(runs), ..versions }
+    }
+
+    /// The box at the top of the page.
+    pub fn section(self, options: &ReportOptions, page: &mut Page) -> Markup {
+        let written = match self.versions.as_slice() {
+            [] => String::new(),
+            versions => format!("Written by perforate {}. ", versions.join(", ")),
+        };
+        let results = Some(options.results.clone()).filter(|results| !results.is_empty());
+        let has_note = self.machine.is_some() && names_machine(&options.command);
+        html! {
+            details.again #again {
+                summary { "Reproduce" }
+                p { (written) "The same version, inputs and seed give the same bytes." }
+                @if !options.command.is_empty() { (command(&options.command)) }
+                @if has_note {
+                    p.beside {
+                        "Where the machine that the command names is not to be had, save "
+                        (MACHINE) " below: every value as it was resolved. " code { "--machine " (MACHINE) }
+                        " then stands for " code { "--machine" } " and " code { "--set" } "."
+                    }
+                }
+                div.tools {
+                    @if let Some(results) = results { (page.file("results.jsonl", results)) }
+                    @if let Some(machine) = self.machine { (page.file(MACHINE, machine)) }
+                    button.tool.link type="button" hidden="hidden" { "Copy a link to this view" }
+                }
+            }
+        }
+    }
+}
+
+/// Whether a command says more of the machine than nothing.
+fn names_machine(command: &str) -> bool {
+    command.split(' ').any(|word| word.starts_with("--machine") || word.starts_with("--set"))
+}
+
+/// The one machine of all these runs, as a machine file.
+fn machine_of(runs: &[RunResult]) -> Option<String> {
+    let mut machines = runs.iter().map(|run| run.config.get("machine"));
+    let first = machines.next()??;
+    let is_one = machines.all(|other| other == Some(first));
+    let text = toml::to_string(&without_nulls(first)).ok()?;
+    let note = "# The machine of these results: every value as it was resolved.\n";
+    (is_one && first.is_object()).then(|| format!("{note}{text}"))
+}
+
+/// A machine file leaves out what a machine lacks, and how its values came about.
+fn without_nulls(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => fields
+            .iter()
+            .filter(|(name, value)| !value.is_null() && *name != "set")
+            .map(|(name, value)| (name.clone(), without_nulls(value)))
+            .collect::<serde_json::Map<_, _>>()
+            .into(),
+        other => other.clone(),
+    }
+}
