@@ -247,7 +247,7 @@ fn promotion_is_the_scripts() {
 }
 
 /// Reclaim passes over what a script spares: of an array that does not fit into memory, even regions
-/// stay; a script that spares all is not asked twice.
+/// stay; if a script spares all, something goes all the same.
 #[test]
 fn reclaim_spares_what_the_script_spares() {
     let swapped = |body: &str| {
@@ -258,7 +258,7 @@ fn reclaim_spares_what_the_script_spares() {
     };
     let all = swapped("true");
     assert!(all[0] > 0);
-    assert_eq!(swapped("false")[0] > 0, true);
+    assert!(swapped("false")[0] > 0);
     assert_ne!(swapped("(victim.address >> 21) % 2 == 1"), all);
 }
 
