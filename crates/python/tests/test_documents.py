@@ -48,6 +48,7 @@ def test_the_stub_of_the_native_half_names_all_of_it() -> None:
 
 
 def test_types_are_sound(tmp_path: Path) -> None:
+    pytest.importorskip("mypy")
     wrong = tmp_path / "wrong.py"
     wrong.write_text("import perforate\nperforate.compare('hpcc', memori='1G')\nperforate.compare(1.5)\n")
     files = map(str, [*EXAMPLES, wrong])

@@ -26,7 +26,7 @@ use perforate_types::{
 };
 
 /// Events of one storm, where `STORM_EVENTS` does not say otherwise.
-const EVENTS: u64 = 300;
+const EVENTS: u64 = 200;
 /// The same of a long storm.
 const LONG_EVENTS: u64 = 2_000;
 /// Storms of each pair, where `STORM_SEEDS` does not say otherwise.
