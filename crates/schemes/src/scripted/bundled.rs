@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 use std::path::Path;
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 
 use perforate_config::{ConfigError, suggestion};
 use perforate_script::{Script, ScriptError};
@@ -16,9 +16,8 @@ const BUNDLED: [(&str, &str); 5] = [
     ("used", include_str!("../../../../examples/policies/used.rhai")),
 ];
 
-static SCRIPTS: LazyLock<[Script; BUNDLED.len()]> = LazyLock::new(|| {
-    BUNDLED.map(|(name, text)| Script::compile(name, text).expect("bundled policies are right"))
-});
+/// Each, compiled once it is wanted.
+static SCRIPTS: [OnceLock<Script>; BUNDLED.len()] = [const { OnceLock::new() }; BUNDLED.len()];
 
 /// Names of the bundled policies, and what their first lines say of them.
 pub fn bundled() -> impl Iterator<Item = (&'static str, String)> {
@@ -30,7 +29,9 @@ pub fn bundled() -> impl Iterator<Item = (&'static str, String)> {
 
 /// The bundled policy of this name.
 pub(super) fn find(name: &str) -> Option<Script> {
-    SCRIPTS.iter().find(|script| script.name() == name).cloned()
+    let place = BUNDLED.iter().position(|(known, _)| *known == name)?;
+    let compile = || Script::compile(name, BUNDLED[place].1).expect("bundled policies are right");
+    Some(SCRIPTS[place].get_or_init(compile).clone())
 }
 
 /// The bundled policy of this name, or the one in the file at this path.
