@@ -252,7 +252,8 @@ pub enum SimError {
     Stopped,
     /// The timed instructions took no cycle.
     #[error(
-        "timing: the {instructions} instructions that were timed end before a cycle has passed; longer          windows or more --instructions can be timed"
+        "timing: the {instructions} instructions that were timed end before a cycle has passed; longer \
+         windows or more --instructions can be timed"
     )]
     NothingTimed {
         /// Instructions that were timed.
