@@ -387,11 +387,17 @@ impl Comparison {
         if metadata.is_cut_off {
             notes.push(CUT_OFF.into());
         }
-        if !self.functional {
+        if !self.functional && !metadata.has_events {
             notes.push(
-                "IPC is steady state; the figures \"including OS work\" add what page faults, clearing, \
-                 copying, page tables and shootdowns took in the measured instructions, at the \
-                 costs in the machine file"
+                "the trace has no events of mappings: the kernel maps what is touched first, and its work \
+                 is not in any figure"
+                    .into(),
+            );
+        }
+        if !self.functional && metadata.has_events {
+            notes.push(
+                "IPC is steady state; the figures with OS work add what page faults, clearing, copying, \
+                 page tables and shootdowns took in the whole run, at the costs in the machine file"
                     .into(),
             );
         }
