@@ -122,7 +122,11 @@ fn differences(machine: &Machine, processor: &Processor) -> Vec<String> {
     let llc_bytes = cache.llc.as_ref().map(|cache| cache.size_bytes);
     let compared = [
         ("L1 TLB entries for 4KB", processor.l1_tlb_entries, Some(tlb.l1_data_4k.entries as u64)),
-        ("L2 TLB entries for 4KB", processor.l2_tlb_entries, Some(tlb.l2_entries(PageSize::Size4K) as u64)),
+        (
+            "L2 TLB entries for 4KB",
+            processor.l2_tlb_entries,
+            Some(tlb.l2_entries(PageSize::Size4K) as u64),
+        ),
         ("bytes of L1 data cache", processor.l1_cache_bytes, Some(cache.l1d.size_bytes)),
         ("bytes of L2 cache", processor.l2_cache_bytes, Some(cache.l2.size_bytes)),
         ("bytes of L3 cache", processor.l3_cache_bytes, llc_bytes),
