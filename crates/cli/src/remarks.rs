@@ -1,6 +1,7 @@
 //! The notes of a comparison's results, each once, as short as they can be.
 
 use perforate_sim::RunResult;
+use perforate_types::counted;
 use serde_json::Value;
 
 /// A note, and the schemes of which the same is said in other numbers.
@@ -54,9 +55,8 @@ pub fn remarks(results: &[RunResult], all: bool) -> Vec<String> {
     let of_values = found.iter().map(|remark| remark.line(key, all_values));
     let mut lines: Vec<String> = memory.into_iter().chain(of_values).collect();
     if !of_trace.is_empty() {
-        let remarks = if of_trace.len() == 1 { "remark" } else { "remarks" };
-        let count = of_trace.len();
-        lines.push(format!("{count} {remarks} on how the trace was made: --all prints them"));
+        let remarks = counted(of_trace.len(), "remark");
+        lines.push(format!("{remarks} on how the trace was made: --all prints them"));
     }
     lines
 }

@@ -4,6 +4,7 @@
 use crate::comparison::{Comparison, SchemeRuns};
 use crate::format;
 use perforate_results::{Sampled, SampledFigure};
+use perforate_types::counted;
 
 /// One figure of every scheme.
 pub(crate) struct SampledRow {
@@ -64,8 +65,8 @@ pub(crate) fn rows(comparison: &Comparison<'_>) -> Vec<SampledRow> {
 pub(crate) fn caption(comparison: &Comparison<'_>) -> Option<String> {
     let sampled = comparison.schemes.iter().find_map(sampled)?;
     let interval = match sampled.windows {
-        1 => "one window has no confidence interval",
-        _ => "± half of the 95% confidence interval",
+        1 => "one window says nothing of how sure they are",
+        _ => "± half of the 95 % interval",
     };
     let whole = if sampled.only_timing { "Measured part, timed in" } else { "Whole program from" };
     Some(format!("{whole} {}, {interval}", windows(sampled)))
@@ -81,8 +82,8 @@ pub(crate) fn seen(comparison: &Comparison<'_>) -> Option<String> {
 
 fn windows(sampled: &Sampled) -> String {
     format!(
-        "{} windows ({} of {} instructions)",
-        sampled.windows,
+        "{} ({} of {} instructions)",
+        counted(sampled.windows, "window"),
         format::compact(sampled.instructions_counted as f64),
         format::compact(sampled.instructions_represented as f64),
     )

@@ -13,6 +13,7 @@ mod why;
 pub(crate) use memory::single_map;
 
 use maud::{Markup, html};
+use perforate_types::counted;
 
 use crate::comparison::{Comparison, SchemeRuns, comparisons};
 use crate::format::compact;
@@ -177,7 +178,7 @@ fn folded(id: &str, line: &str, content: &Markup) -> Markup {
 fn folded_notes(comparison: &Comparison<'_>, id: &str) -> Markup {
     let lines = remarks(comparison);
     let count = lines.len();
-    let line = format!("{count} {}", if count == 1 { "note" } else { "notes" });
+    let line = counted(count, "note");
     html! { @if count > 0 { (folded(&format!("{id}-notes"), &line, &notes(&lines))) } }
 }
 

@@ -90,8 +90,8 @@ impl<'t, 'a> Course<'t, 'a> {
         let over = last.0.over_first_value.filter(|over| over.half_width_95.is_some());
         if over.is_some_and(|over| difference(over) == Difference::None) {
             return Some(format!(
-                "from {from} to {to}, {key} makes no difference to the speed of {scheme} that this \
-                 run can show ({range})."
+                "from {from} to {to}, {key} changes the speed of {scheme} by nothing that this run can \
+                 show ({range})."
             ));
         }
         let change = self.quantity.change(scheme, first.1, last.1);
@@ -102,12 +102,12 @@ impl<'t, 'a> Course<'t, 'a> {
     /// Of values without an order, or without a direction: the best and the worst.
     fn of_best_and_worst(&self, least: &(&Row<'_>, f64), most: &(&Row<'_>, f64)) -> String {
         let what = self.quantity.of_scheme(least.0.scheme);
-        let change = percent(least.1, most.1);
-        let change = change.trim_start_matches('+');
         let [low, high] = [least, most].map(|one| (format::ratio(one.1), one.0.value()));
         let (key, name) = (self.key, self.quantity.label);
+        let change = percent(least.1, most.1);
+        let change = change.map_or(String::new(), |text| format!(" by up to {}", text.trim_start_matches('+')));
         format!(
-            "{key} changes {what} by up to {change}: {name} {} with {}, {} with {}.",
+            "{key} changes {what}{change}: {name} {} with {}, {} with {}.",
             high.0, high.1, low.0, low.1
         )
     }
@@ -122,9 +122,10 @@ impl<'t, 'a> Course<'t, 'a> {
                 format!("; from {value} on, it changes by less than 1 %")
             }
             (Some(_), [_, .., previous]) => {
-                let step = percent(previous.1, last.1);
                 let value = previous.0.value();
-                format!("; it still matters at {}: {step} from {value}", last.0.value())
+                let step = percent(previous.1, last.1);
+                let step = step.map_or(String::new(), |step| format!(": {step} from {value}"));
+                format!("; it still matters at {}{step}", last.0.value())
             }
             _ => String::new(),
         }
@@ -149,7 +150,9 @@ impl Quantity {
 
     /// What becomes of a scheme, as the predicate of a sentence.
     fn change(self, scheme: &str, from: f64, to: f64) -> String {
-        let change = percent(from, to);
+        let Some(change) = percent(from, to) else {
+            return format!("changes {}", self.of_scheme(scheme));
+        };
         match (self.is_speed(), change.strip_prefix('+'), change.strip_prefix('−')) {
             (true, Some(more), _) => format!("makes {scheme} {more} faster"),
             (true, None, Some(less)) => format!("makes {scheme} {less} slower"),
@@ -158,14 +161,11 @@ impl Quantity {
     }
 }
 
-/// A change as a share of what it was; in words where that was nothing.
-fn percent(from: f64, to: f64) -> String {
-    if from == 0.0 {
-        return "more than can be said in percent".into();
-    }
+/// A change, with its sign, as a share of what it was; none if that was nothing.
+fn percent(from: f64, to: f64) -> Option<String> {
     let change = (to / from - 1.0) * 100.0;
-    let sign = if change < 0.0 { '−' } else { '+' };
-    format!("{sign}{:.1} %", change.abs())
+    let sign = if change < 0.0 { "−" } else { "+" };
+    (from != 0.0).then(|| format!("{sign}{:.1} %", change.abs()))
 }
 
 /// By how much the last value changes the other schemes.
