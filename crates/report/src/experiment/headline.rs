@@ -77,7 +77,7 @@ mod tests {
             "1 of 4 claims reproduced, 1 in the same direction only, 2 not reproduced; furthest from \
              the paper: C, ours +5.00 %, the paper's +10.0 %."
         );
-        assert_eq!(of(&[("A", "reproduced", 1.2, 1.2)]).unwrap(), "1 of 1 claims reproduced.");
+        assert_eq!(of(&[("A", "reproduced", 1.2, 1.2)]).unwrap(), "1 of 1 claim reproduced.");
         assert_eq!(of(&[]), None);
     }
 }

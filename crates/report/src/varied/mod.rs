@@ -155,7 +155,7 @@ impl<'a> Table<'a> {
         all
     }
 
-    /// The value where there is one number for each, and the unit of all of them.
+    /// Values of the first option as numbers, and their unit, if all of them are numbers of one unit.
     fn numbers(&self) -> Option<(Vec<f64>, &'static str)> {
         let numbers: Option<Vec<f64>> =
             self.rows.iter().map(|row| row.varied.first.number).collect();
@@ -217,7 +217,7 @@ impl<'a> Table<'a> {
         let series = self.series(rows, vocabulary);
         let marks: Vec<Mark> = rows.iter().map(|row| self.mark(row)).collect();
         let value = Axis { label: self.quantity.label, suffix: "" };
-        let Some((numbers, suffix)) = self.numbers() else {
+        let Some(lines) = self.lines(rows, vocabulary) else {
             let places = distinct(marks.iter().map(|mark| mark.place.clone()));
             let reference = None;
             let place = self.key;
@@ -234,11 +234,22 @@ impl<'a> Table<'a> {
             }
             .spec();
         };
-        let mut marks = marks;
+        lines.spec()
+    }
+
+    /// Lines over the values, if these are numbers.
+    fn lines(&self, rows: &[&Row<'a>], vocabulary: &Vocabulary) -> Option<Lines<'a>> {
+        let (numbers, suffix) = self.numbers()?;
+        let mut marks: Vec<Mark> = rows.iter().map(|row| self.mark(row)).collect();
         marks.sort_by(|a, b| a.x.unwrap_or(0.0).total_cmp(&b.x.unwrap_or(0.0)));
-        let range = range(&marks);
-        let axis = Axis { label: self.key, suffix };
-        Lines { series, marks, ground: Ground::of_numbers(numbers), axis, value, range }.spec()
+        Some(Lines {
+            series: self.series(rows, vocabulary),
+            range: range(&marks),
+            marks,
+            ground: Ground::of_numbers(numbers),
+            axis: Axis { label: self.key, suffix },
+            value: Axis { label: self.quantity.label, suffix: "" },
+        })
     }
 
     fn grid(&self, rows: &[&Row<'a>]) -> Grid {
@@ -317,7 +328,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// All rows.
+    /// Every row of the table, in order.
     fn all(&self) -> Vec<&Row<'a>> {
         self.rows.iter().collect()
     }
@@ -386,7 +397,7 @@ fn sure(mean: f64) -> Interval {
 struct Figures {
     label: String,
     figure: fn(&Row<'_>) -> Option<Interval>,
-    /// Whether it is a quotient, shown as what is gained.
+    /// True for a quotient, which is shown as a gain.
     is_change: bool,
 }
 
@@ -412,7 +423,7 @@ impl Figures {
     }
 }
 
-/// Smallest and largest value; 0 is among them unless all lie close together far from it.
+/// Ends of the axis of values: from 0, unless all values lie close together far from 0.
 fn range(marks: &[Mark]) -> (f64, f64) {
     let ends = marks.iter().flat_map(|mark| [mark.value, mark.low, mark.high]).flatten();
     let (least, most) =
@@ -456,7 +467,7 @@ pub(crate) fn first(found: &[Comparison<'_>], page: &mut Page) -> Markup {
     }
 }
 
-/// All values together as a table; nothing where none was varied.
+/// Section with the values of all comparisons as a table; empty if no option was varied.
 pub(crate) fn section(found: &[Comparison<'_>]) -> Markup {
     let table = Table::of(found);
     html! {

@@ -105,7 +105,8 @@ impl<'t, 'a> Course<'t, 'a> {
         let [low, high] = [least, most].map(|one| (format::ratio(one.1), one.0.value()));
         let (key, name) = (self.key, self.quantity.label);
         let change = percent(least.1, most.1);
-        let change = change.map_or(String::new(), |text| format!(" by up to {}", text.trim_start_matches('+')));
+        let change = change
+            .map_or(String::new(), |text| format!(" by up to {}", text.trim_start_matches('+')));
         format!(
             "{key} changes {what}{change}: {name} {} with {}, {} with {}.",
             high.0, high.1, low.0, low.1
@@ -148,7 +149,7 @@ impl Quantity {
         }
     }
 
-    /// What becomes of a scheme, as the predicate of a sentence.
+    /// Predicate of a sentence on a scheme whose value changes so.
     fn change(self, scheme: &str, from: f64, to: f64) -> String {
         let Some(change) = percent(from, to) else {
             return format!("changes {}", self.of_scheme(scheme));

@@ -1,4 +1,4 @@
-//! What a result says of the options that were varied.
+//! Options that were varied, as a result names them.
 
 use perforate_results::RunResult;
 use serde_json::Value;
@@ -8,7 +8,7 @@ use serde_json::Value;
 pub(crate) struct Setting<'a> {
     /// The option, or the key of the machine.
     pub key: &'a str,
-    /// Its value here.
+    /// Value of the option in the result.
     pub value: &'a str,
     /// The value as a number, if it is one.
     pub number: Option<f64>,
@@ -28,7 +28,7 @@ impl<'a> Setting<'a> {
 /// The options that were varied: one, or the two of a grid.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Varied<'a> {
-    /// The first option.
+    /// First option, or the only one.
     pub first: Setting<'a>,
     /// The second option of a grid.
     pub second: Option<Setting<'a>>,
