@@ -86,7 +86,7 @@ fn sampled(sampled: &Sampled) -> String {
     let table = [Column::texts("", names), Column::numbers("", means), Column::texts("", halves)];
     let whole = if sampled.only_timing { "measured part" } else { "whole program" };
     format!(
-        "\n{whole} from {}, ± half of the 95 % interval\n{}",
+        "\n{whole} from {}, ± half of the 95% confidence interval\n{}",
         counted(sampled.windows, "window"),
         columns(&table, COLUMNS)
     )

@@ -65,8 +65,8 @@ pub(crate) fn rows(comparison: &Comparison<'_>) -> Vec<SampledRow> {
 pub(crate) fn caption(comparison: &Comparison<'_>) -> Option<String> {
     let sampled = comparison.schemes.iter().find_map(sampled)?;
     let interval = match sampled.windows {
-        1 => "one window says nothing of how sure they are",
-        _ => "± half of the 95 % interval",
+        1 => "one window has no confidence interval",
+        _ => "± half of the 95% confidence interval",
     };
     let whole = if sampled.only_timing { "Measured part, timed in" } else { "Whole program from" };
     Some(format!("{whole} {}, {interval}", windows(sampled)))

@@ -99,7 +99,7 @@ impl ExperimentResult {
         let (agreeing, all) = self.agreement();
         (all > 0).then(|| {
             format!(
-                "Random draws agree with the closed form at {agreeing} of {} (within twice the 95 % \
+                "Monte Carlo agrees with the closed form at {agreeing} of {} (within twice the 95 % \
                  interval).",
                 counted(all, "point")
             )
