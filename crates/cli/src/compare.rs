@@ -32,6 +32,7 @@ use crate::vary::{Variant, Vary, note_without_effect, variants};
   perforate compare redis --set tlb.l2.entries=3072 --scheme 4k,thp
   perforate compare redis --vary tlb.l2.entries=768,1536,3072        a chart over the values
   perforate compare redis --scheme 4k,thp --vary defrag=never,defer,always
+  perforate compare redis --vary tlb.l2.entries=768,3072 --vary memory=4G,16G    each with each
   perforate compare redis --vary 'fragmentation=portion=50%,holes=25%,clustered;none'
   perforate compare my.trace --vary layout=half.csv,all.csv          page sizes of parts of memory
   perforate compare redis --policy mine.rhai                         a policy as a script
@@ -51,14 +52,15 @@ pub struct CompareArguments {
     /// Compare once for each of these values of an option or key
     ///
     /// Of an option, such as defrag, or of a key of the machine (see --set): one table and one report
-    /// of all; with semicolons between values that have commas
+    /// of all; with semicolons between values that have commas. Given twice, each value of the first key
+    /// with each of the second. At most 1,024 runs
     #[arg(
         long,
         value_name = "KEY=A,B,…",
         value_parser = str::parse::<Vary>,
         help_heading = sections::WHAT
     )]
-    vary: Option<Vary>,
+    vary: Vec<Vary>,
     /// Schemes to compare, or all [default: 4k,thp,perforated,ideal]
     ///
     /// With --layout the default is 4k,layout,thp,ideal. Separated by commas; GUEST+HOST is a scheme in a
@@ -110,8 +112,8 @@ pub struct CompareArguments {
 pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
     // Everything that can be wrong is looked at before long work begins.
     let (compared, left_out) = schemes(arguments)?;
-    let vary = arguments.vary.as_ref();
-    let variants = variants(vary, &arguments.simulation.choice(), compared.len())?;
+    let runs_each = compared.len() as u64 * arguments.seeds.get();
+    let variants = variants(&arguments.vary, &arguments.simulation.choice(), runs_each)?;
     for Variant { choice, .. } in &variants {
         let comparison = choice.comparison(None, compared.clone(), &own_memory_bar())?;
         choice.check_effects(&comparison.schemes, &comparison.memory)?;
@@ -125,17 +127,19 @@ pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
     let bar = Bar::instructions(first_stage);
     let mut recording = recorded(arguments, &bar)?;
     let mut results = Vec::new();
+    let all = variants.len() as u64 * arguments.seeds.get();
     for variant in &variants {
         for repetition in 0..arguments.seeds.get() {
             let recording = recording.as_mut();
+            let done = (results.len() / compared.len().max(1)) as u64;
+            let place = if all > 1 { format!("{} of {all}: ", done + 1) } else { String::new() };
+            bar.stage(&format!("{place}{}", stage(arguments, variant, repetition)));
             let mut found = compare_once(arguments, variant, recording, repetition, &bar)?;
             variant.mark(&mut found);
             results.extend(found);
         }
     }
-    if let Some(vary) = vary {
-        note_without_effect(vary, &mut results);
-    }
+    note_without_effect(&arguments.vary, &mut results);
     drop(bar);
     let lines = json_lines(&results);
     if arguments.json {
@@ -157,7 +161,7 @@ fn what(arguments: &CompareArguments) -> String {
 /// What is compared, and remarks on pairs that are left out.
 fn schemes(arguments: &CompareArguments) -> Result<(Vec<Composition>, Vec<String>), SimError> {
     let CompareArguments { scheme, guest, host, .. } = arguments;
-    let is_varied = |option| arguments.vary.as_ref().is_some_and(|vary| vary.is_of(option));
+    let is_varied = |option| arguments.vary.iter().any(|vary| vary.is_of(option));
     let choice = arguments.simulation.choice();
     let has = |option| choice.has(option) || is_varied(option);
     let default = perforate_sim::scheme::default_schemes(has("layout"), has("policy"));
@@ -182,6 +186,15 @@ fn recorded(arguments: &CompareArguments, bar: &Bar) -> Result<Option<Recorded>,
     Recorded::of(&arguments.program, skip, instructions, bar).map(Some)
 }
 
+/// What a progress bar says of one comparison.
+fn stage(arguments: &CompareArguments, variant: &Variant, repetition: u64) -> String {
+    let stage = match arguments.seeds.get() {
+        1 => "simulating".to_owned(),
+        seeds => format!("simulating seed {} of {seeds}", repetition + 1),
+    };
+    variant.name().map_or(stage.clone(), |name| format!("{name}, {stage}"))
+}
+
 fn compare_once(
     arguments: &CompareArguments,
     variant: &Variant,
@@ -198,11 +211,6 @@ fn compare_once(
     if recording.is_some() {
         comparison.workload.skip = 0; // was skipped while recording
     }
-    let stage = match arguments.seeds.get() {
-        1 => "simulating".to_owned(),
-        _ => format!("simulating seed {seed}"),
-    };
-    bar.stage(&variant.name().map_or(stage.clone(), |name| format!("{name}, {stage}")));
     let (measuring, stop) = (variant.choice.measuring()?, AtomicBool::new(false));
     let mut results =
         perforate_commands::compare(&comparison, &measuring, &stop, &mut |progress| {
@@ -248,8 +256,7 @@ fn write_files(
         .unwrap_or_else(|| perforate_report::table(&results, &options.vocabulary, width, rows));
     let mut remarks = remarks(&results, arguments.all);
     // The table says which value was set.
-    let is_in_table =
-        |note: &String| arguments.vary.as_ref().is_some_and(|vary| vary.is_told_by(note));
+    let is_in_table = |note: &String| arguments.vary.iter().any(|vary| vary.is_told_by(note));
     remarks.retain(|note| !is_in_table(note));
     remarks.extend_from_slice(left_out);
     print(&format!(

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use perforate_results::{Batches, RunResult, Warmup};
 use perforate_schemes::segment;
 use perforate_trace::{Source, SourceMetadata};
-use perforate_types::{Counters, GapTolerance, figures};
+use perforate_types::{Counters, GapTolerance, PageSize, figures};
 
 use crate::feeding::{Asker, HugePageAdvices, Touched, run_all};
 use crate::idle_options;
@@ -211,7 +211,7 @@ impl Comparison {
         let counters: Vec<&Counters> = results.iter().map(|result| &result.counters).collect();
         let idle = idle_options::note_after(&self.schemes, &self.memory, &counters);
         // One scheme alone is compared with nothing.
-        let entries = (results.len() > 1).then_some(self.machine.tlb.l2.entries);
+        let entries = (results.len() > 1).then(|| self.machine.tlb.l2_entries(PageSize::Size4K));
         let little_work = entries.and_then(|entries| translation_work::note(&counters, entries));
         idle.into_iter().chain(little_work).collect()
     }

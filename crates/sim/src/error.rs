@@ -62,7 +62,7 @@ pub enum SimError {
     /// A scheme whose entries the machine's TLBs cannot hold.
     #[error(
         "scheme {scheme}: perforated pages are 2MB-grained entries of the second-level TLB, which \
-         holds 4KB entries only on {machine} (tlb.l2_2m = false); choose another scheme or machine"
+         holds 4KB entries only on {machine} (tlb.l2_2m = \"none\"); choose another scheme or machine"
     )]
     NoLargeEntries {
         /// The scheme.

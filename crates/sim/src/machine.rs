@@ -300,6 +300,7 @@ fn with_nearest(message: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use perforate_mmu::L2Part;
     use perforate_timing::WalkerAttachment;
 
     use super::*;
@@ -338,7 +339,7 @@ mod tests {
         assert_eq!(machine.tlb.l1_data_2m, Some(geometry(32, 4)));
         assert_eq!(machine.tlb.l1_data_1g, Some(geometry(4, 4)));
         assert_eq!(machine.tlb.l2, geometry(512, 4));
-        assert!(!machine.tlb.l2_2m && machine.tlb.l2_1g.is_none());
+        assert_eq!((machine.tlb.l2_2m, machine.tlb.l2_1g), (L2Part::NONE, L2Part::NONE));
         assert_eq!(machine.core.frequency_ghz, 2.2);
         // DDR3-1066: a burst of 8 takes 4 clocks of 533⅓ MHz.
         assert_eq!(machine.dram.burst_ns, 7.5);
@@ -361,7 +362,7 @@ mod tests {
         assert_eq!(machine.tlb.l1_data_4k, geometry(64, 4));
         assert_eq!(machine.tlb.l1_data_2m, Some(geometry(32, 4)));
         assert_eq!(machine.tlb.l1_instruction_4k, geometry(64, 4));
-        assert_eq!((machine.tlb.l2, machine.tlb.l2_2m), (geometry(512, 4), true));
+        assert_eq!((machine.tlb.l2, machine.tlb.l2_2m), (geometry(512, 4), L2Part::ALL));
         let caches = machine.walk_cache;
         let entries = (caches.level2_entries, caches.level3_entries, caches.level4_entries);
         assert_eq!(entries, (32, 32, 2));

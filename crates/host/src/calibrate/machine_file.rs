@@ -102,6 +102,11 @@ impl MachineFile {
                     None => ((lines / own).max(1) * own * LINE_BYTES, own),
                 }
             }
+            // Its ways are divided between page sizes.
+            "entries" if section == "tlb.l2" && self.is_divided() => {
+                let sets = (value / own as f64).max(1.0).log2().round();
+                (own << sets as u32, own)
+            }
             "entries" => tlb_geometry(value.round() as i64, own),
             _ => return vec![(key.into(), value)],
         };
@@ -110,6 +115,14 @@ impl MachineFile {
             changes.push((ways_key, ways as f64));
         }
         changes
+    }
+
+    /// True if some page sizes take only some ways of the second-level TLB.
+    fn is_divided(&self) -> bool {
+        let ways = ["l2_4k", "l2_2m", "l2_1g"]
+            .into_iter()
+            .filter_map(|key| table(self.document.as_table(), "tlb")?.get(key)?.as_str());
+        ways.into_iter().any(|ways| ways.contains('-'))
     }
 
     /// Another whole number, with the comment that was there.
@@ -227,6 +240,8 @@ fn table_mut<'a>(root: &'a mut Table, path: &str) -> Option<&'a mut dyn TableLik
 
 #[cfg(test)]
 mod tests {
+    use perforate_types::PageSize;
+
     use super::*;
 
     #[test]
@@ -240,6 +255,7 @@ mod tests {
         file.set_measured("tlb.l1_data_4k.entries", 96.0, "measured");
         file.set_measured("cache.l2.size_bytes", 2097152.0, "measured");
         file.set_measured("cache.llc.size_bytes", 1e8, "measured");
+        file.set_measured("tlb.l2.entries", 1200.0, "measured");
         let text = file.text("# mine", &[]);
         for line in [
             "mshrs = 16 # measured",
@@ -254,6 +270,8 @@ mod tests {
         let machine = Machine::load(path.to_str().unwrap()).unwrap();
         assert_eq!((machine.cache.l2.size_bytes, machine.cache.l2.ways), (2 << 20, 16));
         assert_eq!(machine.cache.l1d.mshrs, 16);
+        let (l2, huge) = (machine.tlb.l2, machine.tlb.l2_entries(PageSize::Size1G));
+        assert_eq!((l2.entries, l2.ways, huge), (1024, 16, 512), "its ways are divided");
     }
 
     #[test]

@@ -14,4 +14,4 @@ pub use memory_limit::{Headroom, MemoryAmounts, MemoryLimit, bounded, parse_cont
 pub(crate) use own::nearest_machine;
 pub use own::{kept_file, own_machine};
 pub use processor::Processor;
-pub use stated::Stated;
+pub use stated::{Stated, StatedPart};

@@ -2,7 +2,7 @@
 
 use raw_cpuid::{CpuId, CpuIdReader};
 
-use super::stated::{Stated, stated};
+use super::stated::{Stated, StatedPart, l2_parts, stated};
 
 /// A processor as it describes itself. Sizes that it does not report are absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,6 +29,8 @@ pub struct Processor {
     pub l3_cache_bytes: Option<u64>,
     /// Its TLBs and caches as it states them.
     pub stated: Vec<Stated>,
+    /// Which entries of its second-level TLB take 2MB and 1GB pages, as it states them.
+    pub l2_parts: Vec<StatedPart>,
     /// Whether it has pages of 1GB, if it says so.
     pub has_1g_pages: Option<bool>,
 }
@@ -78,6 +80,7 @@ impl Processor {
             l2_cache_bytes: size("cache.l2"),
             l3_cache_bytes: size("cache.llc"),
             has_1g_pages: extended.map(|extended| extended.has_1gib_pages()),
+            l2_parts: l2_parts(reader, &stated),
             stated,
         }
     }
@@ -149,12 +152,28 @@ pub(super) mod tests {
         ];
         let found = processor(b"GenuineIntel", &halves);
         assert_eq!((found.stated[0].size, found.stated[0].ways), (2048, Some(16)));
+        let parts = |found: &Processor| {
+            found.l2_parts.iter().map(|one| (one.key, one.value.clone())).collect::<Vec<_>>()
+        };
+        let named = |large: &str, huge: &str| {
+            vec![("tlb.l2_2m", large.to_owned()), ("tlb.l2_1g", huge.to_owned())]
+        };
+        assert_eq!(parts(&found), named("1-8", "9-16"));
+        // An array for 4KB pages, and one of 2 × 64 for 2MB pages alone.
+        let apart = [
+            ((0x18, 0), [2, 0, 0, 0]),
+            ((0x18, 1), [0, 4 << 16 | 1, 128, 2 << 5 | 3]),
+            ((0x18, 2), [0, 2 << 16 | 2, 64, 2 << 5 | 3]),
+        ];
+        let apart = processor(b"GenuineIntel", &apart);
+        assert_eq!(parts(&apart), named("{ entries = 128, ways = 2 }", "none"));
         // Skylake by the descriptors of leaf 2, where leaf 18H is empty.
         let found = processor(b"GenuineIntel", &[((2, 0), [0x76_03_63_01, 0xc3_b6, 0, 0])]);
         let stated = |section: &str| found.stated.iter().find(|one| one.section == section);
         assert_eq!(stated("tlb.l2").map(|one| (one.size, one.ways)), Some((1536, Some(6))));
         assert_eq!(stated("tlb.l1_data_1g").map(|one| one.size), Some(4));
         assert_eq!((found.l1_tlb_entries, found.l2_tlb_entries), (Some(64), Some(1536)));
+        assert_eq!(parts(&found), [("tlb.l2_2m", "all".to_owned())], "1GB pages are stated apart");
         let absurd = [((0x18, 0), [0, 0xffff << 16 | 1, u32::MAX, 1 << 5 | 1])];
         assert!(processor(b"GenuineIntel", &absurd).l1_tlb_entries.is_some());
     }

@@ -2,6 +2,7 @@
 //! assumptions under which they are predicted.
 
 use perforate_sim::Machine;
+use perforate_types::PageSize;
 use serde::Serialize;
 
 use crate::HostError;
@@ -32,7 +33,7 @@ impl Row {
 /// The rows for a machine: the chase at half the second-level TLB's reach with 4KB pages, at four
 /// times that reach, and at the full size; the others at the full size.
 pub(super) fn rows(machine: &Machine, size_bytes: u64) -> Vec<Row> {
-    let reach = machine.tlb.l2.entries as u64 * 4096;
+    let reach = machine.tlb.l2_entries(PageSize::Size4K) as u64 * 4096;
     let rounded = 1 << reach.ilog2(); // machine files have at least one entry
     let mut sizes: Vec<u64> = [rounded / 2, rounded * 4, size_bytes]
         .into_iter()
@@ -121,7 +122,11 @@ fn differences(machine: &Machine, processor: &Processor) -> Vec<String> {
     let llc_bytes = cache.llc.as_ref().map(|cache| cache.size_bytes);
     let compared = [
         ("L1 TLB entries for 4KB", processor.l1_tlb_entries, Some(tlb.l1_data_4k.entries as u64)),
-        ("L2 TLB entries for 4KB", processor.l2_tlb_entries, Some(tlb.l2.entries as u64)),
+        (
+            "L2 TLB entries for 4KB",
+            processor.l2_tlb_entries,
+            Some(tlb.l2_entries(PageSize::Size4K) as u64),
+        ),
         ("bytes of L1 data cache", processor.l1_cache_bytes, Some(cache.l1d.size_bytes)),
         ("bytes of L2 cache", processor.l2_cache_bytes, Some(cache.l2.size_bytes)),
         ("bytes of L3 cache", processor.l3_cache_bytes, llc_bytes),

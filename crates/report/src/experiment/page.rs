@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 use perforate_results::Vocabulary;
+use perforate_types::counted;
 
 use super::headline::headline;
 use super::summary::{claim_cells, sections, summary};
@@ -59,7 +60,7 @@ fn body(results: &[ExperimentResult], options: &ReportOptions, page: &mut Page) 
 }
 
 fn top(results: &[ExperimentResult], options: &ReportOptions, page: &mut Page) -> Markup {
-    let counted = || format!("{} experiments without claims.", results.len());
+    let counted = || format!("{} without claims.", counted(results.len(), "experiment"));
     let headline = html! {
         p.headline { (headline(claims(results)).unwrap_or_else(counted)) }
         // One experiment goes on with its own charts.

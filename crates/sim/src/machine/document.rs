@@ -72,6 +72,10 @@ pub(super) fn put(
         return Ok(());
     };
     let item = table.entry(section).or_insert_with(|| Item::Table(Table::new()));
+    // A value may be written as a text or as a table: ways of a TLB, or an array of its own.
+    if item.is_str() {
+        *item = Item::Value(InlineTable::new().into());
+    }
     if let Item::Value(Value::InlineTable(braces)) = item {
         put(braces, rest, value, "")?;
         tidy(braces);
@@ -173,6 +177,7 @@ mod tests {
         assert!(with("b.f.g", "true").unwrap().contains("g = true # why\n"));
         assert!(with("b.n", "1").unwrap().contains("n = 1 # why\n"));
         assert!(with("x.y", "1").unwrap().contains("[x]\ny = 1 # why\n"));
+        assert!(with("b.f.g.i", "1").unwrap().contains("g = { i = 1 } # why\n"));
         assert!(with("a.b", "1").unwrap_err().contains("not a key of a table"));
     }
 
