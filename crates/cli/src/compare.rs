@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use clap::Args;
-use perforate_commands::{Failure, ResultFolder, json_lines, title, write_text};
+use perforate_commands::{Failure, ResultFolder, json_lines, title};
 use perforate_config::Count;
 use perforate_report::{ReportOptions, Rows};
 use perforate_sim::{Comparison, Composition, RunResult, SimError};
@@ -105,6 +105,9 @@ pub struct CompareArguments {
     #[arg(long, help_heading = sections::OUTPUT)]
     json: bool,
 }
+
+/// The page in the folder.
+const REPORT: &str = "report.html";
 
 /// Runs the comparison and shows it.
 pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
@@ -229,13 +232,12 @@ fn write_files(
         results: lines.to_owned(),
         vocabulary,
     };
-    let (file, report) = (folder.file("results.jsonl"), folder.file("report.html"));
-    write_text(&file, lines)?;
-    write_text(&report, &perforate_report::html(&results, &options))?;
-    let drawn = match arguments.figures {
-        true => figures::write(folder, &perforate_report::figures(&results, &options)?)?,
-        false => String::new(),
-    };
+    let drawn = arguments.figures.then(|| perforate_report::figures(&results, &options));
+    let drawn = drawn.transpose()?;
+    let page = perforate_report::html(&results, &options);
+    let mut files = vec![("results.jsonl".to_owned(), lines.to_owned()), (REPORT.to_owned(), page)];
+    files.extend(drawn.iter().flat_map(|drawn| figures::files(drawn)));
+    let written = folder.write(&files)?;
     if arguments.json {
         return Ok(());
     }
@@ -250,9 +252,9 @@ fn write_files(
     remarks.retain(|note| !is_in_table(note));
     remarks.extend_from_slice(left_out);
     print(&format!(
-        "{table}\n{}results: {}\nreport:  {} (open it in a browser)\n{drawn}",
+        "{table}\n{}results: {written}\nreport:  {} (open it in a browser)\n{}",
         notes(&remarks, width.min(COLUMNS)),
-        folder.results_text(),
-        report.display()
+        written.file(REPORT).display(),
+        figures::told(&written, drawn.as_deref()),
     ))
 }

@@ -1,6 +1,7 @@
 //! `perforate trace`.
 
 use std::collections::{BTreeSet, HashSet};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -447,9 +448,12 @@ fn convert(
             None => source,
         }
     };
-    let text = write_whole(output, |partial| match target.format {
-        TraceFormat::Perforate => write_ours(source.as_mut(), partial, target.level),
-        _ => write_foreign(source.as_mut(), partial, &target),
+    let text = write_whole(output, |new| {
+        let file = new.file().map_err(|source| Failure::Write { path: output.into(), source })?;
+        match target.format {
+            TraceFormat::Perforate => write_ours(source.as_mut(), file, output, target.level),
+            _ => write_foreign(source.as_mut(), file, output, &target),
+        }
     })?;
     print(&format!("{}: {text}", output.display()))
 }
@@ -471,16 +475,27 @@ fn pass_on(
     Ok(())
 }
 
-fn write_ours(source: &mut dyn Source, path: &Path, level: i32) -> Result<String, Failure> {
+fn write_ours(
+    source: &mut dyn Source,
+    file: File,
+    path: &Path,
+    level: i32,
+) -> Result<String, Failure> {
     let options = WriterOptions { level, ..WriterOptions::default() };
-    let mut writer = TraceWriter::create_with(path, &metadata_for(source), options)?;
+    let mut writer = TraceWriter::on(file, path, &metadata_for(source), options)?;
     pass_on(source, |chunk| write_chunk(&mut writer, chunk))?;
     let summary = writer.finish()?;
     Ok(report(summary, source))
 }
 
-fn write_foreign(source: &mut dyn Source, path: &Path, target: &Target) -> Result<String, Failure> {
-    let mut writer = ForeignWriter::create(path, target.format, target.compression, target.level)?;
+fn write_foreign(
+    source: &mut dyn Source,
+    file: File,
+    path: &Path,
+    target: &Target,
+) -> Result<String, Failure> {
+    let Target { format, compression, level } = *target;
+    let mut writer = ForeignWriter::on(file, path, format, compression, level)?;
     pass_on(source, |chunk| writer.write_chunk(chunk))?;
     let (summary, Losses { accesses, events }) = writer.finish()?;
     let mut text = report(summary, source);

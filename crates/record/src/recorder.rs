@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use perforate_config::NewFile;
 use perforate_trace::{TraceMetadata, TraceWriter, WriterOptions};
 use perforate_types::ProgramEvent;
 
 use crate::RecordError;
 use crate::emulator::launch::{
-    Guard, KilledChild, PartialFile, check_output, children_seconds, kill_all, spawn,
+    Guard, KilledChild, check_output, children_seconds, kill_all, spawn,
 };
 use crate::emulator::program::{find_emulator, find_program};
 use crate::emulator::questions::{Answer, Answerer, parts};
@@ -91,7 +92,7 @@ pub fn record(
         windows: 0,
         records: 0,
         ended: None,
-        partial: PartialFile::new(&options.output),
+        new: None,
         options,
     };
     let ending = session.run(progress)?;
@@ -146,7 +147,8 @@ struct Session {
     windows: u64,
     records: u64,
     ended: Option<ExitStatus>,
-    partial: PartialFile,
+    /// The trace file, once recording began.
+    new: Option<NewFile>,
 }
 
 impl Session {
@@ -354,8 +356,11 @@ impl Session {
         self.first_skipped = Some(skipped);
         (self.skipped, self.windows) = (skipped, 1);
         let options = WriterOptions { level: self.options.level, ..WriterOptions::default() };
-        let writer = TraceWriter::create_with(&self.partial.path, &self.metadata(), options)?;
-        self.partial.mark_created();
+        let path = &self.options.output;
+        let failed = |error: std::io::Error| RecordError::file(path, error.to_string());
+        let new = NewFile::create(path).map_err(failed)?;
+        let writer = TraceWriter::on(new.file().map_err(failed)?, path, &self.metadata(), options)?;
+        self.new = Some(new);
         let limit = self.options.selection.instructions.unwrap_or(u64::MAX);
         self.replay.output = Some(Output::new(writer, limit));
         Ok(())
@@ -429,7 +434,12 @@ impl Session {
             false => output.sink.finish()?,
         };
         let seconds = self.started.elapsed().as_secs_f64();
-        self.partial.finish(&self.options.output)?;
+        if let Some(new) = self.new.take() {
+            new.finish().map_err(|error| {
+                let problem = format!("renaming the finished trace: {error}");
+                RecordError::file(&self.options.output, problem)
+            })?;
+        }
         if ending == Ending::Replaced {
             self.wait_for_replacement();
         }

@@ -19,6 +19,9 @@ use crate::progress::ShareBar;
 /// Measurements to go on with, beside the results of all runs.
 pub const POINTS: &str = "points.jsonl";
 
+/// The page in the folder.
+const REPORT: &str = "report.html";
+
 /// Experiments that are run: what they need, and what is there of it.
 pub struct Run {
     experiments: Vec<Experiment>,
@@ -108,7 +111,7 @@ impl Run {
 /// The measurements that are there.
 fn store(folder: Option<&ResultFolder>, build: String, fresh: bool) -> Result<Store, Failure> {
     let Some(folder) = folder else { return Ok(Store::in_memory(build)) };
-    let file = folder.kept_file(POINTS);
+    let file = folder.kept_file(POINTS)?;
     if fresh {
         write_text(&file, "")?;
     }
@@ -169,20 +172,20 @@ pub fn write_files(
         1 => results[0].title().to_owned(),
         several => format!("{several} experiments"),
     };
-    let (file, report) = (folder.file("results.jsonl"), folder.file("report.html"));
-    write_text(&file, lines)?;
-    write_text(&folder.file("verdicts.txt"), &verdicts(lines))?;
     let vocabulary = perforate_sim::vocabulary();
     let (command, results_text) = (command.to_owned(), lines.to_owned());
     let options = ReportOptions { title, command, results: results_text, vocabulary };
-    write_text(&report, &experiments_html(&results, &options))?;
-    let drawn = match figures {
-        true => crate::figures::write(folder, &experiments_figures(&results, &options)?)?,
-        false => String::new(),
-    };
+    let drawn = figures.then(|| experiments_figures(&results, &options)).transpose()?;
+    let mut files = vec![
+        ("results.jsonl".to_owned(), lines.to_owned()),
+        ("verdicts.txt".to_owned(), verdicts(lines)),
+        (REPORT.to_owned(), experiments_html(&results, &options)),
+    ];
+    files.extend(drawn.iter().flat_map(|drawn| crate::figures::files(drawn)));
+    let written = folder.write(&files)?;
     Ok(format!(
-        "{table}\n{points}results: {}\nreport:  {} (open it in a browser)\n{drawn}",
-        folder.results_text(),
-        report.display()
+        "{table}\n{points}results: {written}\nreport:  {} (open it in a browser)\n{}",
+        written.file(REPORT).display(),
+        crate::figures::told(&written, drawn.as_deref()),
     ))
 }

@@ -82,8 +82,22 @@ impl TraceWriter {
         metadata: &TraceMetadata,
         options: WriterOptions,
     ) -> Result<Self, TraceError> {
+        let path = path.as_ref();
+        let file = File::create(path).map_err(|error| TraceError::io(path, "create", error))?;
+        Self::on(file, path, metadata, options)
+    }
+
+    /// Writes to an open, empty file, which errors call `path`.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn on(
+        file: File,
+        path: impl AsRef<Path>,
+        metadata: &TraceMetadata,
+        options: WriterOptions,
+    ) -> Result<Self, TraceError> {
         let path = path.as_ref().to_owned();
-        let file = File::create(&path).map_err(|error| TraceError::io(&path, "create", error))?;
         let packer = Packer::new(options.level.clamp(1, 22))
             .map_err(|error| TraceError::io(&path, "compress", error))?;
         let mut writer = Self {
