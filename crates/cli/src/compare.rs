@@ -126,12 +126,17 @@ pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
     };
     let first_stage = if arguments.program.is_empty() { "simulating" } else { "recording" };
     let bar = Bar::instructions(first_stage);
-    let mut recording = recorded(arguments, &bar)?;
+    let recording = recorded(arguments, &bar)?;
+    let stop = match &recording {
+        Some(recording) => recording.stop(),
+        None => perforate_record::stop_or_end_on_interrupt()?,
+    };
     let mut results = Vec::new();
     for variant in &variants {
         for repetition in 0..arguments.seeds.get() {
-            let recording = recording.as_mut();
-            let mut found = compare_once(arguments, variant, recording, repetition, &bar)?;
+            let recording = recording.as_ref();
+            let found = compare_once(arguments, variant, recording, repetition, (&bar, &stop));
+            let mut found = found?;
             variant.mark(&mut found);
             results.extend(found);
         }
@@ -185,12 +190,12 @@ fn recorded(arguments: &CompareArguments, bar: &Bar) -> Result<Option<Recorded>,
 fn compare_once(
     arguments: &CompareArguments,
     variant: &Variant,
-    mut recording: Option<&mut Recorded>,
+    recording: Option<&Recorded>,
     repetition: u64,
-    bar: &Bar,
+    (bar, stop): (&Bar, &AtomicBool),
 ) -> Result<Vec<RunResult>, Failure> {
     let (schemes, _) = schemes(arguments)?;
-    let recorded = recording.as_ref().map(|recording| recording.path().to_string_lossy());
+    let recorded = recording.map(|recording| recording.path().to_string_lossy());
     let workload = recorded.as_deref().or(arguments.workload.as_deref());
     let comparison = variant.choice.comparison(workload, schemes, &own_memory_bar())?;
     let seed = comparison.seed.wrapping_add(repetition);
@@ -203,15 +208,14 @@ fn compare_once(
         _ => format!("simulating seed {seed}"),
     };
     bar.stage(&variant.name().map_or(stage.clone(), |name| format!("{name}, {stage}")));
-    let (measuring, stop) = (variant.choice.measuring()?, AtomicBool::new(false));
-    let mut results =
-        perforate_commands::compare(&comparison, &measuring, &stop, &mut |progress| {
-            bar.show(progress);
-            if let Some(recording) = &mut recording {
-                recording.end_if_interrupted();
-            }
-        })?;
-    if let Some(recording) = &recording {
+    let measuring = variant.choice.measuring()?;
+    let show = &mut |progress| bar.show(progress);
+    let compared = perforate_commands::compare(&comparison, &measuring, stop, show);
+    let mut results = compared.map_err(|error| match error {
+        SimError::Stopped => Failure::Stopped(bar.told()),
+        error => error.into(),
+    })?;
+    if let Some(recording) = recording {
         results.iter_mut().for_each(|result| recording.annotate(result));
     }
     Ok(results)

@@ -302,6 +302,9 @@ pub fn ending_text(ending: Ending) -> String {
         Ending::Limit => "all instructions asked for; the program was ended".into(),
         Ending::Size => "the trace has the size asked for; the program was ended".into(),
         Ending::Stopped => "stopped; the program was ended".into(),
+        Ending::Full => {
+            "no room for more of the trace; the program was ended, and what had room is kept".into()
+        }
         Ending::Replaced => {
             "the program replaced itself by one that cannot be recorded (execve)".into()
         }

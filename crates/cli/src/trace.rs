@@ -3,10 +3,12 @@
 use std::collections::{BTreeSet, HashSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 use clap::{Args, Subcommand};
 use perforate_commands::{Failure, write_whole};
 use perforate_config::{Count, Size};
+use perforate_record::stop_or_end_on_interrupt;
 use perforate_sim::CUT_OFF;
 use perforate_trace::{
     Compression, ForeignWriter, Limited, Losses, PageMap, STANDARD_INPUT, Schedule, Source,
@@ -463,7 +465,7 @@ fn pass_on(
     source: &mut dyn Source,
     mut write: impl FnMut(&Chunk) -> Result<(), perforate_trace::TraceError>,
 ) -> Result<(), Failure> {
-    let bar = Bar::instructions("converting");
+    let (bar, stop) = (Bar::instructions("converting"), stop_or_end_on_interrupt()?);
     let total = source.metadata().instructions;
     let mut chunk = Chunk::default();
     let mut done = 0;
@@ -471,6 +473,9 @@ fn pass_on(
         write(&chunk)?;
         done += chunk.instructions.len() as u64;
         bar.show(perforate_sim::Progress { done, total });
+        if stop.load(Ordering::Relaxed) {
+            return Err(Failure::Stopped(bar.told()));
+        }
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::thread::available_parallelism;
 
-use perforate_commands::{Failure, ResultFolder, write_text};
+use perforate_commands::{Failure, ResultFolder};
 use perforate_experiment::{
     Experiment, ExperimentOptions, Job, Measurement, Outcome, Plan, Shard, Store, Unstated, build,
 };
@@ -13,7 +13,7 @@ use perforate_report::{
 
 use super::verdicts::verdicts;
 use super::{RunOptions, shards};
-use crate::output::{COLUMNS, command, print};
+use crate::output::{COLUMNS, command, notes, print};
 use crate::progress::ShareBar;
 
 /// Measurements to go on with, beside the results of all runs.
@@ -102,8 +102,9 @@ impl Run {
 
     /// Writes the files, and returns the tables; `command` is what the report says it is from.
     pub fn finish(&self, lines: &str, command: &str) -> Result<String, Failure> {
-        let points =
+        let mut points =
             format!("points:  {}, of which {} were measured before\n", self.plan.len(), self.kept);
+        points += &notes(&self.store.remarks(), COLUMNS);
         write_files(self.folder.as_ref(), lines, command, &points, self.figures)
     }
 }
@@ -113,7 +114,7 @@ fn store(folder: Option<&ResultFolder>, build: String, fresh: bool) -> Result<St
     let Some(folder) = folder else { return Ok(Store::in_memory(build)) };
     let file = folder.kept_file(POINTS)?;
     if fresh {
-        write_text(&file, "")?;
+        Store::<Measurement>::forget(&file, &build)?;
     }
     Ok(Store::open(&file, build)?)
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::MergeArguments;
 use super::run::{POINTS, folder, lines, write_files};
-use crate::output::{command, print};
+use crate::output::{COLUMNS, command, notes, print};
 
 /// What a part is part of.
 const PART: &str = "part.json";
@@ -44,9 +44,10 @@ pub fn write(
     let there = plan.len() - plan.missing(store);
     print(&format!(
         "part {index} of {count}: {there} of {} points are in {}\n\
-         join the parts with: perforate experiment merge DIR… --out DIR\n",
+         join the parts with: perforate experiment merge DIR… --out DIR\n{}",
         plan.len(),
-        folder.kept_file(POINTS)?.display()
+        folder.kept_file(POINTS)?.display(),
+        notes(&store.remarks(), COLUMNS)
     ))
 }
 

@@ -74,11 +74,16 @@ pub fn sweep(arguments: &SweepArguments) -> Result<(), Failure> {
         None => Estimate::measured(&plan)?,
     };
     let cpus = options.cpus.map_or(1, Count::get) as usize;
+    // Experiments of the program itself have names that no command takes for an option.
+    let names: Vec<String> = names
+        .iter()
+        .map(|name| slurm::operand(Path::new(name)).to_string_lossy().into_owned())
+        .collect();
     let array = Array::of(&plan, estimate, options.job_length.unwrap_or(JOB_LENGTH), cpus);
     let script_file = out.map_or_else(|| PathBuf::from(SCRIPT), |out| out.join(SCRIPT));
     let what = slurm::What {
         command: command(),
-        run: [names, arguments.run.options.words()].concat(),
+        run: names.into_iter().chain(arguments.run.options.words()).collect(),
         folder: out.unwrap_or(Path::new(FOLDER)),
         script: &script_file,
     };

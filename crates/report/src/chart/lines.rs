@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    Axis, Mark, Series, are_binary, binary, claimed, colour, labels, legend, number, tooltip, visible,
+    Axis, Mark, Series, are_binary, binary, claimed, colour, labels, legend, number, tooltip,
+    visible,
 };
 
 /// Dashes and shapes that tell curves apart without their colours.
@@ -137,9 +138,9 @@ impl Lines<'_> {
         };
         let look = json!({"field": "series", "type": "nominal", "scale": {"domain": labels(&self.series), "range": range}});
         let mut line = json!({"y": value("value")});
-        if has_shapes {
+        if has_shapes && !self.coinciding().is_empty() {
             let dashes: Vec<Value> = self.series.iter().map(|one| self.gaps(one)).collect();
-            line["strokeDash"] = json!({"field": "series", "type": "nominal", "scale": {"domain": labels(&self.series), "range": dashes}, "legend": null});
+            line["strokeDash"] = json!({"field": "series", "type": "nominal", "scale": {"domain": labels(&self.series), "range": dashes}});
         }
         let mut points = json!({"y": value("value"), "tooltip": tooltip(self.axis.label, place)});
         let looking = if has_shapes { &mut points } else { &mut line };
@@ -223,9 +224,10 @@ fn are_close(marks: &[Mark], one: &str, other: &str, height: f64) -> bool {
     let (one, other) = (values(one), values(other));
     one.len() > 1
         && one.len() == other.len()
-        && one.iter().zip(&other).all(|(a, b)| {
-            (a.0, &a.1) == (b.0, &b.1) && (a.2 - b.2).abs() <= SAME_PLACE * height
-        })
+        && one
+            .iter()
+            .zip(&other)
+            .all(|(a, b)| (a.0, &a.1) == (b.0, &b.1) && (a.2 - b.2).abs() <= SAME_PLACE * height)
 }
 
 /// Name of a curve's shape, and the letter for it.

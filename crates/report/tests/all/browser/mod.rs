@@ -64,8 +64,8 @@ fn own_pages() -> Vec<(String, String)> {
         ("pairs.html".into(), html(&pairs, &options("Guests on hosts"))),
         ("odd.html".into(), html(&odd, &options("Odd values"))),
         ("experiments.html".into(), experiments_html(&experiments, &options("Experiments"))),
-        ("single.html".into(), experiments_html(&single, &options("One experiment"))),
         ("labels.html".into(), experiments_html(&labels, &options("Odd labels"))),
+        ("single.html".into(), experiments_html(&single, &options("One experiment"))),
     ]
 }
 
