@@ -43,7 +43,7 @@ fn a_comparison_says_how_far_it_was_and_leaves_no_folder() {
     let words = ["compare", "random:size=4M", "--scheme", "4k", "--instructions", "100G"];
     for out in [&[][..], &["--out", "mine"]] {
         let found = interrupted(&place, &[&words[..], out].concat());
-        let expected = "of 100G instructions; nothing was written";
+        let expected = " instructions; nothing was written";
         assert_complaint(&found, INTERRUPTED, expected, "compare");
         assert!(found.err.starts_with("perforate: stopped while simulating, "), "{}", found.err);
         assert!(place.names().is_empty(), "{:?}", place.names());

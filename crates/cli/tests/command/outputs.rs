@@ -102,7 +102,7 @@ fn without_room_nothing_is_left_behind() {
     let program = env!("CARGO_BIN_EXE_perforate");
     let limited = |arguments: &[&str]| {
         let mut shell = Command::new("bash");
-        shell.args(["-c", "ulimit -f 8; exec \"$@\"", "bash", program]).args(arguments);
+        shell.args(["-c", "ulimit -f 64; exec \"$@\"", "bash", program]).args(arguments);
         outcome(shell.current_dir(place.path("")))
     };
     let convert = ["trace", "convert", "random", "--instructions", "1M", "-o", "x.trace"];

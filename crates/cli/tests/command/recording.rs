@@ -200,7 +200,7 @@ fn a_recording_without_room_keeps_what_had_room() {
     );
     assert_eq!(place.names(), ["x.trace"]);
     let info = place.succeeds(&["trace", "info", "x.trace"]);
-    assert!(info.contains("cut off") && !info.contains("incomplete"), "{info}");
+    assert!(info.contains("ended before its program") && !info.contains("incomplete"), "{info}");
     let recorded: u64 = found.out.split(' ').nth(1).unwrap().parse().unwrap();
     assert!(recorded > 0 && info.contains(&format!("{recorded}")), "{recorded}: {info}");
     place.succeeds(&["run", "x.trace", "--scheme", "4k", "--functional", "--check"]);
