@@ -124,8 +124,10 @@ pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
         (None, true) => None,
         (out, _) => Some(ResultFolder::of(out.as_deref(), &what(arguments))?),
     };
-    let first_stage = if arguments.program.is_empty() { "simulating" } else { "recording" };
-    let bar = Bar::instructions(first_stage);
+    let bar = match arguments.program.as_slice() {
+        [] => Bar::instructions("simulating"),
+        _ => Bar::beside_program("recording"),
+    };
     let recording = recorded(arguments, &bar)?;
     let stop = match &recording {
         Some(recording) => recording.stop(),

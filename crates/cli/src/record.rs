@@ -125,7 +125,7 @@ pub fn record(arguments: &RecordArguments) -> Result<(), Failure> {
         return print(perforate_record::MARKER_HEADER);
     };
     let options = arguments.options(output)?;
-    let bar = Bar::instructions("recording");
+    let bar = Bar::beside_program("recording");
     let summary = record_with_bar(RecordOptions { stop: stop_on_interrupt()?, ..options }, &bar)?;
     drop(bar);
     print(&text(output, &summary))?;
@@ -198,6 +198,7 @@ pub fn record_with_bar(options: RecordOptions, bar: &Bar) -> Result<RecordSummar
             (true, _) => ("recording", recorded),
             (false, _) => ("the program has ended, writing its trace", recorded),
         };
+        bar.share_terminal(progress.is_running);
         bar.stage(stage);
         bar.show(shown);
     })

@@ -80,7 +80,7 @@ pub enum Failure {
     )]
     Interrupted,
     /// Ctrl-C ended the command in this stage of its work, before it wrote anything.
-    #[error("stopped while {0}; nothing was written")]
+    #[error("stopped ({0}); nothing was written")]
     Stopped(String),
     /// Standard output cannot be written.
     #[error("standard output: {0}")]

@@ -137,8 +137,9 @@ pub(crate) fn folded(text: &str, width: usize) -> String {
 }
 
 /// Text shortened to `width` terminal columns.
-pub(crate) fn cut(text: &str, width: usize) -> String {
+pub fn cut(text: &str, width: usize) -> String {
     match text.width() > width {
+        true if width < 2 => String::new(),
         true => {
             textwrap::wrap(text, width.max(2) - 1).first().map_or("", |line| line).to_owned() + "…"
         }
