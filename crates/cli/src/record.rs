@@ -126,7 +126,7 @@ pub fn record(arguments: &RecordArguments) -> Result<(), Failure> {
         return print(perforate_record::MARKER_HEADER);
     };
     let options = arguments.options(output)?;
-    let bar = Bar::instructions("recording");
+    let bar = Bar::beside_program("recording");
     let summary = record_with_bar(RecordOptions { stop: stop_on_interrupt()?, ..options }, &bar)?;
     drop(bar);
     print(&text(output, &summary))?;
@@ -199,6 +199,7 @@ pub fn record_with_bar(options: RecordOptions, bar: &Bar) -> Result<RecordSummar
             (true, _) => ("recording", recorded),
             (false, _) => ("the program has ended, writing its trace", recorded),
         };
+        bar.share_terminal(progress.is_running);
         bar.stage(stage);
         bar.show(shown);
     })
@@ -302,6 +303,9 @@ pub fn ending_text(ending: Ending) -> String {
         Ending::Limit => "all instructions asked for; the program was ended".into(),
         Ending::Size => "the trace has the size asked for; the program was ended".into(),
         Ending::Stopped => "stopped; the program was ended".into(),
+        Ending::Full => {
+            "no room for more of the trace; the program was ended, and what had room is kept".into()
+        }
         Ending::Replaced => {
             "the program replaced itself by one that cannot be recorded (execve)".into()
         }

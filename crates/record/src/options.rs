@@ -111,6 +111,8 @@ pub enum Ending {
     Size,
     /// [`RecordOptions::stop`] was set; the programs were killed.
     Stopped,
+    /// There was no more room for the trace; the programs were killed.
+    Full,
     /// The program executed another one that the emulator cannot run, which ran on unrecorded.
     Replaced,
 }

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use perforate_config::NewFile;
 use perforate_trace::{TraceMetadata, TraceWriter, WriterOptions};
 use perforate_types::ProgramEvent;
 
 use crate::RecordError;
 use crate::emulator::launch::{
-    Guard, KilledChild, PartialFile, check_output, children_seconds, kill_all, spawn,
+    Guard, KilledChild, check_output, children_seconds, kill_all, spawn,
 };
 use crate::emulator::program::{find_emulator, find_program};
 use crate::emulator::questions::{Answer, Answerer, parts};
@@ -31,6 +32,8 @@ use crate::replay::{Replay, Step};
 
 /// The plugin, compiled by the build script.
 const PLUGIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libperforate_plugin.so"));
+/// Exit code after Ctrl-C, as shells have it.
+const INTERRUPTED: i32 = 130;
 /// Pause while there is nothing to replay.
 const IDLE_PAUSE: Duration = Duration::from_micros(200);
 /// Time between progress reports.
@@ -46,6 +49,32 @@ pub fn stop_on_interrupt() -> Result<Arc<AtomicBool>, RecordError> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [libc::SIGINT, libc::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop))
+            .map_err(RecordError::system("handling signals"))?;
+    }
+    Ok(stop)
+}
+
+/// Lets a write beyond the limit of a file's size (`ulimit -f`) fail as on a full disk. Without this the
+/// signal SIGXFSZ ends the process. Programs that it starts are not affected.
+///
+/// # Errors
+/// If the operating system refuses the signal handler.
+pub fn fail_at_file_size_limit() -> Result<(), RecordError> {
+    signal_hook::flag::register(libc::SIGXFSZ, Arc::default())
+        .map(drop)
+        .map_err(RecordError::system("handling signals"))
+}
+
+/// A flag that is set at the first Ctrl-C (SIGINT) or SIGTERM; the second ends the process at once.
+///
+/// # Errors
+/// If the operating system refuses the signal handler.
+pub fn stop_or_end_on_interrupt() -> Result<Arc<AtomicBool>, RecordError> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        // Registered first, so that it sees the flag as the signal before left it.
+        signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED, Arc::clone(&stop))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
             .map_err(RecordError::system("handling signals"))?;
     }
     Ok(stop)
@@ -91,10 +120,16 @@ pub fn record(
         windows: 0,
         records: 0,
         ended: None,
-        partial: PartialFile::new(&options.output),
+        new: None,
         options,
     };
-    let ending = session.run(progress)?;
+    let ending = match session.run(progress) {
+        Err(RecordError::Trace(error)) if error.is_without_room() => {
+            session.end_programs();
+            Ending::Full
+        }
+        ending => ending?,
+    };
     if session.is_interrupted(ending) {
         return Err(RecordError::Interrupted);
     }
@@ -146,7 +181,8 @@ struct Session {
     windows: u64,
     records: u64,
     ended: Option<ExitStatus>,
-    partial: PartialFile,
+    /// The trace file, once recording began.
+    new: Option<NewFile>,
 }
 
 impl Session {
@@ -354,8 +390,11 @@ impl Session {
         self.first_skipped = Some(skipped);
         (self.skipped, self.windows) = (skipped, 1);
         let options = WriterOptions { level: self.options.level, ..WriterOptions::default() };
-        let writer = TraceWriter::create_with(&self.partial.path, &self.metadata(), options)?;
-        self.partial.mark_created();
+        let path = &self.options.output;
+        let failed = |error: std::io::Error| RecordError::file(path, error.to_string());
+        let new = NewFile::create(path).map_err(failed)?;
+        let writer = TraceWriter::on(new.file().map_err(failed)?, path, &self.metadata(), options)?;
+        self.new = Some(new);
         let limit = self.options.selection.instructions.unwrap_or(u64::MAX);
         self.replay.output = Some(Output::new(writer, limit));
         Ok(())
@@ -412,7 +451,7 @@ impl Session {
     }
 
     /// Writes the end of the trace and renames the file.
-    fn finish(mut self, ending: Ending) -> Result<RecordSummary, RecordError> {
+    fn finish(mut self, mut ending: Ending) -> Result<RecordSummary, RecordError> {
         let Some(mut output) = self.replay.output.take() else {
             return Err(self.nothing_recorded(ending));
         };
@@ -421,15 +460,30 @@ impl Session {
             self.skipped += last;
             output.common_event(ProgramEvent::Gap { instructions: last })?;
         }
-        let processes = processes(&self.replay, output.processes());
-        let accesses = output.accesses;
+        let mut processes = processes(&self.replay, output.processes());
+        let cut_off = TraceMetadata { is_cut_off: true, ..self.metadata() };
         let is_cut_off = matches!(ending, Ending::Limit | Ending::Size | Ending::Stopped);
-        let written = match is_cut_off {
-            true => output.sink.finish_with(&TraceMetadata { is_cut_off, ..self.metadata() })?,
-            false => output.sink.finish()?,
+        let written = match ending {
+            Ending::Full => output.sink.end_without_room(&cut_off)?,
+            _ => match output.sink.end(is_cut_off.then_some(&cut_off)) {
+                Err(error) if error.is_without_room() => {
+                    ending = Ending::Full;
+                    output.sink.end_without_room(&cut_off)?
+                }
+                written => written?,
+            },
         };
+        // What was given up for want of room was counted; of several processes it is not known whose it was.
+        if let ([only], Ending::Full) = (processes.as_mut_slice(), ending) {
+            only.instructions = written.instructions;
+        }
         let seconds = self.started.elapsed().as_secs_f64();
-        self.partial.finish(&self.options.output)?;
+        if let Some(new) = self.new.take() {
+            new.finish().map_err(|error| {
+                let problem = format!("renaming the finished trace: {error}");
+                RecordError::file(&self.options.output, problem)
+            })?;
+        }
         if ending == Ending::Replaced {
             self.wait_for_replacement();
         }
@@ -440,7 +494,7 @@ impl Session {
             instructions_skipped: first_skipped,
             instructions_between: self.skipped - first_skipped,
             windows: self.windows,
-            accesses,
+            accesses: written.accesses,
             pages_touched: processes.iter().map(|process| process.pages_touched).sum(),
             threads: self.replay.thread_count(),
             processes,
@@ -473,7 +527,9 @@ impl Session {
             Ending::Exited(code) => format!("exit code {code}"),
             Ending::Signalled(signal) => format!("signal {signal}"),
             Ending::Replaced => "replaced by a program that cannot be recorded".into(),
-            Ending::Limit | Ending::Size | Ending::Stopped => return RecordError::StoppedEarly,
+            Ending::Limit | Ending::Size | Ending::Stopped | Ending::Full => {
+                return RecordError::StoppedEarly;
+            }
         };
         if self.replay.images.iter().all(|image| image.program.as_os_str().is_empty()) {
             return RecordError::EmulatorFailed { path: self.emulator.clone(), status };
