@@ -92,6 +92,7 @@ impl SelectionArguments {
             region: self.region.as_ref().map(region).transpose()?,
             instructions: self.instructions.map(Count::get),
             trace_bytes: self.max_size.map(Size::bytes),
+            ..Selection::default()
         })
     }
 }
@@ -301,6 +302,8 @@ pub fn ending_text(ending: Ending) -> String {
         Ending::Signalled(signal) => format!("the program was killed by signal {signal}"),
         Ending::Limit => "all instructions asked for; the program was ended".into(),
         Ending::Size => "the trace has the size asked for; the program was ended".into(),
+        Ending::Time => "the time asked for is over; the program was ended".into(),
+        Ending::Disk => "the disk is full; the program was ended".into(),
         Ending::Stopped => "stopped; the program was ended".into(),
         Ending::Replaced => {
             "the program replaced itself by one that cannot be recorded (execve)".into()

@@ -4,8 +4,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
-use perforate_trace::WriterOptions;
+use perforate_trace::{StoppedBy, WriterOptions};
 
 use crate::region::Region;
 
@@ -33,6 +34,8 @@ pub struct Selection {
     pub instructions: Option<u64>,
     /// Size of the trace file at which the recording ends in the same way.
     pub trace_bytes: Option<u64>,
+    /// Time from the beginning of recording at which it ends in the same way.
+    pub duration: Option<Duration>,
 }
 
 /// Options of a recording.
@@ -109,10 +112,29 @@ pub enum Ending {
     Limit,
     /// [`Selection::trace_bytes`] was reached; the programs were killed.
     Size,
+    /// [`Selection::duration`] was over; the programs were killed.
+    Time,
+    /// The disk was full; the programs were killed.
+    Disk,
     /// [`RecordOptions::stop`] was set; the programs were killed.
     Stopped,
     /// The program executed another one that the emulator cannot run, which ran on unrecorded.
     Replaced,
+}
+
+impl Ending {
+    /// The limit or request that ended the recording before the program; none if the program ended by
+    /// itself.
+    pub fn stopped_by(self) -> Option<StoppedBy> {
+        match self {
+            Self::Exited(_) | Self::Signalled(_) | Self::Replaced => None,
+            Self::Limit => Some(StoppedBy::Instructions),
+            Self::Size => Some(StoppedBy::Size),
+            Self::Time => Some(StoppedBy::Time),
+            Self::Disk => Some(StoppedBy::Disk),
+            Self::Stopped => Some(StoppedBy::User),
+        }
+    }
 }
 
 /// One process of a recording.

@@ -81,6 +81,7 @@ pub fn record(
         child: KilledChild(child),
         _guard: guard,
         started,
+        begun: None,
         children_before,
         are_programs_ended: false,
         is_time_known: true,
@@ -130,6 +131,8 @@ struct Session {
     spool: Spool,
     shared: Arc<SharedMemory>,
     started: Instant,
+    /// When recording began, once a limit of time needs it.
+    begun: Option<Instant>,
     /// Processor time of children before this recording.
     children_before: f64,
     /// True once all programs were killed.
@@ -204,8 +207,9 @@ impl Session {
     }
 
     /// The limit that the programs have reached, if any. Their records may still wait in the spool.
-    fn limit_reached(&self) -> Option<Ending> {
+    fn limit_reached(&mut self) -> Option<Ending> {
         let recorded = self.shared.header().phases.recorded.load(Ordering::Relaxed);
+        let is_time_over = self.is_time_over();
         let selection = &self.options.selection;
         // The plugins count blocks that were entered, of which some may not run to their end.
         let enough =
@@ -215,9 +219,21 @@ impl Session {
             Some(Ending::Stopped)
         } else if selection.trace_bytes.is_some_and(|limit| written >= limit) {
             Some(Ending::Size)
+        } else if is_time_over {
+            Some(Ending::Time)
         } else {
             selection.instructions.filter(|&limit| enough(limit)).map(|_| Ending::Limit)
         }
+    }
+
+    /// True if the recording has lasted as long as it may. Its time begins when the first program
+    /// enters the recorded part.
+    fn is_time_over(&mut self) -> bool {
+        let Some(limit) = self.options.selection.duration else { return false };
+        if self.shared.header().phases.number.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        self.begun.get_or_insert_with(Instant::now).elapsed() >= limit
     }
 
     /// Called when all records are replayed: returns how the recording ended, if it did.
@@ -423,11 +439,12 @@ impl Session {
         }
         let processes = processes(&self.replay, output.processes());
         let accesses = output.accesses;
-        let is_cut_off = matches!(ending, Ending::Limit | Ending::Size | Ending::Stopped);
-        let written = match is_cut_off {
-            true => output.sink.finish_with(&TraceMetadata { is_cut_off, ..self.metadata() })?,
-            false => output.sink.finish()?,
-        };
+        let stopped_by = ending.stopped_by();
+        let written = output.sink.finish_with(&TraceMetadata {
+            is_cut_off: stopped_by.is_some(),
+            stopped_by,
+            ..self.metadata()
+        })?;
         let seconds = self.started.elapsed().as_secs_f64();
         self.partial.finish(&self.options.output)?;
         if ending == Ending::Replaced {
@@ -473,7 +490,7 @@ impl Session {
             Ending::Exited(code) => format!("exit code {code}"),
             Ending::Signalled(signal) => format!("signal {signal}"),
             Ending::Replaced => "replaced by a program that cannot be recorded".into(),
-            Ending::Limit | Ending::Size | Ending::Stopped => return RecordError::StoppedEarly,
+            _ => return RecordError::StoppedEarly,
         };
         if self.replay.images.iter().all(|image| image.program.as_os_str().is_empty()) {
             return RecordError::EmulatorFailed { path: self.emulator.clone(), status };
