@@ -118,6 +118,8 @@ mod tests {
             instructions_between: 0,
             windows: 1,
             accesses: 0,
+            accesses_unmapped: 0,
+            programs_unrecorded: 0,
             pages_touched: 0,
             threads: 1,
             processes: Vec::new(),

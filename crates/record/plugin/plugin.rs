@@ -5,7 +5,10 @@
 //! when recording starts, all code is translated again. A forked child continues to record, and
 //! execve is carried out by starting another emulator with this plugin.
 
+mod attach;
 mod dictionary;
+#[cfg(not(test))]
+mod environment;
 #[cfg(not(test))]
 mod file_kind;
 mod follow;
@@ -18,11 +21,14 @@ mod qemu;
 #[allow(dead_code)] // The recorder uses the rest.
 mod record;
 mod ring;
+#[cfg(not(test))]
+#[allow(dead_code)] // The recorder uses the rest.
+mod windows;
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
-use std::fs::OpenOptions;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::layout::{Header, MAGIC, QUESTION_IMAGE, TOTAL_BYTES};
@@ -57,7 +63,8 @@ thread_local! {
     static CHILD: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Entry point. Maps the shared memory given by `shared=PATH`.
+/// Entry point. Its arguments are `socket=PATH`, the recorder's socket, and `library=PATH`, the file
+/// with this plugin.
 ///
 /// # Safety
 /// `arguments` holds `count` C strings, as QEMU guarantees.
@@ -68,18 +75,22 @@ pub unsafe extern "C" fn qemu_plugin_install(
     count: c_int,
     arguments: Arguments,
 ) -> c_int {
-    let mut shared = false;
+    let mut paths = attach::Paths { socket: PathBuf::new(), library: PathBuf::new() };
     for index in 0..count as usize {
         // SAFETY: promised by the caller.
         let argument = unsafe { CStr::from_ptr(*arguments.add(index) as *const c_char) };
-        if let Some(("shared", path)) = argument.to_str().unwrap_or("").split_once('=') {
-            shared = map_shared(path);
+        match argument.to_str().unwrap_or("").split_once('=') {
+            Some(("socket", path)) => paths.socket = path.into(),
+            Some(("library", path)) => paths.library = path.into(),
+            _ => {}
         }
     }
-    if !shared {
+    attach::install(paths);
+    let Some(reply) = attach::ask(0) else { return -1 };
+    if !reply.memory.is_some_and(map_shared) {
         return -1;
     }
-    ring::begin_image();
+    ring::begin_image(reply.process);
     phases::install(id);
     follow::install();
     // SAFETY: registers functions with the right signatures.
@@ -88,8 +99,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
     0
 }
 
-fn map_shared(path: &str) -> bool {
-    let Ok(file) = OpenOptions::new().read(true).write(true).open(path) else { return false };
+fn map_shared(file: OwnedFd) -> bool {
     // SAFETY: a new mapping of a file of at least this size; it is never unmapped.
     let start = unsafe {
         qemu::mmap(
@@ -131,7 +141,9 @@ extern "C" fn block_translated(_id: PluginId, block: *mut Block) {
     if !IS_IMAGE_KNOWN.swap(true, Ordering::Relaxed)
         && let Some(cpu) = ring::cpu(0)
     {
-        cpu.ask(QUESTION_IMAGE, Control::Image, ring::image(), &[]);
+        let stack_end = cpu.ask(QUESTION_IMAGE, Control::Image, ring::image(), &[]);
+        follow::restore_environment(stack_end);
+        follow::program_is_loaded();
         phases::begin_image(cpu);
     }
     phases::watch(block);
@@ -193,6 +205,9 @@ fn block_outside_segments(cpu: &mut ring::Cpu, block: u64) {
 extern "C" fn memory_accessed(index: c_uint, description: u32, address: u64, data: *mut c_void) {
     if let Some(cpu) = ring::cpu(index) {
         let place = data as u64 | address & records::PAYLOAD_MASK;
+        if cpu.is_idle {
+            return;
+        }
         // Rare cases are in another function, so that the usual one needs few registers.
         match cpu.kinds.known(description) {
             Some(kind) if cpu.has_room() => cpu.write(place | kind),
@@ -251,7 +266,12 @@ extern "C" fn syscall_begins(
 }
 
 extern "C" fn syscall_ends(_id: PluginId, index: c_uint, number: i64, result: i64) {
-    FORKING.set(None);
+    let forking = FORKING.take();
+    let child = u32::try_from(result).unwrap_or(0);
+    if let (Some((_, true)), true) = (forking, child != 0) {
+        // The emulator lets the parent of a vfork run on.
+        ring::wait_for_child(child, CHILD.get());
+    }
     let Some(cpu) = ring::cpu(index) else { return };
     if TRACKED_SYSCALLS.contains(&number) {
         cpu.push_control(Control::Return, number as u64, &[result as u64]);

@@ -16,18 +16,20 @@ use crate::emulator::launch::{
 };
 use crate::emulator::program::{find_emulator, find_program};
 use crate::emulator::questions::{Answer, Answerer, parts};
-use crate::emulator::shared::{MemoryFile, SharedMemory};
+use crate::emulator::reception::Reception;
+use crate::emulator::shared::SharedMemory;
 use crate::emulator::spool::{Spool, runs};
 use crate::layout::{
     ENDLESS, FAILURE_DICTIONARY, FAILURE_THREADS, REGION_ADDRESSES, REGION_FUNCTION,
     REGION_MARKERS, REGION_NONE,
 };
-use crate::options::{Ending, ProcessSummary, Progress, RecordOptions, RecordSummary, Selection};
+use crate::options::{Begin, Ending, ProcessSummary, Progress, RecordOptions, RecordSummary, Sampling, Selection};
 use crate::region::Region;
 use crate::replay::address_space::AddressSpace;
 use crate::replay::output::{Output, ProcessCounts};
 use crate::replay::relocation::Relocation;
 use crate::replay::{Replay, Step};
+use crate::thinning::{RecordedWindows, Thinned, thin};
 
 /// The plugin, compiled by the build script.
 const PLUGIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libperforate_plugin.so"));
@@ -51,6 +53,19 @@ pub fn stop_on_interrupt() -> Result<Arc<AtomicBool>, RecordError> {
     Ok(stop)
 }
 
+/// A flag that SIGUSR1 sets, for [`Begin::WhenSet`]; SIGUSR2 sets the flag `stop`.
+///
+/// # Errors
+/// If the operating system refuses the signal handlers.
+pub fn set_on_signals(stop: &Arc<AtomicBool>) -> Result<Arc<AtomicBool>, RecordError> {
+    let begin = Arc::new(AtomicBool::new(false));
+    for (signal, flag) in [(libc::SIGUSR1, &begin), (libc::SIGUSR2, stop)] {
+        signal_hook::flag::register(signal, Arc::clone(flag))
+            .map_err(RecordError::system("handling signals"))?;
+    }
+    Ok(begin)
+}
+
 /// Runs a program, and all programs that it starts, in the emulator and writes a trace. `progress`
 /// is called about ten times a second.
 ///
@@ -66,20 +81,22 @@ pub fn record(
     let emulator = emulator.canonicalize().unwrap_or(emulator);
     let folder = check_output(&options.output)?;
     let shared = Arc::new(SharedMemory::new()?);
-    select(&options.selection, &shared);
-    let plugin = MemoryFile::with_content(c"perforate-plugin", PLUGIN)?;
+    select(&options, &shared);
+    let reception = Reception::open(Arc::clone(&shared), PLUGIN)?;
     let region = options.selection.region.clone();
     let answerer = Answerer { emulator: emulator.clone(), region };
     let spool = Spool::start(Arc::clone(&shared), answerer, &folder, options.spool_bytes)?;
-    let guard = Guard::start(&shared, &emulator)?;
+    let guard = Guard::start(&shared, &emulator, reception.folder())?;
     let (started, children_before) = (Instant::now(), children_seconds());
-    let child = spawn(&options, &emulator, &program, &plugin, &shared)?;
+    let child = spawn(&options, &emulator, &program, &reception)?;
+    reception.admit(child.id());
     let mut session = Session {
         emulator,
         spool,
         shared,
         child: KilledChild(child),
         _guard: guard,
+        _reception: reception,
         started,
         begun: None,
         children_before,
@@ -90,6 +107,7 @@ pub fn record(
         first_skipped: None,
         skipped: 0,
         windows: 0,
+        adaptive: adaptive(&options.selection),
         records: 0,
         ended: None,
         partial: PartialFile::new(&options.output),
@@ -103,16 +121,21 @@ pub fn record(
 }
 
 /// Tells the plugins which instructions to record.
-fn select(selection: &Selection, shared: &SharedMemory) {
+fn select(options: &RecordOptions, shared: &SharedMemory) {
+    let selection = &options.selection;
     let phases = &shared.header().phases;
     let set = |place: &std::sync::atomic::AtomicU64, value| place.store(value, Ordering::Release);
-    set(&phases.skip_first, if selection.region.is_some() { ENDLESS } else { selection.skip });
+    let begins_by_itself = selection.region.is_none() && matches!(options.begin, Begin::AtOnce);
+    set(&phases.skip_first, if begins_by_itself { selection.skip } else { ENDLESS });
     let sampling = selection.sampling.filter(|_| selection.region.is_none());
-    let (record, skip) = sampling.map_or((ENDLESS, ENDLESS), |sampling| {
-        (sampling.window, sampling.period.saturating_sub(sampling.window))
-    });
+    let (record, skip, kept) = match sampling {
+        None => (ENDLESS, ENDLESS, 0),
+        Some(Sampling::Periodic { window, period }) => (window, period.saturating_sub(window), 0),
+        Some(Sampling::Adaptive { window, kept }) => (window.max(1), 0, kept.max(1)),
+    };
     set(&phases.record, record);
     set(&phases.skip, skip);
+    set(&phases.kept_windows, kept);
     let region = match selection.region {
         None => REGION_NONE,
         Some(Region::Markers) => REGION_MARKERS,
@@ -122,12 +145,22 @@ fn select(selection: &Selection, shared: &SharedMemory) {
     set(&phases.region, region);
 }
 
+fn adaptive(selection: &Selection) -> Option<RecordedWindows> {
+    match selection.sampling.filter(|_| selection.region.is_none())? {
+        Sampling::Adaptive { window, kept } => {
+            Some(RecordedWindows::new(window.max(1), kept.max(1)))
+        }
+        Sampling::Periodic { .. } => None,
+    }
+}
+
 struct Session {
     options: RecordOptions,
     emulator: PathBuf,
     // Dropped in this order: the child before the memory that it writes to.
     child: KilledChild,
     _guard: Guard,
+    _reception: Reception,
     spool: Spool,
     shared: Arc<SharedMemory>,
     started: Instant,
@@ -147,6 +180,8 @@ struct Session {
     first_skipped: Option<u64>,
     skipped: u64,
     windows: u64,
+    /// Windows of adaptive sampling.
+    adaptive: Option<RecordedWindows>,
     records: u64,
     ended: Option<ExitStatus>,
     partial: PartialFile,
@@ -161,6 +196,7 @@ impl Session {
             if reported.elapsed() > PROGRESS_PERIOD {
                 reported = Instant::now();
                 progress(self.progress());
+                self.begin_if_due();
                 match killed {
                     Some(Ending::Stopped) if self.is_told_to_stop() => return Ok(Ending::Stopped),
                     Some(_) => {}
@@ -183,13 +219,27 @@ impl Session {
                     }
                 }
                 Step::Image { ring, image } => self.load(ring, image)?,
-                Step::Start { ring, skipped } => self.start(ring, skipped)?,
+                Step::Start { ring, skipped, phase } => self.start(ring, skipped, phase)?,
                 Step::Full => {
                     progress(self.progress());
                     self.end_programs();
                     return Ok(Ending::Limit);
                 }
             }
+        }
+    }
+
+    /// Begins the recorded part where time or the caller decides about it.
+    fn begin_if_due(&self) {
+        let is_due = match &self.options.begin {
+            Begin::AtOnce => false,
+            Begin::After(time) => self.started.elapsed() >= *time,
+            Begin::WhenSet(flag) => flag.load(Ordering::Relaxed),
+        };
+        let number = &self.shared.header().phases.number;
+        if is_due && number.load(Ordering::Relaxed) == 0 {
+            // Fails if a region began meanwhile.
+            let _ = number.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed);
         }
     }
 
@@ -252,12 +302,14 @@ impl Session {
         }
         self.end_replaced()?;
         let is_silent = self.last_batch.elapsed() > LOSS_PERIOD;
+        // Ctrl-C goes to the programs as well, which may end before we notice it.
+        let is_stopping = self.options.stop.load(Ordering::Relaxed);
         if let Some(status) = self.ended
             && !self.is_ring_used()
             && (is_silent || !self.replay.images.is_any_alive())
         {
             if !self.replay.skip_lost_ticket() {
-                return Ok(Some(ending(status)));
+                return Ok(Some(if is_stopping { Ending::Stopped } else { ending(status) }));
             }
         } else if self.is_replaced() {
             return Ok(Some(Ending::Replaced));
@@ -345,9 +397,15 @@ impl Session {
     }
 
     /// Recording starts in an image, for the first time or after a gap.
-    fn start(&mut self, ring: usize, skipped: u64) -> Result<(), RecordError> {
+    fn start(&mut self, ring: usize, skipped: u64, phase: u64) -> Result<(), RecordError> {
         if self.replay.output.is_none() {
             self.create(skipped)?;
+        }
+        if let (Some(windows), Some(output)) = (&mut self.adaptive, &mut self.replay.output)
+            && windows.start(phase, output.instructions)
+        {
+            // Windows that are left out later are whole chunks.
+            output.sink.flush()?;
         }
         let gap = skipped.saturating_sub(self.skipped);
         if gap > 0 {
@@ -383,8 +441,7 @@ impl Session {
         let mut notes = Vec::new();
         if let Some(region) = &selection.region {
             notes.push(format!("recorded: {region}"));
-        } else if let Some(sampling) = selection.sampling {
-            let (window, period) = (sampling.window, sampling.period);
+        } else if let Some(Sampling::Periodic { window, period }) = selection.sampling {
             notes.push(format!("recorded: windows of {window} instructions, one every {period}"));
         }
         TraceMetadata {
@@ -437,14 +494,24 @@ impl Session {
             self.skipped += last;
             output.common_event(ProgramEvent::Gap { instructions: last })?;
         }
-        let processes = processes(&self.replay, output.processes());
-        let accesses = output.accesses;
+        let mut processes = processes(&self.replay, output.processes());
         let stopped_by = ending.stopped_by();
-        let written = output.sink.finish_with(&TraceMetadata {
+        let metadata = TraceMetadata {
             is_cut_off: stopped_by.is_some(),
             stopped_by,
+            accesses_unmapped: self.replay.unmapped,
             ..self.metadata()
-        })?;
+        };
+        let mut written = output.sink.finish_with(&metadata)?;
+        let mut dropped = 0;
+        if let Some(thinned) = self.thin(written.instructions, metadata)? {
+            (self.windows, dropped) = (thinned.windows, thinned.dropped);
+            for process in &mut processes {
+                let left = thinned.processes.get(usize::from(process.number));
+                process.instructions = left.copied().unwrap_or(0);
+            }
+            written = thinned.writer.finish()?;
+        }
         let seconds = self.started.elapsed().as_secs_f64();
         self.partial.finish(&self.options.output)?;
         if ending == Ending::Replaced {
@@ -455,9 +522,11 @@ impl Session {
         Ok(RecordSummary {
             instructions: written.instructions,
             instructions_skipped: first_skipped,
-            instructions_between: self.skipped - first_skipped,
+            instructions_between: self.skipped - first_skipped + dropped,
             windows: self.windows,
-            accesses,
+            accesses: written.accesses,
+            accesses_unmapped: self.replay.unmapped,
+            programs_unrecorded: header.unrecorded.load(Ordering::Relaxed),
             pages_touched: processes.iter().map(|process| process.pages_touched).sum(),
             threads: self.replay.thread_count(),
             processes,
@@ -473,6 +542,30 @@ impl Session {
             seconds,
             ending,
         })
+    }
+
+    /// Leaves the windows out that adaptive sampling has recorded and does not keep. None if it keeps
+    /// all.
+    fn thin(
+        &mut self,
+        instructions: u64,
+        mut metadata: TraceMetadata,
+    ) -> Result<Option<Thinned>, RecordError> {
+        let windows = self.adaptive.as_ref().filter(|windows| windows.distance(instructions) > 1);
+        let Some(windows) = windows else { return Ok(None) };
+        let mut thinned = PartialFile::new(&self.partial.path);
+        let options = WriterOptions { level: self.options.level, ..WriterOptions::default() };
+        let found = thin(&self.partial.path, windows, |period| {
+            let window = windows.window();
+            let note = format!("recorded: windows of {window} instructions, one every {period}");
+            metadata.notes.push(note);
+            let writer = TraceWriter::create_with(&thinned.path, &metadata, options)?;
+            thinned.mark_created();
+            Ok(writer)
+        })?;
+        // The old file is removed here.
+        std::mem::swap(&mut self.partial, &mut thinned);
+        Ok(Some(found))
     }
 
     /// Lets an unrecorded program that the recorded one executed run to its end, or until told to stop.

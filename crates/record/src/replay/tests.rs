@@ -251,7 +251,7 @@ fn a_vfork_runs_in_its_parents_memory_until_it_is_replaced() {
     records[1] = 101;
     replay.add(batch(2, records));
     assert_eq!(replay.advance(&dictionary()).unwrap(), Step::Image { ring: 2, image: 2 });
-    let start = Step::Start { ring: 2, skipped: 0 };
+    let start = Step::Start { ring: 2, skipped: 0, phase: 1 };
     assert_eq!(replay.advance(&dictionary()).unwrap(), start);
     replay.start_image(2, |_| Vec::new()).unwrap();
     assert_eq!(replay.advance(&dictionary()).unwrap(), Step::Starved);

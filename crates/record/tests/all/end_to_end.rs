@@ -369,7 +369,7 @@ fn windows_of_a_long_run_add_up_to_it() {
     let whole = record_quietly(options(&whole, &["sh", "-c", script])).unwrap();
     let file = folder.path().join("sample.trace");
     let mut sampled = options(&file, &["sh", "-c", script]);
-    sampled.selection.sampling = Some(Sampling { window: 200_000, period: 2_000_000 });
+    sampled.selection.sampling = Some(Sampling::Periodic { window: 200_000, period: 2_000_000 });
     let sampled = record_quietly(sampled).unwrap();
     let all = sampled.instructions + sampled.instructions_between;
     let difference = all.abs_diff(whole.instructions) as f64 / whole.instructions as f64;
