@@ -78,9 +78,8 @@ fn receive(stream: &UnixStream) -> Option<Reply> {
         flags: 0,
     };
     // SAFETY: the message describes `bytes` and `control`, which outlive the call.
-    let received = unsafe {
-        qemu::recvmsg(stream.as_raw_fd(), &mut message, qemu::RECEIVE_CLOSED_ON_EXEC)
-    };
+    let received =
+        unsafe { qemu::recvmsg(stream.as_raw_fd(), &mut message, qemu::RECEIVE_CLOSED_ON_EXEC) };
     let has_descriptor = control.level == qemu::SOCKET_LEVEL
         && control.kind == qemu::SOCKET_RIGHTS
         && control.descriptor >= 0;

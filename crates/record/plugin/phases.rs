@@ -13,12 +13,12 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use super::dictionary;
 use super::qemu::{self, Block, Instruction, PluginId};
 use super::ring::{self, Cpu};
-use crate::windows;
 use crate::layout::{
     MARKER_BEGIN, MARKER_END, Phases, QUESTION_PAGES, REGION_ADDRESSES, REGION_FUNCTION,
     REGION_MARKERS,
 };
 use crate::record::Control;
+use crate::windows;
 
 /// A no-operation of 8 bytes, `nopl N(%rax,%rax,1)`, with one of these numbers N is a marker.
 const MARKER_CODE: [u8; 4] = [0x0f, 0x1f, 0x84, 0x00];

@@ -15,13 +15,15 @@ use std::time::{Duration, Instant};
 use super::kinds::Kinds;
 use super::{attach, qemu};
 use crate::layout::{
-    FAILURE_THREADS, Header, RING_ENDED, RING_FREE, RING_RECORDS, RING_USED, RINGS, RingHeader,
-    ring_header_offset, ring_offset, ring_process_and_state, ring_user,
+    ENDLESS, FAILURE_THREADS, Header, RING_ENDED, RING_FREE, RING_RECORDS, RING_USED, RINGS,
+    RingHeader, ring_header_offset, ring_offset, ring_process_and_state, ring_user,
 };
 use crate::record::{self, Control};
 
-/// Limit of blocks in a segment. It bounds how far threads run ahead of each other and of phases.
+/// Limit of blocks in a segment. It bounds how far threads run ahead of each other.
 const SEGMENT_BLOCKS: u32 = 1 << 12;
+/// The same in a phase that ends by itself, which each thread notices at the end of a segment.
+const WINDOW_BLOCKS: u32 = 1 << 9;
 /// Blocks after which new records are published, so that the recorder can keep up.
 const PUBLISHED_BLOCKS: u32 = 1 << 6;
 /// Instructions that a thread skips before it adds them to the shared count.
@@ -262,9 +264,8 @@ pub fn wait_for_child(process: u32, image: u64) {
 fn has_ended(process: u32) -> bool {
     let mut waited = qemu::Waited([0; 16]);
     // SAFETY: there is room for what the call writes.
-    let result = unsafe {
-        qemu::waitid(qemu::WAIT_FOR_PROCESS, process, &mut waited, qemu::WAIT_ONLY_ASK)
-    };
+    let result =
+        unsafe { qemu::waitid(qemu::WAIT_FOR_PROCESS, process, &mut waited, qemu::WAIT_ONLY_ASK) };
     // The first word has the signal number, which is 0 while the child runs.
     result != 0 || waited.0[0] as u32 != 0
 }
@@ -399,7 +400,8 @@ impl Cpu {
             return false;
         }
         self.epoch = self.current_epoch();
-        self.blocks_left = SEGMENT_BLOCKS;
+        let is_endless = shared().phases.record.load(Ordering::Relaxed) == ENDLESS;
+        self.blocks_left = if is_endless { SEGMENT_BLOCKS } else { WINDOW_BLOCKS };
         self.is_open = true;
         let ticket = shared().tickets.fetch_add(1, Ordering::AcqRel);
         self.push(record::control(Control::Segment, ticket));

@@ -68,7 +68,10 @@ mod tests {
             let expected: Vec<u64> = (0..positions.len() as u64).map(|n| n * distance).collect();
             assert_eq!(positions, expected, "{last}");
             let fits = positions.len() as u64 <= 2 * kept;
-            assert!(fits && (last < kept || positions.len() as u64 > kept), "{last}: {positions:?}");
+            assert!(
+                fits && (last < kept || positions.len() as u64 > kept),
+                "{last}: {positions:?}"
+            );
         }
     }
 

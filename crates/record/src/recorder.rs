@@ -23,7 +23,9 @@ use crate::layout::{
     ENDLESS, FAILURE_DICTIONARY, FAILURE_THREADS, REGION_ADDRESSES, REGION_FUNCTION,
     REGION_MARKERS, REGION_NONE,
 };
-use crate::options::{Begin, Ending, ProcessSummary, Progress, RecordOptions, RecordSummary, Sampling, Selection};
+use crate::options::{
+    Begin, Ending, ProcessSummary, Progress, RecordOptions, RecordSummary, Sampling, Selection,
+};
 use crate::region::Region;
 use crate::replay::address_space::AddressSpace;
 use crate::replay::output::{Output, ProcessCounts};
@@ -107,6 +109,7 @@ pub fn record(
         first_skipped: None,
         skipped: 0,
         windows: 0,
+        dropped: 0,
         adaptive: adaptive(&options.selection),
         records: 0,
         ended: None,
@@ -180,6 +183,8 @@ struct Session {
     first_skipped: Option<u64>,
     skipped: u64,
     windows: u64,
+    /// Recorded instructions of windows that were not kept.
+    dropped: u64,
     /// Windows of adaptive sampling.
     adaptive: Option<RecordedWindows>,
     records: u64,
@@ -401,15 +406,20 @@ impl Session {
         if self.replay.output.is_none() {
             self.create(skipped)?;
         }
+        let mut dropped = 0;
         if let (Some(windows), Some(output)) = (&mut self.adaptive, &mut self.replay.output)
             && windows.start(phase, output.instructions)
         {
             // Windows that are left out later are whole chunks.
             output.sink.flush()?;
+            let now = self.shared.header().phases.number.load(Ordering::Relaxed);
+            output.is_dropping = !windows.is_kept(phase, now);
+            dropped = std::mem::take(&mut output.dropped);
         }
-        let gap = skipped.saturating_sub(self.skipped);
+        let gap = skipped.saturating_sub(self.skipped) + dropped;
         if gap > 0 {
-            self.skipped = skipped;
+            self.skipped = self.skipped.max(skipped);
+            self.dropped += dropped;
             self.windows += 1;
             if let Some(output) = &mut self.replay.output {
                 output.common_event(ProgramEvent::Gap { instructions: gap })?;
@@ -489,9 +499,12 @@ impl Session {
         let Some(mut output) = self.replay.output.take() else {
             return Err(self.nothing_recorded(ending));
         };
-        let last = self.shared.header().phases.skipped.load(Ordering::Relaxed) - self.skipped;
+        let skipped = self.shared.header().phases.skipped.load(Ordering::Relaxed);
+        let dropped = output.dropped;
+        let last = skipped.saturating_sub(self.skipped) + dropped;
         if last > 0 && matches!(ending, Ending::Exited(_) | Ending::Signalled(_)) {
-            self.skipped += last;
+            self.skipped = self.skipped.max(skipped);
+            self.dropped += dropped;
             output.common_event(ProgramEvent::Gap { instructions: last })?;
         }
         let mut processes = processes(&self.replay, output.processes());
@@ -503,9 +516,9 @@ impl Session {
             ..self.metadata()
         };
         let mut written = output.sink.finish_with(&metadata)?;
-        let mut dropped = 0;
         if let Some(thinned) = self.thin(written.instructions, metadata)? {
-            (self.windows, dropped) = (thinned.windows, thinned.dropped);
+            self.windows = thinned.windows;
+            self.dropped += thinned.dropped;
             for process in &mut processes {
                 let left = thinned.processes.get(usize::from(process.number));
                 process.instructions = left.copied().unwrap_or(0);
@@ -522,7 +535,7 @@ impl Session {
         Ok(RecordSummary {
             instructions: written.instructions,
             instructions_skipped: first_skipped,
-            instructions_between: self.skipped - first_skipped + dropped,
+            instructions_between: self.skipped - first_skipped + self.dropped,
             windows: self.windows,
             accesses: written.accesses,
             accesses_unmapped: self.replay.unmapped,

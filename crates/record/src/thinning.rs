@@ -40,6 +40,13 @@ impl RecordedWindows {
         is_new
     }
 
+    /// True if the window that starts with a phase is kept as far as one can tell in phase `now`.
+    pub fn is_kept(&self, phase: u64, now: u64) -> bool {
+        let number = |phase: u64| contiguous(self.kept) - 1 + phase.saturating_sub(1) / 2;
+        // Even phases are gaps: the window before counts.
+        is_kept(number(phase), number(now).max(number(phase)), self.kept)
+    }
+
     /// Instructions of a window.
     pub fn window(&self) -> u64 {
         self.window
@@ -329,6 +336,15 @@ mod tests {
     }
 
     #[test]
+    fn a_window_is_dropped_at_once_when_later_ones_are_known() {
+        let windows = RecordedWindows::new(10, 2);
+        // Phases 3, 5, 7 and 9 are windows at positions 6, 8, 12 and 16.
+        assert!(windows.is_kept(3, 3) && windows.is_kept(3, 4));
+        assert!(!windows.is_kept(3, 5), "8 is of level 2");
+        assert!(windows.is_kept(7, 8) && !windows.is_kept(7, 9));
+    }
+
+    #[test]
     fn windows_that_are_left_out_leave_their_events_pages_and_gaps() {
         let folder = tempfile::tempdir().unwrap();
         let mut windows = RecordedWindows::new(10, 2);
@@ -368,6 +384,10 @@ mod tests {
             })
             .sum();
         assert_eq!(gaps, 30 + 3 * 10 + 10);
-        assert!(events.iter().any(|(at, event)| *at == 20 && *event == ProgramEvent::Gap { instructions: 30 }));
+        assert!(
+            events
+                .iter()
+                .any(|(at, event)| *at == 20 && *event == ProgramEvent::Gap { instructions: 30 })
+        );
     }
 }

@@ -61,7 +61,8 @@ impl Reception {
         let failed = |error| RecordError::file(&socket, format!("making a socket: {error}"));
         let listener = UnixListener::bind(&socket).map_err(failed)?;
         fs::set_permissions(&socket, Permissions::from_mode(0o666)).map_err(failed)?;
-        let (is_closed, known, has_known) = (AtomicBool::new(false), Mutex::default(), Condvar::new());
+        let (is_closed, known, has_known) =
+            (AtomicBool::new(false), Mutex::default(), Condvar::new());
         let desk = Arc::new(Desk { listener, shared, is_closed, known, has_known });
         let own = Arc::clone(&desk);
         let thread = thread::Builder::new().name("perforate-reception".into());
@@ -112,7 +113,9 @@ fn place(plugin: &[u8]) -> Result<(TempDir, Option<PathBuf>), RecordError> {
     let mut problem = None;
     for parent in [own.as_path()].into_iter().chain(FOLDERS.map(Path::new)) {
         match place_in(parent, plugin) {
-            Ok((folder, Some(library))) if is_reachable(parent) => return Ok((folder, Some(library))),
+            Ok((folder, Some(library))) if is_reachable(parent) => {
+                return Ok((folder, Some(library)));
+            }
             Ok(found) => second_best = second_best.or(Some(found)),
             Err(error) => problem = problem.or(Some(error)),
         }
@@ -144,9 +147,9 @@ fn place_in(parent: &Path, plugin: &[u8]) -> io::Result<(TempDir, Option<PathBuf
 /// True if every user can open files in a folder.
 fn is_reachable(folder: &Path) -> bool {
     let Ok(folder) = folder.canonicalize() else { return false };
-    folder.ancestors().all(|folder| {
-        folder.metadata().is_ok_and(|found| found.permissions().mode() & 0o001 != 0)
-    })
+    folder
+        .ancestors()
+        .all(|folder| folder.metadata().is_ok_and(|found| found.permissions().mode() & 0o001 != 0))
 }
 
 impl Desk {
@@ -221,8 +224,7 @@ fn peer(stream: &UnixStream) -> io::Result<u32> {
 
 /// Sends bytes with a descriptor.
 fn send(stream: &UnixStream, bytes: &[u8], descriptor: RawFd) -> io::Result<()> {
-    let mut part =
-        libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    let mut part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
     let mut control = [0u64; 4];
     // SAFETY: all zeros are a valid message.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
@@ -277,6 +279,7 @@ mod tests {
             assert!(is_reachable(reception.folder()));
         }
         let private = tempfile::tempdir().unwrap();
+        fs::set_permissions(private.path(), Permissions::from_mode(0o700)).unwrap();
         assert!(!is_reachable(private.path()));
     }
 }

@@ -192,3 +192,19 @@ impl Drop for SharedMemory {
         self.header().closed.store(1, Ordering::Release);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Programs can open it by its path; a shorter file would kill the recorder (SIGBUS).
+    #[test]
+    fn nobody_can_shorten_the_shared_memory() {
+        let shared = SharedMemory::new().unwrap();
+        let path = shared.file.path();
+        let file = File::options().write(true).open(&path).unwrap();
+        assert!(file.set_len(0).is_err());
+        assert!(File::create(&path).is_err(), "truncates");
+        assert_eq!(file.metadata().unwrap().len(), TOTAL_BYTES as u64);
+    }
+}

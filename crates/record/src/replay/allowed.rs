@@ -31,7 +31,13 @@ impl AllowedPages {
 
     /// True if an image may access an address.
     #[inline]
-    pub fn check(&mut self, image: u64, address: u64, is_write: bool, space: &AddressSpace) -> bool {
+    pub fn check(
+        &mut self,
+        image: u64,
+        address: u64,
+        is_write: bool,
+        space: &AddressSpace,
+    ) -> bool {
         let page = image << (PAGE_BITS + 1) | address >> 12 << 1 | u64::from(is_write);
         let place = (address >> 12) as usize % PLACES;
         if self.pages[place] == page {

@@ -285,6 +285,7 @@ impl<S: Sink> Replay<S> {
     ) -> Result<Option<Step>, RecordError> {
         while let Some(found) = self.threads[ring].peek() {
             match found {
+                Record::Access { .. } if self.is_dropping() => {}
                 Record::Access { index, write, size, address } => {
                     let thread = &mut self.threads[ring];
                     let image = self.images.get(thread.image)?;
@@ -293,11 +294,11 @@ impl<S: Sink> Replay<S> {
                     if self.output.is_some() && !image.has_ended {
                         let last = address.saturating_add(u64::from(size) - 1);
                         let places = [address, last];
-                        let places = if address >> 12 == last >> 12 { &places[..1] } else { &places };
+                        let places =
+                            if address >> 12 == last >> 12 { &places[..1] } else { &places };
                         let number = thread.image;
-                        let is_allowed = |place: &u64| {
-                            self.allowed.check(number, *place, write, &image.space)
-                        };
+                        let is_allowed =
+                            |place: &u64| self.allowed.check(number, *place, write, &image.space);
                         self.unmapped += u64::from(!places.iter().all(is_allowed));
                     }
                 }
@@ -407,6 +408,10 @@ impl<S: Sink> Replay<S> {
         Ok(())
     }
 
+    fn is_dropping(&self) -> bool {
+        self.output.as_ref().is_some_and(|output| output.is_dropping)
+    }
+
     /// Process and thread of a ring.
     fn place(&mut self, ring: usize) -> Result<Place, RecordError> {
         let Thread { id, image, .. } = self.threads[ring];
@@ -489,6 +494,12 @@ impl<S: Sink> Replay<S> {
         let Some(block) = self.blocks.get(number) else { return Ok(()) };
         let instructions = self.blocks.instructions(block);
         let executed = executed(&self.blocks, block, next, &image.relocation);
+        if output.is_dropping {
+            output.dropped += executed as u64;
+            thread.pieces.clear();
+            thread.repetition = None;
+            return Ok(());
+        }
         let Some(first) = instructions.first() else { return Ok(()) };
         let start = first.instruction.ip.value();
         output
