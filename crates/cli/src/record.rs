@@ -88,11 +88,11 @@ struct SelectionArguments {
     #[arg(long, value_name = "SIZE")]
     max_size: Option<Size>,
     /// Begin recording after this time, such as 20s; until then the program runs faster
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration,
+    #[arg(long, value_name = "TIME", value_parser = crate::sweep::time,
         conflicts_with_all = ["skip", "region"])]
     after: Option<Duration>,
     /// End the recording, and the program, after recording for this time
-    #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long = "for", alias = "duration", value_name = "TIME", value_parser = crate::sweep::time)]
     duration: Option<Duration>,
     /// Begin recording when this command gets SIGUSR1, and end it at SIGUSR2
     #[arg(long, conflicts_with_all = ["skip", "region", "after"])]

@@ -20,12 +20,15 @@ pub struct RecordedWindows {
     /// The first instruction in the trace of each window behind those without gaps.
     starts: Vec<u64>,
     last_phase: u64,
+    /// Number of the last window by which others were dropped; the program may have ended in it before
+    /// it was recorded.
+    last_known: u64,
 }
 
 impl RecordedWindows {
     /// For `kept` windows of `window` instructions.
     pub fn new(window: u64, kept: u64) -> Self {
-        Self { window, kept, starts: Vec::new(), last_phase: 1 }
+        Self { window, kept, starts: Vec::new(), last_phase: 1, last_known: 0 }
     }
 
     /// Notes that a phase of the recording starts at an instruction of the trace. True if it is a new
@@ -41,10 +44,11 @@ impl RecordedWindows {
     }
 
     /// True if the window that starts with a phase is kept as far as one can tell in phase `now`.
-    pub fn is_kept(&self, phase: u64, now: u64) -> bool {
+    pub fn is_kept(&mut self, phase: u64, now: u64) -> bool {
         let number = |phase: u64| contiguous(self.kept) - 1 + phase.saturating_sub(1) / 2;
         // Even phases are gaps: the window before counts.
-        is_kept(number(phase), number(now).max(number(phase)), self.kept)
+        self.last_known = self.last_known.max(number(phase)).max(number(now));
+        is_kept(number(phase), self.last_known, self.kept)
     }
 
     /// Instructions of a window.
@@ -60,10 +64,11 @@ impl RecordedWindows {
     /// Number of the last window.
     fn last(&self, instructions: u64) -> u64 {
         let contiguous = contiguous(self.kept) - 1;
-        match self.starts.len() {
+        let recorded = match self.starts.len() {
             0 => (instructions.saturating_sub(1) / self.window).min(contiguous),
             later => contiguous + later as u64,
-        }
+        };
+        recorded.max(self.last_known)
     }
 
     /// Number of windows from one kept to the next, in a trace of so many instructions; 1 if all are
@@ -337,11 +342,13 @@ mod tests {
 
     #[test]
     fn a_window_is_dropped_at_once_when_later_ones_are_known() {
-        let windows = RecordedWindows::new(10, 2);
+        let mut windows = RecordedWindows::new(10, 2);
         // Phases 3, 5, 7 and 9 are windows at positions 6, 8, 12 and 16.
         assert!(windows.is_kept(3, 3) && windows.is_kept(3, 4));
         assert!(!windows.is_kept(3, 5), "8 is of level 2");
-        assert!(windows.is_kept(7, 8) && !windows.is_kept(7, 9));
+        assert!(windows.is_kept(7, 8));
+        assert_eq!(windows.distance(50), 4, "though window 12 is not in the trace");
+        assert!(!windows.is_kept(7, 9));
     }
 
     #[test]
