@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use clap::Args;
-use perforate_commands::{Failure, ResultFolder, json_lines, title, write_text};
+use perforate_commands::{Failure, ResultFolder, json_lines, title};
 use perforate_config::Count;
 use perforate_report::{ReportOptions, Rows};
 use perforate_sim::{Comparison, Composition, RunResult, SimError};
@@ -106,6 +106,9 @@ pub struct CompareArguments {
     json: bool,
 }
 
+/// The page in the folder.
+const REPORT: &str = "report.html";
+
 /// Runs the comparison and shows it.
 pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
     // Everything that can be wrong is looked at before long work begins.
@@ -123,12 +126,17 @@ pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
     };
     let first_stage = if arguments.program.is_empty() { "simulating" } else { "recording" };
     let bar = Bar::instructions(first_stage);
-    let mut recording = recorded(arguments, &bar)?;
+    let recording = recorded(arguments, &bar)?;
+    let stop = match &recording {
+        Some(recording) => recording.stop(),
+        None => perforate_record::stop_or_end_on_interrupt()?,
+    };
     let mut results = Vec::new();
     for variant in &variants {
         for repetition in 0..arguments.seeds.get() {
-            let recording = recording.as_mut();
-            let mut found = compare_once(arguments, variant, recording, repetition, &bar)?;
+            let recording = recording.as_ref();
+            let found = compare_once(arguments, variant, recording, repetition, (&bar, &stop));
+            let mut found = found?;
             variant.mark(&mut found);
             results.extend(found);
         }
@@ -182,12 +190,12 @@ fn recorded(arguments: &CompareArguments, bar: &Bar) -> Result<Option<Recorded>,
 fn compare_once(
     arguments: &CompareArguments,
     variant: &Variant,
-    mut recording: Option<&mut Recorded>,
+    recording: Option<&Recorded>,
     repetition: u64,
-    bar: &Bar,
+    (bar, stop): (&Bar, &AtomicBool),
 ) -> Result<Vec<RunResult>, Failure> {
     let (schemes, _) = schemes(arguments)?;
-    let recorded = recording.as_ref().map(|recording| recording.path().to_string_lossy());
+    let recorded = recording.map(|recording| recording.path().to_string_lossy());
     let workload = recorded.as_deref().or(arguments.workload.as_deref());
     let comparison = variant.choice.comparison(workload, schemes, &own_memory_bar())?;
     let seed = comparison.seed.wrapping_add(repetition);
@@ -200,15 +208,14 @@ fn compare_once(
         _ => format!("simulating seed {seed}"),
     };
     bar.stage(&variant.name().map_or(stage.clone(), |name| format!("{name}, {stage}")));
-    let (measuring, stop) = (variant.choice.measuring()?, AtomicBool::new(false));
-    let mut results =
-        perforate_commands::compare(&comparison, &measuring, &stop, &mut |progress| {
-            bar.show(progress);
-            if let Some(recording) = &mut recording {
-                recording.end_if_interrupted();
-            }
-        })?;
-    if let Some(recording) = &recording {
+    let measuring = variant.choice.measuring()?;
+    let show = &mut |progress| bar.show(progress);
+    let compared = perforate_commands::compare(&comparison, &measuring, stop, show);
+    let mut results = compared.map_err(|error| match error {
+        SimError::Stopped => Failure::Stopped(bar.told()),
+        error => error.into(),
+    })?;
+    if let Some(recording) = recording {
         results.iter_mut().for_each(|result| recording.annotate(result));
     }
     Ok(results)
@@ -229,13 +236,12 @@ fn write_files(
         results: lines.to_owned(),
         vocabulary,
     };
-    let (file, report) = (folder.file("results.jsonl"), folder.file("report.html"));
-    write_text(&file, lines)?;
-    write_text(&report, &perforate_report::html(&results, &options))?;
-    let drawn = match arguments.figures {
-        true => figures::write(folder, &perforate_report::figures(&results, &options)?)?,
-        false => String::new(),
-    };
+    let drawn = arguments.figures.then(|| perforate_report::figures(&results, &options));
+    let drawn = drawn.transpose()?;
+    let page = perforate_report::html(&results, &options);
+    let mut files = vec![("results.jsonl".to_owned(), lines.to_owned()), (REPORT.to_owned(), page)];
+    files.extend(drawn.iter().flat_map(|drawn| figures::files(drawn)));
+    let written = folder.write(&files)?;
     if arguments.json {
         return Ok(());
     }
@@ -250,9 +256,9 @@ fn write_files(
     remarks.retain(|note| !is_in_table(note));
     remarks.extend_from_slice(left_out);
     print(&format!(
-        "{table}\n{}results: {}\nreport:  {} (open it in a browser)\n{drawn}",
+        "{table}\n{}results: {written}\nreport:  {} (open it in a browser)\n{}",
         notes(&remarks, width.min(COLUMNS)),
-        folder.results_text(),
-        report.display()
+        written.file(REPORT).display(),
+        figures::told(&written, drawn.as_deref()),
     ))
 }

@@ -34,6 +34,7 @@ mod vary;
 #[cfg(test)]
 mod argument_tests;
 
+use std::borrow::Cow;
 use std::error::Error;
 use std::ffi::OsString;
 
@@ -94,6 +95,8 @@ enum Command {
 /// Carries out the command that `words` say, the program first, and returns its exit code.
 pub fn main(words: Vec<OsString>) -> u8 {
     output::called_with(&words);
+    // Without a handler, a file larger than `ulimit -f` would end the program without a word.
+    let _ = perforate_record::fail_at_file_size_limit();
     let arguments = match Arguments::try_parse_from(words) {
         Ok(arguments) => arguments,
         Err(error) => return misused(&error),
@@ -131,7 +134,11 @@ pub fn main(words: Vec<OsString>) -> u8 {
 fn misused(error: &clap::Error) -> u8 {
     match wrong_value(error) {
         Some(problem) => complain(&problem),
-        None => drop(error.print()),
+        // Colours are left out where an argument would bring colours of its own.
+        None => match output::printable(&error.to_string()) {
+            Cow::Borrowed(_) => drop(error.print()),
+            Cow::Owned(text) => progress::tell(text.trim_start_matches("error: ").trim_end()),
+        },
     }
     u8::try_from(error.exit_code()).unwrap_or(1)
 }
@@ -154,8 +161,7 @@ fn misuse(error: &clap::Error) -> Failure {
     Failure::Usage(wrong_value(error).unwrap_or_else(of_clap))
 }
 
-/// A line that says what went wrong. It may quote a file: what that contains does not reach the
-/// terminal's controls.
+/// A line that says what went wrong. It may quote a file of several lines.
 fn complain(problem: &str) {
-    progress::tell(&problem.replace(char::is_control, " "));
+    progress::tell(&problem.replace(['\n', '\r', '\t'], " "));
 }

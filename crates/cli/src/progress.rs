@@ -11,6 +11,8 @@ use perforate_host::Reporter;
 use perforate_report::text::compact;
 use perforate_sim::Progress;
 
+use crate::output::printable;
+
 /// Time between lines where there is no terminal, and before the first.
 const LINE_PERIOD: Duration = Duration::from_secs(30);
 /// Time between redraws of a bar on a terminal.
@@ -20,7 +22,7 @@ const LEAST_MEASURED: Duration = Duration::from_secs(2);
 
 /// Prints a line on standard error. Where nobody reads it any more, there is nobody to tell.
 pub fn tell(line: &str) {
-    let _ = writeln!(io::stderr(), "perforate: {line}");
+    let _ = writeln!(io::stderr(), "perforate: {}", printable(line));
 }
 
 /// One stage of the work, and how far it is.
@@ -61,18 +63,20 @@ impl Stage {
         self.progress.total.filter(|total| *total > 0)
     }
 
+    /// How much is done, and of how much.
+    fn counted(&self) -> String {
+        let done = compact(self.progress.done as f64);
+        match (&self.counts, self.total()) {
+            (Some(counts), _) => counts.clone(),
+            (None, Some(total)) => format!("{done} of {} {}", compact(total as f64), self.unit),
+            (None, None) => format!("{done} {}", self.unit),
+        }
+    }
+
     /// Counts, rate and time left, as far as they are known.
     fn figures(&self, now: Instant) -> String {
         let (done, rate) = (self.progress.done, self.rate(now));
-        let mut phrases = Vec::new();
-        match (&self.counts, self.total()) {
-            (Some(counts), _) => phrases.push(counts.clone()),
-            (None, Some(total)) => {
-                let (done, total) = (compact(done as f64), compact(total as f64));
-                phrases.push(format!("{done} of {total} {}", self.unit));
-            }
-            (None, None) => phrases.push(format!("{} {}", compact(done as f64), self.unit)),
-        }
+        let mut phrases = vec![self.counted()];
         if let (None, Some(rate)) = (&self.counts, rate) {
             phrases.push(format!("{}/s", compact(rate.round())));
         }
@@ -135,6 +139,12 @@ impl Bar {
         bar
     }
 
+    /// The stage and how far it is, for a sentence.
+    pub fn told(&self) -> String {
+        let stage = lock(&self.stage);
+        format!("{}, {}", stage.text, stage.counted())
+    }
+
     /// Another stage begins, in the same unit, and is shown with its first progress; nothing changes
     /// if it began before.
     pub fn stage(&self, text: &str) {
@@ -166,7 +176,7 @@ impl Bar {
                 None => bar.unset_length(),
             }
         }
-        bar.set_message(stage.text.clone());
+        bar.set_message(printable(&stage.text.replace('\n', " ")).into_owned());
         bar.set_prefix(stage.figures(Instant::now()));
         bar.set_position(stage.progress.done);
     }

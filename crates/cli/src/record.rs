@@ -206,8 +206,7 @@ pub fn told(
         return Err(Failure::Usage("--on-signal is for the command line".into()));
     }
     let begin = arguments.selection.begin(&Arc::default());
-    let options =
-        RecordOptions { stop, is_kept_when_stopped, begin, ..arguments.options(output)? };
+    let options = RecordOptions { stop, is_kept_when_stopped, begin, ..arguments.options(output)? };
     reporter.stage("recording", "instructions");
     let total = options.selection.instructions;
     let summary = perforate_record::record(options, &mut |progress| {
@@ -389,8 +388,10 @@ pub fn ending_text(ending: Ending) -> String {
         Ending::Limit => "all instructions asked for; the program was ended".into(),
         Ending::Size => "the trace has the size asked for; the program was ended".into(),
         Ending::Time => "the time asked for is over; the program was ended".into(),
-        Ending::Disk => "the disk is full; the program was ended".into(),
         Ending::Stopped => "stopped; the program was ended".into(),
+        Ending::Full => {
+            "no room for more of the trace; the program was ended, and what had room is kept".into()
+        }
         Ending::Replaced => {
             "the program replaced itself by one that cannot be recorded (execve)".into()
         }

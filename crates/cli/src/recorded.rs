@@ -2,6 +2,8 @@
 
 use std::ffi::OsString;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use perforate_commands::Failure;
 use perforate_record::{
@@ -65,9 +67,9 @@ impl Recorded {
         result.notes.extend_from_slice(&self.notes);
     }
 
-    /// Ends this process if Ctrl-C came while the recording is worked on.
-    pub fn end_if_interrupted(&mut self) {
-        self.trace.end_if_interrupted();
+    /// A flag that Ctrl-C sets while the recording is worked on.
+    pub fn stop(&self) -> Arc<AtomicBool> {
+        self.trace.stop()
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use clap::Args;
-use perforate_commands::{Failure, ResultFolder, json_lines, write_text};
+use perforate_commands::{Failure, ResultFolder, json_lines};
 use perforate_report::text::{Column, columns};
 use perforate_sim::{Composition, RunResult, Sampled, SimError};
 
@@ -55,14 +55,14 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
         return Err(Failure::Usage("run takes one scheme; use compare for several".into()));
     }
     choice.check_effects(&comparison.schemes, &comparison.memory)?;
-    let folder = arguments.out.as_deref().map(ResultFolder::prepare).transpose()?;
+    let folder = arguments.out.as_deref().map(ResultFolder::named).transpose()?;
     let bar = Bar::instructions("simulating");
     let (measuring, stop) = (choice.measuring()?, AtomicBool::new(false));
     let show = &mut |progress| bar.show(progress);
     let results = perforate_commands::compare(&comparison, &measuring, &stop, show)?;
     drop(bar);
     if let Some(folder) = &folder {
-        write_text(&folder.file("results.jsonl"), &json_lines(&results))?;
+        folder.write(&vec![("results.jsonl".to_owned(), json_lines(&results))])?;
     }
     if arguments.json {
         return print(&json_lines(&results));

@@ -1,11 +1,14 @@
 //! `perforate trace`.
 
 use std::collections::{BTreeSet, HashSet};
+use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 use clap::{Args, Subcommand};
 use perforate_commands::{Failure, write_whole};
 use perforate_config::{Count, Size};
+use perforate_record::stop_or_end_on_interrupt;
 use perforate_sim::recording_notes;
 use perforate_trace::{
     Compression, ForeignWriter, Limited, Losses, PageMap, STANDARD_INPUT, Schedule, Source,
@@ -445,9 +448,12 @@ fn convert(
             None => source,
         }
     };
-    let text = write_whole(output, |partial| match target.format {
-        TraceFormat::Perforate => write_ours(source.as_mut(), partial, target.level),
-        _ => write_foreign(source.as_mut(), partial, &target),
+    let text = write_whole(output, |new| {
+        let file = new.file().map_err(|source| Failure::Write { path: output.into(), source })?;
+        match target.format {
+            TraceFormat::Perforate => write_ours(source.as_mut(), file, output, target.level),
+            _ => write_foreign(source.as_mut(), file, output, &target),
+        }
     })?;
     print(&format!("{}: {text}", output.display()))
 }
@@ -457,7 +463,7 @@ fn pass_on(
     source: &mut dyn Source,
     mut write: impl FnMut(&Chunk) -> Result<(), perforate_trace::TraceError>,
 ) -> Result<(), Failure> {
-    let bar = Bar::instructions("converting");
+    let (bar, stop) = (Bar::instructions("converting"), stop_or_end_on_interrupt()?);
     let total = source.metadata().instructions;
     let mut chunk = Chunk::default();
     let mut done = 0;
@@ -465,20 +471,34 @@ fn pass_on(
         write(&chunk)?;
         done += chunk.instructions.len() as u64;
         bar.show(perforate_sim::Progress { done, total });
+        if stop.load(Ordering::Relaxed) {
+            return Err(Failure::Stopped(bar.told()));
+        }
     }
     Ok(())
 }
 
-fn write_ours(source: &mut dyn Source, path: &Path, level: i32) -> Result<String, Failure> {
+fn write_ours(
+    source: &mut dyn Source,
+    file: File,
+    path: &Path,
+    level: i32,
+) -> Result<String, Failure> {
     let options = WriterOptions { level, ..WriterOptions::default() };
-    let mut writer = TraceWriter::create_with(path, &metadata_for(source), options)?;
+    let mut writer = TraceWriter::on(file, path, &metadata_for(source), options)?;
     pass_on(source, |chunk| write_chunk(&mut writer, chunk))?;
     let summary = writer.finish()?;
     Ok(report(summary, source))
 }
 
-fn write_foreign(source: &mut dyn Source, path: &Path, target: &Target) -> Result<String, Failure> {
-    let mut writer = ForeignWriter::create(path, target.format, target.compression, target.level)?;
+fn write_foreign(
+    source: &mut dyn Source,
+    file: File,
+    path: &Path,
+    target: &Target,
+) -> Result<String, Failure> {
+    let Target { format, compression, level } = *target;
+    let mut writer = ForeignWriter::on(file, path, format, compression, level)?;
     pass_on(source, |chunk| writer.write_chunk(chunk))?;
     let (summary, Losses { accesses, events }) = writer.finish()?;
     let mut text = report(summary, source);

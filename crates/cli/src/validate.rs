@@ -9,7 +9,7 @@ use std::io;
 use std::path::PathBuf;
 
 use clap::Args;
-use perforate_commands::{Failure, ResultFolder, json_lines, load_machine, write_text};
+use perforate_commands::{Failure, ResultFolder, json_lines, load_machine};
 use perforate_config::{Count, Program, Size, read};
 use perforate_host::Reporter;
 use perforate_host::benchmark::{Job, WorkerCommand, serve};
@@ -116,7 +116,7 @@ pub fn validate(arguments: &ValidateArguments) -> Result<(), Failure> {
 
 /// The same without a word.
 pub fn told(arguments: &ValidateArguments, reporter: &mut dyn Reporter) -> Result<Told, Failure> {
-    let folder = arguments.out.as_deref().map(ResultFolder::prepare).transpose()?;
+    let folder = arguments.out.as_deref().map(ResultFolder::named).transpose()?;
     let worker = worker_command()?;
     let options = arguments.options()?;
     let defaults = (arguments.skip.get(), arguments.sample_instructions());
@@ -132,8 +132,10 @@ pub fn told(arguments: &ValidateArguments, reporter: &mut dyn Reporter) -> Resul
         }
     };
     if let Some(folder) = &folder {
-        write_text(&folder.file("validation.jsonl"), &lines)?;
-        write_text(&folder.file("results.jsonl"), &json_lines(&results))?;
+        folder.write(&vec![
+            ("validation.jsonl".to_owned(), lines.clone()),
+            ("results.jsonl".to_owned(), json_lines(&results)),
+        ])?;
     }
     Ok(Told { json: lines, text })
 }

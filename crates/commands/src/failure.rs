@@ -82,6 +82,9 @@ pub enum Failure {
          perforate record -o FILE -- PROG ARGS…"
     )]
     Interrupted,
+    /// Ctrl-C ended the command in this stage of its work, before it wrote anything.
+    #[error("stopped while {0}; nothing was written")]
+    Stopped(String),
     /// Standard output cannot be written.
     #[error("standard output: {0}")]
     Output(io::Error),
@@ -134,7 +137,9 @@ impl Failure {
             )
             | Self::Trace(TraceError::Workload { .. })
             | Self::Experiment(ExperimentError::Unknown { .. }) => WRONG_USE,
-            Self::Interrupted | Self::Record(RecordError::Interrupted) => INTERRUPTED,
+            Self::Interrupted | Self::Stopped(_) | Self::Record(RecordError::Interrupted) => {
+                INTERRUPTED
+            }
             _ => FAILED,
         }
     }

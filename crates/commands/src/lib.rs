@@ -29,6 +29,6 @@ pub use files::{write_text, write_whole};
 pub use machines::{load_machine, machine_file};
 pub use own_memory::own_memory;
 pub use panics::catching;
-pub use result_folder::ResultFolder;
+pub use result_folder::{Files, ResultFolder, Written};
 pub use schemes::schemes;
 pub use settings::MachineSettings;

@@ -30,7 +30,7 @@ mod _native {
     #[pymodule_export]
     use crate::points::{PointStore, point};
     #[pymodule_export]
-    use crate::reports::{report_html, summaries, summary_html, table};
+    use crate::reports::{report_html, summaries, summary_html, table, write_texts};
     #[pymodule_export]
     use crate::runs::{carry_out, compare, explain};
     #[pymodule_export]

@@ -55,6 +55,8 @@ pub use options::{
     Begin, Ending, ProcessSummary, Progress, RecordOptions, RecordSummary, Sampling, Selection,
 };
 pub use overhead::{Overhead, RunTime, measure_overhead};
-pub use recorder::{record, set_on_signals, stop_on_interrupt};
+pub use recorder::{
+    fail_at_file_size_limit, record, set_on_signals, stop_on_interrupt, stop_or_end_on_interrupt,
+};
 pub use region::{MARKER_HEADER, Region};
 pub use temporary::TemporaryTrace;

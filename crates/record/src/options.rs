@@ -164,10 +164,10 @@ pub enum Ending {
     Size,
     /// [`Selection::duration`] was over; the programs were killed.
     Time,
-    /// The disk was full; the programs were killed.
-    Disk,
     /// [`RecordOptions::stop`] was set; the programs were killed.
     Stopped,
+    /// There was no more room for the trace; the programs were killed.
+    Full,
     /// The program executed another one that the emulator cannot run, which ran on unrecorded.
     Replaced,
 }
@@ -181,7 +181,7 @@ impl Ending {
             Self::Limit => Some(StoppedBy::Instructions),
             Self::Size => Some(StoppedBy::Size),
             Self::Time => Some(StoppedBy::Time),
-            Self::Disk => Some(StoppedBy::Disk),
+            Self::Full => Some(StoppedBy::Disk),
             Self::Stopped => Some(StoppedBy::User),
         }
     }

@@ -1,5 +1,7 @@
 //! A recording from start to finish.
 
+use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::ExitStatus;
@@ -7,12 +9,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use perforate_trace::{TraceMetadata, TraceWriter, WriterOptions};
+use perforate_config::NewFile;
+use perforate_trace::{TraceMetadata, TraceSummary, TraceWriter, WriterOptions};
 use perforate_types::ProgramEvent;
 
 use crate::RecordError;
 use crate::emulator::launch::{
-    Guard, KilledChild, PartialFile, check_output, children_seconds, kill_all, spawn,
+    Guard, KilledChild, check_output, children_seconds, kill_all, spawn,
 };
 use crate::emulator::program::{find_emulator, find_program};
 use crate::emulator::questions::{Answer, Answerer, parts};
@@ -35,6 +38,8 @@ use crate::thinning::{RecordedWindows, Thinned, thin};
 
 /// The plugin, compiled by the build script.
 const PLUGIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libperforate_plugin.so"));
+/// Exit code after Ctrl-C, as shells have it.
+const INTERRUPTED: i32 = 130;
 /// Pause while there is nothing to replay.
 const IDLE_PAUSE: Duration = Duration::from_micros(200);
 /// Time between progress reports.
@@ -66,6 +71,32 @@ pub fn set_on_signals(stop: &Arc<AtomicBool>) -> Result<Arc<AtomicBool>, RecordE
             .map_err(RecordError::system("handling signals"))?;
     }
     Ok(begin)
+}
+
+/// Lets a write beyond the limit of a file's size (`ulimit -f`) fail as on a full disk. Without this the
+/// signal SIGXFSZ ends the process. Programs that it starts are not affected.
+///
+/// # Errors
+/// If the operating system refuses the signal handler.
+pub fn fail_at_file_size_limit() -> Result<(), RecordError> {
+    signal_hook::flag::register(libc::SIGXFSZ, Arc::default())
+        .map(drop)
+        .map_err(RecordError::system("handling signals"))
+}
+
+/// A flag that is set at the first Ctrl-C (SIGINT) or SIGTERM; the second ends the process at once.
+///
+/// # Errors
+/// If the operating system refuses the signal handler.
+pub fn stop_or_end_on_interrupt() -> Result<Arc<AtomicBool>, RecordError> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        // Registered first, so that it sees the flag as the signal before left it.
+        signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED, Arc::clone(&stop))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
+            .map_err(RecordError::system("handling signals"))?;
+    }
+    Ok(stop)
 }
 
 /// Runs a program, and all programs that it starts, in the emulator and writes a trace. `progress`
@@ -113,10 +144,18 @@ pub fn record(
         adaptive: adaptive(&options.selection),
         records: 0,
         ended: None,
-        partial: PartialFile::new(&options.output),
+        new: None,
+        all_windows: None,
+        folder,
         options,
     };
-    let ending = session.run(progress)?;
+    let ending = match session.run(progress) {
+        Err(RecordError::Trace(error)) if error.is_without_room() => {
+            session.end_programs();
+            Ending::Full
+        }
+        ending => ending?,
+    };
     if session.is_interrupted(ending) {
         return Err(RecordError::Interrupted);
     }
@@ -189,7 +228,12 @@ struct Session {
     adaptive: Option<RecordedWindows>,
     records: u64,
     ended: Option<ExitStatus>,
-    partial: PartialFile,
+    /// The trace file, once recording began.
+    new: Option<NewFile>,
+    /// All windows of adaptive sampling, in a file without a name; the trace is made from it.
+    all_windows: Option<File>,
+    /// The folder of files without names.
+    folder: PathBuf,
 }
 
 impl Session {
@@ -438,8 +482,15 @@ impl Session {
         self.first_skipped = Some(skipped);
         (self.skipped, self.windows) = (skipped, 1);
         let options = WriterOptions { level: self.options.level, ..WriterOptions::default() };
-        let writer = TraceWriter::create_with(&self.partial.path, &self.metadata(), options)?;
-        self.partial.mark_created();
+        let failed = self.output_failed();
+        let file = if self.adaptive.is_some() {
+            let all = tempfile::tempfile_in(&self.folder).map_err(&failed)?;
+            self.all_windows.insert(all).try_clone()
+        } else {
+            self.new.insert(NewFile::create(&self.options.output).map_err(&failed)?).file()
+        };
+        let (file, path) = (file.map_err(&failed)?, &self.options.output);
+        let writer = TraceWriter::on(file, path, &self.metadata(), options)?;
         let limit = self.options.selection.instructions.unwrap_or(u64::MAX);
         self.replay.output = Some(Output::new(writer, limit));
         Ok(())
@@ -495,7 +546,7 @@ impl Session {
     }
 
     /// Writes the end of the trace and renames the file.
-    fn finish(mut self, ending: Ending) -> Result<RecordSummary, RecordError> {
+    fn finish(mut self, mut ending: Ending) -> Result<RecordSummary, RecordError> {
         let Some(mut output) = self.replay.output.take() else {
             return Err(self.nothing_recorded(ending));
         };
@@ -515,18 +566,46 @@ impl Session {
             accesses_unmapped: self.replay.unmapped,
             ..self.metadata()
         };
-        let mut written = output.sink.finish_with(&metadata)?;
-        if let Some(thinned) = self.thin(written.instructions, metadata)? {
-            self.windows = thinned.windows;
-            self.dropped += thinned.dropped;
-            for process in &mut processes {
-                let left = thinned.processes.get(usize::from(process.number));
-                process.instructions = left.copied().unwrap_or(0);
+        let full = TraceMetadata {
+            is_cut_off: true,
+            stopped_by: Ending::Full.stopped_by(),
+            ..metadata.clone()
+        };
+        let mut written = match ending {
+            Ending::Full => output.sink.end_without_room(&full)?,
+            _ => match output.sink.end(Some(&metadata)) {
+                Err(error) if error.is_without_room() => {
+                    ending = Ending::Full;
+                    output.sink.end_without_room(&full)?
+                }
+                written => written?,
+            },
+        };
+        // What was given up for want of room was counted; of several processes it is not known whose it was.
+        if let ([only], Ending::Full) = (processes.as_mut_slice(), ending) {
+            only.instructions = written.instructions;
+        }
+        if let Some(all) = self.all_windows.take() {
+            let new = NewFile::create(&self.options.output).map_err(self.output_failed())?;
+            let metadata = if ending == Ending::Full { full.clone() } else { metadata };
+            if let Some((thinned, summary)) = self.thin(&all, &new, written, metadata, &full)? {
+                self.windows = thinned.windows;
+                self.dropped += thinned.dropped;
+                for process in &mut processes {
+                    let left = thinned.processes.get(usize::from(process.number));
+                    process.instructions = left.copied().unwrap_or(0);
+                }
+                written = summary;
             }
-            written = thinned.writer.finish()?;
+            self.new = Some(new);
         }
         let seconds = self.started.elapsed().as_secs_f64();
-        self.partial.finish(&self.options.output)?;
+        if let Some(new) = self.new.take() {
+            new.finish().map_err(|error| {
+                let problem = format!("renaming the finished trace: {error}");
+                RecordError::file(&self.options.output, problem)
+            })?;
+        }
         if ending == Ending::Replaced {
             self.wait_for_replacement();
         }
@@ -557,28 +636,49 @@ impl Session {
         })
     }
 
-    /// Leaves the windows out that adaptive sampling has recorded and does not keep. None if it keeps
-    /// all.
+    /// Copies the windows that adaptive sampling keeps into the new trace. None if it keeps all.
     fn thin(
-        &mut self,
-        instructions: u64,
+        &self,
+        all: &File,
+        new: &NewFile,
+        written: TraceSummary,
         mut metadata: TraceMetadata,
-    ) -> Result<Option<Thinned>, RecordError> {
-        let windows = self.adaptive.as_ref().filter(|windows| windows.distance(instructions) > 1);
-        let Some(windows) = windows else { return Ok(None) };
-        let mut thinned = PartialFile::new(&self.partial.path);
+        full: &TraceMetadata,
+    ) -> Result<Option<(Thinned, TraceSummary)>, RecordError> {
+        let failed = self.output_failed();
+        // The file has no name.
+        let path = PathBuf::from(format!("/proc/self/fd/{}", all.as_raw_fd()));
+        let windows = self.adaptive.as_ref();
+        let windows = windows.filter(|windows| windows.distance(written.instructions) > 1);
+        let Some(windows) = windows else {
+            let (mut all, mut new) =
+                (File::open(path).map_err(&failed)?, new.file().map_err(&failed)?);
+            std::io::copy(&mut all, &mut new).map_err(&failed)?;
+            return Ok(None);
+        };
+        let (window, period) = (windows.window(), windows.period(written.instructions));
+        let note = format!("recorded: windows of {window} instructions, one every {period}");
+        metadata.notes.push(note);
         let options = WriterOptions { level: self.options.level, ..WriterOptions::default() };
-        let found = thin(&self.partial.path, windows, |period| {
-            let window = windows.window();
-            let note = format!("recorded: windows of {window} instructions, one every {period}");
-            metadata.notes.push(note);
-            let writer = TraceWriter::create_with(&thinned.path, &metadata, options)?;
-            thinned.mark_created();
-            Ok(writer)
-        })?;
-        // The old file is removed here.
-        std::mem::swap(&mut self.partial, &mut thinned);
-        Ok(Some(found))
+        let file = new.file().map_err(&failed)?;
+        let mut writer = TraceWriter::on(file, &self.options.output, &metadata, options)?;
+        let mut thinned = Thinned::default();
+        let is_without_room = |error: &RecordError| match error {
+            RecordError::Trace(error) => error.is_without_room(),
+            _ => false,
+        };
+        let copied = thin(&path, windows, &mut writer, &mut thinned);
+        let summary = match copied.and_then(|()| Ok(writer.end(None)?)) {
+            Err(error) if is_without_room(&error) => writer.end_without_room(full)?,
+            summary => summary?,
+        };
+        Ok(Some((thinned, summary)))
+    }
+
+    /// For `map_err`: the trace cannot be written.
+    fn output_failed(&self) -> impl Fn(std::io::Error) -> RecordError + use<> {
+        let path = self.options.output.clone();
+        move |error| RecordError::file(&path, error.to_string())
     }
 
     /// Lets an unrecorded program that the recorded one executed run to its end, or until told to stop.

@@ -100,10 +100,9 @@ impl RecordedWindows {
 }
 
 /// Outcome of [`thin`].
+#[derive(Default)]
 pub struct Thinned {
-    /// The new trace.
-    pub writer: TraceWriter,
-    /// Number of its windows.
+    /// Number of windows that are left.
     pub windows: u64,
     /// Instructions that were left out.
     pub dropped: u64,
@@ -111,23 +110,21 @@ pub struct Thinned {
     pub processes: Vec<u64>,
 }
 
-/// Copies a trace of which only some windows are kept.
+/// Copies a trace of which only some windows are kept. Counts in `thinned`, also up to an error.
 pub fn thin(
     from: &Path,
     windows: &RecordedWindows,
-    create: impl FnOnce(u64) -> Result<TraceWriter, RecordError>,
-) -> Result<Thinned, RecordError> {
+    writer: &mut TraceWriter,
+    thinned: &mut Thinned,
+) -> Result<(), RecordError> {
     let mut reader = TraceReader::open(from)?;
     let instructions = reader.instructions();
     let spans = windows.spans(instructions);
     let end = windows.contiguous_end(instructions);
+    thinned.windows = spans.len() as u64;
     let mut copy = Copy {
-        thinned: Thinned {
-            writer: create(windows.period(instructions))?,
-            windows: spans.len() as u64,
-            dropped: 0,
-            processes: Vec::new(),
-        },
+        writer,
+        thinned,
         gap: 0,
         place: (ProcessId(0), ThreadId(0)),
         written_place: (ProcessId(0), ThreadId(0)),
@@ -166,15 +163,16 @@ pub fn thin(
         }
         events.try_for_each(|(_, event)| copy.event(event))?;
     }
-    copy.finish()
+    copy.close_gap()
 }
 
 /// Size of the table of recently touched pages.
 const RECENT_PAGES: usize = 1 << 12;
 
 /// A trace that is copied in part.
-struct Copy {
-    thinned: Thinned,
+struct Copy<'a> {
+    writer: &'a mut TraceWriter,
+    thinned: &'a mut Thinned,
     /// Instructions left out since the last one that was kept, here or by the recorder.
     gap: u64,
     /// The running process and thread, and those that the new trace knows.
@@ -185,7 +183,7 @@ struct Copy {
     recent: Vec<(u16, u64)>,
 }
 
-impl Copy {
+impl Copy<'_> {
     fn event(&mut self, event: ProgramEvent) -> Result<(), RecordError> {
         match event {
             ProgramEvent::Gap { instructions } => self.gap += instructions,
@@ -193,7 +191,7 @@ impl Copy {
             event => {
                 self.populate()?;
                 self.switch(self.place)?;
-                self.thinned.writer.event(event)?;
+                self.writer.event(event)?;
             }
         }
         Ok(())
@@ -203,7 +201,7 @@ impl Copy {
         if self.written_place != place {
             self.written_place = place;
             let (process, thread) = place;
-            self.thinned.writer.event(ProgramEvent::Switch { process, thread })?;
+            self.writer.event(ProgramEvent::Switch { process, thread })?;
         }
         Ok(())
     }
@@ -221,7 +219,7 @@ impl Copy {
             }
             self.switch((ProcessId(process), self.place.1))?;
             let event = populate_event(first * PAGE_BYTES..end * PAGE_BYTES);
-            self.thinned.writer.event(event)?;
+            self.writer.event(event)?;
         }
         self.recent.fill((u16::MAX, 0));
         Ok(())
@@ -231,7 +229,7 @@ impl Copy {
     fn close_gap(&mut self) -> Result<(), RecordError> {
         if self.gap > 0 {
             let instructions = std::mem::take(&mut self.gap);
-            self.thinned.writer.event(ProgramEvent::Gap { instructions })?;
+            self.writer.event(ProgramEvent::Gap { instructions })?;
         }
         Ok(())
     }
@@ -251,7 +249,7 @@ impl Copy {
             self.thinned.processes.resize(process + 1, 0);
         }
         self.thinned.processes[process] += 1;
-        Ok(self.thinned.writer.push(instruction, accesses)?)
+        Ok(self.writer.push(instruction, accesses)?)
     }
 
     fn drop_instructions(&mut self, count: u64) {
@@ -276,11 +274,6 @@ impl Copy {
             *recent = page;
             self.touched.insert(page);
         }
-    }
-
-    fn finish(mut self) -> Result<Thinned, RecordError> {
-        self.close_gap()?;
-        Ok(self.thinned)
     }
 }
 
@@ -320,9 +313,10 @@ mod tests {
     /// The pages of the instructions that are left, and the events before each.
     fn thinned(windows: &RecordedWindows, folder: &Path) -> (Vec<u64>, Vec<(u32, ProgramEvent)>) {
         let path = folder.join("thinned");
-        let create = |_| Ok(TraceWriter::create(&path, &TraceMetadata::default())?);
-        let thinned = thin(&folder.join("all"), windows, create).unwrap();
-        thinned.writer.finish().unwrap();
+        let mut writer = TraceWriter::create(&path, &TraceMetadata::default()).unwrap();
+        let mut thinned = Thinned::default();
+        thin(&folder.join("all"), windows, &mut writer, &mut thinned).unwrap();
+        writer.finish().unwrap();
         let (mut reader, mut chunk) = (TraceReader::open(&path).unwrap(), Chunk::default());
         reader.next_chunk(&mut chunk).unwrap();
         let pages = chunk.instructions.iter().map(|it| it.ip.value() / PAGE_BYTES);

@@ -189,7 +189,7 @@ impl<'a> Table<'a> {
         let series = self.series(vocabulary);
         let marks: Vec<Mark> = self.rows.iter().map(|row| self.mark(row)).collect();
         let value = Axis { label: self.quantity.label, suffix: "" };
-        let Some((numbers, suffix)) = self.numbers() else {
+        let Some(lines) = self.lines(vocabulary) else {
             let mut places: Vec<String> = marks.iter().map(|mark| mark.place.clone()).collect();
             places.dedup();
             let reference = None;
@@ -207,11 +207,22 @@ impl<'a> Table<'a> {
             }
             .spec();
         };
-        let mut marks = marks;
+        lines.spec()
+    }
+
+    /// Lines over the values, where these are numbers.
+    fn lines(&self, vocabulary: &Vocabulary) -> Option<Lines<'_>> {
+        let (numbers, suffix) = self.numbers()?;
+        let mut marks: Vec<Mark> = self.rows.iter().map(|row| self.mark(row)).collect();
         marks.sort_by(|a, b| a.x.unwrap_or(0.0).total_cmp(&b.x.unwrap_or(0.0)));
-        let range = range(&marks);
-        let axis = Axis { label: self.key, suffix };
-        Lines { series, marks, ground: Ground::of_numbers(numbers), axis, value, range }.spec()
+        Some(Lines {
+            series: self.series(vocabulary),
+            range: range(&marks),
+            marks,
+            ground: Ground::of_numbers(numbers),
+            axis: Axis { label: self.key, suffix },
+            value: Axis { label: self.quantity.label, suffix: "" },
+        })
     }
 
     fn grid(&self) -> Grid {
@@ -245,7 +256,8 @@ impl<'a> Table<'a> {
         Figure {
             id: format!("{ANCHOR}-chart"),
             name: title.clone(),
-            caption: meaning.into(),
+            caption: meaning.to_owned()
+                + &self.lines(vocabulary).map_or(String::new(), |lines| lines.coincidence()),
             chart: self.chart(vocabulary),
             data: self.grid(),
             title,

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use perforate_commands::{Failure, ResultFolder, write_text};
+use perforate_commands::{Failure, ResultFolder};
 use perforate_experiment::{Experiment, ExperimentOptions, Plan, Shard, Store, build};
 use serde::{Deserialize, Serialize};
 
 use super::MergeArguments;
 use super::run::{POINTS, folder, lines, write_files};
-use crate::output::{command, print};
+use crate::output::{COLUMNS, command, notes, print};
 
 /// What a part is part of.
 const PART: &str = "part.json";
@@ -40,13 +40,14 @@ pub fn write(
     let (experiments, build) = (names.to_vec(), store.build().to_owned());
     let part = Part { experiments, index, count, quick, seeds, seed, samples, build };
     let text = serde_json::to_string_pretty(&part).expect("a part is plain data") + "\n";
-    write_text(&folder.file(PART), &text)?;
+    folder.write(&vec![(PART.to_owned(), text)])?;
     let there = plan.len() - plan.missing(store);
     print(&format!(
         "part {index} of {count}: {there} of {} points are in {}\n\
-         join the parts with: perforate experiment merge DIR… --out DIR\n",
+         join the parts with: perforate experiment merge DIR… --out DIR\n{}",
         plan.len(),
-        folder.kept_file(POINTS).display()
+        folder.kept_file(POINTS)?.display(),
+        notes(&store.remarks(), COLUMNS)
     ))
 }
 

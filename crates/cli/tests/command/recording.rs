@@ -245,3 +245,43 @@ fn a_rate_is_that_of_the_same_instructions() {
     let found = place.run(&[&one[..], &["while :; do :; done"]].concat());
     assert!(found.out.contains("s of processor time"), "{}", found.out);
 }
+
+/// A limit of the file's size that comes while the program runs is what a full disk is.
+#[test]
+fn a_recording_without_room_keeps_what_had_room() {
+    let place = Place::new();
+    let program = ["/bin/sh", "-c", "while :; do x=$((x+1)); done"];
+    let mut command = place.command(&[&["record", "-o", "x.trace", "--"][..], &program].concat());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let partial = place.path("x.trace.partial");
+    let started = Instant::now();
+    let size = || std::fs::metadata(&partial).map_or(0, |facts| facts.len());
+    while size() < 20_000 && started.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(20));
+        if !std::path::Path::new(&format!("/proc/{}/fd", child.id())).exists() {
+            break;
+        }
+    }
+    let (process, limit) = (child.id().to_string(), format!("--fsize={}", size() + 10_000));
+    let limited = Command::new("prlimit").args(["--pid", &process, &limit]).status();
+    let output = child.wait_with_output().unwrap();
+    let err = String::from_utf8_lossy(&output.stderr).into_owned();
+    let out = String::from_utf8_lossy(&output.stdout).into_owned();
+    let found = Outcome { code: output.status.code(), out, err };
+    if lacks_emulator(&found) {
+        return;
+    }
+    assert!(limited.is_ok_and(|status| status.success()));
+    assert_eq!(found.code, Some(0), "{}", found.err);
+    assert!(
+        found.out.contains("no room for more of the trace; the program was ended"),
+        "{}",
+        found.out
+    );
+    assert_eq!(place.names(), ["x.trace"]);
+    let info = place.succeeds(&["trace", "info", "x.trace"]);
+    assert!(info.contains("ended before its program") && !info.contains("incomplete"), "{info}");
+    let recorded: u64 = found.out.split(' ').nth(1).unwrap().parse().unwrap();
+    assert!(recorded > 0 && info.contains(&format!("{recorded}")), "{recorded}: {info}");
+    place.succeeds(&["run", "x.trace", "--scheme", "4k", "--functional", "--check"]);
+}

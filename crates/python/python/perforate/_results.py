@@ -251,15 +251,14 @@ class Results:
         named."""
         page = _native.report_html(self.lines)
         if path is not None:
-            write_whole(Path(path), page)
+            write_whole({Path(path): page})
         return page
 
     def save(self, folder: Union[str, os.PathLike[str]]) -> None:
         """Writes ``results.jsonl`` and ``report.html``, as the command line does."""
         into = Path(folder)
         into.mkdir(parents=True, exist_ok=True)
-        write_whole(into / "results.jsonl", self.lines)
-        self.report(into / "report.html")
+        write_whole({into / "results.jsonl": self.lines, into / "report.html": self.report()})
 
     def __len__(self) -> int:
         return len(self.runs)
@@ -319,18 +318,9 @@ class Comparison(Results):
         return chart(self, counter)
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Writes a whole file or nothing."""
-    partial = path.with_name(path.name + ".partial")
-    try:
-        partial.write_text(text, encoding="utf-8")
-        os.replace(partial, path)
-    except OSError as error:
-        raise RunError(f"{path}: cannot be written: {error.strerror}") from error
-    finally:
-        # Nothing half written remains, whatever ended this.
-        if partial.exists():
-            partial.unlink()
+def write_whole(files: Mapping[Path, str]) -> None:
+    """Writes files that belong together, each whole: all of them or none."""
+    _native.write_texts([(str(path), text) for path, text in files.items()])
 
 
 def read_results(path: Union[str, os.PathLike[str]]) -> Comparison:

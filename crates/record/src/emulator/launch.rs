@@ -10,6 +10,7 @@ use std::process::{Child, Command};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use perforate_config::NewFile;
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
 
 use super::program::CommandLine;
@@ -23,18 +24,12 @@ use crate::{RecordError, environment};
 /// Libraries would choose those where they are fast, and the emulator copies byte by byte.
 pub const PROCESSOR: &str = "max,-erms";
 
-/// Refuses an output that could not be written, before the long run; returns its folder.
+/// Refuses an output that could not be written, before the long run. Returns the folder for what waits
+/// to be written: that of the output, or one for temporary files where the output is a device or a pipe.
 pub fn check_output(output: &Path) -> Result<PathBuf, RecordError> {
-    if output.is_dir() {
-        let problem = "a directory; expected a file to write the trace to";
-        return Err(RecordError::file(output, problem));
-    }
-    let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
-    if !folder.is_dir() {
-        return Err(RecordError::file(output, "its folder does not exist"));
-    }
-    Ok(folder.to_owned())
+    let folder = NewFile::folder(output);
+    let folder = folder.map_err(|error| RecordError::file(output, error.to_string()))?;
+    Ok(folder.unwrap_or_else(std::env::temp_dir))
 }
 
 /// Starts the emulator with the plugin and the program.
@@ -185,43 +180,5 @@ impl KilledChild {
 impl Drop for KilledChild {
     fn drop(&mut self) {
         self.end();
-    }
-}
-
-/// An unfinished trace file, which is removed unless [`PartialFile::finish`] renames it.
-pub struct PartialFile {
-    /// Its path.
-    pub path: PathBuf,
-    is_created: bool,
-}
-
-impl PartialFile {
-    /// The partial file of `output`, which does not exist yet.
-    pub fn new(output: &Path) -> Self {
-        let mut path = output.as_os_str().to_owned();
-        path.push(".partial");
-        Self { path: path.into(), is_created: false }
-    }
-
-    /// The file exists from now on.
-    pub fn mark_created(&mut self) {
-        self.is_created = true;
-    }
-
-    /// Gives the file its final name.
-    pub fn finish(&mut self, output: &Path) -> Result<(), RecordError> {
-        fs::rename(&self.path, output).map_err(|error| {
-            RecordError::file(output, format!("renaming the finished trace: {error}"))
-        })?;
-        self.is_created = false;
-        Ok(())
-    }
-}
-
-impl Drop for PartialFile {
-    fn drop(&mut self) {
-        if self.is_created {
-            let _ = fs::remove_file(&self.path); // the error that led here is reported
-        }
     }
 }

@@ -13,6 +13,7 @@ use crate::html::{
     headings, linked, notes,
 };
 use crate::svg::{self, SavedFigure};
+use crate::text::quoted;
 
 /// More experiments than these are too many to lay charts side by side a second time, and to have
 /// all on the page at first.
@@ -59,7 +60,10 @@ fn body(results: &[ExperimentResult], options: &ReportOptions, page: &mut Page) 
 }
 
 fn top(results: &[ExperimentResult], options: &ReportOptions, page: &mut Page) -> Markup {
-    let counted = || format!("{} experiments without claims.", results.len());
+    let counted = || match results.len() {
+        1 => "1 experiment without claims.".to_owned(),
+        several => format!("{several} experiments without claims."),
+    };
     let headline = html! {
         p.headline { (headline(claims(results)).unwrap_or_else(counted)) }
         // One experiment goes on with its own charts.
@@ -243,8 +247,9 @@ fn again(result: &ExperimentResult, page: &mut Page) -> Markup {
     let has_ranges = result.claims.iter().any(|claim| claim.unstated.is_some());
     let unstated = if has_ranges { " --unstated" } else { "" };
     let file = result.config_text().map(|text| page.folded(html! { "Experiment file" }, text));
+    let named = quoted(header.file.as_ref().unwrap_or(&header.experiment));
     html! {
-        (command(&format!("perforate experiment run {}{quick}{unstated}", header.experiment)))
+        (command(&format!("perforate experiment run {named}{quick}{unstated}")))
         @if let Some(file) = file { (file) }
     }
 }

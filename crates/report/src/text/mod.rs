@@ -2,6 +2,7 @@
 
 mod comparison;
 mod matrices;
+mod words;
 
 use comfy_table::{
     CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle, Width,
@@ -10,6 +11,7 @@ use textwrap::{Options, WordSeparator};
 use unicode_width::UnicodeWidthStr;
 
 pub use comparison::{Rows, table};
+pub use words::{printable, quoted};
 
 use crate::chart::pieces;
 pub use crate::format::compact;
