@@ -41,9 +41,11 @@ use qemu::{Arguments, Block, PluginId};
 pub static qemu_plugin_version: c_int = 1;
 
 /// System calls that change the address space or the set of processes (x86-64 numbers):
-/// mmap, mprotect, munmap, brk, mremap, madvise, clone, fork, vfork, execve, execveat.
-const TRACKED_SYSCALLS: [i64; 11] =
-    [9, 10, MUNMAP, 12, 25, 28, CLONE, FORK, VFORK, follow::EXECVE, follow::EXECVEAT];
+/// mmap, mprotect, munmap, brk, mremap, madvise, shmat, shmdt, clone, fork, vfork, execve, execveat.
+const TRACKED_SYSCALLS: [i64; 13] =
+    [9, 10, MUNMAP, 12, 25, 28, SHMAT, SHMDT, CLONE, FORK, VFORK, follow::EXECVE, follow::EXECVEAT];
+const SHMAT: i64 = 30;
+const SHMDT: i64 = 67;
 const MUNMAP: i64 = 11;
 const CLONE: i64 = 56;
 const FORK: i64 = 57;
@@ -179,20 +181,22 @@ fn record(block: *mut Block) {
 }
 
 extern "C" fn block_executed(index: c_uint, data: *mut c_void) {
-    if let Some(cpu) = ring::cpu(index)
-        && !cpu.push_block(data as u64)
-    {
-        block_outside_segments(cpu, data as u64);
+    let Some(cpu) = ring::cpu(index) else { return };
+    let block = data as u64;
+    let is_due = match cpu.is_idle {
+        true => cpu.skip(records::block_instructions(block)),
+        false => !cpu.push_block(block),
+    };
+    if is_due {
+        block_outside_segments(cpu, block);
     }
 }
 
-/// Handles a block outside segments: a new one begins, or instructions are skipped.
+/// Handles a block outside segments: a new one begins, or the next instructions are skipped, of which
+/// this block may be the first.
 #[inline(never)]
 fn block_outside_segments(cpu: &mut ring::Cpu, block: u64) {
     let is_idle = cpu.is_idle;
-    if is_idle && !cpu.skip(records::block_instructions(block)) {
-        return;
-    }
     let next_block = u64::from(records::block_number(block)) + 1;
     cpu.is_idle = !phases::update(cpu, !is_idle);
     if cpu.is_idle {
@@ -247,7 +251,8 @@ extern "C" fn syscall_begins(
 ) {
     let Some(cpu) = ring::cpu(index) else { return };
     if TRACKED_SYSCALLS.contains(&number) {
-        cpu.push_control(Control::Syscall, number as u64, &[a1, a2, a3, a4, a5, a6]);
+        let last = if number == SHMAT { segment_bytes(a1) } else { a6 };
+        cpu.push_control(Control::Syscall, number as u64, &[a1, a2, a3, a4, a5, last]);
     } else if number == EXIT_GROUP {
         cpu.push_control(Control::Exit, ring::image(), &[]);
     }
@@ -278,6 +283,15 @@ extern "C" fn syscall_ends(_id: PluginId, index: c_uint, number: i64, result: i6
         cpu.end_segment(0);
         addresses_change();
     }
+}
+
+/// Size of a segment of shared memory (System V); 0 if there is no such. It takes the place of the
+/// last argument of shmat, which has three.
+fn segment_bytes(segment: u64) -> u64 {
+    let mut status = qemu::SegmentStatus { permissions: [0; 6], bytes: 0, rest: [0; 16] };
+    // SAFETY: there is room for what the call writes.
+    let result = unsafe { qemu::shmctl(segment as c_int, qemu::STATUS_OF_SEGMENT, &mut status) };
+    if result == 0 { status.bytes } else { 0 }
 }
 
 /// Ends the running segments of all threads, so that their next instructions come after this.

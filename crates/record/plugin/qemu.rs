@@ -92,6 +92,7 @@ unsafe extern "C" {
     pub fn kill(process: c_int, signal: c_int) -> c_int;
     pub fn recvmsg(socket: c_int, message: *mut Message, flags: c_int) -> isize;
     pub fn waitid(kind: c_int, id: u32, waited: *mut Waited, options: c_int) -> c_int;
+    pub fn shmctl(segment: c_int, command: c_int, status: *mut SegmentStatus) -> c_int;
     pub fn fcntl(descriptor: c_int, command: c_int, argument: c_int) -> c_int;
     pub fn process_vm_readv(
         process: c_int,
@@ -132,6 +133,17 @@ pub const SOCKET_RIGHTS: c_int = 1;
 /// What `waitid` says of a process; only its size matters.
 #[repr(C, align(8))]
 pub struct Waited(pub [u64; 16]);
+
+/// Beginning of libc's `struct shmid_ds`, and more than the rest.
+#[repr(C)]
+pub struct SegmentStatus {
+    pub permissions: [u64; 6],
+    pub bytes: u64,
+    pub rest: [u64; 16],
+}
+
+/// IPC_STAT.
+pub const STATUS_OF_SEGMENT: c_int = 2;
 
 /// P_PID.
 pub const WAIT_FOR_PROCESS: c_int = 1;

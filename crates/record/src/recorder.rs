@@ -705,6 +705,9 @@ impl Session {
         if let Some(region) = &selection.region {
             return RecordError::RegionNeverBegan(region.to_string(), status);
         }
+        if !matches!(self.options.begin, Begin::AtOnce) {
+            return RecordError::EndedBeforeBegin(status);
+        }
         let executed = self.shared.header().phases.skipped.load(Ordering::Relaxed);
         RecordError::EndedWhileSkipping { status, executed, skip: selection.skip }
     }

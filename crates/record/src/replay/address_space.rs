@@ -143,6 +143,11 @@ impl AddressSpace {
         parts.collect()
     }
 
+    /// The mapping that begins at an address.
+    pub fn area(&self, start: u64) -> Option<Range<u64>> {
+        self.areas.get(&start).map(|area| start..area.end)
+    }
+
     /// True if the program may read a byte, or write it if `is_write`.
     pub fn allows(&self, address: u64, is_write: bool) -> bool {
         let area = self.areas.range(..=address).next_back().map(|(_, area)| area);

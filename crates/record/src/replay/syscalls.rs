@@ -14,6 +14,8 @@ pub mod number {
     pub const BRK: u64 = 12;
     pub const MREMAP: u64 = 25;
     pub const MADVISE: u64 = 28;
+    pub const SHMAT: u64 = 30;
+    pub const SHMDT: u64 = 67;
     pub const EXECVE: u64 = 59;
     pub const EXECVEAT: u64 = 322;
 }
@@ -26,6 +28,7 @@ const MAP_PRIVATE: u64 = 2;
 const MAP_ANONYMOUS: u64 = 0x20;
 const MAP_POPULATE: u64 = 0x8000;
 const MREMAP_DONTUNMAP: u64 = 4;
+const SHM_RDONLY: u64 = 0o10000;
 
 /// A system call of the recorded program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +63,7 @@ impl Syscall {
     }
 
     fn ended(&self, result: i64, space: &AddressSpace) -> Option<ProgramEvent> {
-        let [first, second, third, fourth, ..] = self.arguments;
+        let [first, second, third, fourth, _, sixth] = self.arguments;
         let length = round_up(second);
         match self.number {
             number::MMAP => Some(ProgramEvent::Map {
@@ -91,6 +94,23 @@ impl Syscall {
                 from_length: length,
                 to: address(result as u64),
                 to_length: round_up(third),
+            }),
+            // The plugin puts the size of the segment behind the arguments.
+            number::SHMAT if sixth != 0 => Some(ProgramEvent::Map {
+                start: address(result as u64),
+                length: round_up(sixth),
+                permissions: match third & SHM_RDONLY {
+                    0 => Permissions::READ_WRITE,
+                    _ => Permissions::READ,
+                },
+                accessible: true,
+                backing: Backing::Anonymous,
+                shared: true,
+                populate: false,
+            }),
+            number::SHMDT => space.area(first).map(|area| ProgramEvent::Unmap {
+                start: address(area.start),
+                length: area.end - area.start,
             }),
             number::BRK => brk(result as u64, space),
             _ => None,
@@ -227,6 +247,24 @@ mod tests {
         let expected = [map(0xf000, 0x1000), map(0x10000, 0x2000), map(0x12000, 0x1000)];
         assert_eq!(space.events(|_| Vec::new())[..3], expected);
         assert_eq!(call(1).end(0x90000, &space).len(), 1, "an ordinary move");
+    }
+
+    #[test]
+    fn attached_segments_are_mapped_until_they_are_detached() {
+        let mut space = AddressSpace::default();
+        let attach = Syscall { number: number::SHMAT, arguments: [1, 0, SHM_RDONLY, 0, 0, 5000] };
+        let events = attach.end(0x40_0300_0000, &space);
+        let start = VirtualAddress::new(0x40_0300_0000);
+        let is_mapped = matches!(events[..], [ProgramEvent::Map { start: at, length: 8192,
+            permissions: Permissions::READ, shared: true, .. }] if at == start);
+        assert!(is_mapped, "{events:?}");
+        space.apply(&events[0]);
+        let detach = |start| Syscall { number: number::SHMDT, arguments: [start, 0, 0, 0, 0, 0] };
+        assert_eq!(
+            detach(0x40_0300_0000).end(0, &space),
+            [ProgramEvent::Unmap { start, length: 8192 }]
+        );
+        assert_eq!(detach(0x40_0300_1000).end(0, &space), [], "not where one begins");
     }
 
     #[test]

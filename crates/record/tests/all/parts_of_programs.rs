@@ -129,6 +129,18 @@ fn a_part_of_a_service_has_the_memory_of_before() {
 }
 
 #[test]
+fn a_program_that_ends_before_its_recording_begins() {
+    if emulator_is_missing() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut late = options(&folder.path().join("x.trace"), &["sh", "-c", "exit 5"]);
+    late.begin = Begin::After(Duration::from_secs(60));
+    let error = record_quietly(late).unwrap_err().to_string();
+    assert!(error.contains("(exit code 5) before the recording began"), "{error}");
+}
+
+#[test]
 fn a_flag_begins_a_recording_and_another_ends_it() {
     if emulator_is_missing() {
         return;
