@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use perforate_commands::{Failure, write_whole};
 use perforate_config::{Count, Size};
 use perforate_record::stop_or_end_on_interrupt;
-use perforate_sim::CUT_OFF;
+use perforate_sim::recording_notes;
 use perforate_trace::{
     Compression, ForeignWriter, Limited, Losses, PageMap, STANDARD_INPUT, Schedule, Source,
     TraceFormat, TraceSummary, TraceWriter, WorkloadSpec, WriterOptions, formats_of_name,
@@ -234,9 +234,7 @@ fn info(file: &str) -> Result<(), Failure> {
     if metadata.format == TraceFormat::Drmemtrace.name() {
         text += &beside(split_format(Path::new(&path)).1, &contents)?;
     }
-    if metadata.is_cut_off {
-        text += &notes(&[CUT_OFF], COLUMNS);
-    }
+    text += &notes(&recording_notes(metadata), COLUMNS);
     text += &notes(&metadata.assumptions, COLUMNS);
     if let Some(truncation) = source.truncated() {
         text += &format!("warning: incomplete at {truncation}\n");

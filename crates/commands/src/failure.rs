@@ -34,6 +34,9 @@ pub enum Failure {
     /// The recorder.
     #[error(transparent)]
     Record(#[from] RecordError),
+    /// The recorded program failed; its recording is kept.
+    #[error("{0}; what was recorded of it is kept")]
+    Program(String),
     /// The machine that we run on.
     #[error(transparent)]
     Host(HostError),

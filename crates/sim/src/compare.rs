@@ -10,6 +10,7 @@ use perforate_types::{Counters, GapTolerance, PageSize, figures};
 use crate::feeding::{Asker, HugePageAdvices, Touched, run_all};
 use crate::idle_options;
 use crate::placed::Placed;
+use crate::recording::{recording_notes, refused_note};
 use crate::sampled::{self, PrecisionRule};
 use crate::simulation::{Figures, RunOptions, Simulation};
 use crate::stretches::Tally;
@@ -20,10 +21,6 @@ use crate::{
     Composition, Machine, MeasuringOptions, MemoryState, PlacementOptions, ProcessorOptions,
     Scheme, SimError, Workload, open_workload,
 };
-
-/// Said of traces that end before their program did.
-pub const CUT_OFF: &str = "the recording was ended before its program: what share of the program \
-                           the trace is is not known";
 
 /// Everything that makes one comparison; the same inputs and seed give the same results.
 pub struct Comparison {
@@ -384,9 +381,7 @@ impl Comparison {
         if let Some(truncation) = source.truncated() {
             notes.push(format!("the trace is incomplete: {truncation}"));
         }
-        if metadata.is_cut_off {
-            notes.push(CUT_OFF.into());
-        }
+        notes.extend(recording_notes(metadata));
         if !self.functional && !metadata.has_events {
             notes.push(
                 "the trace has no events of mappings: the kernel maps what is touched first, and its work \
@@ -506,6 +501,7 @@ impl Comparison {
         notes.extend(self.segment_notes(composition, &figures));
         notes.extend(self.policy_note(composition, &figures));
         notes.extend(self.mode_note(composition));
+        notes.extend(refused_note(metadata, &figures.counters));
         notes.extend(idle_options::missing_huge_pages(composition, &figures.counters));
         let counters = &figures.counters;
         notes.extend(idle_options::missing_laid_out_pages(composition, &self.memory, counters));
