@@ -36,6 +36,7 @@ mod argument_tests;
 
 use std::error::Error;
 use std::ffi::OsString;
+use std::num::{ParseFloatError, ParseIntError};
 
 use clap::error::{ContextKind, ErrorKind};
 use clap::{Parser, Subcommand};
@@ -91,6 +92,9 @@ enum Command {
     Man(shell::ManArguments),
 }
 
+/// Longest explanation of a misuse that is printed as it is.
+const MOST_MISUSE: usize = 2_000;
+
 /// Carries out the command that `words` say, the program first, and returns its exit code.
 pub fn main(words: Vec<OsString>) -> u8 {
     output::called_with(&words);
@@ -131,6 +135,10 @@ pub fn main(words: Vec<OsString>) -> u8 {
 fn misused(error: &clap::Error) -> u8 {
     match wrong_value(error) {
         Some(problem) => complain(&problem),
+        // Long words of the user are repeated there.
+        None if error.use_stderr() && error.to_string().len() > MOST_MISUSE => {
+            complain(&misuse(error).to_string());
+        }
         None => drop(error.print()),
     }
     u8::try_from(error.exit_code()).unwrap_or(1)
@@ -140,6 +148,16 @@ fn misused(error: &clap::Error) -> u8 {
 fn wrong_value(error: &clap::Error) -> Option<String> {
     let option = error.get(ContextKind::InvalidArg)?.to_string();
     let problem = error.source().filter(|_| error.kind() == ErrorKind::ValueValidation)?;
+    let value =
+        || error.get(ContextKind::InvalidValue).map_or_else(String::new, |it| it.to_string());
+    // The standard library's numbers say what is wrong with their digits, and not what would be right.
+    let problem = if problem.is::<ParseIntError>() {
+        format!("expected a whole number, such as 8, not {:?}", value())
+    } else if problem.is::<ParseFloatError>() {
+        format!("expected a number, such as 2.5, not {:?}", value())
+    } else {
+        problem.to_string()
+    };
     Some(format!("{}: {problem}", option.split(' ').next().unwrap_or_default()))
 }
 
@@ -154,8 +172,8 @@ fn misuse(error: &clap::Error) -> Failure {
     Failure::Usage(wrong_value(error).unwrap_or_else(of_clap))
 }
 
-/// A line that says what went wrong. It may quote a file: what that contains does not reach the
-/// terminal's controls.
+/// A line that says what went wrong. It may quote a file or a word of the user: what that contains does not
+/// reach the terminal's controls, and is shortened.
 fn complain(problem: &str) {
-    progress::tell(&problem.replace(char::is_control, " "));
+    progress::tell(&perforate_config::shorten(&problem.replace(char::is_control, " ")));
 }

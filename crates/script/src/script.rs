@@ -17,8 +17,7 @@ use crate::place::Place;
 use crate::sandbox::{MOST_OPERATIONS, MOST_TEXT_BYTES, MOST_TIME, bounded, engine};
 
 /// The variables that a function can use.
-const SEEN: &str =
-    "a function, |x| … too, sees its parameters, its own variables and constants";
+const SEEN: &str = "a function, |x| … too, sees its parameters, its own variables and constants";
 
 /// Most characters of a file's name that name its script.
 const MOST_NAME: usize = 40;

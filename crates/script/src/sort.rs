@@ -59,7 +59,8 @@ fn compared(
         _ => {
             let (expected, found) = ("a number or a truth of a comparison", answer.type_name());
             let position = context.call_position();
-            Err(EvalAltResult::ErrorMismatchDataType(expected.into(), found.into(), position).into())
+            Err(EvalAltResult::ErrorMismatchDataType(expected.into(), found.into(), position)
+                .into())
         }
     }
 }

@@ -159,7 +159,10 @@ fn what_does_not_compile() {
         ("fn order_for(area, kind, orders) { let m = #{a: 1}; 9 }", "line 1, column 44: "),
         ("fn order_for(area, kind, orders) { Fn(\"order_for\"); 9 }", "line 1, column "),
         ("let f = |x| x; for k in 0..60 { f = f.curry([f, f]) } fn patch(n) { true }", "line 1, "),
-        ("let f = |x| x; let g = || f; g.call(); fn patch(n) { true }", "line 1, column 27: Variable not found: f; a function"),
+        (
+            "let f = |x| x; let g = || f; g.call(); fn patch(n) { true }",
+            "line 1, column 27: Variable not found: f; a function",
+        ),
         (
             "fn promote(region, ways) { ways.filter(|way| way.holes < region.pages_absent) }",
             "line 1, column 58: Syntax error: Undefined variable: region; a function, |x| … too, \
@@ -252,7 +255,10 @@ fn sizes_have_an_end() {
         ("let a = [1]; loop { a[0] = a }", "Size of array/BLOB too large"),
         ("let a = [1, 2]; loop { a[0] = a; a[1] = a }", "Size of array/BLOB too large"),
         ("let a = [[1]]; loop { a[0][0] = a }", "Size of array/BLOB too large"),
-        ("let a = [[1]]; loop { for x in a { x[0] = a; a[0] = x } }", "Size of array/BLOB too large"),
+        (
+            "let a = [[1]]; loop { for x in a { x[0] = a; a[0] = x } }",
+            "Size of array/BLOB too large",
+        ),
         ("let a = [[1]]; loop { a[0] += a }", "Size of array/BLOB too large"),
         ("let a = [1, 2]; loop { a[0] = a; let b = 0; b = a; a[1] = b }", "Size of array/BLOB"),
         ("let a = [1, 2]; loop { a.set(0, a) }", "Size of array/BLOB too large"),

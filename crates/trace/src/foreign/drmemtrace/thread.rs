@@ -200,7 +200,8 @@ impl Thread {
             ..Instruction::default()
         };
         if let Some(encodings) = &mut self.encodings
-            && let Err(problem) = encodings.complete(&mut instruction, self.process, &mut shared.known)
+            && let Err(problem) =
+                encodings.complete(&mut instruction, self.process, &mut shared.known)
         {
             return Err(self.wrong_encoding(problem));
         }
