@@ -156,9 +156,19 @@ fn wrong_value(error: &clap::Error) -> Option<String> {
     } else if problem.is::<ParseFloatError>() {
         format!("expected a number, such as 2.5, not {:?}", value())
     } else {
-        problem.to_string()
+        in_range(&problem.to_string())
     };
     Some(format!("{}: {problem}", option.split(' ').next().unwrap_or_default()))
+}
+
+/// `99 is not in 1..=22`, as clap says it, in words.
+fn in_range(problem: &str) -> String {
+    let words = || {
+        let (value, range) = problem.split_once(" is not in ")?;
+        let (least, most) = range.split_once("..=")?;
+        Some(format!("expected {least} to {most}, not {value}"))
+    };
+    words().unwrap_or_else(|| problem.to_owned())
 }
 
 /// Why the arguments cannot be parsed, as one line.

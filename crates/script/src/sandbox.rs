@@ -21,14 +21,14 @@ pub(crate) const MOST_TIME: Duration = Duration::from_secs(10);
 /// Operations between two looks at the clock.
 const CLOCK_OPERATIONS: u64 = 64;
 /// Calls within calls.
-const MOST_CALL_LEVELS: usize = 16;
+pub(crate) const MOST_CALL_LEVELS: usize = 16;
 /// Variables at once, and functions of a script.
 const MOST_VARIABLES: usize = 64;
 const MOST_FUNCTIONS: usize = 64;
 /// Bytes of a string, elements of an array, those of what is within it included. One operation may copy,
 /// compare, sort or print all of it, so that these bound the time of an operation.
-const MOST_STRING_BYTES: usize = 512;
-const MOST_ELEMENTS: usize = 64;
+pub(crate) const MOST_STRING_BYTES: usize = 512;
+pub(crate) const MOST_ELEMENTS: usize = 64;
 /// Nesting of expressions, outside and inside of functions.
 const MOST_DEPTH: usize = 32;
 

@@ -14,10 +14,16 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::ScriptError;
 use crate::facts::{AreaFacts, BlockFacts, Purpose, RegionFacts, VictimFacts, WayFacts};
 use crate::place::Place;
-use crate::sandbox::{MOST_OPERATIONS, MOST_TEXT_BYTES, MOST_TIME, bounded, engine};
+use crate::sandbox::{
+    MOST_CALL_LEVELS, MOST_ELEMENTS, MOST_OPERATIONS, MOST_STRING_BYTES, MOST_TEXT_BYTES,
+    MOST_TIME, bounded, engine,
+};
 
 /// The variables that a function can use.
 const SEEN: &str = "a function, |x| … too, sees its parameters, its own variables and constants";
+
+/// Parts of the language that are no part of policies.
+const NOT_THERE: &str = "a policy has no maps (#{…}), curry, Fn, eval, print and debug";
 
 /// Most characters of a file's name that name its script.
 const MOST_NAME: usize = 40;
@@ -391,6 +397,21 @@ fn explained(error: &EvalAltResult) -> (Place, String) {
         EvalAltResult::ErrorTooManyOperations(_) => {
             format!("more than {MOST_OPERATIONS} operations; expected an answer by then")
         }
+        EvalAltResult::ErrorStackOverflow(_) => {
+            format!("more than {MOST_CALL_LEVELS} calls within calls")
+        }
+        EvalAltResult::ErrorDataTooLarge(what, _) if what.contains("string") => {
+            format!("a text of more than {MOST_STRING_BYTES} bytes")
+        }
+        EvalAltResult::ErrorDataTooLarge(..) => {
+            format!("a list of more than {MOST_ELEMENTS} elements, lists within it included")
+        }
+        EvalAltResult::ErrorParsing(
+            ParseErrorType::PropertyExpected
+            | ParseErrorType::BadInput(_)
+            | ParseErrorType::Reserved(_),
+            _,
+        ) => format!("{}; {NOT_THERE}", bare(error)),
         EvalAltResult::ErrorTerminated(..) => {
             format!("more than {} s; expected an answer by then", MOST_TIME.as_secs())
         }

@@ -5,15 +5,23 @@ use perforate_config::Size;
 use perforate_timing::{TimingConfig, Topology};
 
 use super::Machine;
-use crate::SimError;
+use crate::{ProcessorOptions, SimError};
 
 /// Most memory that the structures of all schemes of a run take together. The largest processors with 64
 /// cores take some hundred megabytes for a scheme.
 const MOST_BYTES: u64 = 3 << 30;
 
+/// A key of a machine file, its value, and bytes that it has this computer take.
+type Part = (&'static str, u64, u64);
+
 impl Machine {
-    /// Checks that this computer can hold the machine's TLBs, caches and predictors, so many times as
-    /// schemes run at once; `functional` where there are TLBs only.
+    /// Bytes of this computer's memory that the TLBs, caches and predictors of one scheme take, in a
+    /// `functional` run the TLBs only.
+    pub fn host_bytes(&self, processors: &ProcessorOptions, functional: bool) -> u64 {
+        sum(&self.host_parts(processors.topology(), functional))
+    }
+
+    /// Checks that this computer can hold the machine as many times as schemes run at once.
     ///
     /// # Errors
     /// [`SimError::MachineTooLarge`], with the key that takes most.
@@ -23,41 +31,51 @@ impl Machine {
         schemes: usize,
         functional: bool,
     ) -> Result<(), SimError> {
-        let (cores, threads) = (topology.cores as u64, topology.threads() as u64);
-        let slots = if functional { 0 } else { TimingConfig::SLOT_BYTES };
-        let mut parts = self.mmu().host_bytes();
-        parts.iter_mut().for_each(|(_, entries, bytes)| {
-            *bytes = bytes.saturating_add(entries.saturating_mul(slots)).saturating_mul(cores);
-        });
-        if !functional {
-            let timing = self.timing();
-            parts.extend(timing.host_bytes_of_core().into_iter().map(|(key, value, bytes)| {
-                let each = if key.starts_with("cache.") { cores } else { threads };
-                (key, value, bytes.saturating_mul(each))
-            }));
-            parts.extend(timing.host_bytes_of_all_cores());
-        }
-        let of_one = parts.iter().fold(0u64, |sum, (_, _, bytes)| sum.saturating_add(*bytes));
-        let total_bytes = of_one.saturating_mul(schemes as u64);
+        let parts = self.host_parts(topology, functional);
+        let total_bytes = sum(&parts).saturating_mul(schemes as u64);
         if total_bytes <= MOST_BYTES {
             return Ok(());
         }
         let largest = parts.into_iter().max_by_key(|(_, _, bytes)| *bytes);
         let (key, value, _) = largest.expect("a machine has TLBs");
-        let for_whom =
-            format!("{} and {}", plural(cores, "core"), plural(schemes as u64, "scheme"));
+        let cores = plural(topology.cores, "core");
         Err(SimError::MachineTooLarge {
             machine: self.name.clone(),
             key,
             value,
-            for_whom,
-            total: Size(total_bytes.next_multiple_of(1 << 20)),
+            for_whom: format!("{cores} and {}", plural(schemes, "scheme")),
+            total: Size(total_bytes >> 20 << 20),
             most: Size(MOST_BYTES),
         })
     }
+
+    fn host_parts(&self, topology: Topology, functional: bool) -> Vec<Part> {
+        let (cores, threads) = (topology.cores as u64, topology.threads() as u64);
+        // The clock has a place for each entry of a TLB.
+        let slot = if functional { 0 } else { TimingConfig::SLOT_BYTES };
+        let of_tlb = |(key, entries, bytes): Part| {
+            let bytes = bytes.saturating_add(entries.saturating_mul(slot));
+            (key, entries, bytes.saturating_mul(cores))
+        };
+        let mut parts: Vec<Part> = self.mmu().host_bytes().into_iter().map(of_tlb).collect();
+        if !functional {
+            let timing = self.timing();
+            let of_core = |(key, value, bytes): Part| {
+                let each = if key.starts_with("cache.") { cores } else { threads };
+                (key, value, bytes.saturating_mul(each))
+            };
+            parts.extend(timing.host_bytes_of_core().into_iter().map(of_core));
+            parts.extend(timing.host_bytes_of_all_cores());
+        }
+        parts
+    }
 }
 
-fn plural(count: u64, noun: &str) -> String {
+fn sum(parts: &[Part]) -> u64 {
+    parts.iter().fold(0, |sum, (_, _, bytes)| sum.saturating_add(*bytes))
+}
+
+fn plural(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
