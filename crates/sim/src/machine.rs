@@ -451,6 +451,7 @@ mod tests {
         for (key, value, problem) in [
             ("walker.slits", "3", "slits"),
             ("walker.walkers.more", "3", "not a key of a table"),
+            ("tlb.l2.more.ways", "3", "more.ways is not a key of a table"),
             ("tlb.l2", "{ entries = 17, ways = 4 }", "17"),
             ("walk_cache.level2_ways", "5", "32 entries in 5 ways"),
             ("walker.walkers", "many", "expected a whole number"),
