@@ -240,17 +240,6 @@ mod tests {
     }
 
     #[test]
-    fn encodings_are_remembered_by_process_and_not_without_end() {
-        let mut known = Known::default();
-        let one = Decoded { is_branch: true, ..Decoded::default() };
-        known.insert(1, 0x10, one);
-        assert_eq!(known.get(1, 0x10), one);
-        assert_eq!(known.get(2, 0x10), Decoded::default());
-        (0..MAX_KNOWN as u64).for_each(|ip| known.insert(2, ip, one));
-        assert!(known.0.len() <= MAX_KNOWN && known.0.capacity() < MAX_KNOWN * 8 / 7 + 1);
-    }
-
-    #[test]
     fn wrong_encodings_are_refused() {
         for (header, rest, problem) in [
             (9, &[0; 12][..], "an encoding with 9 registers"),
