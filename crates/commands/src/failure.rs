@@ -128,6 +128,9 @@ impl Failure {
                 | SimError::Model(ModelError::Share(_))
                 | SimError::UnknownWorkload { .. }
                 | SimError::MemoryBeyondCaches { .. }
+                | SimError::MachineTooLarge { .. }
+                | SimError::SkipBeyondEnd { .. }
+                | SimError::SkipOfGenerated { .. }
                 | SimError::WarmupTooLong { .. }
                 | SimError::NoTimedWindow { .. }
                 | SimError::SampledTwice

@@ -16,6 +16,7 @@ mod config;
 mod counters;
 mod dimension;
 mod fault;
+mod host_memory;
 mod nested;
 mod parked;
 mod pipeline;

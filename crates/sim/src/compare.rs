@@ -241,6 +241,8 @@ impl Comparison {
                 None => {}
             }
         }
+        let topology = self.processors.topology();
+        self.machine.check_host_memory(topology, self.schemes.len(), self.functional)?;
         let mut simulations = Vec::new();
         for scheme in &self.schemes {
             let mut simulation = Simulation::new(&self.machine, *scheme, memory, *seed, options)?;

@@ -2,11 +2,12 @@
 
 mod document;
 mod file;
+mod host_memory;
 mod plausible;
 
 use std::collections::BTreeMap;
 
-use perforate_config::nearest;
+use perforate_config::{nearest, plain};
 use perforate_mmu::{MmuConfig, TlbConfig, TlbGeometry, VirtualizationConfig, WalkCacheConfig};
 use perforate_schemes::segment::EscapeFilterConfig;
 use perforate_timing::{
@@ -282,16 +283,15 @@ impl Machine {
 /// A TOML error in one line with its place, and the key that an unknown one is nearest to.
 pub fn one_line(error: &toml::de::Error, text: &str) -> String {
     let message = error.message().replace('\n', " ");
-    let message = with_nearest(&message).unwrap_or(message);
+    let message = with_nearest(&message).unwrap_or_else(|| plain(&message));
     let Some(span) = error.span() else { return message };
     let line = text[..span.start.min(text.len())].matches('\n').count() + 1;
     format!("line {line}: {message}")
 }
 
-/// Serde's message about an unknown key or word lists all that there are; the nearest says more.
+/// Serde's message about an unknown key lists all that there are; the nearest says more.
 fn with_nearest(message: &str) -> Option<String> {
-    let what = ["unknown field", "unknown variant"];
-    let what = what.into_iter().find(|what| message.starts_with(what))?;
+    let what = "unknown field";
     let (name, known) = message.strip_prefix(what)?.strip_prefix(" `")?.split_once('`')?;
     let known: Vec<&str> = known.split('`').skip(1).step_by(2).collect();
     let near = nearest(name, &known)?;
@@ -452,9 +452,10 @@ mod tests {
         for (key, value, problem) in [
             ("walker.slits", "3", "slits"),
             ("walker.walkers.more", "3", "not a key of a table"),
+            ("tlb.l2.more.ways", "3", "more.ways is not a key of a table"),
             ("tlb.l2", "{ entries = 17, ways = 4 }", "17"),
             ("walk_cache.level2_ways", "5", "32 entries in 5 ways"),
-            ("walker.walkers", "many", "invalid type"),
+            ("walker.walkers", "many", "expected a whole number"),
         ] {
             let error = Machine::load_with("gtsm-table4", [(key, value)].into_iter()).unwrap_err();
             assert!(error.to_string().contains(problem), "{error}");

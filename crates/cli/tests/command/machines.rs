@@ -47,7 +47,10 @@ fn wrong_keys_and_values_say_what_would_be_right() {
             "--set tlb.l2.entrys=3: there is no key \"tlb.l2.entrys\"; did you mean tlb.l2.entries?",
         ),
         ("walkers=3", "did you mean walker.walkers?"),
-        ("tlb.l2.entries=many", "tlb.l2.entries: invalid type: string \"many\""),
+        (
+            "tlb.l2.entries=many",
+            "tlb.l2.entries=many: expected a whole number, such as 1536, not \"many\"",
+        ),
         ("tlb.l2.entries=1000", "--set tlb.l2.entries=1000: tlb.l2: 1000 entries in 12 ways"),
         ("tlb.l2.entries", "--set: \"tlb.l2.entries\" has no value"),
         ("=3", "expected KEY=VALUE"),

@@ -112,7 +112,10 @@ fn wrong_keys_and_values_are_found_before_anything_runs() {
         ("defrg=never,always", "--vary: there is no \"defrg\"; did you mean defrag?"),
         ("defrag=never,often", "--defrag: expected never, madvise"),
         ("tlb.l2.entris=1,2", "did you mean tlb.l2.entries?"),
-        ("tlb.l2.entries=1536,many", "--set tlb.l2.entries=many: tlb.l2.entries: invalid type"),
+        (
+            "tlb.l2.entries=1536,many",
+            "--set tlb.l2.entries=many: expected a whole number, such as 1536, not \"many\"",
+        ),
         ("defrag=never", "--vary: defrag: expected several values"),
     ] {
         place.fails(&short(&["--vary", vary]), 2, expected);

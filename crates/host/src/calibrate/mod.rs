@@ -17,6 +17,7 @@ mod quantity;
 mod region;
 mod simulate;
 
+use perforate_config::Size;
 use perforate_sim::{Machine, Progress};
 
 use crate::machine::nearest_machine;
@@ -179,7 +180,7 @@ fn base(
 /// Memory of each of the two chases, so that both fit.
 fn size(wanted: u64, notes: &mut Vec<String>) -> Result<u64, HostError> {
     if wanted < MIN_BYTES {
-        return Err(HostError::Size(format!("{wanted} bytes; expected at least 64M")));
+        return Err(HostError::Size(format!("expected at least 64M, not {}", Size(wanted))));
     }
     let Some(headroom) = Headroom::now() else { return Ok(wanted) };
     match bounded(wanted.saturating_mul(2), headroom, 2 * MIN_BYTES) {

@@ -20,6 +20,7 @@ mod verdict;
 
 use std::ffi::OsString;
 
+use perforate_config::Size;
 use perforate_os::Ageing;
 use perforate_sim::{Machine, RunResult};
 
@@ -146,10 +147,11 @@ pub fn validate(
 fn benchmark_size(wanted: u64, processes: u64, notes: &mut Vec<String>) -> Result<u64, HostError> {
     let power = 1 << wanted.max(1).ilog2();
     if power < Prepared::MIN_BYTES {
-        return Err(HostError::Size(format!("{wanted} bytes; expected at least 64K")));
+        return Err(HostError::Size(format!("expected at least 64K, not {}", Size(wanted))));
     }
     if power != wanted {
-        let problem = format!("{wanted} bytes is no power of two; {power} and {} are", power << 1);
+        let [wanted, below, above] = [wanted, power, power.saturating_mul(2)].map(Size);
+        let problem = format!("expected a power of two, such as {below} or {above}, not {wanted}");
         return Err(HostError::Size(problem));
     }
     let all = power.saturating_mul(processes);

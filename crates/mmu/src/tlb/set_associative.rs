@@ -58,6 +58,12 @@ impl<V: Copy + Default> SetAssociative<V> {
         }
     }
 
+    /// Bytes of this computer's memory that an array takes.
+    pub fn host_bytes(geometry: TlbGeometry) -> u64 {
+        let groups = geometry.entries / geometry.ways.max(1) * geometry.ways.div_ceil(GROUP);
+        (groups as u64).saturating_mul(size_of::<Group<V>>() as u64)
+    }
+
     /// Entries it can hold.
     pub(crate) fn entries(&self) -> usize {
         self.entries

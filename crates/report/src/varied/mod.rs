@@ -311,7 +311,8 @@ impl<'a> Table<'a> {
         Figure {
             id: format!("{ANCHOR}-chart{number}"),
             name: title.clone(),
-            caption: meaning.into(),
+            caption: meaning.to_owned()
+                + &self.lines(rows, vocabulary).map_or(String::new(), |lines| lines.coincidence()),
             chart: self.chart(rows, vocabulary),
             data: self.grid(rows),
             title,

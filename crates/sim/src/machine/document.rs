@@ -77,6 +77,10 @@ pub(super) fn put(
         *item = Item::Value(InlineTable::new().into());
     }
     if let Item::Value(Value::InlineTable(braces)) = item {
+        // No table of its own can be made in braces.
+        if rest.split_once('.').is_some_and(|(inner, _)| !braces.contains_key(inner)) {
+            return Err(format!("{key}: {rest} is not a key of a table"));
+        }
         put(braces, rest, value, "")?;
         tidy(braces);
         braces.decor_mut().set_suffix(behind(comment));
