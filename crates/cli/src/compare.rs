@@ -63,7 +63,8 @@ pub struct CompareArguments {
     ///
     /// With --layout the default is 4k,layout,thp,ideal. Separated by commas; GUEST+HOST is a scheme in a
     /// virtual machine over one of its host. There is
-    /// no default with --guest or --host
+    /// no default with --guest or --host. With --machine host in a virtual machine the default is
+    /// 4k+4k,thp+4k,4k+thp,thp+thp,ideal
     #[arg(long, value_name = "A,B,…", help_heading = sections::SCHEMES)]
     scheme: Option<String>,
     /// Schemes of the guest, each over each of --host [default: 4k,thp,perforated]
@@ -157,10 +158,8 @@ fn what(arguments: &CompareArguments) -> String {
 /// What is compared, and remarks on pairs that are left out.
 fn schemes(arguments: &CompareArguments) -> Result<(Vec<Composition>, Vec<String>), SimError> {
     let CompareArguments { scheme, guest, host, .. } = arguments;
-    let is_varied = |option| arguments.vary.as_ref().is_some_and(|vary| vary.is_of(option));
-    let choice = arguments.simulation.choice();
-    let has = |option| choice.has(option) || is_varied(option);
-    let default = perforate_sim::scheme::default_schemes(has("layout"), has("policy"));
+    let is_varied = |option: &str| arguments.vary.as_ref().is_some_and(|vary| vary.is_of(option));
+    let default = arguments.simulation.choice().default_schemes(&is_varied);
     perforate_commands::schemes(scheme.as_deref(), guest.as_deref(), host.as_deref(), default)
 }
 

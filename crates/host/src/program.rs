@@ -10,6 +10,7 @@ use perforate_record::process_memory::read_text;
 use wait4::Wait4;
 
 use crate::benchmark::Paging;
+use crate::counters::{Counting, Readings};
 use crate::process_settings::{disable_large_pages, pin};
 use crate::{HostError, Residency};
 
@@ -27,6 +28,8 @@ pub struct ProgramTime {
     pub wall: Duration,
     /// Exit code; absent if a signal ended it.
     pub exit_code: Option<i32>,
+    /// Readings of hardware counters over its whole run in user mode, if there are any.
+    pub counters: Readings,
 }
 
 /// How a program is started. Its standard output is discarded.
@@ -73,10 +76,13 @@ impl<'a> Start<'a> {
 
     /// Runs the program to its end.
     pub fn time(&self) -> Result<ProgramTime, HostError> {
+        let counting = Counting::of_programs().ok();
         let started = Instant::now();
         let mut child = self.spawn()?;
         let ended = child.wait4().map_err(HostError::system("waiting for the program"))?;
+        let counters = counting.map_or_else(Readings::default, |mut counting| counting.read());
         Ok(ProgramTime {
+            counters,
             user: ended.rusage.utime,
             wall: started.elapsed(),
             exit_code: ended.status.code(),

@@ -11,9 +11,9 @@ use crate::output::{COLUMNS, notes};
 /// Width of a name.
 const NAME: usize = 38;
 /// Width of a measured value with its spread.
-const MEASURED: usize = 30;
+const MEASURED: usize = 32;
 /// Width of a value of the machine file.
-const VALUE: usize = 11;
+const VALUE: usize = 13;
 
 /// The whole text.
 pub fn text(found: &Calibration, file: &Path) -> String {
@@ -21,7 +21,7 @@ pub fn text(found: &Calibration, file: &Path) -> String {
     let name = if processor.name.is_empty() { "unknown processor" } else { &processor.name };
     let mut text = format!(
         "{name}{}\n\n{:<NAME$}{:>MEASURED$}{:>VALUE$}{:>VALUE$}\n",
-        if processor.is_virtual { " (virtual machine)" } else { "" },
+        if processor.is_virtual() { format!(" ({})", processor.hypervisor) } else { String::new() },
         "",
         "median (least–most)",
         "before",
@@ -32,7 +32,7 @@ pub fn text(found: &Calibration, file: &Path) -> String {
     }
     text += &format!(
         "\nThe same chases, nanoseconds a load{}\n{:<NAME$}{:>MEASURED$}{:>VALUE$}{:>VALUE$}\n",
-        if processor.is_virtual {
+        if processor.is_virtual() {
             format!(" (simulated: {})", found.assumption)
         } else {
             String::new()

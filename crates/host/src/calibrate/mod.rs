@@ -131,7 +131,7 @@ pub fn calibrate(options: &Options, reporter: &mut dyn Reporter) -> Result<Calib
             file.set_measured(key, value, &reason(quantity, file.base()));
         }
     }
-    let assumption = assumption_of(processor.is_virtual, expected.is_splintered);
+    let assumption = assumption_of(processor.is_virtual(), expected.is_splintered);
     let keys: Vec<&str> = found.iter().filter_map(|quantity| quantity.key).collect();
     let left = ["dram.controller_ns", "walker.read_overhead_cycles"];
     let keys: Vec<&str> = keys.into_iter().chain(left).collect();
@@ -221,7 +221,7 @@ fn preface(processor: &Processor, base: &str, rounds: usize) -> String {
         "# {}{}, as measured by `perforate calibrate` in {rounds} rounds: median (least to most).\n\
          # Lines that do not say \"measured\" are {base}'s, whose sources follow.\n#",
         display_name(processor),
-        if processor.is_virtual { ", a virtual machine" } else { "" },
+        if processor.is_virtual() { ", a virtual machine" } else { "" },
     )
 }
 
@@ -253,7 +253,7 @@ fn add_notes(
                 .into(),
         );
     }
-    if processor.is_virtual {
+    if processor.is_virtual() {
         notes.push(format!(
             "this is a virtual machine: walks go through its host's tables too; by the reach of 2MB \
              entries it is simulated as \"{}\", for which use schemes such as {} and {}",
