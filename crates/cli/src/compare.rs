@@ -10,6 +10,7 @@ use perforate_config::Count;
 use perforate_report::{ReportOptions, Rows};
 use perforate_sim::{Comparison, Composition, RunResult, SimError};
 
+use crate::counted::Counted;
 use crate::figures;
 use crate::options::{SimulationArguments, own_memory_bar};
 use crate::output::{COLUMNS, columns, command, notes, print};
@@ -35,7 +36,8 @@ use crate::vary::{Variant, Vary, note_without_effect, variants};
   perforate compare redis --vary 'fragmentation=portion=50%,holes=25%,clustered;none'
   perforate compare my.trace --vary layout=half.csv,all.csv          page sizes of parts of memory
   perforate compare redis --policy mine.rhai                         a policy as a script
-  perforate compare -- ls -lR /usr                    record a program, then compare")]
+  perforate compare -- ls -lR /usr                    record a program, then compare
+  perforate compare --counters -- ls -lR /usr         and count it natively")]
 pub struct CompareArguments {
     /// Trace file, bundled trace or workload [default: hpcc, a bundled trace]
     ///
@@ -48,6 +50,12 @@ pub struct CompareArguments {
     /// --skip and --instructions choose others
     #[arg(last = true, value_name = "PROG ARGS…", help_heading = sections::WHAT)]
     program: Vec<OsString>,
+    /// Run the program once natively, too, with hardware counters beside the prediction
+    ///
+    /// Cycles, instructions, misses of the data TLBs, cycles of walks; where this machine has no counters
+    /// a note says why, and the program is not run
+    #[arg(long, requires = "program", help_heading = sections::WHAT)]
+    counters: bool,
     /// Compare once for each of these values of an option or key
     ///
     /// Of an option, such as defrag, or of a key of the machine (see --set): one table and one report
@@ -125,11 +133,19 @@ pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
     let first_stage = if arguments.program.is_empty() { "simulating" } else { "recording" };
     let bar = Bar::instructions(first_stage);
     let mut recording = recorded(arguments, &bar)?;
+    let counted = arguments.counters.then(|| {
+        bar.stage("counting");
+        Counted::of(&arguments.program)
+    });
+    let counted = counted.transpose()?;
     let mut results = Vec::new();
     for variant in &variants {
         for repetition in 0..arguments.seeds.get() {
             let recording = recording.as_mut();
             let mut found = compare_once(arguments, variant, recording, repetition, &bar)?;
+            if let Some(counted) = &counted {
+                counted.annotate(&mut found);
+            }
             variant.mark(&mut found);
             results.extend(found);
         }

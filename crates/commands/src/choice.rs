@@ -1,11 +1,11 @@
 //! What was chosen of a run: options as texts by key, and what they make.
 
 use perforate_config::{ConfigError, Given, Key, keys};
+use perforate_host::machine::Processor;
 use perforate_sim::{
     Comparison, Composition, Machine, MeasuringOptions, MemoryOptions, MemoryState,
     PlacementOptions, SimError, Workload, idle_option, scheme,
 };
-use perforate_host::machine::Processor;
 use perforate_trace::bundled;
 
 use crate::machines::HOST;

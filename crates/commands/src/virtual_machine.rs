@@ -62,7 +62,8 @@ mod tests {
 
     #[test]
     fn the_default_pairs_can_be_simulated() {
-        for (has_layout, has_script) in [(false, false), (true, false), (false, true), (true, true)] {
+        for (has_layout, has_script) in [(false, false), (true, false), (false, true), (true, true)]
+        {
             let pairs = perforate_sim::scheme::default_pairs(has_layout, has_script);
             let schemes = Composition::list(pairs).unwrap();
             let last = schemes.last().unwrap();

@@ -387,12 +387,12 @@ impl Comparison {
             notes.push(CUT_OFF.into());
         }
         if !self.functional {
-            notes.push(
+            notes.push(format!(
                 "IPC is steady state; the figures \"including OS work\" add what page faults, clearing, \
-                 copying, page tables and shootdowns took in the measured instructions, at the \
-                 costs in the machine file"
-                    .into(),
-            );
+                 copying, page tables and shootdowns took in the measured instructions, at the costs in \
+                 the machine file, {}",
+                self.machine.operating_system.origin()
+            ));
         }
         if self.schemes.iter().any(|scheme| scheme.host.is_some()) {
             notes.push(format!("host: {}", self.memory.host().describe()));

@@ -17,7 +17,8 @@ const PREDICTED: usize = 21;
 pub fn text(outcome: &MosaicOutcome) -> String {
     let mut text = title(&outcome.processor, &outcome.machine.name);
     text += &format!("\n{}\n", wrapped("", &outcome.summary(), COLUMNS));
-    text += "\nTime with 4KB pages only ÷ time with the layout; predicted, its difference in points\n";
+    text +=
+        "\nTime with 4KB pages only ÷ time with the layout; predicted, its difference in points\n";
     for program in outcome.programs() {
         text += &format!("\n{}", wrapped("", program, COLUMNS));
         text += &heading(outcome, "median (least–most)");
@@ -49,8 +50,7 @@ fn line(row: &MosaicRow) -> String {
     });
     let mut text = format!("{}{measured:>MEASURED$}", named(&row.layout));
     for predicted in &row.predicted {
-        let error =
-            predicted.error.map_or(String::new(), |error| format!("{:+.0}", 100.0 * error));
+        let error = predicted.error.map_or(String::new(), |error| format!("{:+.0}", 100.0 * error));
         let verdict = match predicted.verdict {
             Some(verdict) => verdict.to_string(),
             None => "no pages".into(),
@@ -70,7 +70,8 @@ fn errors_line(name: &str, errors: &[Errors]) -> String {
         let points = |share: Option<f64>| {
             share.map_or("–".into(), |share| format!("{:.1}", 100.0 * share))
         };
-        let all = errors.effect_error.map_or(String::new(), |share| format!("; {:.0} %", 100.0 * share));
+        let all =
+            errors.effect_error.map_or(String::new(), |share| format!("; {:.0} %", 100.0 * share));
         let both = format!("{} | {}{all}", points(errors.median_error), points(errors.worst_error));
         text += &format!("{both:>PREDICTED$}");
     }

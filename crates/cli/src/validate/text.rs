@@ -62,10 +62,18 @@ pub(super) fn title(processor: &Processor, machine: &str) -> String {
 fn scores(outcome: &Outcome) -> String {
     let mut text = format!(
         "\nAll rows\n{:<NAME$}{:>8}{:>10}{:>11}{:>11}{:>11}{:>14}{:>14}\n",
-        "effects", "agree", "same way", "disagree", "too noisy", "no effect", "in all miss", "times agree"
+        "effects",
+        "agree",
+        "same way",
+        "disagree",
+        "too noisy",
+        "no effect",
+        "in all miss",
+        "times agree"
     );
     for score in outcome.scores() {
-        let missed = score.effect_error.map_or("–".into(), |error| format!("{:.0} %", 100.0 * error));
+        let missed =
+            score.effect_error.map_or("–".into(), |error| format!("{:.0} %", 100.0 * error));
         let times = format!("{} of {}", score.times_agree, score.times);
         text += &format!(
             "{:<NAME$}{:>8}{:>10}{:>11}{:>11}{:>11}{missed:>14}{times:>14}\n",
@@ -124,7 +132,8 @@ fn times(outcome: &Outcome) -> String {
         let Some(measured) = measured_ns(row) else { continue };
         lines += &line(row, &pair(measured), |one| predicted_pair(one, predicted_ns(one)));
     }
-    let title = "Nanoseconds per operation, 4KB | 2MB pages; × predicted by measured, the farther one";
+    let title =
+        "Nanoseconds per operation, 4KB | 2MB pages; × predicted by measured, the farther one";
     titled(outcome, title, lines)
 }
 

@@ -66,10 +66,19 @@ mod tests {
         for (found, expected) in [
             (reason(libc::ENOENT, kvm(), Some(2)), "unit in this virtual machine under KVM"),
             (reason(libc::ENOENT, Hypervisor::Absent, Some(2)), "unit for this processor"),
-            (reason(libc::EACCES, Hypervisor::Absent, Some(4)), "perf_event_paranoid is 4: it takes 2"),
-            (reason(libc::EPERM, Hypervisor::Absent, Some(2)), "not permitted, as in most containers"),
+            (
+                reason(libc::EACCES, Hypervisor::Absent, Some(4)),
+                "perf_event_paranoid is 4: it takes 2",
+            ),
+            (
+                reason(libc::EPERM, Hypervisor::Absent, Some(2)),
+                "not permitted, as in most containers",
+            ),
             (reason(libc::ENOSYS, Hypervisor::Absent, None), "no perf_event_open"),
-            (reason(libc::EMFILE, Hypervisor::Absent, None), "perf_event_open: Too many open files"),
+            (
+                reason(libc::EMFILE, Hypervisor::Absent, None),
+                "perf_event_open: Too many open files",
+            ),
         ] {
             assert!(found.starts_with("hardware counters are not available here: "), "{found}");
             assert!(found.contains(expected), "{found}");

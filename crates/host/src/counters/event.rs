@@ -22,7 +22,8 @@ pub enum Event {
 
 impl Event {
     /// All events.
-    pub const ALL: [Self; 4] = [Self::Cycles, Self::Instructions, Self::TlbMisses, Self::WalkCycles];
+    pub const ALL: [Self; 4] =
+        [Self::Cycles, Self::Instructions, Self::TlbMisses, Self::WalkCycles];
 
     /// A counter to be; none if this processor has no such event that is known.
     pub(super) fn builder(self, processor: &Processor) -> Option<Builder<'static>> {
@@ -85,7 +86,8 @@ mod tests {
         assert_eq!(event("GenuineIntel", 6, 0x97), None, "two kinds of cores");
         assert_eq!(event("AuthenticAMD", 25, 17), None);
         assert_eq!(event("", 0, 0), None);
-        let mut models: Vec<u32> = WALK_CYCLES.iter().flat_map(|(models, ..)| *models).copied().collect();
+        let mut models: Vec<u32> =
+            WALK_CYCLES.iter().flat_map(|(models, ..)| *models).copied().collect();
         let count = models.len();
         models.sort_unstable();
         models.dedup();

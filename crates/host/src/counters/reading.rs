@@ -56,7 +56,8 @@ impl Readings {
 
     /// The same for each of so many units of work; none of anything without work.
     pub fn per(&self, units: f64) -> Rates {
-        let of = |count: Option<u64>| count.filter(|_| units > 0.0).map(|count| count as f64 / units);
+        let of =
+            |count: Option<u64>| count.filter(|_| units > 0.0).map(|count| count as f64 / units);
         Rates {
             cycles: of(self.cycles),
             instructions: of(self.instructions),

@@ -135,7 +135,8 @@ pub fn validate(
     }
     if let Some(sample) = &options.program {
         let measured = program::measure(&sample.words, effort, options.processor, reporter)?;
-        let mut predicted = program::predict(&predictor, sample, measured.resident_bytes, reporter)?;
+        let mut predicted =
+            program::predict(&predictor, sample, measured.resident_bytes, reporter)?;
         results.append(&mut predicted.results);
         outcome.rows.push(RowOutcome::of_program(sample.name(), measured, &assumptions, predicted));
     }

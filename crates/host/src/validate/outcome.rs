@@ -175,7 +175,8 @@ impl Outcome {
         if !farthest.is_empty() {
             text += &format!(". Farthest off: {}", farthest.join("; "));
         }
-        let left = [(best.noisy, "too noisy to judge"), (best.no_effect, "without an effect to predict")];
+        let left =
+            [(best.noisy, "too noisy to judge"), (best.no_effect, "without an effect to predict")];
         for (count, what) in left.into_iter().filter(|(count, _)| *count > 0) {
             let rows = if count == 1 { "1 row is".into() } else { format!("{count} rows are") };
             text += &format!(". {rows} {what}");
@@ -214,7 +215,8 @@ impl Outcome {
         }
         let far = self.rows.iter().filter_map(|row| {
             let predicted = &row.predicted[index];
-            let factor = predicted.time_ratio.filter(|_| predicted.is_time_near() == Some(false))?;
+            let factor =
+                predicted.time_ratio.filter(|_| predicted.is_time_near() == Some(false))?;
             Some((row, factor))
         });
         if let Some((row, factor)) = far.max_by(|a, b| a.1.ln().abs().total_cmp(&b.1.ln().abs())) {
@@ -426,9 +428,18 @@ mod tests {
         assert!((scores[1].effect_error.unwrap() - 0.4 / 1.5).abs() < 1e-12);
         assert_eq!(names(&found.closest()), ["two"]);
         let summary = found.summary();
-        assert!(summary.starts_with("1 of 2 effects of 2MB pages is predicted within 25 %"), "{summary}");
-        assert!(summary.contains("\"two\", which fits best; in all, predictions miss 27 %"), "{summary}");
-        assert!(summary.contains("0 of 2 are, and typical ones are off by a factor of 3."), "{summary}");
+        assert!(
+            summary.starts_with("1 of 2 effects of 2MB pages is predicted within 25 %"),
+            "{summary}"
+        );
+        assert!(
+            summary.contains("\"two\", which fits best; in all, predictions miss 27 %"),
+            "{summary}"
+        );
+        assert!(
+            summary.contains("0 of 2 are, and typical ones are off by a factor of 3."),
+            "{summary}"
+        );
         assert!(summary.contains("+50 % measured and +20 % predicted; the time of"), "{summary}");
         assert!(summary.contains("predicted 3.8 times too short"), "3 ns of 4.5, 1.2: {summary}");
     }
@@ -436,7 +447,8 @@ mod tests {
     /// A model that always says 1.00 passes no row and misses all of the effects.
     #[test]
     fn a_model_that_says_nothing_scores_nothing() {
-        let measured = [[1.04, 1.05, 1.06], [1.4, 1.41, 1.42], [1.1, 1.11, 1.12], [0.98, 1.0, 1.02]];
+        let measured =
+            [[1.04, 1.05, 1.06], [1.4, 1.41, 1.42], [1.1, 1.11, 1.12], [0.98, 1.0, 1.02]];
         let rows = measured.iter().map(|measured| row(measured, [1.0, 1.0])).collect();
         let found = outcome(rows);
         let score = found.scores()[0];
@@ -462,7 +474,10 @@ mod tests {
         assert!(found.closest().is_empty());
         assert_eq!(found.scores()[0].noisy, 1);
         let summary = found.summary();
-        assert!(summary.starts_with("No effect of 2MB pages could be judged. Of absolute"), "{summary}");
+        assert!(
+            summary.starts_with("No effect of 2MB pages could be judged. Of absolute"),
+            "{summary}"
+        );
         assert!(summary.contains("1 row is too noisy to judge"), "{summary}");
         assert!(outcome(Vec::new()).summary().contains("too noisy"));
     }

@@ -140,6 +140,7 @@ fn differences(machine: &Machine, processor: &Processor) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::Hypervisor;
 
     #[test]
     fn sizes_around_the_reach() {

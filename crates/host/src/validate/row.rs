@@ -132,7 +132,11 @@ impl RowOutcome {
     }
 }
 
-fn predictions(assumptions: &[Assumption], both: Vec<Both>, observed: &Observed) -> Vec<Prediction> {
+fn predictions(
+    assumptions: &[Assumption],
+    both: Vec<Both>,
+    observed: &Observed,
+) -> Vec<Prediction> {
     let pairs = assumptions.iter().zip(both);
     pairs.map(|(assumption, both)| Prediction::new(*assumption, both, observed)).collect()
 }

@@ -31,8 +31,7 @@ pub enum Verdict {
 impl Verdict {
     /// Judges a predicted ratio by the measured ones.
     pub fn of(measured: &Spread, predicted: f64) -> Self {
-        let (least, effect, most) =
-            (measured.min - 1.0, measured.median - 1.0, measured.max - 1.0);
+        let (least, effect, most) = (measured.min - 1.0, measured.median - 1.0, measured.max - 1.0);
         let predicted = predicted - 1.0;
         let is_measured = effect.abs() > NO_EFFECT && !(least..=most).contains(&0.0);
         let is_predicted = predicted.abs() > NO_EFFECT;
@@ -123,7 +122,11 @@ mod tests {
             let always_one = verdict(measured - 0.01, measured, measured + 0.01, 1.0);
             assert_eq!(always_one, Verdict::Disagrees, "{measured}");
         }
-        assert_eq!(verdict(0.99, 1.0, 1.01, 1.1), Verdict::Disagrees, "an effect that is not there");
+        assert_eq!(
+            verdict(0.99, 1.0, 1.01, 1.1),
+            Verdict::Disagrees,
+            "an effect that is not there"
+        );
     }
 
     #[test]
