@@ -2,6 +2,7 @@
 
 use std::ffi::c_void;
 use std::io;
+use std::mem::ManuallyDrop;
 use std::ptr;
 
 use super::derive::Call;
@@ -65,8 +66,7 @@ impl Mapping {
 
     fn unmap(&self, first: u64, pages: u64) -> io::Result<()> {
         let length = (pages * PAGE_BYTES) as usize;
-        // SAFETY: the pages are this mapping's. Nobody uses them later; unmapping what is not mapped is
-        // no error.
+        // SAFETY: the pages are this mapping's, and nobody uses them later.
         done(unsafe { libc::munmap(self.page(first), length) })
     }
 }
@@ -109,13 +109,14 @@ pub(super) fn protect() -> io::Result<Call> {
     Ok(call(one, many))
 }
 
-/// munmap of one page after another from the start of a mapping, and of a whole mapping.
+/// munmap of one page after another from the start of a mapping, and of a whole mapping. What is
+/// unmapped must not be unmapped once more at the end: another thread may have mapped something there.
 pub(super) fn unmap() -> io::Result<Call> {
-    let mapping = Mapping::new(CALLS)?;
+    let mapping = ManuallyDrop::new(Mapping::new(CALLS)?);
     let one = time(|| (0..CALLS).try_for_each(|page| mapping.unmap(page, 1)))? / CALLS as f64;
     let mut many = 0.0;
     for _ in 0..REPETITIONS {
-        let mapping = Mapping::new(MANY_PAGES)?;
+        let mapping = ManuallyDrop::new(Mapping::new(MANY_PAGES)?);
         many += time(|| mapping.unmap(0, MANY_PAGES))?;
     }
     Ok(call(one, many / REPETITIONS as f64))
@@ -151,23 +152,24 @@ pub(super) fn fork() -> io::Result<Call> {
 
 fn fork_once() -> io::Result<f64> {
     let before = thread_time();
-    // SAFETY: the child does nothing but end.
+    // SAFETY: the child does nothing but end. Its clock begins anew, so that it must not even read it.
     let child = unsafe { libc::fork() };
-    let taken = (thread_time() - before).as_nanos() as f64;
-    match child {
-        -1 => Err(io::Error::last_os_error()),
+    if child == 0 {
         // SAFETY: nothing of this process is run at its end.
-        0 => unsafe { libc::_exit(0) },
-        child => {
-            let mut status = 0;
-            // SAFETY: the child is this process's, and nobody else waits for it.
-            while unsafe { libc::waitpid(child, &raw mut status, 0) } == -1 {
-                let error = io::Error::last_os_error();
-                if error.kind() != io::ErrorKind::Interrupted {
-                    return Err(error);
-                }
-            }
-            Ok(taken)
+        unsafe { libc::_exit(0) };
+    }
+    let taken = (thread_time() - before).as_nanos() as f64;
+    if child == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    let mut status = 0;
+    // SAFETY: the child is this process's, and nobody else waits for it.
+    while unsafe { libc::waitpid(child, &raw mut status, 0) } == -1 {
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
         }
     }
+    assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "the child only ends");
+    Ok(taken)
 }

@@ -19,28 +19,21 @@ type Line = (&'static str, &'static str, Option<&'static str>, fn(&KernelRound) 
 
 const LINES: [Line; 18] = [
     ("page fault, 4KB", "ns", None, |round| Some(round.fault_4k_ns)),
-    ("  clearing the page", "ns", Some("operating_system.zero_4k_ns"), |round| {
+    ("4KB fault: clearing", "ns", Some("operating_system.zero_4k_ns"), |round| {
         Some(round.zero_4k_ns())
     }),
-    ("  but for clearing and mapping", "ns", Some("operating_system.fault_4k_ns"), |round| {
+    ("4KB fault: the rest", "ns", Some("operating_system.fault_4k_ns"), |round| {
         Some(round.rest_4k_ns())
     }),
     ("page fault, 2MB", "ns", None, |round| round.fault_2m_ns),
-    ("  clearing the page", "ns", Some("operating_system.zero_2m_ns"), KernelRound::zero_2m_ns),
-    (
-        "  but for clearing and mapping",
-        "ns",
-        Some("operating_system.fault_2m_ns"),
-        KernelRound::rest_2m_ns,
-    ),
+    ("2MB fault: clearing", "ns", Some("operating_system.zero_2m_ns"), KernelRound::zero_2m_ns),
+    ("2MB fault: the rest", "ns", Some("operating_system.fault_2m_ns"), KernelRound::rest_2m_ns),
     ("copying 4KB", "ns", Some("operating_system.copy_4k_ns"), |round| Some(round.copy_4k_ns)),
     ("fork, without its pages", "ns", Some("operating_system.fork_ns"), |round| {
         Some(round.fork.call_ns())
     }),
     ("fork, each page", "ns", None, |round| Some(round.fork.page_ns())),
-    ("  of it mapping the page", "ns", Some("operating_system.map_ns"), |round| {
-        Some(round.map_ns())
-    }),
+    ("fork: mapping a page", "ns", Some("operating_system.map_ns"), |round| Some(round.map_ns())),
     ("mprotect, each page", "ns", Some("operating_system.protect_ns"), |round| {
         Some(round.protect_ns())
     }),
@@ -51,10 +44,10 @@ const LINES: [Line; 18] = [
     ("mprotect, without its pages", "ns", None, |round| Some(round.protect.call_ns())),
     ("munmap, without its pages", "ns", None, |round| Some(round.unmap.call_ns())),
     ("madvise, without its pages", "ns", None, |round| Some(round.advise.call_ns())),
-    ("  the middle one of these calls", "ns", Some("operating_system.call_ns"), |round| {
+    ("calls: the middle one of these", "ns", Some("operating_system.call_ns"), |round| {
         Some(round.call_ns())
     }),
-    ("copying, in order", "GB/s", None, |round| Some(PAGE_BYTES / round.copy_4k_ns)),
+    ("memory: copying, in order", "GB/s", None, |round| Some(PAGE_BYTES / round.copy_4k_ns)),
 ];
 
 /// All costs of the kernel.
@@ -70,7 +63,7 @@ pub(in super::super) fn quantities(rounds: &[KernelRound], before: &Before<'_>) 
     let mut found: Vec<Quantity> = LINES.iter().map(of).collect();
     let clearing: Vec<_> =
         rounds.iter().map(|round| Some(PAGE_BYTES / round.clear_4k_ns)).collect();
-    found.push(Quantity::of("clearing, in order", "GB/s", &clearing));
+    found.push(Quantity::of("memory: clearing, in order", "GB/s", &clearing));
     found
 }
 
@@ -101,7 +94,7 @@ mod tests {
             let found = value(&found, &format!("operating_system.{key}")).unwrap();
             assert!((found - expected).abs() < 1e-6, "{key}: {found}, expected {expected}");
         }
-        let bandwidth = found.iter().find(|one| one.name == "clearing, in order").unwrap();
+        let bandwidth = found.iter().find(|one| one.name == "memory: clearing, in order").unwrap();
         assert!((bandwidth.measured.unwrap().median - 8.192).abs() < 1e-9, "bytes a nanosecond");
     }
 
