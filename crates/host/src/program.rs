@@ -77,7 +77,7 @@ impl<'a> Start<'a> {
 
     /// Runs the program to its end.
     pub fn time(&self) -> Result<ProgramTime, HostError> {
-        let counting = Counting::of_programs().ok();
+        let counting = Counting::of_next_program().ok();
         let started = Instant::now();
         let mut child = self.spawn()?;
         let ended = child.wait4().map_err(HostError::system("waiting for the program"))?;
@@ -125,7 +125,7 @@ pub fn time_program(
 /// # Errors
 /// If it cannot be run.
 pub fn count_program(program: &[OsString]) -> Result<Result<ProgramTime, Absence>, HostError> {
-    if let Err(absence) = Counting::of_programs() {
+    if let Err(absence) = Counting::of_next_program() {
         return Ok(Err(absence));
     }
     let environment = Vec::new();

@@ -33,12 +33,13 @@ impl Counting {
         Self::open(&|builder| builder.enabled(true).build())
     }
 
-    /// Counts what programs do that the calling thread starts from now on, from their first
-    /// instruction, with their threads and the programs that they start.
+    /// Counts what the next program does that the calling thread starts, from its first instruction, with
+    /// its threads and the programs that it starts. For one program only: the kernel may hand the counter
+    /// itself to the program, after which later ones are not counted.
     ///
     /// # Errors
     /// As those of [`Self::of_thread`].
-    pub fn of_programs() -> Result<Self, Absence> {
+    pub fn of_next_program() -> Result<Self, Absence> {
         Self::open(&|builder| builder.inherit(true).enable_on_exec(true).build())
     }
 
@@ -93,14 +94,15 @@ mod tests {
         memory.iter_mut().step_by(4096).for_each(|byte| *byte = 1);
         std::hint::black_box(&memory);
         assert_eq!(counter.read().unwrap(), 0, "no program was started");
-        let shell = || std::process::Command::new("sh").args(["-c", "true & wait"]).status();
-        if shell().is_err() {
+        if std::process::Command::new("sh").args(["-c", "true & wait"]).status().is_err() {
             return println!("skipped: there is no shell");
         }
-        let one = counter.read().unwrap();
-        assert!(one > 0);
-        shell().unwrap();
-        assert!(counter.read().unwrap() > one);
+        assert!(counter.read().unwrap() > 0);
+        memory.iter_mut().for_each(|byte| *byte = 2);
+        let after = counter.read().unwrap();
+        let more = vec![1_u8; 1 << 20];
+        std::hint::black_box((&memory, &more));
+        assert_eq!(counter.read().unwrap(), after, "nor is it after the program");
     }
 
     #[test]
