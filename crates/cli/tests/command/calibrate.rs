@@ -23,7 +23,10 @@ fn a_machine_file_of_this_machine() {
     let result = &json(&place.succeeds(&[&run[..], &["--machine", "here.toml"]].concat()))[0];
     assert_eq!(result["machine"].as_str(), Some("here"), "{result}");
     let costs = &result["config"]["machine"]["operating_system"];
-    assert!(costs["measured_on"].is_string() && costs["fault_4k_ns"].as_f64() > Some(0.0), "{costs}");
+    assert!(
+        costs["measured_on"].is_string() && costs["fault_4k_ns"].as_f64() > Some(0.0),
+        "{costs}"
+    );
     // The costs are another machine's unless they were measured, and every comparison says which.
     let notes = |machine: &str| {
         let result = &json(&place.succeeds(&[&run[..], &["--machine", machine]].concat()))[0];
