@@ -10,6 +10,7 @@ use perforate_config::Count;
 use perforate_report::{ReportOptions, Rows};
 use perforate_sim::{Comparison, Composition, RunResult, SimError};
 
+use crate::counted::Counted;
 use crate::figures;
 use crate::options::{SimulationArguments, own_memory_bar};
 use crate::output::{COLUMNS, columns, command, notes, print};
@@ -36,7 +37,8 @@ use crate::vary::{Variant, Vary, note_without_effect, variants};
   perforate compare redis --vary 'fragmentation=portion=50%,holes=25%,clustered;none'
   perforate compare my.trace --vary layout=half.csv,all.csv          page sizes of parts of memory
   perforate compare redis --policy mine.rhai                         a policy as a script
-  perforate compare -- ls -lR /usr                    record a program, then compare")]
+  perforate compare -- ls -lR /usr                    record a program, then compare
+  perforate compare --counters -- ls -lR /usr         and count it natively")]
 pub struct CompareArguments {
     /// Trace file, bundled trace or workload [default: hpcc, a bundled trace]
     ///
@@ -49,6 +51,12 @@ pub struct CompareArguments {
     /// --skip and --instructions choose others
     #[arg(last = true, value_name = "PROG ARGS…", help_heading = sections::WHAT)]
     program: Vec<OsString>,
+    /// Run the program once natively, too, with hardware counters beside the prediction
+    ///
+    /// Cycles, instructions, misses of the data TLBs, cycles of walks; where this machine has no counters
+    /// a note says why, and the program is not run
+    #[arg(long, requires = "program", help_heading = sections::WHAT)]
+    counters: bool,
     /// Compare once for each of these values of an option or key
     ///
     /// Of an option, such as defrag, or of a key of the machine (see --set): one table and one report
@@ -65,7 +73,8 @@ pub struct CompareArguments {
     ///
     /// With --layout the default is 4k,layout,thp,ideal. Separated by commas; GUEST+HOST is a scheme in a
     /// virtual machine over one of its host. There is no default with --guest or --host. ideal is always
-    /// among them, as what free translation would save is the difference from it
+    /// among them, as what free translation would save is the difference from it.
+    /// With --machine host in a virtual machine the default is 4k+4k,thp+4k,4k+thp,thp+thp,ideal
     #[arg(long, value_name = "A,B,…", help_heading = sections::SCHEMES)]
     scheme: Option<String>,
     /// Schemes of the guest, each over each of --host [default: 4k,thp,perforated]
@@ -135,6 +144,11 @@ pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
         Some(recording) => recording.stop(),
         None => perforate_record::stop_or_end_on_interrupt()?,
     };
+    let counted = arguments.counters.then(|| {
+        bar.stage("counting");
+        Counted::of(&arguments.program)
+    });
+    let counted = counted.transpose()?;
     let mut results = Vec::new();
     let all = variants.len() as u64 * arguments.seeds.get();
     for variant in &variants {
@@ -145,6 +159,9 @@ pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
             let recording = recording.as_ref();
             let found = compare_once(arguments, variant, recording, repetition, (&bar, &stop));
             let mut found = found?;
+            if let Some(counted) = &counted {
+                counted.annotate(&mut found);
+            }
             variant.mark(&mut found);
             results.extend(found);
         }
@@ -171,10 +188,9 @@ fn what(arguments: &CompareArguments) -> String {
 /// What is compared, and remarks on pairs that are left out.
 fn schemes(arguments: &CompareArguments) -> Result<(Vec<Composition>, Vec<String>), SimError> {
     let CompareArguments { scheme, guest, host, .. } = arguments;
-    let is_varied = |option| arguments.vary.iter().any(|vary| vary.is_of(option));
+    let is_varied = |option: &str| arguments.vary.iter().any(|vary| vary.is_of(option));
     let choice = arguments.simulation.choice();
-    let has = |option| choice.has(option) || is_varied(option);
-    let default = perforate_sim::scheme::default_schemes(has("layout"), has("policy"));
+    let default = choice.default_schemes(&is_varied);
     let (compared, left_out) =
         perforate_commands::schemes(scheme.as_deref(), guest.as_deref(), host.as_deref(), default)?;
     let is_functional = choice.measuring()?.functional;

@@ -6,6 +6,7 @@
 mod bench;
 mod calibrate;
 mod compare;
+mod counted;
 mod experiment;
 mod explain;
 mod figures;

@@ -18,6 +18,7 @@ mod panics;
 mod result_folder;
 mod schemes;
 mod settings;
+mod virtual_machine;
 
 pub use choice::Choice;
 pub use compare::{compare, json_lines, title};

@@ -392,11 +392,11 @@ impl Comparison {
             );
         }
         if !self.functional && metadata.has_events {
-            notes.push(
+            notes.push(format!(
                 "IPC is steady state; the figures with OS work add what page faults, clearing, copying, \
-                 page tables and shootdowns took in the whole run, at the costs in the machine file"
-                    .into(),
-            );
+                 page tables and shootdowns took in the whole run, at the costs in the machine file, {}",
+                self.machine.operating_system.origin()
+            ));
         }
         if self.schemes.iter().any(|scheme| scheme.host.is_some()) {
             notes.push(format!("host: {}", self.memory.host().describe()));

@@ -91,6 +91,18 @@ fn this_machine_is_one_or_says_what_to_do() {
         let own = json(&place.succeeds(&[&RUN[..], &["--machine", "host"]].concat()));
         assert_eq!(of_file[0]["counters"], own[0]["counters"]);
         assert_eq!(own[0]["machine"], "host");
+        let compare = ["compare", "random:size=16M", "--instructions", "20k", "--json"];
+        let found = json(&place.succeeds(&[&compare[..], &["--machine", "host"]].concat()));
+        let schemes: Vec<&str> = found.iter().map(|one| one["scheme"].as_str().unwrap()).collect();
+        let is_remarked =
+            |one: &serde_json::Value| one["notes"].to_string().contains("this is a virtual");
+        if schemes[0].contains('+') {
+            assert_eq!(schemes, ["4k+4k", "thp+4k", "4k+thp", "thp+thp", "ideal"]);
+            assert!(is_remarked(&found[0]) && is_remarked(&own[0]), "{own:?}");
+        } else {
+            assert_eq!(schemes, ["4k", "thp", "perforated", "ideal"]);
+            assert!(!is_remarked(&found[0]), "no virtual machine");
+        }
     } else {
         assert!(outcome.err.contains("no bundled machine is of the maker of"), "{}", outcome.err);
         assert_eq!(outcome.code, Some(2));

@@ -31,6 +31,38 @@ impl MachineFile {
         Ok(Self { document, base })
     }
 
+    /// Adds all costs of the kernel that the file does not say, so that they can be changed.
+    ///
+    /// # Errors
+    /// The file is wrong.
+    pub(super) fn complete_costs(&mut self) -> Result<(), HostError> {
+        const SECTION: &str = "operating_system";
+        const COMMENT: &str = " # the default, as in perforated-table2";
+        let machine = Machine::from_text(&self.base, &self.text("", &[]))?;
+        let costs = serde_json::to_value(&machine.operating_system).expect("costs are plain data");
+        let section = self.document.entry(SECTION).or_insert_with(|| Item::Table(Table::new()));
+        let Some(section) = section.as_table_like_mut() else { return Ok(()) };
+        for (key, value) in costs.as_object().into_iter().flatten() {
+            let mut value = match (value.as_u64(), value.as_f64()) {
+                (Some(whole), _) => Value::from(whole as i64),
+                (None, Some(number)) => Value::from(number),
+                (None, None) => continue,
+            };
+            if section.get(key).is_none() {
+                value.decor_mut().set_suffix(COMMENT);
+                section.insert(key, Item::Value(value));
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes on which machine the costs of the kernel were measured.
+    pub(super) fn costs_measured_on(&mut self, machine: &str) {
+        if let Some(section) = table_mut(self.document.as_table_mut(), "operating_system") {
+            section.insert("measured_on", toml_edit::value(machine));
+        }
+    }
+
     /// Name of the machine that it was.
     pub(super) fn base(&self) -> &str {
         &self.base
@@ -272,6 +304,23 @@ mod tests {
         assert_eq!(machine.cache.l1d.mshrs, 16);
         let (l2, huge) = (machine.tlb.l2, machine.tlb.l2_entries(PageSize::Size1G));
         assert_eq!((l2.entries, l2.ways, huge), (1024, 16, 512), "its ways are divided");
+    }
+
+    #[test]
+    fn costs_of_the_kernel_can_be_written_into_any_file() {
+        // It has no section of its own.
+        let mut file = MachineFile::load("gtsm-table4").unwrap();
+        assert_eq!(file.number("operating_system.fault_4k_ns"), None);
+        file.complete_costs().unwrap();
+        assert_eq!(file.number("operating_system.fault_4k_ns"), Some(2625.0));
+        assert_eq!(file.number("operating_system.interrupted_processors"), Some(1.0));
+        file.set_measured("operating_system.fault_4k_ns", 1070.25, "measured: 1070 ns");
+        file.costs_measured_on("an EPYC");
+        let text = file.text("# mine", &[]);
+        assert!(text.contains("fault_4k_ns = 1070.25 # measured: 1070 ns"), "{text}");
+        let costs = Machine::from_text("mine", &text).unwrap().operating_system;
+        assert_eq!((costs.fault_4k_ns, costs.zero_4k_ns, costs.call_ns), (1070.25, 850.0, 0.0));
+        assert_eq!(costs.measured_on.as_deref(), Some("an EPYC"));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! used.
 
 mod clock;
+mod hypervisor;
 mod large_pages;
 mod memory_limit;
 mod own;
@@ -9,6 +10,7 @@ mod processor;
 mod stated;
 
 pub use clock::{clock_ghz, clock_ghz_of};
+pub use hypervisor::Hypervisor;
 pub use large_pages::{LargePageSettings, chosen};
 pub use memory_limit::{Headroom, MemoryAmounts, MemoryLimit, bounded, parse_control_groups};
 pub(crate) use own::nearest_machine;

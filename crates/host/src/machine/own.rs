@@ -107,7 +107,8 @@ fn state(
     }
     let mut remarks = Vec::new();
     let says = |what: &str| processor.stated.iter().any(|one| one.section.starts_with(what));
-    let hides = if processor.is_virtual { "the hypervisor hides" } else { "CPUID does not state" };
+    let hides =
+        if processor.is_virtual() { "the hypervisor hides" } else { "CPUID does not state" };
     for (what, name) in [("tlb.", "the TLBs"), ("cache.", "the caches")] {
         if !says(what) {
             remarks.push(format!("{hides} {name} of this processor; they are those of {base}"));

@@ -2,6 +2,7 @@
 
 use raw_cpuid::{CpuId, CpuIdReader};
 
+use super::hypervisor::Hypervisor;
 use super::stated::{Stated, StatedPart, l2_parts, stated};
 
 /// A processor as it describes itself. Sizes that it does not report are absent.
@@ -15,8 +16,8 @@ pub struct Processor {
     pub model: u32,
     /// Marketing name; empty if unknown.
     pub name: String,
-    /// True in a virtual machine that says so (the CPUID bit `hypervisor`).
-    pub is_virtual: bool,
+    /// The hypervisor that it runs under.
+    pub hypervisor: Hypervisor,
     /// Entries of the first-level TLB for data in 4KB pages.
     pub l1_tlb_entries: Option<u64>,
     /// Entries of the second-level TLB for data in 4KB pages.
@@ -36,16 +37,21 @@ pub struct Processor {
 }
 
 impl Processor {
-    /// The processor that this process runs on.
-    #[cfg(target_arch = "x86_64")]
+    /// The processor that this process runs on. Without CPUID, only the kernel's files say something.
     pub fn own() -> Self {
-        Self::read(&raw_cpuid::native_cpuid::cpuid_count)
+        #[cfg(target_arch = "x86_64")]
+        let mut own = Self::read(&raw_cpuid::native_cpuid::cpuid_count);
+        #[cfg(not(target_arch = "x86_64"))]
+        let mut own = Self::default();
+        if own.hypervisor == Hypervisor::Unknown {
+            own.hypervisor = Hypervisor::of_files(std::path::Path::new("/"));
+        }
+        own
     }
 
-    /// The processor that this process runs on, about which nothing is known.
-    #[cfg(not(target_arch = "x86_64"))]
-    pub fn own() -> Self {
-        Self::default()
+    /// True in a virtual machine that says so.
+    pub fn is_virtual(&self) -> bool {
+        self.hypervisor.is_present()
     }
 
     /// Maker, family and model in words.
@@ -73,7 +79,7 @@ impl Processor {
             family: features.map_or(0, |features| features.family_id().into()),
             model: features.map_or(0, |features| features.model_id().into()),
             name: name.unwrap_or_default(),
-            is_virtual: features.is_some_and(|features| features.has_hypervisor()),
+            hypervisor: Hypervisor::of_cpuid(reader),
             l1_tlb_entries: size("tlb.l1_data_4k"),
             l2_tlb_entries: size("tlb.l2"),
             l1_cache_bytes: size("cache.l1d"),
@@ -122,7 +128,7 @@ pub(super) mod tests {
             ((0x8000_001d, 2), [3 | 2 << 5, 7 << 22 | 63, 2047, 0]),
         ];
         let found = processor(b"AuthenticAMD", &leaves);
-        let identity = (found.vendor.as_str(), found.family, found.model, found.is_virtual);
+        let identity = (found.vendor.as_str(), found.family, found.model, found.is_virtual());
         assert_eq!(identity, ("AuthenticAMD", 25, 17, true));
         assert_eq!((found.l1_tlb_entries, found.l2_tlb_entries), (Some(72), Some(3072)));
         let caches = (found.l1_cache_bytes, found.l2_cache_bytes, found.l3_cache_bytes);

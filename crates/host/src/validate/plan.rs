@@ -77,7 +77,7 @@ const VIRTUAL: [Assumption; 2] = [
 
 /// The assumptions for a processor: native, and in a virtual machine both kinds of hosts too.
 pub(super) fn assumptions(processor: &Processor) -> Vec<Assumption> {
-    let virtual_machines = if processor.is_virtual { &VIRTUAL[..] } else { &[] };
+    let virtual_machines = if processor.is_virtual() { &VIRTUAL[..] } else { &[] };
     std::iter::once(NATIVE).chain(virtual_machines.iter().copied()).collect()
 }
 
@@ -145,6 +145,7 @@ fn differences(machine: &Machine, processor: &Processor) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::Hypervisor;
 
     #[test]
     fn sizes_around_the_reach() {
@@ -164,7 +165,7 @@ mod tests {
 
     #[test]
     fn hosts_matter_in_virtual_machines_only() {
-        let processor = Processor { is_virtual: true, ..Processor::default() };
+        let processor = Processor { hypervisor: Hypervisor::Present(None), ..Processor::default() };
         assert_eq!(assumptions(&processor).len(), 3);
         assert_eq!(assumptions(&Processor::default()), [NATIVE]);
         for assumption in assumptions(&processor) {
