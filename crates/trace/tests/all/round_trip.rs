@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::Command;
 
 use perforate_trace::{
-    CHUNK_INSTRUCTIONS, Limited, Source, StoppedBy, TraceError, TraceMetadata, TraceReader, TraceSummary,
-    TraceWriter, WorkloadSpec, WriterOptions, convert, metadata_for, open,
+    CHUNK_INSTRUCTIONS, Limited, Source, StoppedBy, TraceError, TraceMetadata, TraceReader,
+    TraceSummary, TraceWriter, WorkloadSpec, WriterOptions, convert, metadata_for, open,
 };
 use perforate_types::{AccessKind, Chunk, MemoryAccess};
 use proptest::prelude::*;

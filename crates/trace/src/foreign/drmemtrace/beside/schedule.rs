@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use crate::TraceError;
 use crate::content::Content;
-use crate::foreign::foreign_source::Input;
 use crate::foreign::compressed::share_of_memory;
+use crate::foreign::foreign_source::Input;
 use crate::foreign::{MAGIC_BYTES, decompressed};
 
 /// Names of the files: the first has an entry for each processor.
