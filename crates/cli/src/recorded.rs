@@ -15,7 +15,7 @@ use perforate_sim::{CUT_OFF, RunResult};
 use crate::progress::Bar;
 use crate::record::{ending_text, record_with_bar};
 
-/// Number of instructions to record where none is given.
+/// Number of instructions to record after those to skip, where none is given.
 const DEFAULT_INSTRUCTIONS: u64 = 50_000_000;
 
 /// A recording that is deleted after use, and what a reader of its figures must know of it.
@@ -28,7 +28,8 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// Runs a program and records so many of its instructions after those to skip.
+    /// Runs a program and records windows of all of it, or so many of its instructions after those to
+    /// skip.
     pub fn of(
         program: &[OsString],
         skip: u64,
@@ -39,11 +40,14 @@ impl Recorded {
         let mut file_name = name.unwrap_or("program".as_ref()).to_owned();
         file_name.push(".trace");
         let trace = TemporaryTrace::new(file_name)?;
-        let instructions = Some(instructions.unwrap_or(DEFAULT_INSTRUCTIONS));
-        let options = RecordOptions {
-            selection: Selection { skip, instructions, ..Selection::default() },
-            ..trace.options(program.to_vec())
+        let selection = match (skip, instructions) {
+            (0, None) => Selection::whole_program(),
+            (skip, instructions) => {
+                let instructions = Some(instructions.unwrap_or(DEFAULT_INSTRUCTIONS));
+                Selection { skip, instructions, ..Selection::default() }
+            }
         };
+        let options = RecordOptions { selection, ..trace.options(program.to_vec()) };
         match record_with_bar(options, bar) {
             Ok(summary) => {
                 let (skipped, notes) = (summary.instructions_skipped, notes(&summary));
