@@ -84,7 +84,7 @@ fn notes(summary: &RecordSummary) -> Vec<String> {
     let mut notes = Vec::new();
     match ending {
         Ending::Exited(0) => {}
-        Ending::Limit => notes.push(cut_off(instructions, skipped)),
+        Ending::Limit => notes.push(cut_off(instructions + summary.instructions_between, skipped)),
         _ => notes.push(ending_text(ending)),
     }
     if skipped > 0 && matches!(ending, Ending::Exited(_) | Ending::Signalled(_)) {
@@ -108,7 +108,7 @@ fn cut_off(instructions: u64, skipped: u64) -> String {
     format!(
         "the recording was cut off after {} instructions{skipped}: the program had not ended, and \
          what share of it this is is not known. --instructions records more, --skip begins later, \
-         perforate record --sample N/M takes windows of all of it",
+         perforate record --sample auto takes windows of all of it",
         compact(instructions as f64),
     )
 }

@@ -168,8 +168,8 @@ fn shootdowns_reach_every_part() {
 fn an_array_of_its_own_leaves_the_others_alone() {
     let own = L2Part::Own(TlbGeometry { entries: 2, ways: 2 });
     let mut mmu = unit(|tlb| tlb.l2_2m = own);
-    (0..4).for_each(|index| drop(reads(&mut mmu, small(index))));
-    (0..5).for_each(|index| drop(reads(&mut mmu, large(index))));
+    (0..4).for_each(|index| touch(&mut mmu, small(index)));
+    (0..5).for_each(|index| touch(&mut mmu, large(index)));
     let held = L2Contents { empty: 12, page_4k: 4, page_2m: 2, ..L2Contents::default() };
     assert_eq!(mmu.l2_contents(), held);
     assert_eq!([3, 4].map(|index| reads(&mut mmu, large(index))), [0, 0]);
