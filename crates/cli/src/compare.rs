@@ -32,8 +32,7 @@ use crate::vary::{Variant, Vary, note_without_effect, variants};
   perforate compare redis --machine host --memory-from host          this machine and its memory
   perforate compare redis --set tlb.l2.entries=3072 --scheme 4k,thp
   perforate compare redis --vary tlb.l2.entries=768,1536,3072        a chart over the values
-  perforate compare redis --scheme 4k,thp --vary defrag=never,defer,always
-  perforate compare redis --vary tlb.l2.entries=768,3072 --vary memory=4G,16G    each with each
+  perforate compare redis --vary tlb.l2.entries=768,3072 --vary memory=4G,16G    a grid
   perforate compare redis --vary 'fragmentation=portion=50%,holes=25%,clustered;none'
   perforate compare my.trace --vary layout=half.csv,all.csv          page sizes of parts of memory
   perforate compare redis --policy mine.rhai                         a policy as a script

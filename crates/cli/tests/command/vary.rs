@@ -13,7 +13,7 @@ fn short<'a>(more: &[&'a str]) -> Vec<&'a str> {
 fn values_of_a_key_of_the_machine() {
     let place = Place::new();
     let text = place.succeeds(&short(&["--vary", "tlb.l2.entries=48,1536"]));
-    let rows: Vec<&str> = text.lines().filter(|line| line.contains(" thp ")).collect();
+    let rows: Vec<&str> = text.lines().filter(|line| line.contains("  thp  ")).collect();
     assert!(rows[0].starts_with("48 ") && rows[1].starts_with("1536 "), "{text}");
     assert!(text.contains("over 48") && text.contains("over 4k"), "{text}");
     let answer = text.lines().nth(2).unwrap();
@@ -43,15 +43,16 @@ fn values_of_a_key_of_the_machine() {
 #[test]
 fn two_keys_make_a_grid() {
     let place = Place::new();
-    let keys = ["--vary", "tlb.l2.entries=48,1536", "--vary", "memory=512M,1G", "--functional"];
-    let text = place.succeeds(&short(&keys));
+    let keys = ["--vary", "tlb.l2.entries=48,1536", "--vary", "defrag=never,always"];
+    let text =
+        place.succeeds(&short(&[&keys[..], &["--functional", "--fragmentation", "none"]].concat()));
     assert!(
         text.contains(
-            "With memory 512M: from 48 to 1536, tlb.l2.entries changes the walks of 4k by"
+            "With defrag never: from 48 to 1536, tlb.l2.entries changes the walks of 4k by"
         )
     );
-    assert!(text.contains("of thp, tlb.l2.entries down and memory across"), "{text}");
-    assert!(text.contains("no effect: memory changes no figure of any scheme here"), "{text}");
+    assert!(text.contains("of thp, tlb.l2.entries down and defrag across"), "{text}");
+    assert!(text.contains("no effect: defrag changes no figure of any scheme here"), "{text}");
     let results = json(&place.read("results/latest/results.jsonl"));
     let of = |result: &serde_json::Value| {
         let varied = &result["config"]["varied"];
@@ -59,10 +60,35 @@ fn two_keys_make_a_grid() {
             .map(|value| value.as_str().unwrap().to_owned())
     };
     let found: Vec<_> = results.iter().step_by(2).map(of).collect();
-    let expected = [("48", "512M"), ("48", "1G"), ("1536", "512M"), ("1536", "1G")];
-    assert_eq!(found, expected.map(|(entries, memory)| [entries, memory].map(str::to_owned)));
+    let expected = [("48", "never"), ("48", "always"), ("1536", "never"), ("1536", "always")];
+    assert_eq!(found, expected.map(|(entries, defrag)| [entries, defrag].map(str::to_owned)));
     let page = place.read("results/latest/report.html");
     assert!(page.contains("id=\"values-chart-2\""), "a chart for each scheme");
+}
+
+/// Random reads over 2,048 pages of 2MB: half of an Ice Lake's second level holds half of them, all of it
+/// would hold all.
+#[test]
+fn ways_of_the_second_level_by_page_size() {
+    let place = Place::new();
+    let run = ["compare", "random:size=4G", "--machine", "ice-lake-sp", "--scheme", "thp"];
+    let short = ["--fragmentation", "none", "--instructions", "600k", "--functional"];
+    let ways = ["--warmup", "400k", "--vary", "tlb.l2_2m=1-8,all"];
+    place.succeeds(&[&run[..], &short, &ways].concat());
+    let results = json(&place.read("results/latest/results.jsonl"));
+    let missed = |result: &serde_json::Value| {
+        let counter = |name: &str| result["counters"][name].as_f64().unwrap();
+        counter("l2_tlb_misses") / counter("l1_tlb_accesses")
+    };
+    let [halved, whole] = [&results[0], &results[1]].map(missed);
+    assert!((0.45..0.55).contains(&halved) && whole < 0.05, "{halved} and {whole}");
+    let parts = results[0]["config"]["machine"]["tlb"]["l2_1g"].as_str();
+    assert_eq!(parts, Some("9-16"));
+    place.fails(
+        &[&run[..], &["--set", "tlb.l2.ways=8", "--set", "tlb.l2.entries=1024"]].concat(),
+        2,
+        "tlb.l2_1g: ways 9-16 of 8; expected ways from 1 to 8",
+    );
 }
 
 /// More runs than a table of values has room for beside each other.
