@@ -21,8 +21,6 @@ const DEFAULT_INSTRUCTIONS: u64 = 50_000_000;
 /// A recording that is deleted after use, and what a reader of its figures must know of it.
 pub struct Recorded {
     trace: TemporaryTrace,
-    /// Instructions skipped before the first recorded one.
-    skipped: u64,
     /// What there is to say of how it ended.
     notes: Vec<String>,
 }
@@ -49,10 +47,7 @@ impl Recorded {
         };
         let options = RecordOptions { selection, ..trace.options(program.to_vec()) };
         match record_with_bar(options, bar) {
-            Ok(summary) => {
-                let (skipped, notes) = (summary.instructions_skipped, notes(&summary));
-                Ok(Self { trace, skipped, notes })
-            }
+            Ok(summary) => Ok(Self { trace, notes: notes(&summary) }),
             Err(RecordError::Interrupted) => Err(Failure::Interrupted),
             Err(error) => Err(error.into()),
         }
@@ -67,7 +62,6 @@ impl Recorded {
     pub fn annotate(&self, result: &mut RunResult) {
         // Ours says more.
         result.notes.retain(|note| !note.starts_with(CUT_OFF));
-        result.config["skipped_instructions"] = self.skipped.into();
         result.notes.extend_from_slice(&self.notes);
     }
 

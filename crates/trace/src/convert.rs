@@ -13,6 +13,7 @@ pub fn metadata_for(source: &dyn Source) -> TraceMetadata {
         architecture: "x86_64".to_owned(),
         created_by: concat!("perforate ", env!("CARGO_PKG_VERSION")).to_owned(),
         is_cut_off: metadata.is_cut_off,
+        instructions_skipped: metadata.instructions_skipped,
         stopped_by: metadata.stopped_by,
         accesses_unmapped: metadata.accesses_unmapped,
         has_events: metadata.has_events,

@@ -37,6 +37,9 @@ pub struct SourceMetadata {
     /// Whether the program ran on after the last instruction: its recording was ended before it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_cut_off: bool,
+    /// Instructions of the program before the first recorded one.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub instructions_skipped: u64,
     /// The limit or request that ended the recording; none if the program ended, or the trace does not
     /// say.
     #[serde(skip_serializing_if = "Option::is_none")]

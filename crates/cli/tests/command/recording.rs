@@ -108,7 +108,7 @@ fn a_part_of_a_program_is_recorded_and_compared() {
     assert_eq!(found.code, Some(0), "{}", found.err);
     let result = &json(&found.out)[0];
     assert_eq!(result["instructions"], 16_000, "all that was recorded, but for a fifth");
-    let skipped = result["config"]["skipped_instructions"].as_u64().unwrap();
+    let skipped = result["config"]["workload"]["instructions_skipped"].as_u64().unwrap();
     assert!((50_000..60_000).contains(&skipped), "{skipped}");
     let said = notes(&found.out);
     assert!(said.contains("the recording was cut off after 20.0k instructions, 5"), "{said}");

@@ -149,8 +149,11 @@ fn part_of_program(comparison: &Comparison<'_>) -> Option<String> {
     }
     let measured = run.instructions_represented.unwrap_or(run.instructions);
     let instructions = rounded(measured + run.warmup.instructions);
-    let skipped = recording.get("instructions_skipped").and_then(serde_json::Value::as_u64);
-    Some(match skipped.unwrap_or(0) {
+    let count = |place: &serde_json::Value, key| {
+        place.get(key).and_then(serde_json::Value::as_u64).unwrap_or(0)
+    };
+    let passed_over = count(&run.config, "skipped_instructions");
+    Some(match count(recording, "instructions_skipped").saturating_add(passed_over) {
         0 => format!("in its first {instructions} instructions"),
         skipped => format!("in {instructions} instructions after its first {}", rounded(skipped)),
     })
