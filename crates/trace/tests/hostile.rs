@@ -41,7 +41,7 @@ fn bombs_are_read_in_little_memory() {
         ("gem5", [gzip(&gem5), bomb(&packet, BIG)].concat(), false),
         ("drmemtrace of time stamps", bomb(&time, BIG), false),
         ("drmemtrace of accesses", [gzip(&accesses), bomb(&access, BIG)].concat(), true),
-        ("empty lines", [gzip(b"R 0x1000\n"), bomb(b"\n", BIG / 4)].concat(), true),
+        ("empty lines", [gzip(b"R 0x1000\n"), bomb(b"\n", BIG / 4)].concat(), false),
         ("one long line", [gzip(b"R 0x1000\n# "), bomb(b"x", BIG)].concat(), false),
     ];
     let before = peak();

@@ -14,9 +14,9 @@ use super::{Target, target, told, with_file};
 use crate::target::Seeds;
 
 /// Memory of a machine that is built, with a simulated memory of 8MB.
-const BUILT_BYTES: usize = 160 << 20;
+const BUILT_BYTES: usize = 64 << 20;
 /// Memory that its structures take at most, as they say before they are built.
-const SAID_BYTES: u64 = 96 << 20;
+const SAID_BYTES: u64 = 24 << 20;
 
 pub const TARGETS: &[Target] = &[
     target("machine-file", |bytes| {
