@@ -2,13 +2,16 @@
 
 use std::ffi::OsString;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use perforate_commands::Failure;
+use perforate_host::Reporter;
 use perforate_record::{
     Ending, RecordError, RecordOptions, RecordSummary, Selection, TemporaryTrace,
 };
 use perforate_report::text::compact;
-use perforate_sim::{CUT_OFF, RunResult};
+use perforate_sim::{CUT_OFF, Progress, RunResult};
 
 use crate::progress::Bar;
 use crate::record::{ending_text, record_with_bar};
@@ -33,16 +36,44 @@ impl Recorded {
         instructions: Option<u64>,
         bar: &Bar,
     ) -> Result<Self, Failure> {
-        let name = program.first().and_then(|path| Path::new(path).file_name());
-        let mut file_name = name.unwrap_or("program".as_ref()).to_owned();
-        file_name.push(".trace");
-        let trace = TemporaryTrace::new(file_name)?;
+        let trace = TemporaryTrace::new(file_name(program))?;
+        Self::to(trace, program, skip, instructions, &mut |options| record_with_bar(options, bar))
+    }
+
+    /// The same for a caller in this process, who hears of progress and ends it by `stop`.
+    ///
+    /// # Errors
+    /// If the program cannot be recorded, or was stopped.
+    pub fn told(
+        program: &[OsString],
+        skip: u64,
+        instructions: Option<u64>,
+        reporter: &mut dyn Reporter,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Self, Failure> {
+        let trace = TemporaryTrace::stopped_by(Arc::clone(stop), file_name(program))?;
+        Self::to(trace, program, skip, instructions, &mut |options| {
+            reporter.stage("recording", "instructions");
+            let total = options.selection.instructions;
+            perforate_record::record(options, &mut |progress| {
+                reporter.progress(Progress { done: progress.instructions, total });
+            })
+        })
+    }
+
+    fn to(
+        trace: TemporaryTrace,
+        program: &[OsString],
+        skip: u64,
+        instructions: Option<u64>,
+        record: &mut dyn FnMut(RecordOptions) -> Result<RecordSummary, RecordError>,
+    ) -> Result<Self, Failure> {
         let instructions = Some(instructions.unwrap_or(DEFAULT_INSTRUCTIONS));
         let options = RecordOptions {
             selection: Selection { skip, instructions, ..Selection::default() },
             ..trace.options(program.to_vec())
         };
-        match record_with_bar(options, bar) {
+        match record(options) {
             Ok(summary) => {
                 let (skipped, notes) = (summary.instructions_skipped, notes(&summary));
                 Ok(Self { trace, skipped, notes })
@@ -69,6 +100,14 @@ impl Recorded {
     pub fn end_if_interrupted(&mut self) {
         self.trace.end_if_interrupted();
     }
+}
+
+/// What the trace of a program is called.
+fn file_name(program: &[OsString]) -> OsString {
+    let name = program.first().and_then(|path| Path::new(path).file_name());
+    let mut file_name = name.unwrap_or("program".as_ref()).to_owned();
+    file_name.push(".trace");
+    file_name
 }
 
 /// What part of the program was recorded, where that is not all of it, and how the program ended,

@@ -13,10 +13,20 @@ struct Remark<'a> {
     values: Vec<&'a str>,
 }
 
+/// Which notes on how a trace was made are shown.
+#[derive(Clone, Copy)]
+pub enum Shown<'a> {
+    /// All of them.
+    All,
+    /// Their number only, and where they are to be found.
+    Some { rest: &'a str },
+}
+
 /// The notes in order. What is said of several schemes in the same words is said of the first, with
 /// the names of the others; what holds for some values of `--vary` only, with those, and the memory of
-/// all values in one note. Unless `all` are wanted, what the trace's own file says of itself is only counted.
-pub fn remarks(results: &[RunResult], all: bool) -> Vec<String> {
+/// all values in one note. Unless all are shown, what the trace's own file says of itself is only counted.
+pub fn remarks(results: &[RunResult], shown: Shown<'_>) -> Vec<String> {
+    let all = matches!(shown, Shown::All);
     let mut found: Vec<Remark<'_>> = Vec::new();
     let mut of_trace: Vec<&str> = Vec::new();
     let memory = memory_of_values(results);
@@ -50,10 +60,10 @@ pub fn remarks(results: &[RunResult], all: bool) -> Vec<String> {
     let (key, all_values) = all_values(results);
     let of_values = found.iter().map(|remark| remark.line(key, all_values));
     let mut lines: Vec<String> = memory.into_iter().chain(of_values).collect();
-    if !of_trace.is_empty() {
+    if let (Shown::Some { rest }, false) = (shown, of_trace.is_empty()) {
         let remarks = if of_trace.len() == 1 { "remark" } else { "remarks" };
         let count = of_trace.len();
-        lines.push(format!("{count} {remarks} on how the trace was made: --all prints them"));
+        lines.push(format!("{count} {remarks} on how the trace was made: {rest}"));
     }
     lines
 }
@@ -134,6 +144,8 @@ fn assumptions(result: &RunResult) -> Vec<&str> {
 mod tests {
     use super::*;
 
+    const SOME: Shown<'_> = Shown::Some { rest: "--all prints them" };
+
     fn results() -> Vec<RunResult> {
         let lines = [
             r#"{"scheme":"4k","workload":"w","notes":["the same","cycles of 4k change by 3 %","own"],"config":{"workload":{"assumptions":["own"]}}}"#,
@@ -145,7 +157,7 @@ mod tests {
     #[test]
     fn the_same_of_several_schemes_is_said_once() {
         assert_eq!(
-            remarks(&results(), false),
+            remarks(&results(), SOME),
             [
                 "the same",
                 "cycles of 4k change by 3 % (similarly for thp)",
@@ -173,12 +185,12 @@ mod tests {
             "the same",
             "full (with swap=none)",
         ];
-        assert_eq!(remarks(&results, false), expected);
+        assert_eq!(remarks(&results, SOME), expected);
     }
 
     #[test]
     fn all_of_them_can_be_had() {
         let all = ["the same", "cycles of 4k change by 3 %", "own", "cycles of thp change by 5 %"];
-        assert_eq!(remarks(&results(), true), all);
+        assert_eq!(remarks(&results(), Shown::All), all);
     }
 }

@@ -27,7 +27,7 @@ impl MachineSettings {
         for (key, value) in &self.0 {
             let wrong = |error| match error {
                 SimError::Machine { problem, .. } => {
-                    Failure::Usage(format!("--set {key}={value}: {problem}"))
+                    Failure::Setting { settings: vec![(key.clone(), value.clone())], problem }
                 }
                 error => error.into(),
             };
@@ -40,9 +40,7 @@ impl MachineSettings {
     pub fn blame(&self, error: SimError) -> Failure {
         match error {
             SimError::Machine { problem, .. } if !self.is_empty() => {
-                let all: Vec<_> =
-                    self.0.iter().map(|(key, value)| format!("{key}={value}")).collect();
-                Failure::Usage(format!("--set {}: {problem}", all.join(" --set ")))
+                Failure::Setting { settings: self.0.clone(), problem }
             }
             error => error.into(),
         }

@@ -21,6 +21,13 @@ use pyo3::prelude::*;
 
 #[pymodule]
 mod _native {
+    /// Version of the program.
+    #[pymodule_export]
+    const VERSION: &str = env!("CARGO_PKG_VERSION");
+    /// Trace that is compared where no workload is named.
+    #[pymodule_export]
+    const DEFAULT_WORKLOAD: &str = perforate_trace::bundled::DEFAULT;
+
     #[pymodule_export]
     use crate::command::{main, set_program};
     #[pymodule_export]
@@ -30,7 +37,9 @@ mod _native {
     #[pymodule_export]
     use crate::points::{PointStore, point};
     #[pymodule_export]
-    use crate::reports::{report_html, summaries, summary_html, table};
+    use crate::reports::{
+        notes, remarks, report_html, speed_over, summaries, summary_html, table,
+    };
     #[pymodule_export]
     use crate::runs::{carry_out, compare, explain};
     #[pymodule_export]

@@ -57,10 +57,5 @@ pub fn counters() -> Vec<(String, String, String, String)> {
 #[pyfunction]
 pub fn unknown(key: &str, known: Vec<String>) -> String {
     let names: Vec<&str> = known.iter().map(String::as_str).collect();
-    let problem = perforate_config::ConfigError::unknown_key(key, &names).problem().to_owned();
-    // Python writes keys with underscores.
-    match problem.split_once("; did you mean ") {
-        Some((start, near)) => format!("{start}; did you mean {}", near.replace('-', "_")),
-        None => problem.replace('-', "_"),
-    }
+    format!("there is no {key:?}; {}", perforate_config::suggestion(key, &names))
 }

@@ -1,6 +1,7 @@
 //! Results as tables and pages.
 
-use perforate_commands::title;
+use perforate_cli::in_process;
+use perforate_commands::{title, with_keywords};
 use perforate_report::{ReportOptions, Rows, RunResult, read_results};
 use perforate_sim::vocabulary;
 use pyo3::prelude::*;
@@ -21,6 +22,30 @@ fn of_lines<T>(py: Python<'_>, lines: &str, make: impl FnOnce(&[RunResult]) -> T
 pub fn table(py: Python<'_>, lines: &str, width: usize, all: bool) -> PyResult<String> {
     let rows = if all { Rows::All } else { Rows::Main };
     of_lines(py, lines, |results| perforate_report::table(results, &vocabulary(), width, rows))
+}
+
+/// The notes of all runs, each once; `rest` says where notes on how a trace was made are.
+#[pyfunction]
+pub fn remarks(py: Python<'_>, lines: &str, rest: &str) -> PyResult<Vec<String>> {
+    of_lines(py, lines, |results| {
+        let found = in_process::remarks(results, rest);
+        found.iter().map(|remark| with_keywords(remark)).collect()
+    })
+}
+
+/// Notes as lines below a table.
+#[pyfunction]
+pub fn notes(remarks: Vec<String>, width: usize) -> String {
+    in_process::notes_text(&remarks, width)
+}
+
+/// How many times as fast one scheme is as another, as JSON.
+#[pyfunction]
+pub fn speed_over(py: Python<'_>, lines: &str, scheme: &str, other: &str) -> PyResult<String> {
+    of_lines(py, lines, |results| {
+        let found = perforate_report::speed_over(results, &vocabulary(), scheme, other);
+        serde_json::to_string(&found).expect("estimates are plain data")
+    })
 }
 
 /// The comparisons in short, as JSON.

@@ -2,14 +2,14 @@
 
 use std::ffi::OsString;
 
-use perforate_cli::in_process;
+use perforate_cli::in_process::{self, Recorded};
 use perforate_commands::{Choice, Failure, MachineSettings, Question, json_lines};
-use perforate_config::Given;
+use perforate_config::{Count, Given};
 use pyo3::prelude::*;
 use serde::Serialize;
 
 use crate::errors::wrong_option;
-use crate::work::work;
+use crate::work::{Talk, work};
 
 /// Pairs of texts.
 pub type Pairs = Vec<(String, String)>;
@@ -37,20 +37,46 @@ pub struct Compared {
 impl Compared {
     /// The comparison with the first seed, and pairs that are left out.
     pub fn prepare(&self) -> Result<Prepared, Failure> {
-        let choice = choice(self.options.clone(), self.set.clone());
+        self.prepare_on(self.workload.as_deref())
+    }
+
+    /// The same on another workload.
+    fn prepare_on(&self, workload: Option<&str>) -> Result<Prepared, Failure> {
+        let choice = self.choice();
         let names = (self.schemes.as_deref(), self.guest.as_deref(), self.host.as_deref());
         let (schemes, left_out) =
             perforate_commands::schemes(names.0, names.1, names.2, choice.default_schemes())?;
-        let comparison = choice.comparison(self.workload.as_deref(), schemes, &|_, _| ())?;
+        let comparison = choice.comparison(workload, schemes, &|_, _| ())?;
         choice.check_effects(&comparison.schemes, &comparison.memory)?;
         let measuring = choice.measuring()?;
         measuring.check()?;
         Ok(Prepared { comparison, measuring, seeds: self.seeds, left_out })
     }
 
+    /// The options and values for keys of the machine.
+    fn choice(&self) -> Choice {
+        choice(self.options.clone(), self.set.clone())
+    }
+
     /// The options as they were given.
     pub fn options(&self) -> &Pairs {
         &self.options
+    }
+
+    /// Records the first instructions of a program that are asked for.
+    fn record(&self, program: &[OsString], talk: &Talk) -> Result<Recorded, Failure> {
+        // Everything that can be wrong is looked at before.
+        self.prepare_on(None)?;
+        let placement = self.choice().placement()?;
+        let (skip, instructions) = (placement.skip.get(), placement.instructions.map(Count::get));
+        Recorded::told(program, skip, instructions, &mut talk.clone(), &talk.stop)
+    }
+
+    /// The comparison on what was recorded.
+    fn prepare_recorded(&self, recorded: &Recorded) -> Result<Prepared, Failure> {
+        let mut prepared = self.prepare_on(Some(&recorded.path().to_string_lossy()))?;
+        prepared.comparison.workload.skip = 0; // was skipped while recording
+        Ok(prepared)
     }
 }
 
@@ -66,15 +92,23 @@ pub struct Prepared {
     left_out: Vec<String>,
 }
 
-/// Compares schemes, and returns the lines of a results file, and remarks.
+/// Compares schemes on a workload or on a program that is recorded for it, and returns the lines of a
+/// results file, and remarks.
 #[pyfunction]
 pub fn compare(
     py: Python<'_>,
     compared: Compared,
+    program: Option<Vec<OsString>>,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<(String, Vec<String>)> {
     work(py, progress, move |talk| {
-        let Prepared { mut comparison, measuring, seeds, left_out } = compared.prepare()?;
+        let recorded =
+            program.map(|program| compared.record(&program, talk)).transpose()?;
+        let prepared = match &recorded {
+            Some(recorded) => compared.prepare_recorded(recorded)?,
+            None => compared.prepare()?,
+        };
+        let Prepared { mut comparison, measuring, seeds, left_out } = prepared;
         let first = comparison.seed;
         let mut lines = String::new();
         for repetition in 0..seeds {
@@ -84,8 +118,11 @@ pub fn compare(
                 let before = progress.total.unwrap_or(0).saturating_mul(repetition);
                 talk.show(perforate_sim::Progress { done: before + progress.done, total });
             };
-            let results =
+            let mut results =
                 perforate_commands::compare(&comparison, &measuring, &talk.stop, &mut show)?;
+            if let Some(recorded) = &recorded {
+                results.iter_mut().for_each(|result| recorded.annotate(result));
+            }
             lines += &json_lines(&results);
         }
         Ok((lines, left_out))
