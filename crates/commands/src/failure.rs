@@ -160,7 +160,8 @@ impl Failure {
 
 /// Values for keys of the machine as the command line has them.
 fn flags(settings: &[(String, String)]) -> String {
-    let flags: Vec<_> = settings.iter().map(|(key, value)| format!("--set {key}={value}")).collect();
+    let flags: Vec<_> =
+        settings.iter().map(|(key, value)| format!("--set {key}={value}")).collect();
     flags.join(" ")
 }
 
@@ -233,7 +234,8 @@ mod tests {
     #[test]
     fn values_of_the_machine_are_named_as_flags_or_as_a_keyword() {
         let pair = |key: &str| (key.to_owned(), "3".to_owned());
-        let failure = Failure::Setting { settings: vec![pair("a.b"), pair("c")], problem: "no".into() };
+        let failure =
+            Failure::Setting { settings: vec![pair("a.b"), pair("c")], problem: "no".into() };
         assert_eq!(failure.to_string(), "--set a.b=3 --set c=3: no");
         assert_eq!(failure.keyword_text(), "set={\"a.b\": \"3\", \"c\": \"3\"}: no");
         assert_eq!(failure.exit_code(), 2);

@@ -36,8 +36,10 @@ fn keyword<'a>(
     flag: &'a str,
     words: &mut Peekable<impl Iterator<Item = &'a str>>,
 ) -> String {
-    let (name, value) = flag.split_once('=').map_or((flag, None), |(name, value)| (name, Some(value)));
-    let (start, mut end) = (&word[..word.len() - word.trim_start_matches(PUNCTUATION).len()], end(word));
+    let (name, value) =
+        flag.split_once('=').map_or((flag, None), |(name, value)| (name, Some(value)));
+    let (start, mut end) =
+        (&word[..word.len() - word.trim_start_matches(PUNCTUATION).len()], end(word));
     let value = value.or_else(|| {
         let next = words.next_if(|next| end.is_empty() && is_value(name, next))?;
         end = self::end(next);

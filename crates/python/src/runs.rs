@@ -102,8 +102,7 @@ pub fn compare(
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<(String, Vec<String>)> {
     work(py, progress, move |talk| {
-        let recorded =
-            program.map(|program| compared.record(&program, talk)).transpose()?;
+        let recorded = program.map(|program| compared.record(&program, talk)).transpose()?;
         let prepared = match &recorded {
             Some(recorded) => compared.prepare_recorded(recorded)?,
             None => compared.prepare()?,

@@ -59,7 +59,10 @@ impl From<Interval> for Estimate {
 /// The comparisons in these results, in short.
 pub fn summaries(results: &[RunResult], vocabulary: &Vocabulary) -> Vec<Summary> {
     let found = comparisons(results, vocabulary);
-    found.iter().map(|comparison| Summary { places: places(comparison, results), ..summary(comparison) }).collect()
+    found
+        .iter()
+        .map(|comparison| Summary { places: places(comparison, results), ..summary(comparison) })
+        .collect()
 }
 
 /// Places of the runs of a comparison among the results.

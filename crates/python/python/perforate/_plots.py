@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import altair
     import matplotlib.figure
 
+    from ._estimate import Estimate
     from ._results import Comparison, Scheme
     from ._sweep import Sweep
 
@@ -40,11 +41,10 @@ def panels(comparison: Comparison, counter: Optional[str]) -> list[Panel]:
     ]
 
 
-def _pair(estimate: Optional[tuple[float, Optional[float]]], scale: float = 1.0) -> tuple[float, float]:
+def _pair(estimate: Optional[Estimate], scale: float = 1.0) -> tuple[float, float]:
     if estimate is None:
         return (0.0, 0.0)
-    mean, half = estimate
-    return (mean * scale, (half or 0.0) * scale)
+    return (estimate.value * scale, (estimate.half_width or 0.0) * scale)
 
 
 def title(comparison: Comparison) -> str:
@@ -130,9 +130,9 @@ def curves(sweep: Sweep, x: Optional[str], y: str) -> tuple[str, dict[str, list[
 
 def _value(scheme: Scheme, y: str) -> Optional[float]:
     if y == "speed":
-        return None if scheme.speed is None else scheme.speed.mean
+        return None if scheme.speed is None else scheme.speed.value
     if y == "translation_share":
-        return None if scheme.translation_share is None else scheme.translation_share.mean
+        return None if scheme.translation_share is None else scheme.translation_share.value
     return scheme.ipc if y == "ipc" else scheme[y]
 
 
