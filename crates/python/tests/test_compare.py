@@ -30,12 +30,12 @@ def test_figures_by_scheme_and_counter(short: perforate.Comparison) -> None:
     base = short["4k"]
     assert base["walks"] == first["counters"]["walks"] > 0
     assert base.ipc == first["ipc"]
-    assert base.speed is not None and base.speed.mean == 1.0
+    assert base.speed is not None and base.speed.value == 1.0
     thp = short["thp"]
     assert thp.speed is not None and thp.ipc is not None and base.ipc is not None
-    assert thp.speed.mean == pytest.approx(thp.ipc / base.ipc)
+    assert thp.speed.value == pytest.approx(thp.ipc / base.ipc)
     assert thp.translation_share is not None
-    assert thp.translation_share.mean == pytest.approx(thp["translation_stall_cycles"] / thp.runs[0].cycles)
+    assert thp.translation_share.value == pytest.approx(thp["translation_stall_cycles"] / thp.runs[0].cycles)
     with pytest.raises(KeyError, match='there is no "walk"; did you mean walks'):
         base["walk"]
     with pytest.raises(KeyError, match="did you mean thp"):
@@ -105,17 +105,17 @@ def test_keys_of_the_machine_are_set() -> None:
         ({"memori": "1G"}, 'there is no "memori"; did you mean memory?'),
         ({"scheme": "4k"}, 'there is no "scheme"; did you mean schemes?'),
         ({"host_memori": "1G"}, 'there is no "host_memori"; did you mean host_memory?'),
-        ({"memory": 64}, "memory: 64 has no unit: 64M or 64G?"),
+        ({"memory": "64"}, "memory: 64 has no unit: 64M or 64G?"),
         ({"io_gap": "x"}, 'io_gap: expected pc or reclaimed, not "x"'),
         ({"machine": "ice-lake"}, 'no machine "ice-lake"; did you mean ice-lake-sp?; or give the path'),
         ({"schemes": "tph"}, 'no scheme "tph"; did you mean thp?'),
         ({"workload": "hpc"}, 'no workload or file "hpc"; did you mean hpcc?'),
         ({"machine": None}, "machine: None is no value; leave it out"),
-        ({"seeds": 0}, "seeds: is 1 to 1000, not 0"),
+        ({"seeds": 0}, "seeds: expected a whole number from 1 to 1000, not 0"),
         ({"set": {"tlb.l2.entris": 3}}, 'there is no key "tlb.l2.entris"; did you mean tlb.l2.entries?'),
         ({"perforation": "max-hole-share=50%"}, "perforation: has no effect"),
         ({"functional": True, "timing": "sampled"}, "timing: functional runs have no clock"),
-        ({"memory": object()}, "memory: object is no value"),
+        ({"memory": object()}, "memory: expected text, a number, True, False, a path or a dict, not object"),
     ],
 )
 def test_wrong_use_says_what_would_be_right(given: dict[str, object], text: str) -> None:
@@ -129,14 +129,14 @@ def test_texts_are_those_of_the_command_line() -> None:
     found = command("compare", "hpcc", "--memory", "64")
     assert found.returncode == 2
     with pytest.raises(perforate.UsageError) as caught:
-        perforate.compare("hpcc", memory=64)
+        perforate.compare("hpcc", memory="64")
     assert found.stderr.strip() == f"perforate: --{caught.value}"
 
 
 def test_runs_and_explanations() -> None:
     found = perforate.run("hpcc", "thp", instructions="100k", functional=True)
     assert found.scheme == "thp" and found["walks"] > 0 and "walks" in found._repr_html_()
-    with pytest.raises(perforate.UsageError, match="run takes one scheme"):
+    with pytest.raises(perforate.UsageError, match="scheme: run takes one, such as '4k', not '4k,thp'"):
         perforate.run("hpcc", "4k,thp", instructions="100k")
     told = perforate.explain(scheme="perforated", instructions="50k")
     first = told["addresses"][0]["translations"][0]

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import runpy
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +35,8 @@ def test_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(blocks) >= 3
     names: dict[str, object] = {}
     for block in blocks:
+        if "program=" in block and shutil.which("qemu-x86_64") is None:
+            continue
         exec(compile(block, str(PAGE), "exec"), names)
 
 
@@ -44,7 +47,7 @@ def test_keywords_of_type_checkers_are_those_there_are() -> None:
 
 def test_the_stub_of_the_native_half_names_all_of_it() -> None:
     stub = (HERE / "python" / "perforate" / "_native.pyi").read_text()
-    stated = set(re.findall(r"^(?:def|class) (\w+)", stub, re.MULTILINE)) - {"Compared"}
+    stated = set(re.findall(r"^(?:(?:def|class) )?([A-Za-z_]\w*)[:(]", stub, re.MULTILINE)) - {"Compared"}
     there = {name for name in dir(perforate._native) if not name.startswith("_")}
     assert there <= stated and stated - there <= {"Column"}
 

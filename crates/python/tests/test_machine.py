@@ -47,7 +47,7 @@ def test_options_of_a_recording_are_the_command_lines() -> None:
     ]:
         with pytest.raises(perforate.UsageError, match=text):
             perforate.record(["/bin/true"], "x.trace", **options)
-    with pytest.raises(perforate.UsageError, match="PROG ARGS"):
+    with pytest.raises(perforate.UsageError, match="program: is empty"):
         perforate.record([], "x.trace")
     assert not Path("x.trace").exists()
 
