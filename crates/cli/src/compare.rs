@@ -62,8 +62,8 @@ pub struct CompareArguments {
     /// Schemes to compare, or all [default: 4k,thp,perforated,ideal]
     ///
     /// With --layout the default is 4k,layout,thp,ideal. Separated by commas; GUEST+HOST is a scheme in a
-    /// virtual machine over one of its host. There is
-    /// no default with --guest or --host
+    /// virtual machine over one of its host. There is no default with --guest or --host. ideal is always
+    /// among them, as what free translation would save is the difference from it
     #[arg(long, value_name = "A,B,…", help_heading = sections::SCHEMES)]
     scheme: Option<String>,
     /// Schemes of the guest, each over each of --host [default: 4k,thp,perforated]
@@ -161,7 +161,10 @@ fn schemes(arguments: &CompareArguments) -> Result<(Vec<Composition>, Vec<String
     let choice = arguments.simulation.choice();
     let has = |option| choice.has(option) || is_varied(option);
     let default = perforate_sim::scheme::default_schemes(has("layout"), has("policy"));
-    perforate_commands::schemes(scheme.as_deref(), guest.as_deref(), host.as_deref(), default)
+    let (compared, left_out) =
+        perforate_commands::schemes(scheme.as_deref(), guest.as_deref(), host.as_deref(), default)?;
+    let is_functional = choice.measuring()?.functional;
+    Ok((perforate_commands::with_ideal(compared, is_functional), left_out))
 }
 
 /// Records the program named after `--`, if any.

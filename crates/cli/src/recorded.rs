@@ -40,7 +40,8 @@ impl Recorded {
         Self::to(trace, program, skip, instructions, &mut |options| record_with_bar(options, bar))
     }
 
-    /// The same for a caller in this process, who hears of progress and ends it by `stop`.
+    /// Records as [`Recorded::of`] does, for a caller in this process: progress goes to `reporter`, and
+    /// `stop` ends the recording.
     ///
     /// # Errors
     /// If the program cannot be recorded, or was stopped.
@@ -102,7 +103,7 @@ impl Recorded {
     }
 }
 
-/// What the trace of a program is called.
+/// Name of the file that the trace of a program is in.
 fn file_name(program: &[OsString]) -> OsString {
     let name = program.first().and_then(|path| Path::new(path).file_name());
     let mut file_name = name.unwrap_or("program".as_ref()).to_owned();

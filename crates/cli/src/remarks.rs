@@ -13,12 +13,12 @@ struct Remark<'a> {
     values: Vec<&'a str>,
 }
 
-/// Which notes on how a trace was made are shown.
+/// Selection of the notes on how a trace was made.
 #[derive(Clone, Copy)]
 pub enum Shown<'a> {
-    /// All of them.
+    /// All notes are shown.
     All,
-    /// Their number only, and where they are to be found.
+    /// Only the number of these notes is shown, with a text that says where to find them.
     Some { rest: &'a str },
 }
 

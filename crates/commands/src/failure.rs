@@ -32,7 +32,7 @@ pub enum Failure {
     Setting {
         /// The keys and their values.
         settings: Vec<(String, String)>,
-        /// What is wrong with them.
+        /// The problem with these values.
         problem: String,
     },
     /// The simulation.

@@ -32,5 +32,5 @@ pub use machines::{load_machine, machine_file};
 pub use own_memory::own_memory;
 pub use panics::catching;
 pub use result_folder::ResultFolder;
-pub use schemes::schemes;
+pub use schemes::{schemes, with_ideal};
 pub use settings::MachineSettings;

@@ -39,7 +39,7 @@ mod _native {
     #[pymodule_export]
     use crate::reports::{notes, remarks, report_html, speed_over, summaries, summary_html, table};
     #[pymodule_export]
-    use crate::runs::{carry_out, compare, explain};
+    use crate::runs::{carry_out, compare, explain, run};
     #[pymodule_export]
     use crate::trace_reader::{TraceBatches, trace_events, trace_metadata};
     #[pymodule_export]

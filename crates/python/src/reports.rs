@@ -39,7 +39,7 @@ pub fn notes(remarks: Vec<String>, width: usize) -> String {
     in_process::notes_text(&remarks, width)
 }
 
-/// How many times as fast one scheme is as another, as JSON.
+/// Speed of one scheme divided by the speed of another, with an interval, as JSON.
 #[pyfunction]
 pub fn speed_over(py: Python<'_>, lines: &str, scheme: &str, other: &str) -> PyResult<String> {
     of_lines(py, lines, |results| {

@@ -25,7 +25,7 @@ def test_results_are_those_of_the_command_line(short: perforate.Comparison) -> N
 
 
 def test_figures_by_scheme_and_counter(short: perforate.Comparison) -> None:
-    assert list(short.schemes) == ["4k", "thp"]
+    assert list(short.schemes) == ["4k", "thp", "ideal"]
     first = json.loads(short.lines.splitlines()[0])
     base = short["4k"]
     assert base["walks"] == first["counters"]["walks"] > 0
@@ -50,10 +50,10 @@ def test_every_counter_is_registered(short: perforate.Comparison) -> None:
 
 def test_frames_have_a_row_for_each_run(short: perforate.Comparison) -> None:
     pandas = short.to_pandas()
-    assert list(pandas.scheme) == ["4k", "thp"]
+    assert list(pandas.scheme) == ["4k", "thp", "ideal"]
     assert pandas.walks.tolist() == [scheme["walks"] for scheme in short]
     polars = short.to_polars()
-    assert polars["scheme"].to_list() == ["4k", "thp"]
+    assert polars["scheme"].to_list() == ["4k", "thp", "ideal"]
     assert polars["ipc"].to_list() == pandas.ipc.tolist()
     assert short.to_dict()["runs"][1]["scheme"] == "thp"
 
@@ -136,7 +136,7 @@ def test_texts_are_those_of_the_command_line() -> None:
 def test_runs_and_explanations() -> None:
     found = perforate.run("hpcc", "thp", instructions="100k", functional=True)
     assert found.scheme == "thp" and found["walks"] > 0 and "walks" in found._repr_html_()
-    with pytest.raises(perforate.UsageError, match="scheme: run takes one, such as '4k', not '4k,thp'"):
+    with pytest.raises(perforate.UsageError, match="scheme: expected one name such as '4k', not '4k,thp'"):
         perforate.run("hpcc", "4k,thp", instructions="100k")
     told = perforate.explain(scheme="perforated", instructions="50k")
     first = told["addresses"][0]["translations"][0]

@@ -30,6 +30,13 @@ def test_what_is_no_workload(workload: object) -> None:
     refused(text, perforate.sweep, {"workload": [workload]})
 
 
+@pytest.mark.parametrize("scheme", [None, "", 4, ["4k"], "4k,thp", "all"])
+def test_what_is_not_one_scheme(scheme: object) -> None:
+    text = "scheme: expected one name such as '4k', not "
+    refused(text, perforate.run, "hpcc", scheme)
+    refused(text, perforate.explain, scheme=scheme)
+
+
 def test_programs() -> None:
     refused("a program is program=['ls', '-l']", perforate.compare, ["ls", "-l"])
     for program, text in [

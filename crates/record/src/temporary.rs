@@ -28,7 +28,8 @@ impl TemporaryTrace {
         Self::stopped_by(stop_on_interrupt()?, file_name)
     }
 
-    /// The same for a caller that sets `stop` itself; signals are left as they are.
+    /// Makes a path as [`TemporaryTrace::new`] does, for a caller that sets `stop` itself. Signals are not
+    /// handled.
     ///
     /// # Errors
     /// If the folder cannot be made.

@@ -37,6 +37,9 @@ pub struct SchemeSummary {
     pub colour: &'static str,
     /// How many times as fast as the reference.
     pub speed: Option<Estimate>,
+    /// Share of the time that free translation would save, 0–1; none without an ideal scheme, and of the
+    /// ideal scheme itself.
+    pub saving: Option<Estimate>,
     /// Share of the time waiting for address translation, 0–1.
     pub translation_share: Option<Estimate>,
 }
@@ -72,7 +75,7 @@ fn places(comparison: &Comparison<'_>, results: &[RunResult]) -> Vec<usize> {
     (0..results.len()).filter(|&place| is_of_it(&results[place])).collect()
 }
 
-/// How many times as fast one scheme is as another in the first comparison of these results, with an
+/// Speed of one scheme divided by the speed of another in the first comparison of these results, with an
 /// interval from the parts of their runs paired with each other. None if a scheme is not there, or not
 /// timed.
 pub fn speed_over(
@@ -94,6 +97,7 @@ fn summary(comparison: &Comparison<'_>) -> Summary {
             name: runs.name.to_owned(),
             colour: palette::light(runs.colour),
             speed: comparison.speed(index, comparison.reference).map(Estimate::from),
+            saving: comparison.saving(index).map(Estimate::from),
             translation_share: comparison.translation_share(index).map(Estimate::from),
         }
     };

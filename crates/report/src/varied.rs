@@ -59,7 +59,7 @@ struct Quantity {
 impl Quantity {
     const SPEED: Self = Self { label: "IPC", of: |run| run.ipc };
     const WITH_WORK: Self =
-        Self { label: "IPC with OS work", of: |run| run.counter("ipc_with_operating_system") };
+        Self { label: "IPC with OS work", of: |run| run.counter("whole_run_ipc") };
     const WALKS: Self =
         Self { label: "walks/1000 instructions", of: |run| per_kilo_instruction(run, "walks") };
 }

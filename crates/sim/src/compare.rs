@@ -7,7 +7,7 @@ use perforate_schemes::segment;
 use perforate_trace::{Source, SourceMetadata};
 use perforate_types::{Counters, GapTolerance, figures};
 
-use crate::feeding::{Asker, Touched, run_all};
+use crate::feeding::{Asker, HugePageAdvices, Touched, run_all};
 use crate::idle_options;
 use crate::placed::Placed;
 use crate::sampled::{self, PrecisionRule};
@@ -77,10 +77,12 @@ figures! {
         touched_bytes, "touched", Bytes, Main: |bytes| *bytes;
     }
 
-    pub(crate) static ADVICES: u64, "Memory" {
+    pub(crate) static ADVICES: HugePageAdvices, "Memory" {
         /// How often the program asked for large pages (MADV_HUGEPAGE), from the beginning of the trace;
         /// absent where the trace has no such events.
-        huge_page_advices, Count, Listed: |calls| *calls;
+        huge_page_advices, Count, Listed: |calls| calls.wanted;
+        /// How often the program forbade large pages (MADV_NOHUGEPAGE), likewise.
+        huge_page_refusals, Count, Listed: |calls| calls.refused;
     }
 }
 
@@ -279,7 +281,6 @@ impl Comparison {
         let courses = run.courses();
         let Run { metadata, options, figures, touched, notes } = run;
         let touched_bytes = touched.footprint.bytes();
-        let huge_page_advices = touched.huge_page_advices;
         let windows = measuring.timed_windows();
         let window_warmup = measuring.window_warmup();
         let precision = precision_note(measuring, touched.is_precise, touched.done, &figures);
@@ -291,7 +292,7 @@ impl Comparison {
                 self.judge_warmup(options.warmup, named, measuring, detected);
             figures.counters.record(TOUCHED, &touched_bytes);
             if metadata.has_events {
-                figures.counters.record(ADVICES, &huge_page_advices);
+                figures.counters.record(ADVICES, &touched.advices);
             }
             for (point, &(instruction, bytes)) in figures.series.memory.iter_mut().zip(&history) {
                 assert_eq!(point.instruction, instruction, "sampled at the same moments");
@@ -474,10 +475,16 @@ impl Comparison {
             ));
         }
         let has_fragments = self.memory.fragmentation.is_some() || options.has_aged_blocks;
+        let forbids = match figures.counters.get("huge_page_refusals") {
+            Some(calls) if calls > 0.0 => {
+                " that it does not forbid large pages for (MADV_NOHUGEPAGE)"
+            }
+            _ => "",
+        };
         (has_fragments && none).then(|| {
             format!(
                 "{name}: there never was a perforated page: no fragmented block met its policy \
-                 ({policy}), or the program has no 2MB of memory in one"
+                 ({policy}), or the program has no 2MB of memory in one{forbids}"
             )
         })
     }

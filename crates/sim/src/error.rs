@@ -250,6 +250,14 @@ pub enum SimError {
     /// Whoever asked for the run no longer wants it.
     #[error("the run was stopped before its end")]
     Stopped,
+    /// The timed instructions took no cycle.
+    #[error(
+        "timing: the {instructions} instructions that were timed end before a cycle has passed; longer          windows or more --instructions can be timed"
+    )]
+    NothingTimed {
+        /// Instructions that were timed.
+        instructions: u64,
+    },
     /// The warm-up takes the whole run.
     #[error(
         "warmup of {warmup} instructions: the run has only {instructions}; nothing is left to measure"

@@ -304,19 +304,45 @@ impl OperatingSystemCosts {
         let mut background_cycles = costs.cycles(&background, frequency_ghz).total();
         out.record(CAUSES, &cycles);
         let mut total = cycles.total();
-        if let Some(HostWork { work, background, exits, background_exits, segment_exits }) = host {
-            let to_cycles = |ns: f64| (ns * frequency_ghz).round() as u64;
-            let exit_ns = |exits: Exits| exits.total() as f64 * self.vm_exit_ns;
-            let registers_ns = segment_exits as f64 * self.segment_registers_ns;
-            let host = costs.cycles(&(work - background), frequency_ghz).total();
-            let exits = to_cycles(exit_ns(exits - background_exits) + registers_ns);
-            out.record(HOST_CAUSES, &HostCycles { exits, kernel: host });
-            background_cycles += costs.cycles(&background, frequency_ghz).total();
-            background_cycles += to_cycles(exit_ns(background_exits));
-            total += host + exits;
+        if let Some(host) = &host {
+            let cycles = costs.host_cycles(host, frequency_ghz);
+            out.record(HOST_CAUSES, &cycles);
+            background_cycles += cycles.background;
+            total += cycles.kernel + cycles.exits;
         }
         out.record(BACKGROUND, &background_cycles);
         Some(WorkCycles(total))
+    }
+
+    /// Cycles of work that the program waits for, without those that a virtual machine has once
+    /// because its memory is backed.
+    pub(crate) fn program_cycles(&self, program: &ProgramWork, frequency_ghz: f64) -> WorkCycles {
+        let ProgramWork { work, background, host, interrupts } = *program;
+        let beside = if interrupts.is_some() { 0 } else { self.interrupted_processors };
+        let costs = Self { interrupted_processors: beside, ..self.clone() };
+        let own = costs.cycles(&(work - background), frequency_ghz).total();
+        let of_host = host.map_or(0, |host| {
+            let HostCycles { exits, kernel, backing, .. } = costs.host_cycles(&host, frequency_ghz);
+            (exits + kernel).saturating_sub(backing)
+        });
+        WorkCycles(own + of_host)
+    }
+
+    fn host_cycles(&self, host: &HostWork, frequency_ghz: f64) -> HostCycles {
+        let to_cycles = |ns: f64| (ns * frequency_ghz).round() as u64;
+        let kernel = |work: &Work| self.cycles(work, frequency_ghz).total();
+        let exits_ns = |exits: u64, with_segment: u64| {
+            exits as f64 * self.vm_exit_ns + with_segment as f64 * self.segment_registers_ns
+        };
+        let foreground = host.exits - host.background_exits;
+        HostCycles {
+            exits: to_cycles(exits_ns(foreground.total(), host.segment_exits)),
+            kernel: kernel(&(host.work - host.background)),
+            background: kernel(&host.background)
+                + to_cycles(exits_ns(host.background_exits.total(), 0)),
+            backing: kernel(&host.backing)
+                + to_cycles(exits_ns(host.backing_exits, host.backing_segment_exits)),
+        }
     }
 }
 
@@ -325,9 +351,23 @@ impl OperatingSystemCosts {
 pub(crate) struct WorkCycles(u64);
 
 impl WorkCycles {
-    /// Writes them, and the speed with them, of so many instructions and cycles of the program.
+    /// Writes the work of the measured part, and the speed with it, of so many instructions and cycles
+    /// of the program.
     pub(crate) fn record(self, (instructions, steady_cycles): (u64, u64), out: &mut Counters) {
         out.record(SUMS, &Sums { instructions, steady_cycles, total: self.0 });
+    }
+
+    /// Writes the work of the whole run, and the speed with it. The instructions of the warm-up take
+    /// as many cycles each as those of the measured part.
+    pub(crate) fn record_whole(
+        self,
+        instructions: u64,
+        (measured_instructions, cycles): (u64, u64),
+        out: &mut Counters,
+    ) {
+        let steady_cycles = cycles as f64 / measured_instructions as f64 * instructions as f64;
+        let steady_cycles = steady_cycles.round() as u64;
+        out.record(WHOLE_RUN, &Sums { instructions, steady_cycles, total: self.0 });
     }
 }
 
@@ -335,6 +375,10 @@ impl WorkCycles {
 struct HostCycles {
     exits: u64,
     kernel: u64,
+    /// On other processors.
+    background: u64,
+    /// Of `exits` and `kernel`, first backing of the guest's memory.
+    backing: u64,
 }
 
 /// Cycles of an interval.
@@ -349,6 +393,7 @@ struct Sums {
 pub(crate) fn counters() -> Vec<Counter> {
     [
         registered(SUMS),
+        registered(WHOLE_RUN),
         registered(CAUSES),
         registered(HOST_CAUSES),
         registered(BACKGROUND),
@@ -373,6 +418,21 @@ figures! {
         cycles_with_operating_system, Cycles, Listed: |it| it.steady_cycles + it.total;
         /// Instructions per cycle with that work; of a sampled trace, those of the whole program.
         ipc_with_operating_system, "IPC, including OS work", Ratio, Listed:
+            |it| (it.instructions, it.steady_cycles + it.total);
+    }
+
+    static WHOLE_RUN: Sums, "Whole run, including OS work" {
+        /// Cycles of the operating system's work in the whole run: warm-up and measured part, but not the
+        /// program's set-up, nor memory that it had before the recording began, nor a host's first
+        /// backing of the guest's memory. Schemes differ in when they do their work; over the whole run
+        /// they can be compared. Absent where a trace has no events of mappings.
+        whole_run_operating_system_cycles, "cycles of OS work, whole run", Cycles, Table:
+            |it| it.total;
+        /// Cycles of that work and of the program, whose warm-up takes as many cycles per instruction as
+        /// the measured part.
+        whole_run_cycles, Cycles, Listed: |it| it.steady_cycles + it.total;
+        /// Instructions per cycle of the whole run with that work.
+        whole_run_ipc, "IPC, whole run with OS work", Ratio, Listed:
             |it| (it.instructions, it.steady_cycles + it.total);
     }
 

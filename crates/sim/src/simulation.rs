@@ -274,6 +274,7 @@ impl Simulation {
         {
             self.run_until(chunk, &mut rest, start)?;
             (self.setup_until, self.setup) = (None, self.done);
+            self.system.start_run();
         }
         if self.measured_from.is_none() && self.setup_until.is_none() {
             let warm_from = self.setup.saturating_add(self.options.warmup);
@@ -402,8 +403,11 @@ impl Simulation {
                 }
                 next = next.min(*at as usize);
             }
-            if now == 0 && self.has_segments {
-                self.system.make_primary_region()?;
+            if now == 0 {
+                if self.has_segments {
+                    self.system.make_primary_region()?;
+                }
+                self.system.start_run();
             }
             let instructions = &chunk.instructions[position.instruction..next];
             accesses = self.run_undisturbed(model, instructions, accesses)?;

@@ -165,9 +165,10 @@ mod tests {
     #[test]
     fn the_first_walk_to_a_page_is_compulsory_and_no_other() {
         let mut pages = WalkedPages::default();
-        assert_eq!([small(&mut pages, 7), small(&mut pages, 7), small(&mut pages, 8)], [
-            FIRST, AGAIN, FIRST
-        ]);
+        assert_eq!(
+            [small(&mut pages, 7), small(&mut pages, 7), small(&mut pages, 8)],
+            [FIRST, AGAIN, FIRST]
+        );
         assert_eq!(pages.walk(SpaceId(4), 7, 7..8), FIRST, "another address space");
         // A 2MB page over the end of a chunk is not possible; a 1GB page fills 64 chunks.
         assert_eq!(pages.walk(SPACE, 262_144 + 9, 262_144..524_288), FIRST);

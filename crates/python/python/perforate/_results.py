@@ -187,7 +187,7 @@ class Scheme:
     def saving(self) -> Optional[Estimate]:
         """Share of the time that free translation would save, 0–1: 1 − cycles under ``ideal`` ÷ cycles
         under this scheme. None of ``ideal`` itself, and of functional runs."""
-        return _estimate(self._summary.get("saving"))
+        return _estimate(self._summary["saving"])
 
     @property
     def translation_share(self) -> Optional[Estimate]:
@@ -304,6 +304,8 @@ class Results:
         named."""
         page = _native.report_html(self.lines)
         if path is not None:
+            if os.path.isdir(path):
+                raise RunError(f"{os.fspath(path)}: is a folder; expected the path of a file")
             write_whole(Path(path), page)
         return page
 
@@ -395,7 +397,7 @@ class Comparison(Results):
         return iter(self.schemes.values())
 
     def plot(self, counter: Optional[str] = None) -> matplotlib.figure.Figure:
-        """Speeds and shares of waiting for translation, or one counter, of every scheme, by matplotlib."""
+        """Speeds and what free translation would save, or one counter, of every scheme, by matplotlib."""
         from ._plots import plot
 
         return plot(self, counter)
@@ -410,7 +412,7 @@ class Comparison(Results):
 def _row(run: Run, summary: Mapping[str, Any]) -> dict[str, Any]:
     row: dict[str, Any] = {"scheme": run.scheme}
     for name in ESTIMATES:
-        found = _estimate(summary.get(name))
+        found = _estimate(summary[name])
         row[name] = None if found is None else found.value
         row[f"{name}_low"] = None if found is None else found.low
         row[f"{name}_high"] = None if found is None else found.high
@@ -439,8 +441,6 @@ def make_folder(folder: Union[str, os.PathLike[str]]) -> Path:
 
 def write_whole(path: Path, text: str) -> None:
     """Writes a whole file or nothing."""
-    if path.is_dir():
-        raise RunError(f"{path}: is a folder; expected the path of a file")
     partial = path.with_name(path.name + ".partial")
     try:
         partial.write_text(text, encoding="utf-8")

@@ -42,14 +42,15 @@ def compare(
 ) -> Comparison:
     """Compares schemes on one workload and one memory, as ``perforate compare`` does.
 
-    Without arguments, 4KB pages, transparent huge pages, perforated pages and ideal ones on a bundled
-    trace. ``program`` is a program and its arguments in place of a workload (``["python3",
+    Without arguments, 4KB pages, transparent huge pages, perforated pages and ideal ones are compared on a
+    bundled trace. ``program`` is a program and its arguments in place of a workload (``["python3",
     "train.py"]``): it is recorded under the emulator first, as ``perforate compare -- PROG`` does, and
     what it prints goes to standard error. ``schemes`` are names, ``guest`` and ``host`` those of pairs in
-    a virtual machine; ``seeds`` is the number of repetitions, ``set`` has other values for keys of the
-    machine (``{"tlb.l2.entries": 3072}``), and ``machine`` may be a dict of them with the machine's name
-    (``{"base": "ice-lake-sp", "tlb.l2.entries": 4096}``). With ``out``, results.jsonl and report.html are
-    written into that folder. All other keywords are the command line's options, with underscores.
+    a virtual machine; ``ideal`` is added to them, as free translation is measured by it. ``seeds`` is the
+    number of repetitions, ``set`` has other values for keys of the machine (``{"tlb.l2.entries": 3072}``),
+    and ``machine`` may be a dict of them with the machine's name (``{"base": "ice-lake-sp",
+    "tlb.l2.entries": 4096}``). With ``out``, results.jsonl and report.html are written into that folder.
+    All other keywords are the command line's options, with underscores.
     """
     asked = arguments.compared(workload, schemes, guest, host, seeds, set, **options)
     command = None if program is None else arguments.words("program", program)
@@ -73,12 +74,16 @@ def run(
     **options: Unpack[Options],
 ) -> Run:
     """Runs one scheme, as ``perforate run`` does; keywords are those of :func:`compare`."""
-    names = arguments.names("scheme", scheme)
-    if names is None or "," in names or names == "all":
-        raise UsageError(f"scheme: run takes one, such as '4k', not {scheme!r}; compare takes several")
-    asked = arguments.compared(workload, names, set=set, **options)
+    asked = arguments.compared(workload, _one_scheme(scheme), set=set, **options)
     arguments.check_progress(progress)
-    return Comparison(*_native.compare(asked, None, progress)).runs[0]
+    return Comparison(_native.run(asked, progress)).runs[0]
+
+
+def _one_scheme(scheme: object) -> str:
+    """A name that is one scheme's, if any's."""
+    if not isinstance(scheme, str) or not scheme or "," in scheme or scheme == "all":
+        raise UsageError(f"scheme: expected one name such as '4k', not {scheme!r}; compare takes several")
+    return scheme
 
 
 class Told:
@@ -115,8 +120,9 @@ def explain(
     """Shows the translations of virtual addresses step by step, as ``perforate explain`` does; telling
     addresses are chosen where none are named."""
     wanted = list(_addresses(addresses))
-    asked = arguments.compared(workload, scheme, set=set, **options)
-    found, text = _native.explain(wanted, asked.workload or "", scheme, asked.options, asked.set)
+    name = _one_scheme(scheme)
+    asked = arguments.compared(workload, name, set=set, **options)
+    found, text = _native.explain(wanted, asked.workload or "", name, asked.options, asked.set)
     return Told(json.loads(found), text)
 
 

@@ -77,7 +77,7 @@ class Sweep(Results):
         return {"points": [{"point": dict(point), **found.to_dict()} for point, found in pairs]}
 
     def plot(self, x: Optional[str] = None, y: str = "speed") -> matplotlib.figure.Figure:
-        """A curve for each scheme by matplotlib: ``y`` is speed, translation_share, ipc or a counter,
+        """A curve for each scheme by matplotlib: ``y`` is speed, saving, translation_share, ipc or a counter,
         ``x`` the first key that is varied where none is named."""
         from ._plots import plot_sweep
 
