@@ -97,6 +97,18 @@ def test_a_file_of_several_comparisons_has_them_apart() -> None:
         found["4k"]
 
 
+def test_a_line_needs_a_scheme_and_a_workload_only() -> None:
+    Path("short.jsonl").write_text('{"scheme":"4k","workload":"w"}\n\n{"scheme":"thp","workload":"w"}\n')
+    found = perforate.read_results("short.jsonl")
+    assert list(found.schemes) == ["4k", "thp"] and found["thp"].runs[0].notes == found.remarks == []
+    assert len(found.rows()) == 2 and found.rows()[1]["seed"] is None and str(found.runs[0])
+
+
+def test_separators_in_names_end_no_line() -> None:
+    Path("odd.jsonl").write_text('{"scheme":"4k","workload":"a\u2028b\x85c"}\n', encoding="utf-8")
+    assert perforate.read_results("odd.jsonl").runs[0].workload == "a\u2028b\x85c"
+
+
 def test_results_are_values(short: perforate.Comparison) -> None:
     assert copy.deepcopy(short) == short and copy.copy(short["thp"]) == short["thp"] != short["4k"]
     run = short.runs[0]

@@ -18,14 +18,15 @@ _PAIRED = (
 class Estimate:
     """A figure with its 95 % confidence interval.
 
-    It can be multiplied and divided by a number, and a number can be added and subtracted: the interval
-    follows. It is compared by its figure; ``estimate.low > 1`` asks whether the interval lies above 1.
+    An estimate can be multiplied and divided by a number, and numbers can be added and subtracted: the
+    interval follows. Comparisons are of the figures; ``estimate.low > 1`` is true if the whole interval lies
+    above 1.
     ``f"{estimate:.2f}"`` formats the figure, ``str(estimate)`` has the interval.
     """
 
     #: The figure.
     value: float
-    #: Half the interval's width; None where there is nothing to estimate it from.
+    #: Half the interval's width; None if there is nothing to estimate an interval from.
     half_width: Optional[float] = None
 
     # NumPy's numbers leave arithmetic to this class.

@@ -17,6 +17,7 @@ from . import _arguments as arguments
 from . import _native
 from ._errors import RunError, UsageError
 from ._estimate import Estimate
+from ._json_lines import lines_of, objects_of
 from ._packages import package
 
 if TYPE_CHECKING:
@@ -52,44 +53,44 @@ class Run:
     @property
     def machine(self) -> str:
         """Machine."""
-        return str(self._record["machine"])
+        return str(self._record.get("machine", ""))
 
     @property
     def seed(self) -> int:
         """Seed of workload and memory."""
-        return int(self._record["seed"])
+        return int(self._record.get("seed", 0))
 
     @property
     def instructions(self) -> int:
         """Instructions measured, warm-up apart."""
-        return int(self._record["instructions"])
+        return int(self._record.get("instructions", 0))
 
     @property
     def cycles(self) -> Optional[int]:
         """Cycles they took; None of a functional run."""
-        cycles: Optional[int] = self._record["cycles"]
+        cycles: Optional[int] = self._record.get("cycles")
         return cycles
 
     @property
     def ipc(self) -> Optional[float]:
         """Instructions per cycle; None of a functional run."""
-        ipc: Optional[float] = self._record["ipc"]
+        ipc: Optional[float] = self._record.get("ipc")
         return ipc
 
     @property
     def counters(self) -> Mapping[str, float]:
         """All figures by id; :func:`perforate.counters` says what they are."""
-        return MappingProxyType(self._record["counters"])
+        return MappingProxyType(self._record.get("counters", {}))
 
     @property
     def notes(self) -> Sequence[str]:
         """What a reader must know to judge the figures."""
-        return list(self._record["notes"])
+        return list(self._record.get("notes", ()))
 
     @property
     def config(self) -> Mapping[str, Any]:
         """Everything that the run was made from."""
-        return MappingProxyType(self._record["config"])
+        return MappingProxyType(self._record.get("config", {}))
 
     def __getitem__(self, counter: str) -> float:
         return _counter(self.counters, counter)
@@ -227,7 +228,7 @@ def _estimate(found: Optional[Mapping[str, Any]]) -> Optional[Estimate]:
 
 
 def _runs(lines: str) -> list[Run]:
-    return [Run(json.loads(line)) for line in lines.splitlines() if line.strip()]
+    return [Run(record) for record in objects_of(lines)]
 
 
 class Results:
@@ -258,8 +259,8 @@ class Results:
     @property
     def comparisons(self) -> Sequence[Comparison]:
         """The comparisons in these results: one, unless an option was varied or files were joined."""
-        lines = [line for line in self.lines.splitlines(keepends=True) if line.strip()]
-        own = ("".join(lines[place] for place in one["places"]) for one in self._summaries)
+        lines = lines_of(self.lines)
+        own = ("".join(lines[place] + "\n" for place in one["places"]) for one in self._summaries)
         return [Comparison(text, self._left_out) for text in own]
 
     @property
@@ -373,11 +374,12 @@ class Comparison(Results):
         then its counters. Speeds are relative to :attr:`reference`, with the same seed."""
         if len(self._summaries) > 1:
             return super().rows()
+        lines: dict[int, str] = {}
+        for run, line in zip(self.runs, lines_of(self.lines)):
+            lines[run.seed] = lines.get(run.seed, "") + line + "\n"
         of_seed: dict[int, Mapping[str, Mapping[str, Any]]] = {}
-        seeds = dict.fromkeys(run.seed for run in self.runs)
-        for seed in seeds:
-            lines = "".join(json.dumps(run.to_dict()) + "\n" for run in self.runs if run.seed == seed)
-            found = self._summaries if len(seeds) == 1 else json.loads(_native.summaries(lines))
+        for seed, own in lines.items():
+            found = self._summaries if len(lines) == 1 else json.loads(_native.summaries(own))
             of_seed[seed] = {one["name"]: one for one in found[0]["schemes"]}
         return [_row(run, of_seed[run.seed][run.scheme]) for run in self.runs]
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 from . import _arguments as arguments
 from . import _native
 from ._errors import UsageError
+from ._json_lines import objects_of
 from ._results import Comparison, Run, check_folder
 from ._traces import Trace, open_trace
 
@@ -192,7 +193,7 @@ def calibrate(*, progress: Optional[Progress] = None, **options: Any) -> Told:
     """Measures this machine, and writes a machine file to predict with, as ``perforate calibrate`` does;
     a record for each quantity and each check."""
     found, text = _carry_out(["calibrate"], options, [], progress)
-    return Told([json.loads(line) for line in found.splitlines()], text)
+    return Told(objects_of(found), text)
 
 
 def validate(
@@ -205,7 +206,7 @@ def validate(
     ``perforate validate`` does; a record for each row and one for all."""
     words = ["--", *arguments.words("program", program)] if program is not None else []
     found, text = _carry_out(["validate"], options, words, progress)
-    return Told([json.loads(line) for line in found.splitlines()], text)
+    return Told(objects_of(found), text)
 
 
 def _carry_out(
