@@ -163,4 +163,9 @@ def test_options_are_those_of_the_command_line() -> None:
         assert f"--{name.replace('_', '-')}" in listed
     assert perforate.options()["fragmentation"].default == "portion=50%,holes=25%,clustered"
     assert {"4k", "thp", "perforated"} <= perforate.schemes().keys()
+    texts = [*perforate.schemes().values(), *perforate.workloads().values()]
+    texts += [option.meaning for option in perforate.options().values()]
+    texts += [counter.meaning for counter in perforate.counters().values()]
+    assert not [text for text in texts if " --" in text], "flags of the command line"
+    assert "policy=" in perforate.schemes()["scripted"]
     assert "hpcc" in perforate.workloads() and "ice-lake-sp" in perforate.machines()
