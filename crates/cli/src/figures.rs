@@ -1,20 +1,24 @@
 //! `--figures`: the figures of a report as files.
 
-use std::fs;
-
-use perforate_commands::{Failure, ResultFolder, write_text};
+use perforate_commands::{Files, Written};
 use perforate_report::SavedFigure;
 
 /// Folder of the figures beside the report.
 const FOLDER: &str = "figures";
 
-/// Writes each figure as a picture and as data into a folder beside the report, and says where.
-pub fn write(folder: &ResultFolder, figures: &[SavedFigure]) -> Result<String, Failure> {
-    let path = folder.file(FOLDER);
-    fs::create_dir_all(&path).map_err(|source| Failure::Write { path: path.clone(), source })?;
-    for SavedFigure { id, svg, csv, .. } in figures {
-        write_text(&path.join(format!("{id}.svg")), svg)?;
-        write_text(&path.join(format!("{id}.csv")), csv)?;
-    }
-    Ok(format!("figures: {} ({} of them, SVG and CSV)\n", path.display(), figures.len()))
+/// Each figure as a picture and as data, in a folder beside the report.
+pub fn files(figures: &[SavedFigure]) -> Files {
+    let of = |SavedFigure { id, svg, csv, .. }: &SavedFigure| {
+        let name = |ending| format!("{FOLDER}/{id}.{ending}");
+        [(name("svg"), svg.clone()), (name("csv"), csv.clone())]
+    };
+    figures.iter().flat_map(of).collect()
+}
+
+/// Where the figures are, for readers; nothing without figures.
+pub fn told(written: &Written, figures: Option<&[SavedFigure]>) -> String {
+    figures.map_or(String::new(), |figures| {
+        let (path, count) = (written.file(FOLDER), figures.len());
+        format!("figures: {} ({count} of them, SVG and CSV)\n", path.display())
+    })
 }

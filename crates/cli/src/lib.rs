@@ -6,6 +6,7 @@
 mod bench;
 mod calibrate;
 mod compare;
+mod counted;
 mod experiment;
 mod explain;
 mod figures;
@@ -34,8 +35,10 @@ mod vary;
 #[cfg(test)]
 mod argument_tests;
 
+use std::borrow::Cow;
 use std::error::Error;
 use std::ffi::OsString;
+use std::num::{ParseFloatError, ParseIntError};
 
 use clap::error::{ContextKind, ErrorKind};
 use clap::{Parser, Subcommand};
@@ -91,9 +94,14 @@ enum Command {
     Man(shell::ManArguments),
 }
 
+/// Longest explanation of a misuse that is printed as it is.
+const MOST_MISUSE: usize = 2_000;
+
 /// Carries out the command that `words` say, the program first, and returns its exit code.
 pub fn main(words: Vec<OsString>) -> u8 {
     output::called_with(&words);
+    // Without a handler, a file larger than `ulimit -f` would end the program without a word.
+    let _ = perforate_record::fail_at_file_size_limit();
     if let Err(failure) = check_program(&words) {
         complain(&failure.to_string());
         return failure.exit_code();
@@ -156,7 +164,15 @@ fn check_program(words: &[OsString]) -> Result<(), Failure> {
 fn misused(error: &clap::Error) -> u8 {
     match wrong_value(error) {
         Some(problem) => complain(&problem),
-        None => drop(error.print()),
+        // Long words of the user are repeated there.
+        None if error.use_stderr() && error.to_string().len() > MOST_MISUSE => {
+            complain(&misuse(error).to_string());
+        }
+        // Colours are left out where an argument would bring colours of its own.
+        None => match output::printable(&error.to_string()) {
+            Cow::Borrowed(_) => drop(error.print()),
+            Cow::Owned(text) => progress::tell(text.trim_start_matches("error: ").trim_end()),
+        },
     }
     u8::try_from(error.exit_code()).unwrap_or(1)
 }
@@ -165,7 +181,27 @@ fn misused(error: &clap::Error) -> u8 {
 fn wrong_value(error: &clap::Error) -> Option<String> {
     let option = error.get(ContextKind::InvalidArg)?.to_string();
     let problem = error.source().filter(|_| error.kind() == ErrorKind::ValueValidation)?;
+    let value =
+        || error.get(ContextKind::InvalidValue).map_or_else(String::new, |it| it.to_string());
+    // The standard library's numbers say what is wrong with their digits, and not what would be right.
+    let problem = if problem.is::<ParseIntError>() {
+        format!("expected a whole number, such as 8, not {:?}", value())
+    } else if problem.is::<ParseFloatError>() {
+        format!("expected a number, such as 2.5, not {:?}", value())
+    } else {
+        in_range(&problem.to_string())
+    };
     Some(format!("{}: {problem}", option.split(' ').next().unwrap_or_default()))
+}
+
+/// `99 is not in 1..=22`, as clap says it, in words.
+fn in_range(problem: &str) -> String {
+    let words = || {
+        let (value, range) = problem.split_once(" is not in ")?;
+        let (least, most) = range.split_once("..=")?;
+        Some(format!("expected {least} to {most}, not {value}"))
+    };
+    words().unwrap_or_else(|| problem.to_owned())
 }
 
 /// Why the arguments cannot be parsed, as one line.
@@ -179,8 +215,8 @@ fn misuse(error: &clap::Error) -> Failure {
     Failure::Usage(wrong_value(error).unwrap_or_else(of_clap))
 }
 
-/// A line that says what went wrong. It may quote a file: what that contains does not reach the
-/// terminal's controls.
+/// A line that says what went wrong. It may quote a file of several lines or a long word of the user,
+/// which is shortened.
 fn complain(problem: &str) {
-    progress::tell(&problem.replace(char::is_control, " "));
+    progress::tell(&perforate_config::shorten(&problem.replace(['\n', '\r', '\t'], " ")));
 }

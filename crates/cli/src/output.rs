@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 
 use perforate_commands::Failure;
 use perforate_report::text::wrapped;
+pub use perforate_report::text::{printable, quoted};
 use terminal_size::terminal_size_of;
 
 /// Columns of tables where standard output is no terminal.
@@ -25,10 +26,10 @@ pub fn columns() -> usize {
     terminal.map_or(COLUMNS, |width| width.clamp(40, 240))
 }
 
-/// Prints to standard output; a closed pipe is not an error of ours.
+/// Prints to standard output, [made harmless](printable); a closed pipe is not an error of ours.
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
+    out.write_all(printable(text).as_bytes())?;
     Ok(out.flush()?)
 }
 
@@ -39,17 +40,8 @@ pub fn command() -> String {
 
 /// A command line, the program first, for running it again.
 pub fn command_of(words: &[OsString]) -> String {
-    let words = words.iter().skip(1).map(|word| quoted(&word.to_string_lossy()));
+    let words = words.iter().skip(1).map(quoted);
     std::iter::once("perforate".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
-}
-
-/// A word as a shell takes it.
-pub fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./,:%+@".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 /// Notes below a table, wrapped at `columns` characters.

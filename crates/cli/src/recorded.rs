@@ -92,14 +92,14 @@ impl Recorded {
     /// Adds to a result of the recording what it does not know of the program.
     pub fn annotate(&self, result: &mut RunResult) {
         // Ours says more.
-        result.notes.retain(|note| note != CUT_OFF);
+        result.notes.retain(|note| !note.starts_with(CUT_OFF));
         result.config["skipped_instructions"] = self.skipped.into();
         result.notes.extend_from_slice(&self.notes);
     }
 
-    /// Ends this process if Ctrl-C came while the recording is worked on.
-    pub fn end_if_interrupted(&mut self) {
-        self.trace.end_if_interrupted();
+    /// A flag that Ctrl-C sets while the recording is worked on.
+    pub fn stop(&self) -> Arc<AtomicBool> {
+        self.trace.stop()
     }
 }
 
@@ -158,6 +158,8 @@ mod tests {
             instructions_between: 0,
             windows: 1,
             accesses: 0,
+            accesses_unmapped: 0,
+            programs_unrecorded: 0,
             pages_touched: 0,
             threads: 1,
             processes: Vec::new(),

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use clap::Args;
-use perforate_commands::{Failure, ResultFolder, json_lines, write_text};
+use perforate_commands::{Failure, ResultFolder, json_lines};
 use perforate_report::text::{Column, columns};
 use perforate_sim::{Composition, RunResult, Sampled, SimError};
+use perforate_types::counted;
 
 use crate::options::{SimulationArguments, own_memory_bar};
 use crate::output::{COLUMNS, notes, print};
@@ -55,14 +56,14 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
         return Err(Failure::Usage("run takes one scheme; use compare for several".into()));
     }
     choice.check_effects(&comparison.schemes, &comparison.memory)?;
-    let folder = arguments.out.as_deref().map(ResultFolder::prepare).transpose()?;
+    let folder = arguments.out.as_deref().map(ResultFolder::named).transpose()?;
     let bar = Bar::instructions("simulating");
     let (measuring, stop) = (choice.measuring()?, AtomicBool::new(false));
     let show = &mut |progress| bar.show(progress);
     let results = perforate_commands::compare(&comparison, &measuring, &stop, show)?;
     drop(bar);
     if let Some(folder) = &folder {
-        write_text(&folder.file("results.jsonl"), &json_lines(&results))?;
+        folder.write(&vec![("results.jsonl".to_owned(), json_lines(&results))])?;
     }
     if arguments.json {
         return print(&json_lines(&results));
@@ -85,8 +86,8 @@ fn sampled(sampled: &Sampled) -> String {
     let table = [Column::texts("", names), Column::numbers("", means), Column::texts("", halves)];
     let whole = if sampled.only_timing { "measured part" } else { "whole program" };
     format!(
-        "\n{whole} from {} windows, ± half of the 95% confidence interval\n{}",
-        sampled.windows,
+        "\n{whole} from {}, ± half of the 95% confidence interval\n{}",
+        counted(sampled.windows, "window"),
         columns(&table, COLUMNS)
     )
 }

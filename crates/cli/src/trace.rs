@@ -1,19 +1,22 @@
 //! `perforate trace`.
 
 use std::collections::{BTreeSet, HashSet};
+use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 use clap::{Args, Subcommand};
 use perforate_commands::{Failure, write_whole};
 use perforate_config::{Count, Size};
-use perforate_sim::CUT_OFF;
+use perforate_record::stop_or_end_on_interrupt;
+use perforate_sim::recording_notes;
 use perforate_trace::{
     Compression, ForeignWriter, Limited, Losses, PageMap, STANDARD_INPUT, Schedule, Source,
     TraceFormat, TraceSummary, TraceWriter, WorkloadSpec, WriterOptions, formats_of_name,
     metadata_for, open, split_format, standard_input_bytes, write_chunk,
 };
 use perforate_types::{
-    Chunk, Instruction, MemoryAccess, Permissions, ProcessId, ProgramEvent, ThreadId,
+    Chunk, Instruction, MemoryAccess, Permissions, ProcessId, ProgramEvent, ThreadId, counted,
 };
 
 use crate::output::{COLUMNS, notes, print};
@@ -231,9 +234,7 @@ fn info(file: &str) -> Result<(), Failure> {
     if metadata.format == TraceFormat::Drmemtrace.name() {
         text += &beside(split_format(Path::new(&path)).1, &contents)?;
     }
-    if metadata.is_cut_off {
-        text += &notes(&[CUT_OFF], COLUMNS);
-    }
+    text += &notes(&recording_notes(metadata), COLUMNS);
     text += &notes(&metadata.assumptions, COLUMNS);
     if let Some(truncation) = source.truncated() {
         text += &format!("warning: incomplete at {truncation}\n");
@@ -255,11 +256,12 @@ fn beside(path: &Path, contents: &Contents) -> Result<String, Failure> {
         let covered = contents.pages.iter().filter(is_covered).count();
         text += &format!(
             "page map      {}: pages {} ({} MB)\n              \
-             {runs} runs contiguous in both address spaces, the longest of {}\n              \
+             {} contiguous in both address spaces, the longest of {}\n              \
              has {covered} of the {} data pages\n",
             map.path().display(),
             sizes.join(", "),
             map.bytes() >> 20,
+            counted(runs, "run"),
             Size(longest),
             contents.pages.len(),
         );
@@ -269,9 +271,11 @@ fn beside(path: &Path, contents: &Contents) -> Result<String, Failure> {
     }
     if let Some(Schedule { path, stretches, threads, processors }) = Schedule::beside(path)? {
         text += &format!(
-            "schedule      {}: {threads} threads on {processors} processors in {stretches} \
-             stretches\n",
+            "schedule      {}: {} on {} in {}\n",
             path.display(),
+            counted(threads, "thread"),
+            counted(processors, "processor"),
+            counted(stretches, "stretch"),
         );
     }
     Ok(text)
@@ -447,9 +451,12 @@ fn convert(
             None => source,
         }
     };
-    let text = write_whole(output, |partial| match target.format {
-        TraceFormat::Perforate => write_ours(source.as_mut(), partial, target.level),
-        _ => write_foreign(source.as_mut(), partial, &target),
+    let text = write_whole(output, |new| {
+        let file = new.file().map_err(|source| Failure::Write { path: output.into(), source })?;
+        match target.format {
+            TraceFormat::Perforate => write_ours(source.as_mut(), file, output, target.level),
+            _ => write_foreign(source.as_mut(), file, output, &target),
+        }
     })?;
     print(&format!("{}: {text}", output.display()))
 }
@@ -459,7 +466,7 @@ fn pass_on(
     source: &mut dyn Source,
     mut write: impl FnMut(&Chunk) -> Result<(), perforate_trace::TraceError>,
 ) -> Result<(), Failure> {
-    let bar = Bar::instructions("converting");
+    let (bar, stop) = (Bar::instructions("converting"), stop_or_end_on_interrupt()?);
     let total = source.metadata().instructions;
     let mut chunk = Chunk::default();
     let mut done = 0;
@@ -467,20 +474,34 @@ fn pass_on(
         write(&chunk)?;
         done += chunk.instructions.len() as u64;
         bar.show(perforate_sim::Progress { done, total });
+        if stop.load(Ordering::Relaxed) {
+            return Err(Failure::Stopped(bar.told()));
+        }
     }
     Ok(())
 }
 
-fn write_ours(source: &mut dyn Source, path: &Path, level: i32) -> Result<String, Failure> {
+fn write_ours(
+    source: &mut dyn Source,
+    file: File,
+    path: &Path,
+    level: i32,
+) -> Result<String, Failure> {
     let options = WriterOptions { level, ..WriterOptions::default() };
-    let mut writer = TraceWriter::create_with(path, &metadata_for(source), options)?;
+    let mut writer = TraceWriter::on(file, path, &metadata_for(source), options)?;
     pass_on(source, |chunk| write_chunk(&mut writer, chunk))?;
     let summary = writer.finish()?;
     Ok(report(summary, source))
 }
 
-fn write_foreign(source: &mut dyn Source, path: &Path, target: &Target) -> Result<String, Failure> {
-    let mut writer = ForeignWriter::create(path, target.format, target.compression, target.level)?;
+fn write_foreign(
+    source: &mut dyn Source,
+    file: File,
+    path: &Path,
+    target: &Target,
+) -> Result<String, Failure> {
+    let Target { format, compression, level } = *target;
+    let mut writer = ForeignWriter::on(file, path, format, compression, level)?;
     pass_on(source, |chunk| writer.write_chunk(chunk))?;
     let (summary, Losses { accesses, events }) = writer.finish()?;
     let mut text = report(summary, source);
@@ -505,8 +526,11 @@ fn report(summary: TraceSummary, source: &dyn Source) -> String {
     let per_instruction = summary.bytes as f64 / summary.instructions.max(1) as f64;
     let TraceSummary { instructions, accesses, events, bytes } = summary;
     let mut text = format!(
-        "{instructions} instructions, {accesses} accesses, {events} events, {bytes} bytes \
-         ({per_instruction:.3} per instruction)\n"
+        "{}, {}, {}, {} ({per_instruction:.3} per instruction)\n",
+        counted(instructions, "instruction"),
+        counted(accesses, "access"),
+        counted(events, "event"),
+        counted(bytes, "byte"),
     );
     if let Some(truncation) = source.truncated() {
         text += &format!("warning: the source is incomplete at {truncation}\n");

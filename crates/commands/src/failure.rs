@@ -44,6 +44,9 @@ pub enum Failure {
     /// The recorder.
     #[error(transparent)]
     Record(#[from] RecordError),
+    /// The recorded program failed; its recording is kept.
+    #[error("{0}; what was recorded of it is kept")]
+    Program(String),
     /// The machine that we run on.
     #[error(transparent)]
     Host(HostError),
@@ -89,6 +92,9 @@ pub enum Failure {
          perforate record -o FILE -- PROG ARGS…"
     )]
     Interrupted,
+    /// Ctrl-C ended the command in this stage of its work, before it wrote anything.
+    #[error("stopped ({0}); nothing was written")]
+    Stopped(String),
     /// Standard output cannot be written.
     #[error("standard output: {0}")]
     Output(io::Error),
@@ -143,6 +149,9 @@ impl Failure {
                 | SimError::Model(ModelError::Share(_))
                 | SimError::UnknownWorkload { .. }
                 | SimError::MemoryBeyondCaches { .. }
+                | SimError::MachineTooLarge { .. }
+                | SimError::SkipBeyondEnd { .. }
+                | SimError::SkipOfGenerated { .. }
                 | SimError::WarmupTooLong { .. }
                 | SimError::NoTimedWindow { .. }
                 | SimError::SampledTwice
@@ -152,7 +161,9 @@ impl Failure {
             )
             | Self::Trace(TraceError::Workload { .. })
             | Self::Experiment(ExperimentError::Unknown { .. }) => WRONG_USE,
-            Self::Interrupted | Self::Record(RecordError::Interrupted) => INTERRUPTED,
+            Self::Interrupted | Self::Stopped(_) | Self::Record(RecordError::Interrupted) => {
+                INTERRUPTED
+            }
             _ => FAILED,
         }
     }

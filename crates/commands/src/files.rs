@@ -1,31 +1,24 @@
 //! Files that are whole or not there.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use perforate_config::NewFile;
 
 use crate::Failure;
 
-/// Writes a whole file or nothing: `write` writes under another name, then it is renamed.
+/// Writes a whole file or nothing, to whatever `path` names (see [`NewFile`]).
 ///
 /// # Errors
 /// What `write` says, or the file cannot be written.
 pub fn write_whole<T>(
     path: &Path,
-    write: impl FnOnce(&Path) -> Result<T, Failure>,
+    write: impl FnOnce(&mut NewFile) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     let failed = |source| Failure::Write { path: path.into(), source };
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
-    let partial = PathBuf::from(partial);
-    let outcome =
-        write(&partial).and_then(|written| match fs::rename(&partial, path).map_err(failed) {
-            Ok(()) => Ok(written),
-            Err(failure) => Err(failure),
-        });
-    if outcome.is_err() {
-        let _ = fs::remove_file(&partial); // the first error is the one to tell
-    }
-    outcome
+    let mut file = NewFile::create(path).map_err(failed)?;
+    let written = write(&mut file)?;
+    file.finish().map_err(failed)?;
+    Ok(written)
 }
 
 /// As [`write_whole`], of a text.
@@ -34,5 +27,5 @@ pub fn write_whole<T>(
 /// The file cannot be written.
 pub fn write_text(path: &Path, text: &str) -> Result<(), Failure> {
     let failed = |source| Failure::Write { path: path.into(), source };
-    write_whole(path, |partial| fs::write(partial, text).map_err(failed))
+    perforate_config::write_text(path, text).map_err(failed)
 }

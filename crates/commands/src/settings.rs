@@ -27,7 +27,9 @@ impl MachineSettings {
         for (key, value) in &self.0 {
             let wrong = |error| match error {
                 SimError::Machine { problem, .. } => {
-                    Failure::Setting { settings: vec![(key.clone(), value.clone())], problem }
+                    let own = problem.strip_prefix(&format!("{key}: ")).unwrap_or(&problem);
+                    let (settings, problem) = (vec![(key.clone(), value.clone())], own.to_owned());
+                    Failure::Setting { settings, problem }
                 }
                 error => error.into(),
             };

@@ -12,8 +12,8 @@
 //! Values with a unit have a type and one grammar each: [`Size`] ([`BoundedSize`] in a range),
 //! [`Count`], [`Share`], [`Address`]. Keys are written with `-` or `_`.
 //!
-//! Files that options name are read by [`read_text`] and its neighbours. [`Program`] is the program
-//! itself, which may run inside another such as Python.
+//! Files that options name are read by [`read_text`] and its neighbours, and written as a [`NewFile`].
+//! [`Program`] is the program itself, which may run inside another such as Python.
 //!
 //! A [`ConfigError`] knows the path of keys to what is wrong, so that whoever shows it can name the
 //! option as the user wrote it.
@@ -23,8 +23,11 @@ mod error;
 mod file;
 mod given;
 mod key;
+mod new_file;
+mod plain;
 mod program;
 mod read;
+mod shorten;
 #[cfg(test)]
 mod tests;
 mod unit;
@@ -36,8 +39,11 @@ pub use error::ConfigError;
 pub use file::{open_file, read_file, read_text};
 pub use given::Given;
 pub use key::{Key, Word, keys, words_of};
+pub use new_file::{NewFile, write_text, write_texts};
+pub use plain::plain;
 pub use program::Program;
 pub use read::read;
+pub use shorten::shorten;
 pub use unit::{Address, BoundedSize, Count, Share, Size};
 pub use words::{nearest, suggestion};
 pub use write::{write, write_changed};

@@ -26,6 +26,9 @@ pub enum Record<'a> {
 pub struct Header<'a> {
     /// Name.
     experiment: &'a str,
+    /// The file it was loaded from; none for one that comes with the program.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<&'a str>,
     /// What it shows.
     title: &'a str,
     /// Where it comes from.
@@ -243,6 +246,7 @@ fn header(experiment: &Experiment, quick: bool) -> Header<'_> {
     });
     Header {
         experiment: &experiment.name,
+        file: experiment.file.as_deref(),
         title: &experiment.title,
         source: &experiment.source,
         notes: &experiment.notes,

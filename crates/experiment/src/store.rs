@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+use perforate_config::NewFile;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
@@ -85,63 +86,118 @@ pub struct Store<M = Measurement> {
     build: String,
     known: BTreeMap<Key, M>,
     file: Option<(PathBuf, File)>,
+    /// Lines of the file that other builds wrote.
+    others: usize,
+    /// Numbers of the lines of the file that cannot be read.
+    unreadable: Vec<usize>,
 }
 
 impl<M: Serialize + DeserializeOwned> Store<M> {
     /// Measurements in memory only.
     pub fn in_memory(build: String) -> Self {
-        Self { build, known: BTreeMap::new(), file: None }
+        Self { build, known: BTreeMap::new(), file: None, others: 0, unreadable: Vec::new() }
     }
 
-    /// Measurements of this build in a file, which is made if there is none. What other builds
-    /// measured is dropped from it, and so is a line that a crash cut off.
+    /// Measurements of this build in a file, which is made if there is none. Other builds may measure
+    /// something else: their measurements stay in the file, but are not used, and neither are lines
+    /// that are no measurements ([`Store::remarks`]). A last line that a crash cut off is removed.
     ///
     /// # Errors
     /// A file that cannot be read or written.
     pub fn open(path: &Path, build: String) -> Result<Self, ExperimentError> {
         let failed = |source| ExperimentError::File { path: path.into(), source };
-        let text = match perforate_config::read_text(path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        let bytes = match perforate_config::read_file(path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(failed(error)),
         };
-        let mut known = BTreeMap::new();
-        let mut kept = String::new();
-        for line in text.split_inclusive('\n') {
-            let read =
-                serde_json::from_str::<Kept<M>>(line).ok().filter(|line| line.build == build);
-            if let Some(read) = read.filter(|_| line.ends_with('\n')) {
-                known.insert(read.key, read.figures);
-                kept += line;
+        let mut store = Self::in_memory(build);
+        let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
+        for (number, line) in bytes[..whole].split_inclusive(|&byte| byte == b'\n').enumerate() {
+            match serde_json::from_slice::<Kept<M>>(line) {
+                Ok(read) if read.build == store.build => {
+                    store.known.insert(read.key, read.figures);
+                }
+                Ok(_) => store.others += 1,
+                Err(_) => store.unreadable.push(number + 1),
             }
         }
-        if kept.len() < text.len() {
-            write_whole(path, &kept).map_err(failed)?;
-        }
         let file = OpenOptions::new().append(true).create(true).open(path).map_err(failed)?;
-        Ok(Self { build, known, file: Some((path.into(), file)) })
+        if whole < bytes.len() {
+            file.set_len(whole as u64).map_err(failed)?;
+        }
+        store.file = Some((path.into(), file));
+        Ok(store)
     }
 
-    /// Adds what other runs of this build measured.
+    /// Removes what this build measured from a file, if there is one, so that it is measured anew.
     ///
     /// # Errors
-    /// An unreadable file, a line that is no measurement, a measurement of another build.
+    /// A file that cannot be read or written.
+    pub fn forget(path: &Path, build: &str) -> Result<(), ExperimentError> {
+        let failed = |source| ExperimentError::File { path: path.into(), source };
+        let bytes = match perforate_config::read_file(path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(failed(error)),
+        };
+        let is_own = |line: &&[u8]| {
+            serde_json::from_slice::<Kept<M>>(line).is_ok_and(|read| read.build == build)
+        };
+        let lines = bytes.split_inclusive(|&byte| byte == b'\n');
+        let mut file = NewFile::create(path).map_err(failed)?;
+        for line in lines.filter(|line| !is_own(line)) {
+            file.write_all(line).map_err(failed)?;
+        }
+        file.finish().map_err(failed)
+    }
+
+    /// Sentences about what is in the file and not used.
+    pub fn remarks(&self) -> Vec<String> {
+        let Some((path, _)) = &self.file else { return Vec::new() };
+        let path = path.display();
+        let others = (self.others > 0).then(|| {
+            format!(
+                "{path} has {} of another build of this program too, which may measure something \
+                 else: they are kept there and not used here",
+                counted(self.others, "measurement")
+            )
+        });
+        let unreadable = self.unreadable.first().map(|first| {
+            let lines = counted(self.unreadable.len(), "line");
+            let which = if self.unreadable.len() == 1 { "" } else { "the first " };
+            format!("{path}: {lines} that cannot be read passed over ({which}number {first})")
+        });
+        others.into_iter().chain(unreadable).collect()
+    }
+
+    /// Adds what other runs of this build measured. What other builds measured is left out.
+    ///
+    /// # Errors
+    /// An unreadable file, a line that is no measurement, measurements of other builds only.
     pub fn add_from(&mut self, path: &Path) -> Result<usize, ExperimentError> {
         let text = perforate_config::read_text(path)
             .map_err(|source| ExperimentError::File { path: path.into(), source })?;
         let wrong = |number: usize, problem: &str| {
             ExperimentError::Parts(format!("{}, line {}: {problem}", path.display(), number + 1))
         };
-        let mut added = 0;
+        let (mut added, mut own, mut other) = (0, 0, None);
         for (number, line) in text.lines().enumerate() {
             let line: Kept<M> = serde_json::from_str(line)
                 .map_err(|_| wrong(number, "no measurement; was the part interrupted?"))?;
             if line.build != self.build {
-                return Err(wrong(number, "measured by another build of this program"));
+                other.get_or_insert(number);
+                continue;
             }
+            own += 1;
             added += usize::from(self.known.insert(line.key, line.figures).is_none());
         }
-        Ok(added)
+        match other {
+            Some(number) if own == 0 => {
+                Err(wrong(number, "measured by another build of this program"))
+            }
+            _ => Ok(added),
+        }
     }
 
     /// The measurement of this key.
@@ -175,11 +231,9 @@ impl<M: Serialize + DeserializeOwned> Store<M> {
     }
 }
 
-/// Under another name first, so that the old file is there until the new one is whole.
-fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
-    let partial = path.with_extension("partial");
-    std::fs::write(&partial, text)?;
-    std::fs::rename(&partial, path)
+/// A number with what is counted.
+fn counted(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]
@@ -237,6 +291,30 @@ mod tests {
             Store::<Measurement>::open(&path, "new build".into()).unwrap().get(&key("a")),
             None
         );
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text, "kept for the other build");
+    }
+
+    #[test]
+    fn what_is_not_used_stays_in_the_file_and_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("points.jsonl");
+        let figures = |value: f64| Measurement::from([("x".to_owned(), value)]);
+        for (build, subject) in [("old", "a"), ("new", "b")] {
+            let mut store = Store::open(&path, build.into()).unwrap();
+            store.insert(key(subject), &point(subject), figures(1.0)).unwrap();
+        }
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes.splice(0..0, *b"{\"key\": \"\xff\"}\nno measurement\n");
+        std::fs::write(&path, &bytes).unwrap();
+        let store = Store::<Measurement>::open(&path, "new".into()).unwrap();
+        assert_eq!((store.get(&key("a")), store.get(&key("b"))), (None, Some(&figures(1.0))));
+        let remarks = store.remarks().join("\n");
+        assert!(remarks.contains("points.jsonl has 1 measurement of another build"), "{remarks}");
+        assert!(remarks.contains("2 lines that cannot be read passed over (the first number 1)"));
+        assert_eq!(std::fs::read(&path).unwrap(), bytes);
+        Store::<Measurement>::forget(&path, "new").unwrap();
+        let store = Store::<Measurement>::open(&path, "old".into()).unwrap();
+        assert_eq!((store.get(&key("a")), store.get(&key("b"))), (Some(&figures(1.0)), None));
+        assert_eq!(store.unreadable.len(), 2, "what is not ours is not thrown away");
     }
 }

@@ -37,7 +37,9 @@ mod _native {
     #[pymodule_export]
     use crate::points::{PointStore, point};
     #[pymodule_export]
-    use crate::reports::{notes, remarks, report_html, speed_over, summaries, summary_html, table};
+    use crate::reports::{
+        notes, remarks, report_html, speed_over, summaries, summary_html, table, write_texts,
+    };
     #[pymodule_export]
     use crate::runs::{carry_out, compare, explain, run};
     #[pymodule_export]

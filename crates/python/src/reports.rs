@@ -1,12 +1,14 @@
 //! Results as tables and pages.
 
+use std::path::PathBuf;
+
 use perforate_cli::in_process;
 use perforate_commands::{title, with_keywords};
 use perforate_report::{ReportOptions, Rows, RunResult, read_results};
 use perforate_sim::vocabulary;
 use pyo3::prelude::*;
 
-use crate::errors::wrong_results;
+use crate::errors::{exception, wrong_results};
 use crate::work::guarded;
 
 /// Does something with the results in these lines.
@@ -14,6 +16,15 @@ fn of_lines<T>(py: Python<'_>, lines: &str, make: impl FnOnce(&[RunResult]) -> T
     guarded(py, || {
         let results = read_results(lines).map_err(|error| wrong_results(py, error))?;
         Ok(make(&results))
+    })
+}
+
+/// Writes files, all or none, each whole: paths and texts.
+#[pyfunction]
+pub fn write_texts(py: Python<'_>, files: Vec<(PathBuf, String)>) -> PyResult<()> {
+    py.detach(|| perforate_config::write_texts(&files)).map_err(|(number, error)| {
+        let path = files[number].0.display();
+        exception(py, "RunError", format!("{path}: cannot be written: {error}"))
     })
 }
 

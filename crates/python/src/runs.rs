@@ -52,8 +52,8 @@ impl Compared {
     fn prepare_on(&self, workload: Option<&str>, kind: Kind) -> Result<Prepared, Failure> {
         let choice = self.choice();
         let names = (self.schemes.as_deref(), self.guest.as_deref(), self.host.as_deref());
-        let (schemes, left_out) =
-            perforate_commands::schemes(names.0, names.1, names.2, choice.default_schemes())?;
+        let default = choice.default_schemes(&|_| false);
+        let (schemes, left_out) = perforate_commands::schemes(names.0, names.1, names.2, default)?;
         let schemes = match kind {
             Kind::Comparison => with_ideal(schemes, choice.measuring()?.functional),
             Kind::Run => schemes,

@@ -1,9 +1,8 @@
 //! Traces from columns.
 
-use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use perforate_config::ConfigError;
+use perforate_config::{ConfigError, NewFile};
 use perforate_trace::{TraceError, TraceMetadata, WriterOptions};
 use perforate_types::{
     AccessKind, Branch, Instruction, MemoryAccess, Operation, ProgramEvent, VirtualAddress,
@@ -20,8 +19,8 @@ use crate::work::guarded;
 #[pyclass]
 pub struct TraceWriter {
     path: PathBuf,
-    partial: PathBuf,
-    writer: Option<perforate_trace::TraceWriter>,
+    /// The file and what writes to it, until the trace is finished.
+    writer: Option<(NewFile, perforate_trace::TraceWriter)>,
     /// Events that are to come, the last first.
     events: Vec<PlacedEvent>,
     /// Number of the next instruction.
@@ -77,13 +76,12 @@ impl TraceWriter {
             let error = ConfigError::new(format!("is 1 to 22, not {level}")).under("level");
             return Err(wrong_option(py, error));
         }
-        let mut partial = path.as_os_str().to_owned();
-        partial.push(".partial");
-        let partial = PathBuf::from(partial);
         let options = WriterOptions { level, ..WriterOptions::default() };
-        let writer = perforate_trace::TraceWriter::create_with(&partial, &metadata, options)
+        let new = NewFile::create(&path).map_err(|error| cannot_write(py, &path, &error))?;
+        let file = new.file().map_err(|error| cannot_write(py, &path, &error))?;
+        let writer = perforate_trace::TraceWriter::on(file, &path, &metadata, options)
             .map_err(|error| wrong_trace(py, error))?;
-        Ok(Self { path, partial, writer: Some(writer), events, next: 0 })
+        Ok(Self { path, writer: Some((new, writer)), events, next: 0 })
     }
 
     /// Adds rows.
@@ -101,20 +99,14 @@ impl TraceWriter {
     /// Ends the trace, and returns what was written as JSON.
     fn finish(&mut self, py: Python<'_>) -> PyResult<String> {
         guarded(py, || {
-            let Some(mut writer) = self.writer.take() else {
+            let Some((new, mut writer)) = self.writer.take() else {
                 return Err(wrong_use(py, "the trace is finished".into()));
             };
             while let Some(placed) = self.events.pop() {
                 writer.event(placed.event).map_err(|error| wrong_trace(py, error))?;
             }
-            let summary = writer.finish().map_err(|error| {
-                let _ = fs::remove_file(&self.partial); // the first error is the one to tell
-                wrong_trace(py, error)
-            })?;
-            fs::rename(&self.partial, &self.path).map_err(|error| {
-                let text = format!("{}: cannot be written: {error}", self.path.display());
-                exception(py, "RunError", text)
-            })?;
+            let summary = writer.finish().map_err(|error| wrong_trace(py, error))?;
+            new.finish().map_err(|error| cannot_write(py, &self.path, &error))?;
             let record = json!({
                 "path": self.path,
                 "instructions": summary.instructions,
@@ -128,16 +120,12 @@ impl TraceWriter {
 
     /// Gives it up: nothing remains.
     fn discard(&mut self) {
-        if self.writer.take().is_some() {
-            let _ = fs::remove_file(&self.partial); // there may be nothing to remove
-        }
+        self.writer = None;
     }
 }
 
-impl Drop for TraceWriter {
-    fn drop(&mut self) {
-        self.discard();
-    }
+fn cannot_write(py: Python<'_>, path: &Path, error: &std::io::Error) -> PyErr {
+    exception(py, "RunError", format!("{}: cannot be written: {error}", path.display()))
 }
 
 /// Why rows cannot be written.
@@ -175,7 +163,7 @@ impl TraceWriter {
         instruction: &Instruction,
         accesses: &[MemoryAccess],
     ) -> Result<(), Problem> {
-        let Some(writer) = &mut self.writer else {
+        let Some((_, writer)) = &mut self.writer else {
             return Err(Problem::Row("the trace is finished".into()));
         };
         while self.events.last().is_some_and(|placed| placed.instruction <= self.next) {

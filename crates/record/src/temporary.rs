@@ -61,6 +61,11 @@ impl TemporaryTrace {
         &self.path
     }
 
+    /// A flag that Ctrl-C and SIGTERM set, for long work that can say itself how far it was.
+    pub fn stop(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.stop)
+    }
+
     /// Ends this process if Ctrl-C or SIGTERM came. Must be called regularly by long work on the
     /// trace, as the signals do not end the process by themselves any more.
     pub fn end_if_interrupted(&mut self) {

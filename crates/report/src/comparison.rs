@@ -336,7 +336,7 @@ fn name_differences(found: &mut [Comparison<'_>]) {
             other.workload == found[index].workload && other.machine == found[index].machine
         };
         if let Some(varied) = Varied::of(found[index].schemes[0].first()) {
-            found[index].difference = format!("{} {}", varied.key, varied.value);
+            found[index].difference = varied.text();
             continue;
         }
         let configurations: Vec<BTreeMap<String, String>> = found

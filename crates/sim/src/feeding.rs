@@ -104,13 +104,15 @@ pub(crate) fn run_all(
             Arc::new(simulations.iter().map(|_| AtomicU64::new(0)).collect());
         for (index, mut simulation) in simulations.into_iter().enumerate() {
             if have_clock_threads && simulation.has_timed_windows() {
-                simulation = simulation.with_clock_thread();
+                simulation = simulation.with_clock_thread()?;
             }
             let (sender, receiver) = sync_channel(CHUNKS_AHEAD);
             let done = Arc::clone(&slowest);
             senders.push(sender);
             let run = move || run_one((index, simulation), &receiver, &done[index], stop);
-            workers.push(scope.spawn(run));
+            // Those that were started end with their feeds, as this ends with the error.
+            let worker = thread::Builder::new().spawn_scoped(scope, run);
+            workers.push(worker.map_err(SimError::Thread)?);
         }
         let decoded = decode(source, touched, senders, (precision, stop), || {
             let done = slowest.iter().map(|done| done.load(Ordering::Relaxed)).min();

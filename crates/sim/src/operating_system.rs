@@ -56,6 +56,13 @@ pub struct OperatingSystemCosts {
     pub swap_in_ns: f64,
     /// Writing one page to swap, besides its entry and its shootdown.
     pub swap_out_ns: f64,
+    /// Entering and leaving a call of mmap, munmap, mprotect, madvise, mremap or brk, besides its pages
+    /// and its shootdown.
+    #[serde(default)]
+    pub call_ns: f64,
+    /// A fork, besides its pages.
+    #[serde(default)]
+    pub fork_ns: f64,
     /// Running another process.
     pub context_switch_ns: f64,
     /// Saving and loading BASE, LIMIT, OFFSET and the escape filter of a direct segment: at changes
@@ -80,6 +87,9 @@ pub struct OperatingSystemCosts {
     pub interrupt_handler_ns: f64,
     /// Other processors that have run the program and must be interrupted.
     pub interrupted_processors: u32,
+    /// Machine on which faults, clearing, fork and calls were measured, if `perforate calibrate` did it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured_on: Option<String>,
 }
 
 impl Default for OperatingSystemCosts {
@@ -103,6 +113,8 @@ impl Default for OperatingSystemCosts {
             migrate_frame_ns: 2_625.0,
             swap_in_ns: 90_000.0,
             swap_out_ns: 4_000.0,
+            call_ns: 0.0,
+            fork_ns: 0.0,
             context_switch_ns: 1_500.0,
             segment_registers_ns: segment_registers_ns(),
             vm_exit_ns: vm_exit_ns(),
@@ -112,6 +124,7 @@ impl Default for OperatingSystemCosts {
             interrupt_ns: 37.5,
             interrupt_handler_ns: interrupt_handler_ns(),
             interrupted_processors: 1,
+            measured_on: None,
         }
     }
 }
@@ -125,7 +138,7 @@ pub struct OperatingSystemCycles {
     pub zeroing: u64,
     /// Copying frames.
     pub copying: u64,
-    /// Writing entries, splitting, punching and patching.
+    /// Writing entries, splitting, punching and patching, and the calls that ask for it.
     pub mapping: u64,
     /// Invalidating TLB entries, here and on other processors.
     pub shootdowns: u64,
@@ -190,7 +203,7 @@ impl OperatingSystemCosts {
         Ok(())
     }
 
-    fn times(&self) -> [(&'static str, f64); 25] {
+    fn times(&self) -> [(&'static str, f64); 27] {
         [
             ("fault_4k_ns", self.fault_4k_ns),
             ("fault_2m_ns", self.fault_2m_ns),
@@ -209,6 +222,8 @@ impl OperatingSystemCosts {
             ("migrate_frame_ns", self.migrate_frame_ns),
             ("swap_in_ns", self.swap_in_ns),
             ("swap_out_ns", self.swap_out_ns),
+            ("call_ns", self.call_ns),
+            ("fork_ns", self.fork_ns),
             ("context_switch_ns", self.context_switch_ns),
             ("segment_registers_ns", self.segment_registers_ns),
             ("vm_exit_ns", self.vm_exit_ns),
@@ -250,6 +265,8 @@ impl OperatingSystemCosts {
                 (work.large_pages_split + work.huge_pages_split, self.split_ns),
                 (work.subpages_punched + work.pages_escaped, self.punch_ns),
                 (work.subpages_patched, self.patch_ns),
+                (work.memory_calls, self.call_ns),
+                (work.forks, self.fork_ns),
             ]),
             shootdowns: cycles(&[
                 (work.entries_invalidated, self.invalidate_entry_ns),
@@ -266,6 +283,23 @@ impl OperatingSystemCosts {
                 (work.context_switches, self.context_switch_ns),
                 (work.segment_registers_loaded, self.segment_registers_ns),
             ]),
+        }
+    }
+
+    /// Where these costs are from, in words for remarks.
+    pub(crate) fn origin(&self) -> String {
+        let microseconds = (self.fault_4k_ns + self.zero_4k_ns + self.map_ns) / 1_000.0;
+        match &self.measured_on {
+            Some(machine) => {
+                let machine = machine.replace(char::is_control, " ");
+                format!(
+                    "as calibrate measured them on {machine} (a 4KB fault takes {microseconds:.1} µs)"
+                )
+            }
+            None => format!(
+                "which are published ones of other machines (a 4KB fault takes {microseconds:.1} µs); \
+                 `perforate calibrate` measures this one's"
+            ),
         }
     }
 
@@ -452,7 +486,7 @@ figures! {
         /// Copying frames.
         operating_system_cycles_copying, Cycles, Listed,
             part("operating_system_cycles", "copying", "level3"): |it| it.copying;
-        /// Entries written, pages split, sub-pages punched and patched.
+        /// Entries written, pages split, sub-pages punched and patched; entering calls for it.
         operating_system_cycles_mapping, Cycles, Listed,
             part("operating_system_cycles", "page tables", "level4"): |it| it.mapping;
         /// TLB entries invalidated here, and other processors interrupted and waited for.
@@ -553,6 +587,8 @@ mod tests {
             pages_swapped_in: 2,
             pages_swapped_out: 512,
             context_switches: 5,
+            memory_calls: 4,
+            forks: 2,
             shootdown_batches: 3,
             entries_invalidated: 6,
             spaces_flushed: 1,
@@ -572,6 +608,10 @@ mod tests {
         assert_eq!(cycles.swapping, 2 * (2 * 90_000 + 512 * 4_000));
         assert_eq!(cycles.context_switches, 2 * 5 * 1_500);
         assert_eq!(cycles.total(), 5_521_987);
+        // Four calls and two forks, where they have a cost.
+        let called = OperatingSystemCosts { call_ns: 300.0, fork_ns: 60_000.0, ..costs.clone() };
+        let mapping = called.cycles(&work, 2.0).mapping;
+        assert_eq!(mapping - cycles.mapping, 2 * (4 * 300 + 2 * 60_000));
         // Nobody to interrupt, nobody to wait for.
         let alone = OperatingSystemCosts { interrupted_processors: 0, ..costs };
         assert_eq!(alone.cycles(&work, 2.0).shootdowns, 2 * 7 * 158);
@@ -601,6 +641,23 @@ mod tests {
         assert_eq!(get("operating_system_background_cycles"), 2.0 * 3.0 * 1_000.0);
         assert_eq!(get("operating_system_cycles"), 14_040.0);
         assert_eq!(get("cycles_with_operating_system"), 64_040.0);
+    }
+
+    #[test]
+    fn costs_say_whose_they_are() {
+        let costs = OperatingSystemCosts::default();
+        let others = costs.origin();
+        assert!(others.contains("of other machines (a 4KB fault takes 3.5 µs)"), "{others}");
+        assert!(others.contains("`perforate calibrate`"), "{others}");
+        let costs = OperatingSystemCosts {
+            fault_4k_ns: 1_000.0,
+            zero_4k_ns: 550.0,
+            map_ns: 50.0,
+            measured_on: Some("an EPYC".into()),
+            ..costs
+        };
+        let own = "as calibrate measured them on an EPYC (a 4KB fault takes 1.6 µs)";
+        assert_eq!(costs.origin(), own);
     }
 
     #[test]

@@ -104,6 +104,8 @@ impl Simulation {
         options: RunOptions,
     ) -> Result<Self, SimError> {
         let composition = composition.into();
+        let one_core = ProcessorOptions::default().topology();
+        machine.check_host_memory(one_core, 1, options.functional)?;
         let system = System::new(machine, composition, memory, seed, options.system)?;
         let clock = if options.functional {
             None
@@ -170,9 +172,12 @@ impl Simulation {
 
     /// Has the clock on a thread of its own, beside that which translates; changes no figure, and
     /// nothing where there is no clock. To be said before anything runs.
-    pub fn with_clock_thread(self) -> Self {
-        let clock = self.clock.map(Clock::beside);
-        Self { clock, ..self }
+    ///
+    /// # Errors
+    /// [`SimError::Thread`].
+    pub fn with_clock_thread(self) -> Result<Self, SimError> {
+        let clock = self.clock.map(Clock::beside).transpose().map_err(SimError::Thread)?;
+        Ok(Self { clock, ..self })
     }
 
     /// Programs run on these hardware threads. To be said before anything runs.

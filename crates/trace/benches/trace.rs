@@ -121,7 +121,8 @@ fn measure_foreign(name: &str, millions: u64, compression: Compression) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join(name);
     let format = formats_of_name(&path).0.expect("a name that tells the format");
-    let mut writer = ForeignWriter::create(&path, format, compression, 3).expect("a new file");
+    let file = std::fs::File::create(&path).expect("a new file");
+    let mut writer = ForeignWriter::on(file, &path, format, compression, 3).expect("a new file");
     let mut program = Program::new();
     let start = Clock::start();
     let mut making = 0.0;

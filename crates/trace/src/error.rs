@@ -85,6 +85,13 @@ pub(crate) const EXPECTED_FORMATS: &str = "a trace of Perforate, ChampSim, Dynam
      gem5 (packets) or valgrind lackey, or a list of accesses (docs/foreign-traces.md)";
 
 impl TraceError {
+    /// True if the file could not grow: the disk or a quota is full, or files may not be so large.
+    pub fn is_without_room(&self) -> bool {
+        use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+        let Self::Io { source, .. } = self else { return false };
+        matches!(source.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+    }
+
     pub(crate) fn io(path: &Path, action: &'static str, source: std::io::Error) -> Self {
         Self::Io { path: path.to_owned(), action, source }
     }

@@ -11,36 +11,30 @@ use crate::output::{COLUMNS, notes};
 /// Width of a name.
 const NAME: usize = 38;
 /// Width of a measured value with its spread.
-const MEASURED: usize = 30;
+const MEASURED: usize = 32;
 /// Width of a value of the machine file.
-const VALUE: usize = 11;
+const VALUE: usize = 13;
 
 /// The whole text.
 pub fn text(found: &Calibration, file: &Path) -> String {
     let processor = &found.processor;
     let name = if processor.name.is_empty() { "unknown processor" } else { &processor.name };
     let mut text = format!(
-        "{name}{}\n\n{:<NAME$}{:>MEASURED$}{:>VALUE$}{:>VALUE$}\n",
-        if processor.is_virtual { " (virtual machine)" } else { "" },
-        "",
-        "median (least–most)",
-        "before",
-        "in the file",
+        "{name}{}\n\n{}",
+        if processor.is_virtual() { format!(" ({})", processor.hypervisor) } else { String::new() },
+        head(["median (least–most)", "before", "in the file"]),
     );
     for quantity in &found.quantities {
         text += &line(quantity);
     }
     text += &format!(
-        "\nThe same chases, nanoseconds a load{}\n{:<NAME$}{:>MEASURED$}{:>VALUE$}{:>VALUE$}\n",
-        if processor.is_virtual {
+        "\nThe same chases, nanoseconds a load{}\n{}",
+        if processor.is_virtual() {
             format!(" (simulated: {})", found.assumption)
         } else {
             String::new()
         },
-        "",
-        "measured",
-        "simulated",
-        "ratio",
+        head(["measured", "simulated", "ratio"]),
     );
     for check in &found.checks {
         let measured = check.measured_ns.map_or("–".into(), |ns| spread(&ns, "ns"));
@@ -70,6 +64,11 @@ pub fn text(found: &Calibration, file: &Path) -> String {
     });
     let all: Vec<String> = found.notes.iter().cloned().chain(remarks).collect();
     text + notes(&all, COLUMNS).as_str()
+}
+
+/// The headings of a table, over the names nothing.
+fn head([measured, before, after]: [&str; 3]) -> String {
+    format!("{:<NAME$}{measured:>MEASURED$}{before:>VALUE$}{after:>VALUE$}\n", "")
 }
 
 fn line(quantity: &Quantity) -> String {
@@ -126,6 +125,12 @@ fn digits(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn headings_do_not_touch() {
+        let line = head(["median (least–most)", "before", "in the file"]);
+        assert!(line.ends_with("median (least–most)       before  in the file\n"), "{line}");
+    }
 
     #[test]
     fn numbers() {

@@ -3,21 +3,25 @@
 use std::path::Path;
 use std::thread::available_parallelism;
 
-use perforate_commands::{Failure, ResultFolder, write_text};
+use perforate_commands::{Failure, ResultFolder};
 use perforate_experiment::{
     Experiment, ExperimentOptions, Job, Measurement, Outcome, Plan, Shard, Store, Unstated, build,
 };
 use perforate_report::{
     ReportOptions, experiments_figures, experiments_html, experiments_table, read_experiments,
 };
+use perforate_types::counted;
 
 use super::verdicts::verdicts;
 use super::{RunOptions, shards};
-use crate::output::{COLUMNS, command, print};
+use crate::output::{COLUMNS, command, notes, print};
 use crate::progress::ShareBar;
 
 /// Measurements to go on with, beside the results of all runs.
 pub const POINTS: &str = "points.jsonl";
+
+/// The page in the folder.
+const REPORT: &str = "report.html";
 
 /// Experiments that are run: what they need, and what is there of it.
 pub struct Run {
@@ -99,8 +103,9 @@ impl Run {
 
     /// Writes the files, and returns the tables; `command` is what the report says it is from.
     pub fn finish(&self, lines: &str, command: &str) -> Result<String, Failure> {
-        let points =
+        let mut points =
             format!("points:  {}, of which {} were measured before\n", self.plan.len(), self.kept);
+        points += &notes(&self.store.remarks(), COLUMNS);
         write_files(self.folder.as_ref(), lines, command, &points, self.figures)
     }
 }
@@ -108,9 +113,9 @@ impl Run {
 /// The measurements that are there.
 fn store(folder: Option<&ResultFolder>, build: String, fresh: bool) -> Result<Store, Failure> {
     let Some(folder) = folder else { return Ok(Store::in_memory(build)) };
-    let file = folder.kept_file(POINTS);
+    let file = folder.kept_file(POINTS)?;
     if fresh {
-        write_text(&file, "")?;
+        Store::<Measurement>::forget(&file, &build)?;
     }
     Ok(Store::open(&file, build)?)
 }
@@ -167,22 +172,22 @@ pub fn write_files(
     let Some(folder) = folder else { return Ok(table) };
     let title = match results.len() {
         1 => results[0].title().to_owned(),
-        several => format!("{several} experiments"),
+        several => counted(several, "experiment"),
     };
-    let (file, report) = (folder.file("results.jsonl"), folder.file("report.html"));
-    write_text(&file, lines)?;
-    write_text(&folder.file("verdicts.txt"), &verdicts(lines))?;
     let vocabulary = perforate_sim::vocabulary();
     let (command, results_text) = (command.to_owned(), lines.to_owned());
     let options = ReportOptions { title, command, results: results_text, vocabulary };
-    write_text(&report, &experiments_html(&results, &options))?;
-    let drawn = match figures {
-        true => crate::figures::write(folder, &experiments_figures(&results, &options)?)?,
-        false => String::new(),
-    };
+    let drawn = figures.then(|| experiments_figures(&results, &options)).transpose()?;
+    let mut files = vec![
+        ("results.jsonl".to_owned(), lines.to_owned()),
+        ("verdicts.txt".to_owned(), verdicts(lines)),
+        (REPORT.to_owned(), experiments_html(&results, &options)),
+    ];
+    files.extend(drawn.iter().flat_map(|drawn| crate::figures::files(drawn)));
+    let written = folder.write(&files)?;
     Ok(format!(
-        "{table}\n{points}results: {}\nreport:  {} (open it in a browser)\n{drawn}",
-        folder.results_text(),
-        report.display()
+        "{table}\n{points}results: {written}\nreport:  {} (open it in a browser)\n{}",
+        written.file(REPORT).display(),
+        crate::figures::told(&written, drawn.as_deref()),
     ))
 }

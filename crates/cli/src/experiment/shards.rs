@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
-use perforate_commands::{Failure, ResultFolder, write_text};
+use perforate_commands::{Failure, ResultFolder};
 use perforate_experiment::{Experiment, ExperimentOptions, Plan, Shard, Store, build};
+use perforate_types::counted;
 use serde::{Deserialize, Serialize};
 
 use super::MergeArguments;
 use super::run::{POINTS, folder, lines, write_files};
-use crate::output::{command, print};
+use crate::output::{COLUMNS, command, notes, print};
 
 /// What a part is part of.
 const PART: &str = "part.json";
@@ -40,13 +41,14 @@ pub fn write(
     let (experiments, build) = (names.to_vec(), store.build().to_owned());
     let part = Part { experiments, index, count, quick, seeds, seed, samples, build };
     let text = serde_json::to_string_pretty(&part).expect("a part is plain data") + "\n";
-    write_text(&folder.file(PART), &text)?;
+    folder.write(&vec![(PART.to_owned(), text)])?;
     let there = plan.len() - plan.missing(store);
     print(&format!(
-        "part {index} of {count}: {there} of {} points are in {}\n\
-         join the parts with: perforate experiment merge DIR… --out DIR\n",
-        plan.len(),
-        folder.kept_file(POINTS).display()
+        "part {index} of {count}: {there} of {} in {}\n\
+         join the parts with: perforate experiment merge DIR… --out DIR\n{}",
+        counted(plan.len(), "point"),
+        folder.kept_file(POINTS)?.display(),
+        notes(&store.remarks(), COLUMNS)
     ))
 }
 
@@ -72,15 +74,15 @@ pub fn merge(arguments: &MergeArguments) -> Result<(), Failure> {
     if missing > 0 {
         let there: Vec<String> = parts.iter().map(|part| part.index.to_string()).collect();
         return Err(Failure::Parts(format!(
-            "{missing} of {} points are missing; there are parts {} of {}",
-            plan.len(),
+            "{missing} of {} missing; the parts that are there: {} of {}",
+            counted(plan.len(), "point"),
             there.join(", "),
             whole.count
         )));
     }
     let unstated = vec![None; experiments.len()];
     let lines = lines(&experiments, &unstated, &plan, &store, quick)?;
-    let points = format!("points:  {}, of {} parts\n", plan.len(), parts.len());
+    let points = format!("points:  {}, of {}\n", plan.len(), counted(parts.len(), "part"));
     let text = write_files(folder.as_ref(), &lines, &command(), &points, false)?;
     print(if arguments.json { &lines } else { &text })
 }

@@ -2,7 +2,6 @@
 
 use perforate_commands::{Failure, ResultFolder, write_whole};
 use perforate_schemes::perforated::{Perforated, PerforationOptions};
-use std::fs::File;
 use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -115,8 +114,8 @@ pub fn host(arguments: &HostArguments, reporter: &mut dyn Reporter) -> Result<To
 
 fn store(snapshot: &HostSnapshot, file: &Path) -> Result<(), Failure> {
     let failed = |source| Failure::Write { path: file.into(), source };
-    write_whole(file, |partial| {
-        let mut out = BufWriter::new(File::create(partial).map_err(failed)?);
+    write_whole(file, |new| {
+        let mut out = BufWriter::new(new);
         snapshot.write_to(&mut out).and_then(|()| out.flush()).map_err(failed)
     })
 }
@@ -134,7 +133,7 @@ pub fn show(arguments: &ShowArguments) -> Result<Told, Failure> {
         let record = arguments.question.ask(snapshot)?;
         return show_record(&record, "Memory of a machine", &arguments.show, None);
     }
-    let folder = arguments.show.out.as_deref().map(ResultFolder::prepare).transpose()?;
+    let folder = arguments.show.out.as_deref().map(ResultFolder::named).transpose()?;
     limited.read_to_end(&mut start).map_err(|error| wrong(error.to_string()))?;
     let json =
         String::from_utf8(start).map_err(|_| wrong("it is no text and no snapshot".into()))?;

@@ -6,7 +6,7 @@ mod process;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use perforate_commands::{Failure, ResultFolder, write_text};
+use perforate_commands::{Failure, ResultFolder};
 use perforate_host::Reporter;
 use perforate_report::{ReportOptions, read_snapshot, snapshot_html, snapshot_table};
 use serde::Serialize;
@@ -63,6 +63,9 @@ struct OutputOptions {
     json: bool,
 }
 
+/// The page in the folder.
+const REPORT: &str = "report.html";
+
 /// Runs the subcommand.
 pub fn snapshot(arguments: &SnapshotArguments) -> Result<(), Failure> {
     let output = match &arguments.command {
@@ -90,7 +93,7 @@ fn show_record(
     output: &OutputOptions,
     stored: Option<&Path>,
 ) -> Result<Told, Failure> {
-    let folder = output.out.as_deref().map(ResultFolder::prepare).transpose()?;
+    let folder = output.out.as_deref().map(ResultFolder::named).transpose()?;
     let json = serde_json::to_string(record).expect("records are plain data") + "\n";
     show_json(json, title, folder.as_ref(), stored)
 }
@@ -103,18 +106,21 @@ fn show_json(
     stored: Option<&Path>,
 ) -> Result<Told, Failure> {
     let snapshot = read_snapshot(&json)?;
-    if let Some(folder) = folder {
+    let write = |folder: &ResultFolder| {
         let options =
             ReportOptions { title: title.into(), command: command(), ..ReportOptions::default() };
-        write_text(&folder.file("snapshot.json"), &json)?;
-        write_text(&folder.file("report.html"), &snapshot_html(&snapshot, &options))?;
-    }
+        folder.write(&vec![
+            ("snapshot.json".to_owned(), json.clone()),
+            (REPORT.to_owned(), snapshot_html(&snapshot, &options)),
+        ])
+    };
+    let written = folder.map(write).transpose()?;
     let mut text = snapshot_table(&snapshot, COLUMNS);
     if let Some(file) = stored {
         text += &format!("\nsnapshot: {}\n", file.display());
     }
-    if let Some(folder) = folder {
-        text += &format!("report:   {}\n", folder.file("report.html").display());
+    if let Some(written) = written {
+        text += &format!("report:   {}\n", written.file(REPORT).display());
     }
     Ok(Told { json, text })
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use perforate_commands::{Failure, ResultFolder, write_text};
+use perforate_commands::{Failure, ResultFolder};
 use perforate_config::Count;
 use perforate_experiment::{Experiment, Plan, build};
 
@@ -68,31 +68,35 @@ pub fn sweep(arguments: &SweepArguments) -> Result<(), Failure> {
         experiments.into_iter().map(|one| one.with(&arguments.run.options.wanted())).collect();
     let plan = Plan::of(&experiments, &build()?)?;
     let out = arguments.run.options.out.as_deref();
-    let folder = out.map(ResultFolder::prepare).transpose()?;
+    let folder = out.map(ResultFolder::named).transpose()?;
     let estimate = match options.point_time {
         Some(time) => Estimate::stated(&plan, time),
         None => Estimate::measured(&plan)?,
     };
     let cpus = options.cpus.map_or(1, Count::get) as usize;
+    // Experiments of the program itself have names that no command takes for an option.
+    let names: Vec<String> = names
+        .iter()
+        .map(|name| slurm::operand(Path::new(name)).to_string_lossy().into_owned())
+        .collect();
     let array = Array::of(&plan, estimate, options.job_length.unwrap_or(JOB_LENGTH), cpus);
     let script_file = out.map_or_else(|| PathBuf::from(SCRIPT), |out| out.join(SCRIPT));
     let what = slurm::What {
         command: command(),
-        run: [names, arguments.run.options.words()].concat(),
+        run: names.into_iter().chain(arguments.run.options.words()).collect(),
         folder: out.unwrap_or(Path::new(FOLDER)),
         script: &script_file,
     };
     let text = script(&array, &what)?;
-    if folder.is_none() {
-        return print(&text);
-    }
-    write_text(&script_file, &text)?;
+    let Some(folder) = folder else { return print(&text) };
+    folder.write(&vec![(SCRIPT.to_owned(), text)])?;
     let submit = slurm::submit(&what)?;
     print(&format!("{}\nscript: {}\n{submit}", array.summary(), script_file.display()))
 }
 
 /// A time that is not nothing.
-fn time(text: &str) -> Result<Duration, String> {
+/// Reads a time that is not 0, for options.
+pub fn time(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(time) if !time.is_zero() => Ok(time),
         Ok(_) => Err("a time of 0; expected 30m, 2h or the like".into()),

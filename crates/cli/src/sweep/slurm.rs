@@ -1,11 +1,12 @@
 //! The script of a job array: shards of equal length, and a job that joins them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use perforate_commands::Failure;
 use perforate_config::Program;
 use perforate_experiment::{Job, Plan, Shard};
+use perforate_types::counted;
 
 use super::estimate::Estimate;
 use crate::output::quoted;
@@ -59,10 +60,14 @@ impl Array {
     /// How much there is, and how it is packed.
     pub fn summary(&self) -> String {
         let Self { points, jobs, cpus, total, longest, .. } = self;
-        let processors = if *cpus == 1 { String::new() } else { format!(" on {cpus} processors") };
+        let processors = match cpus {
+            1 => String::new(),
+            _ => format!(" on {}", counted(*cpus, "processor")),
+        };
         format!(
-            "{points} points in an array of {jobs}, {} each at most{processors}; {} of one \
-             processor's time in all",
+            "{} in an array of {}, {} each at most{processors}; {} of one processor's time in all",
+            counted(*points, "point"),
+            counted(*jobs, "job"),
             time(*longest),
             time(*total)
         )
@@ -87,8 +92,8 @@ impl Array {
 /// The script.
 pub fn script(array: &Array, what: &What<'_>) -> Result<String, Failure> {
     let (program, here) = (program()?, here()?);
-    let run: Vec<String> = what.run.iter().map(|word| quoted(word)).collect();
-    let folder = quoted(&what.folder.to_string_lossy());
+    let run: Vec<String> = what.run.iter().map(quoted).collect();
+    let folder = quoted(operand(what.folder));
     let Array { jobs, cpus, source, .. } = array;
     Ok(format!(
         "#!/bin/bash
@@ -123,25 +128,35 @@ exec {program} experiment run {run} --shard \"$SLURM_ARRAY_TASK_ID/{jobs}\" --jo
 /// Two commands: what submits the script, and what joins the parts.
 pub fn submit(what: &What<'_>) -> Result<String, Failure> {
     let (program, here) = (program()?, here()?);
-    let folder = quoted(&what.folder.to_string_lossy());
+    let folder = quoted(operand(what.folder));
     let merge = format!("cd {here} && {program} experiment merge {folder}/part-* --out {folder}");
+    // What is wrapped is run by sh, which need not know every way of quoting.
+    let wrapped = if merge.contains("$'") { format!("bash -c {}", quoted(&merge)) } else { merge };
     Ok(format!(
         "job=$(sbatch --parsable {})\nsbatch --dependency=afterok:\"$job\" --wrap {}\n",
-        quoted(&what.script.to_string_lossy()),
-        quoted(&merge)
+        quoted(operand(what.script)),
+        quoted(&wrapped)
     ))
+}
+
+/// A path that no command takes for an option.
+pub fn operand(path: &Path) -> PathBuf {
+    if path.as_os_str().as_encoded_bytes().starts_with(b"-") {
+        Path::new(".").join(path)
+    } else {
+        path.to_owned()
+    }
 }
 
 /// The words that start this program: all parts must be measured by the same build.
 fn program() -> Result<String, Failure> {
     let failed = |source| Failure::Machine { action: "finding this program", source };
     let words = Program::own().map_err(failed)?.words;
-    let words: Vec<String> = words.iter().map(|word| quoted(&word.to_string_lossy())).collect();
-    Ok(words.join(" "))
+    Ok(words.iter().map(quoted).collect::<Vec<_>>().join(" "))
 }
 
 /// This folder: names of files are relative to it.
 fn here() -> Result<String, Failure> {
     let failed = |source| Failure::Machine { action: "finding this folder", source };
-    Ok(quoted(&std::env::current_dir().map_err(failed)?.to_string_lossy()))
+    Ok(quoted(std::env::current_dir().map_err(failed)?))
 }

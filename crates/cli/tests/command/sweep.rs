@@ -36,7 +36,7 @@ case "$1" in
       (cd / && SLURM_ARRAY_TASK_ID=$task bash "$OLDPWD/$2" >&2)
     done
     echo 4711 ;;
-  --dependency=afterok:4711) (cd / && bash -c "$3") ;;
+  --dependency=afterok:4711) (cd / && sh -c "$3") ;;
   *) exit 1 ;;
 esac
 "#;
@@ -88,6 +88,38 @@ fn the_script_gives_the_bytes_of_one_run() {
     assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
     assert_eq!(place.read("my sweep/results.jsonl"), place.read("whole/results.jsonl"));
     assert_eq!(place.read("submitted").lines().count(), 2);
+}
+
+/// Names that would be commands, options or comments if a shell took them for more than names.
+#[test]
+fn hostile_names_are_names() {
+    let place = Place::new();
+    let here = "h'e\"r e\ntouch pwned\n$(touch pwned)";
+    let out = "-rf 'o' \"u\" `touch pwned` $(touch pwned) \\\ntouch pwned\n#SBATCH --wrap x\n é";
+    let file = "-x ;touch pwned\n#.toml";
+    std::fs::create_dir(place.path(here)).unwrap();
+    place.write(&format!("{here}/{file}"), FILE);
+    place.write("sbatch", SBATCH);
+    let sbatch = place.path("sbatch");
+    std::fs::set_permissions(sbatch, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let out_option = format!("--out={out}");
+    let words = ["sweep", "--slurm-script", "--point-time", "1s", &out_option, "--", file];
+    let told = outcome(place.command(&words).current_dir(place.path(here)));
+    assert_eq!((told.code, told.err.as_str()), (Some(0), ""), "{}", told.out);
+    let script = place.read(&format!("{here}/{out}/sweep.sbatch"));
+    let directives = script.lines().filter(|line| line.starts_with("#SBATCH"));
+    assert_eq!(directives.count(), 4, "{script}");
+    let lines = script.lines().filter_map(|line| line.strip_prefix("#   "));
+    let submit = lines.map(|line| format!("{line}\n")).collect::<String>();
+    let path = format!("{}:{}", place.path("").display(), std::env::var("PATH").unwrap());
+    let mut shell = Command::new("bash");
+    shell.args(["-euc", &submit]).current_dir(place.path(here)).env("PATH", path);
+    let ran = outcome(&mut shell);
+    assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
+    assert!(place.path(&format!("{here}/{out}/results.jsonl")).exists(), "{}", ran.err);
+    let all = std::fs::read_dir(place.path(here)).unwrap().chain(std::fs::read_dir("/").unwrap());
+    assert!(all.map(|entry| entry.unwrap().file_name()).all(|name| name != "pwned"));
+    assert_eq!(place.names().len(), 2);
 }
 
 #[test]

@@ -31,6 +31,9 @@ pub use curve::{Curve, Show, State};
 pub struct Experiment {
     /// Name: folder of the paper, and figure.
     pub name: String,
+    /// The file it was loaded from; none for one that comes with the program.
+    #[serde(skip)]
+    pub file: Option<String>,
     /// What it shows.
     pub title: String,
     /// Where it comes from.
@@ -177,7 +180,7 @@ impl Experiment {
         }
         let text = perforate_config::read_text(path)
             .map_err(|source| ExperimentError::File { path: path.into(), source })?;
-        Self::parse(name, &text)
+        Ok(Self { file: Some(name.into()), ..Self::parse(name, &text)? })
     }
 
     /// Reads the text of a file; `name` is for messages.

@@ -43,7 +43,8 @@ impl LayoutFile {
         };
         let pools = [pool(pool_bytes[0], heap), pool(pool_bytes[1], mapped), None];
         let text = Mosaic { name: name.clone(), pools }.to_csv();
-        std::fs::write(path, text).map_err(|error| HostError::file(path, error.to_string()))
+        perforate_config::write_text(path, &text)
+            .map_err(|error| HostError::file(path, error.to_string()))
     }
 }
 

@@ -148,30 +148,123 @@ def heading(y: str) -> str:
     return headings.get(y, y.replace("_", " "))
 
 
+#: Greatest odd factor of a number that is written with units of 1024, as reports have it.
+_GREATEST_ODD = 15
+#: Curves this close, as a share of the picture's height, lie on each other.
+_SAME_PLACE = 0.005
+#: Letters of names that have room beside each other below a picture.
+_MOST_LETTERS = 48
+#: Length in points of a dash and a gap together, of curves that lie on each other.
+_GAPS = 9.0
+
+
+def is_binary(number: float) -> bool:
+    """True of numbers that a reader counts in powers of two, such as 64, 1,536 and 131,072."""
+    if number < 0 or number != int(number):
+        return False
+    odd = int(number)
+    while odd and odd % 2 == 0:
+        odd //= 2
+    return odd <= _GREATEST_ODD
+
+
+def tick_text(number: float, binary: bool) -> str:
+    """A number beside an axis: 128k is 131,072 where ``binary``."""
+    if binary:
+        for unit, size in (("G", 1 << 30), ("M", 1 << 20), ("k", 1 << 10)):
+            if number >= size:
+                return f"{number / size:.4g}{unit}"
+    return f"{int(number):,}" if number == int(number) else f"{number:.4g}"
+
+
+def coinciding(curves: Mapping[str, Sequence[tuple[Any, float]]]) -> list[list[str]]:
+    """Names of curves that lie on each other: nobody can see more than one of them."""
+    values = [value for pairs in curves.values() for _, value in pairs]
+    # As the axis begins at 0 unless a value is negative.
+    height = max([0.0, *values]) - min([0.0, *values])
+    groups: list[list[str]] = []
+    for name, pairs in curves.items():
+        for group in groups:
+            first = curves[group[0]]
+            if (
+                len(pairs) > 1
+                and [at for at, _ in pairs] == [at for at, _ in first]
+                and all(abs(a - b) <= _SAME_PLACE * height for (_, a), (_, b) in zip(pairs, first))
+            ):
+                group.append(name)
+                break
+        else:
+            groups.append([name])
+    return [group for group in groups if len(group) > 1]
+
+
+def _thin(figure: matplotlib.figure.Figure, axis: Any) -> None:
+    """Takes away labels along x that would touch the one before."""
+    figure.draw_without_rendering()
+    end = float("-inf")
+    for label in axis.get_xticklabels():
+        box = label.get_window_extent()
+        if box.x0 < end:
+            label.set_visible(False)
+        else:
+            end = box.x1 + 0.5 * box.height
+
+
 def plot_sweep(sweep: Sweep, x: Optional[str], y: str) -> matplotlib.figure.Figure:
     """Curves by matplotlib."""
     pyplot = package("matplotlib.pyplot", "plot")
     along, found, colours = curves(sweep, x, y)
     figure, axis = pyplot.subplots(figsize=(6.4, 4.0))
     marks = "osD^v<>ph*"
-    numbers = sorted({at for pairs in found.values() for at, _ in pairs if isinstance(at, (int, float))})
+    is_number = all(isinstance(at, (int, float)) for pairs in found.values() for at, _ in pairs)
+    numbers = sorted({at for pairs in found.values() for at, _ in pairs}) if is_number else []
+    gaps = {
+        name: (0.0, (_GAPS * (len(group) - rank) / len(group), _GAPS * rank / len(group)))
+        for group in coinciding(found)
+        for rank, name in enumerate(group)
+        if rank
+    }
     used: dict[str, int] = {}
     for name, pairs in found.items():
         rank = used.setdefault(colours[name], -1) + 1
         used[colours[name]] = rank
-        places = [value if isinstance(value, (int, float)) else str(value) for value, _ in pairs]
-        heights = [height for _, height in pairs]
-        axis.plot(places, heights, marker=marks[rank % len(marks)], color=colours[name], label=name)
-    if numbers and numbers[0] > 0 and numbers[-1] >= 8 * numbers[0]:
-        axis.set_xscale("log", base=2)
-    if 1 < len(numbers) <= 8:
-        axis.set_xticks(numbers, [f"{number:g}" for number in numbers], minor=False)
-    axis.set_ylim(bottom=0)
+        pairs = sorted(pairs) if is_number else [(str(at), height) for at, height in pairs]
+        axis.plot(
+            [at for at, _ in pairs],
+            [height for _, height in pairs],
+            marker=marks[rank % len(marks)],
+            color=colours[name],
+            label=name,
+            linestyle=gaps.get(name, "-"),
+            # A point on the edge is whole.
+            clip_on=False,
+            zorder=3,
+        )
+    if numbers:
+        binary = all(is_binary(number) for number in numbers)
+        steps = [after / before for before, after in zip(numbers, numbers[1:]) if before > 0]
+        doubles = binary and len(steps) > 0 and all(step in (2, 4, 8) for step in steps)
+        if numbers[0] > 0 and (numbers[-1] >= 8 * numbers[0] or doubles):
+            axis.set_xscale("log", base=2)
+        axis.set_xticks(numbers, [tick_text(number, binary) for number in numbers])
+        axis.minorticks_off()
+    if all(height >= 0 for pairs in found.values() for _, height in pairs):
+        axis.set_ylim(bottom=0)
     axis.set_xlabel(along)
     axis.set_ylabel(heading(y))
     axis.spines[["top", "right"]].set_visible(False)
+    same = [", ".join(group[:-1]) + " and " + group[-1] for group in coinciding(found)]
+    if same:
+        axis.set_title("\n".join(f"The curves of {names} coincide." for names in same), fontsize=8, loc="left")
     axis.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    names = {str(at) for pairs in found.values() for at, _ in pairs}
+    if not is_number and sum(len(name) for name in names) > _MOST_LETTERS:
+        # Names that have no room beside each other lean.
+        for label in axis.get_xticklabels():
+            label.set(rotation=30, horizontalalignment="right", rotation_mode="anchor")
     figure.tight_layout()
+    if is_number:
+        _thin(figure, axis)
     pyplot.close(figure)
     drawn: matplotlib.figure.Figure = figure
     return drawn

@@ -307,14 +307,13 @@ class Results:
         if path is not None:
             if os.path.isdir(path):
                 raise RunError(f"{os.fspath(path)}: is a folder; expected the path of a file")
-            write_whole(Path(path), page)
+            write_whole({Path(path): page})
         return page
 
     def save(self, folder: Union[str, os.PathLike[str]]) -> None:
         """Writes ``results.jsonl`` and ``report.html``, as the command line does."""
         into = make_folder(folder)
-        write_whole(into / "results.jsonl", self.lines)
-        self.report(into / "report.html")
+        write_whole({into / "results.jsonl": self.lines, into / "report.html": self.report()})
 
     def __len__(self) -> int:
         return len(self.runs)
@@ -441,18 +440,9 @@ def make_folder(folder: Union[str, os.PathLike[str]]) -> Path:
     return path
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Writes a whole file or nothing."""
-    partial = path.with_name(path.name + ".partial")
-    try:
-        partial.write_text(text, encoding="utf-8")
-        os.replace(partial, path)
-    except OSError as error:
-        raise RunError(f"{path}: cannot be written: {error.strerror}") from error
-    finally:
-        # Nothing half written remains, whatever ended this.
-        if partial.exists():
-            partial.unlink()
+def write_whole(files: Mapping[Path, str]) -> None:
+    """Writes files that belong together, each whole: all of them or none."""
+    _native.write_texts([(str(path), text) for path, text in files.items()])
 
 
 def read_results(path: Union[str, os.PathLike[str]]) -> Comparison:

@@ -314,9 +314,9 @@ def _failed(
 
 def _write(folder: Path, points: Sequence[Mapping[str, Any]], keys: Sequence[str], lines: Sequence[str]) -> None:
     """Writes all results in order, and which point has which."""
-    write_whole(folder / "results.jsonl", "".join(lines))
     described = [
         {"point": {name: _plain(value) for name, value in point.items()}, "key": key, "runs": own.count("\n")}
         for point, key, own in zip(points, keys, lines)
     ]
-    write_whole(folder / "sweep.json", json.dumps(described, indent=1, ensure_ascii=False) + "\n")
+    described_text = json.dumps(described, indent=1, ensure_ascii=False) + "\n"
+    write_whole({folder / "results.jsonl": "".join(lines), folder / "sweep.json": described_text})

@@ -1,38 +1,35 @@
 //! Starting the emulator, and ending all that it started.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use perforate_config::NewFile;
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
 
 use super::program::CommandLine;
-use super::shared::{MemoryFile, SharedMemory};
+use super::reception::Reception;
+use super::shared::SharedMemory;
 use super::spool::runs;
-use crate::RecordError;
 use crate::options::RecordOptions;
+use crate::{RecordError, environment};
 
 /// The emulated processor: everything that the emulator supports except fast string copies (ERMS).
 /// Libraries would choose those where they are fast, and the emulator copies byte by byte.
 pub const PROCESSOR: &str = "max,-erms";
 
-/// Refuses an output that could not be written, before the long run; returns its folder.
+/// Refuses an output that could not be written, before the long run. Returns the folder for what waits
+/// to be written: that of the output, or one for temporary files where the output is a device or a pipe.
 pub fn check_output(output: &Path) -> Result<PathBuf, RecordError> {
-    if output.is_dir() {
-        let problem = "a directory; expected a file to write the trace to";
-        return Err(RecordError::file(output, problem));
-    }
-    let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
-    if !folder.is_dir() {
-        return Err(RecordError::file(output, "its folder does not exist"));
-    }
-    Ok(folder.to_owned())
+    let folder = NewFile::folder(output);
+    let folder = folder.map_err(|error| RecordError::file(output, error.to_string()))?;
+    Ok(folder.unwrap_or_else(std::env::temp_dir))
 }
 
 /// Starts the emulator with the plugin and the program.
@@ -40,14 +37,12 @@ pub fn spawn(
     options: &RecordOptions,
     emulator: &Path,
     line: &CommandLine,
-    plugin: &MemoryFile,
-    shared: &SharedMemory,
+    reception: &Reception,
 ) -> Result<Child, RecordError> {
-    let (plugin, records) = (plugin.path(), shared.path());
     let mut command = Command::new(emulator);
     command.args(["-cpu", PROCESSOR]);
-    command.arg("-plugin");
-    command.arg(format!("{},shared={}", plugin.display(), records.display()));
+    command.arg("-plugin").arg(reception.plugin_option());
+    mask_environment(&mut command);
     for (name, value) in &options.environment {
         let mut variable = OsString::from(format!("{name}="));
         variable.push(value);
@@ -63,6 +58,27 @@ pub fn spawn(
         command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?));
     }
     command.spawn().map_err(RecordError::system("starting the emulator"))
+}
+
+/// Keeps the variables of this process's environment from the emulator that it would take for options
+/// of its own; the plugin gives them to the program.
+fn mask_environment(command: &mut Command) {
+    for (name, value) in std::env::vars_os() {
+        let masked = environment::masked(name.as_bytes());
+        if masked != name.as_bytes() {
+            command.env_remove(&name).env(OsStr::from_bytes(&masked), value);
+        }
+    }
+}
+
+/// An emulator without options from the environment.
+pub fn plain_emulator(path: &Path) -> Command {
+    let mut command = Command::new(path);
+    let names = std::env::vars_os().map(|(name, _)| name);
+    for name in names.filter(|name| name.as_bytes().starts_with(environment::NAMES)) {
+        command.env_remove(name);
+    }
+    command
 }
 
 /// Rounds of killing: a process may fork just before it is killed.
@@ -105,8 +121,12 @@ const GUARD_PERIOD: Duration = Duration::from_millis(50);
 pub struct Guard(libc::pid_t);
 
 impl Guard {
-    /// Starts it.
-    pub fn start(shared: &SharedMemory, emulator: &Path) -> Result<Self, RecordError> {
+    /// Starts it. It removes the folder, too.
+    pub fn start(
+        shared: &SharedMemory,
+        emulator: &Path,
+        folder: &Path,
+    ) -> Result<Self, RecordError> {
         let recorder = std::process::id();
         // SAFETY: the child calls nothing but the C library's memory allocation, which may be used
         // after a fork, and system calls; it returns nowhere and runs no destructors.
@@ -126,6 +146,7 @@ impl Guard {
                     std::thread::sleep(GUARD_PERIOD);
                 }
                 kill_all(shared, emulator);
+                let _ = fs::remove_dir_all(folder); // nobody is left to tell
                 // SAFETY: ends this process only.
                 unsafe { libc::_exit(0) }
             }
@@ -159,43 +180,5 @@ impl KilledChild {
 impl Drop for KilledChild {
     fn drop(&mut self) {
         self.end();
-    }
-}
-
-/// An unfinished trace file, which is removed unless [`PartialFile::finish`] renames it.
-pub struct PartialFile {
-    /// Its path.
-    pub path: PathBuf,
-    is_created: bool,
-}
-
-impl PartialFile {
-    /// The partial file of `output`, which does not exist yet.
-    pub fn new(output: &Path) -> Self {
-        let mut path = output.as_os_str().to_owned();
-        path.push(".partial");
-        Self { path: path.into(), is_created: false }
-    }
-
-    /// The file exists from now on.
-    pub fn mark_created(&mut self) {
-        self.is_created = true;
-    }
-
-    /// Gives the file its final name.
-    pub fn finish(&mut self, output: &Path) -> Result<(), RecordError> {
-        fs::rename(&self.path, output).map_err(|error| {
-            RecordError::file(output, format!("renaming the finished trace: {error}"))
-        })?;
-        self.is_created = false;
-        Ok(())
-    }
-}
-
-impl Drop for PartialFile {
-    fn drop(&mut self) {
-        if self.is_created {
-            let _ = fs::remove_file(&self.path); // the error that led here is reported
-        }
     }
 }

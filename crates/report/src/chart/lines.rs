@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{Axis, Mark, Series, claimed, colour, labels, legend, number, tooltip, visible};
+use super::{
+    Axis, Mark, Series, are_binary, binary, claimed, colour, labels, legend, number, tooltip,
+    visible,
+};
 
 /// Dashes and shapes that tell curves apart without their colours.
 const DASHES: [&[u8]; 6] = [&[1, 0], &[7, 3], &[2, 3], &[9, 3, 2, 3], &[4, 2], &[1, 2]];
@@ -22,6 +25,11 @@ const MOST_BANDS: usize = 5;
 /// Largest value ÷ smallest from which a logarithmic axis tells points apart that a linear one
 /// would draw on top of each other.
 const LOGARITHMIC: f64 = 30.0;
+
+/// Curves this close, as a share of the chart's height, lie on each other: it is a pixel.
+const SAME_PLACE: f64 = 0.005;
+/// Length in pixels of a dash and a gap together, of curves that lie on each other.
+const GAPS_PIXELS: f64 = 18.0;
 
 /// What stands along the horizontal axis.
 pub(crate) enum Ground {
@@ -43,13 +51,18 @@ impl Ground {
             [first, .., last] if *first > 0.0 && last / first >= LOGARITHMIC => {
                 Self::Logarithm(places)
             }
+            [_, _, ..] if are_doublings(&places) => Self::Logarithm(places),
             [first, .., last] => Self::Numbers { least: *first, most: *last },
             _ => Self::Numbers { least: 0.0, most: places.first().copied().unwrap_or(1.0) },
         }
     }
 
-    fn encoding(&self, axis: Axis<'_>) -> Value {
+    /// The encoding; `are_binary` are places that are written in units of 1024.
+    fn encoding(&self, axis: Axis<'_>, are_binary: bool) -> Value {
         let mut encoding = json!({"field": "x", "type": "quantitative", "title": axis.title(), "axis": axis.spec(60)});
+        if are_binary {
+            encoding["axis"]["labelExpr"] = binary("datum.value", axis.suffix).into();
+        }
         encoding["axis"]["grid"] = false.into();
         match self {
             Self::Numbers { least, most } => {
@@ -77,6 +90,15 @@ impl Ground {
     }
 }
 
+/// True of powers of two in a row, or of three times such powers: each is twice the one before, or four
+/// times, and so on.
+fn are_doublings(places: &[f64]) -> bool {
+    let is_power = |ratio: f64| ratio.log2().fract() == 0.0;
+    let is_start = |first: f64| is_power(first) || is_power(first / 3.0);
+    places.windows(2).all(|pair| is_power(pair[1] / pair[0]))
+        && places.first().is_some_and(|&first| first >= 1.0 && is_start(first))
+}
+
 /// A chart of lines.
 pub(crate) struct Lines<'a> {
     pub series: Vec<Series>,
@@ -92,7 +114,9 @@ impl Lines<'_> {
     pub fn spec(&self) -> Value {
         let has_names = matches!(self.ground, Ground::Names(_));
         let place = if has_names { "place" } else { "at" };
-        let at = format!("isValid(datum.x) ? {} : ''", number("datum.x", self.axis.suffix));
+        let are_binary = are_binary(self.marks.iter().filter_map(|mark| mark.x));
+        let written = if are_binary { binary } else { number };
+        let at = format!("isValid(datum.x) ? {} : ''", written("datum.x", self.axis.suffix));
         let at = json!({"calculate": at, "as": "at"});
         let value = |field: &str| {
             json!({
@@ -114,6 +138,10 @@ impl Lines<'_> {
         };
         let look = json!({"field": "series", "type": "nominal", "scale": {"domain": labels(&self.series), "range": range}});
         let mut line = json!({"y": value("value")});
+        if has_shapes && !self.coinciding().is_empty() {
+            let dashes: Vec<Value> = self.series.iter().map(|one| self.gaps(one)).collect();
+            line["strokeDash"] = json!({"field": "series", "type": "nominal", "scale": {"domain": labels(&self.series), "range": dashes}});
+        }
         let mut points = json!({"y": value("value"), "tooltip": tooltip(self.axis.label, place)});
         let looking = if has_shapes { &mut points } else { &mut line };
         looking[channel] = look;
@@ -141,10 +169,65 @@ impl Lines<'_> {
             "usermeta": {"legend": legend(&self.series, sign)},
             "data": {"values": self.marks}, "transform": [visible(), at],
             "height": 200,
-            "encoding": {"x": self.ground.encoding(self.axis), "color": colour(&self.series)},
+            "encoding": {"x": self.ground.encoding(self.axis, are_binary), "color": colour(&self.series)},
             "layer": layers,
         })
     }
+}
+
+impl Lines<'_> {
+    /// The labels of curves that lie on each other: nobody can see more than one of them.
+    fn coinciding(&self) -> Vec<Vec<&str>> {
+        let height = self.range.1 - self.range.0;
+        let mut groups: Vec<Vec<&str>> = Vec::new();
+        for label in labels(&self.series) {
+            let is_on = |group: &&mut Vec<&str>| are_close(&self.marks, group[0], label, height);
+            match groups.iter_mut().find(is_on) {
+                Some(group) => group.push(label),
+                None => groups.push(vec![label]),
+            }
+        }
+        groups.retain(|group| group.len() > 1);
+        groups
+    }
+
+    /// A sentence for each group of curves that lie on each other.
+    pub fn coincidence(&self) -> String {
+        let sentence = |group: Vec<&str>| {
+            let (last, others) = group.split_last().expect("a group has members");
+            format!(" The curves of {} and {last} coincide.", others.join(", "))
+        };
+        self.coinciding().into_iter().map(sentence).collect()
+    }
+
+    /// The dashes of a curve that is drawn over others in the same place: gaps that they are seen through.
+    fn gaps(&self, series: &Series) -> Value {
+        for group in self.coinciding() {
+            if let Some(place) = group.iter().position(|label| *label == series.label)
+                && place > 0
+            {
+                let drawn = GAPS_PIXELS * (group.len() - place) as f64 / group.len() as f64;
+                return json!([drawn, GAPS_PIXELS - drawn]);
+            }
+        }
+        json!([1, 0])
+    }
+}
+
+/// True of two curves with values at the same places that differ by less than can be seen, of a chart of
+/// this height.
+fn are_close(marks: &[Mark], one: &str, other: &str, height: f64) -> bool {
+    let values = |label: &str| {
+        let own = marks.iter().filter(|mark| mark.series == label);
+        own.filter_map(|mark| Some((mark.x, mark.place.clone(), mark.value?))).collect::<Vec<_>>()
+    };
+    let (one, other) = (values(one), values(other));
+    one.len() > 1
+        && one.len() == other.len()
+        && one
+            .iter()
+            .zip(&other)
+            .all(|(a, b)| (a.0, &a.1) == (b.0, &b.1) && (a.2 - b.2).abs() <= SAME_PLACE * height)
 }
 
 /// Name of a curve's shape, and the letter for it.
@@ -169,5 +252,65 @@ mod tests {
         assert!(matches!(ground(&[0.0, 4096.0]), Ground::Numbers { .. }), "0 has no logarithm");
         assert!(matches!(ground(&[10.0, 20.0]), Ground::Numbers { .. }));
         assert!(matches!(ground(&[f64::NAN]), Ground::Numbers { .. }));
+    }
+
+    #[test]
+    fn doublings_are_drawn_as_logarithms_with_ticks_at_each() {
+        let ground = |places: &[f64]| Ground::of_numbers(places.to_vec());
+        for doublings in [&[64.0, 128.0, 256.0][..], &[768.0, 1536.0, 3072.0], &[1.0, 4.0, 8.0]] {
+            assert!(matches!(ground(doublings), Ground::Logarithm(all) if all == doublings));
+        }
+        for others in [&[25.0, 50.0, 100.0][..], &[8.0, 16.0, 24.0], &[0.25, 0.5, 1.0], &[7.0]] {
+            assert!(matches!(ground(others), Ground::Numbers { .. }), "{others:?}");
+        }
+    }
+
+    fn lines<'a>(curves: &[(&str, &[f64])], places: &[f64]) -> Lines<'a> {
+        let series = |(number, (name, _)): (usize, &(&str, &[f64]))| Series {
+            label: (*name).to_owned(),
+            colour: "blue",
+            number,
+            ..Series::default()
+        };
+        let marks = curves.iter().flat_map(|(name, values)| {
+            values.iter().zip(places).map(|(value, x)| Mark {
+                x: Some(*x),
+                series: (*name).to_owned(),
+                value: Some(*value),
+                ..Mark::default()
+            })
+        });
+        Lines {
+            series: curves.iter().enumerate().map(series).collect(),
+            marks: marks.collect(),
+            ground: Ground::of_numbers(places.to_vec()),
+            axis: Axis { label: "entries", suffix: "" },
+            value: Axis { label: "v", suffix: "" },
+            range: (0.0, 1.0),
+        }
+    }
+
+    #[test]
+    fn curves_on_each_other_are_all_seen_and_said_to_be() {
+        let flat = [0.5, 0.5];
+        let near = [0.5, 0.503];
+        let curves: [(&str, &[f64]); 4] =
+            [("a", &flat), ("b", &[0.5, 0.9]), ("c", &near), ("d", &flat)];
+        let chart = lines(&curves, &[64.0, 128.0]);
+        assert_eq!(chart.coincidence(), " The curves of a, c and d coincide.");
+        let dashes = &chart.spec()["layer"][1]["encoding"]["strokeDash"]["scale"]["range"];
+        assert_eq!(*dashes, json!([[1, 0], [1, 0], [12.0, 6.0], [6.0, 12.0]]));
+        assert_eq!(lines(&curves[..2], &[64.0, 128.0]).coincidence(), "");
+    }
+
+    #[test]
+    fn places_of_powers_of_two_are_written_so() {
+        let spec = lines(&[("a", &[0.1, 0.2])], &[65_536.0, 131_072.0]).spec();
+        let label = spec["encoding"]["x"]["axis"]["labelExpr"].as_str().unwrap();
+        assert!(label.contains("/ 1024, '.4~r') + 'k'"), "{label}");
+        assert_eq!(spec["encoding"]["x"]["axis"]["values"], json!([65_536.0, 131_072.0]));
+        let spec = lines(&[("a", &[0.1, 0.2])], &[64_000.0, 128_000.0]).spec();
+        let label = spec["encoding"]["x"]["axis"]["labelExpr"].as_str().unwrap();
+        assert!(label.contains("'.3~s'"), "{label}");
     }
 }

@@ -135,7 +135,7 @@ pub(crate) struct Axis<'a> {
 
 impl Axis<'_> {
     fn title(&self) -> Value {
-        if self.label.is_empty() { Value::Null } else { json!(fit(self.label, 60)) }
+        if self.label.is_empty() { Value::Null } else { json!(spoken(&fit(self.label, 60))) }
     }
 
     /// Labels have 80 pixels each; `aside` are taken by other things.
@@ -153,6 +153,45 @@ impl Axis<'_> {
         axis["tickCount"] = 4.into();
         axis
     }
+}
+
+/// A title without the letters that Vega-Lite cannot take in one: it makes each a part of an expression,
+/// in which it escapes quotes but neither backslashes nor line separators.
+fn spoken(title: &str) -> String {
+    title.replace('\\', "\u{2216}").replace(['\u{2028}', '\u{2029}'], " ")
+}
+
+/// Greatest odd factor of a number that is written with units of 1024.
+const GREATEST_ODD: u64 = 15;
+
+/// True of numbers that a reader counts in powers of two, such as 64, 1,536 and 131,072.
+fn are_binary(mut numbers: impl Iterator<Item = f64>) -> bool {
+    let is_binary = |number: f64| {
+        let whole = number as u64;
+        let odd = whole >> whole.trailing_zeros().min(63);
+        whole as f64 == number && odd <= GREATEST_ODD
+    };
+    numbers.all(is_binary)
+}
+
+/// An expression that writes a number of units of 1024: 128k is 131,072. Only counts and sizes in MB are
+/// written so; others as [`number`] has them.
+fn binary(value: &str, suffix: &str) -> String {
+    let units: &[&str] = match suffix {
+        "" => &["", "k", "M", "G", "T"],
+        "M" => &["M", "G", "T"],
+        _ => return number(value, suffix),
+    };
+    let write = |power: usize| {
+        let (size, unit) = (1_u64 << (10 * power), units[power]);
+        format!("format({value} / {size}, '.4~r') + '{unit}'")
+    };
+    let steps = (1..units.len()).rev();
+    let steps = steps.map(|power| {
+        let size = 1_u64 << (10 * power);
+        format!("abs({value}) >= {size} ? {} : ", write(power))
+    });
+    steps.collect::<String>() + &write(0)
 }
 
 /// An expression that writes a number with up to four digits; large ones are shortened (20k, 1.5M).
@@ -249,6 +288,15 @@ fn tooltip(place: &str, place_field: &str) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn powers_of_two_are_told_from_other_numbers() {
+        let told = |numbers: &[f64]| are_binary(numbers.iter().copied());
+        assert!(told(&[0.0, 1.0, 64.0, 768.0, 1536.0, 5120.0, 131_072.0]));
+        for other in [1000.0, 10_000.0, 64_000.0, 131_071.0, 0.5, -1.0, 1e300, f64::NAN] {
+            assert!(!told(&[64.0, other]), "{other}");
+        }
+    }
 
     #[test]
     fn long_names_take_two_lines() {

@@ -92,12 +92,15 @@ impl Canvas<'_> {
             id,
             name: format!("{} {}", self.result.header.experiment, self.chart.title),
             title: self.chart.title.clone(),
-            caption: self.caption(),
+            caption: match self.chart.form.as_str() {
+                "stacked" | "bars" => self.caption(),
+                _ => (self.caption() + &self.lines().coincidence()).trim_start().to_owned(),
+            },
             data: data::table(self.result, &self.curves, self.show),
             chart: match self.chart.form.as_str() {
                 "stacked" => self.stacks(),
                 "bars" => self.bars(),
-                _ => self.lines(),
+                _ => self.lines().spec(),
             },
         }
     }
@@ -221,7 +224,7 @@ impl Canvas<'_> {
         self.curves.iter().map(|drawn| drawn.look.clone()).collect()
     }
 
-    fn lines(&self) -> serde_json::Value {
+    fn lines(&self) -> Lines<'_> {
         let marks = self.marks();
         let ground = if self.result.has_places() {
             Ground::Names(self.places())
@@ -229,15 +232,14 @@ impl Canvas<'_> {
             Ground::of_numbers(marks.iter().filter_map(|mark| mark.x).collect())
         };
         let header = &self.result.header;
-        let chart = Lines {
+        Lines {
             series: self.series(),
             marks,
             ground,
             range: self.range(),
             axis: Axis { label: &header.axis_label, suffix: header.axis_form.show().suffix() },
             value: self.value(),
-        };
-        chart.spec()
+        }
     }
 
     fn bars(&self) -> serde_json::Value {

@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 use perforate_results::Vocabulary;
+use perforate_types::counted;
 
 use super::headline::headline;
 use super::summary::{claim_cells, sections, summary};
@@ -13,6 +14,7 @@ use crate::html::{
     headings, linked, notes,
 };
 use crate::svg::{self, SavedFigure};
+use crate::text::quoted;
 
 /// More experiments than these are too many to lay charts side by side a second time, and to have
 /// all on the page at first.
@@ -59,7 +61,7 @@ fn body(results: &[ExperimentResult], options: &ReportOptions, page: &mut Page) 
 }
 
 fn top(results: &[ExperimentResult], options: &ReportOptions, page: &mut Page) -> Markup {
-    let counted = || format!("{} experiments without claims.", results.len());
+    let counted = || format!("{} without claims.", counted(results.len(), "experiment"));
     let headline = html! {
         p.headline { (headline(claims(results)).unwrap_or_else(counted)) }
         // One experiment goes on with its own charts.
@@ -243,8 +245,9 @@ fn again(result: &ExperimentResult, page: &mut Page) -> Markup {
     let has_ranges = result.claims.iter().any(|claim| claim.unstated.is_some());
     let unstated = if has_ranges { " --unstated" } else { "" };
     let file = result.config_text().map(|text| page.folded(html! { "Experiment file" }, text));
+    let named = quoted(header.file.as_ref().unwrap_or(&header.experiment));
     html! {
-        (command(&format!("perforate experiment run {}{quick}{unstated}", header.experiment)))
+        (command(&format!("perforate experiment run {named}{quick}{unstated}")))
         @if let Some(file) = file { (file) }
     }
 }

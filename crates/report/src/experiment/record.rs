@@ -13,6 +13,8 @@ use crate::ReportError;
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Header {
     pub experiment: String,
+    /// The file it was loaded from; none for one that comes with the program.
+    pub file: Option<String>,
     pub title: String,
     #[serde(default, deserialize_with = "or_default")]
     pub source: String,

@@ -2,6 +2,7 @@
 
 mod comparison;
 mod matrices;
+mod words;
 
 use comfy_table::{
     CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle, Width,
@@ -10,6 +11,7 @@ use textwrap::{Options, WordSeparator};
 use unicode_width::UnicodeWidthStr;
 
 pub use comparison::{Rows, table};
+pub use words::{printable, quoted};
 
 use crate::chart::pieces;
 pub use crate::format::compact;
@@ -49,6 +51,11 @@ impl Column {
     /// A column set from the left, whose cells may be broken.
     pub fn texts(heading: &str, cells: Vec<String>) -> Self {
         Self::new(vec![heading.to_owned()], cells, true)
+    }
+
+    /// The same with a heading that is broken at this width.
+    pub(crate) fn texts_under(width: usize, heading: &str, cells: Vec<String>) -> Self {
+        Self { is_text: true, ..Self::broken_at(width, heading, cells) }
     }
 
     fn new(heading: Vec<String>, cells: Vec<String>, is_text: bool) -> Self {
@@ -135,8 +142,9 @@ pub(crate) fn folded(text: &str, width: usize) -> String {
 }
 
 /// Text shortened to `width` terminal columns.
-pub(crate) fn cut(text: &str, width: usize) -> String {
+pub fn cut(text: &str, width: usize) -> String {
     match text.width() > width {
+        true if width < 2 => String::new(),
         true => {
             textwrap::wrap(text, width.max(2) - 1).first().map_or("", |line| line).to_owned() + "…"
         }

@@ -157,6 +157,25 @@ pub fn stacks() -> Records {
     )
 }
 
+/// A chart of each form whose titles have letters that mean something in expressions.
+pub fn odd_labels() -> Records {
+    let odd = "a\\\"b\\' + \u{2028} ${c} \\u{41} \\";
+    let names = ["2m", "4k"];
+    let charts = ["lines", "bars", "stacked"]
+        .map(|form| json!({"title": odd, "form": form, "value_label": odd, "curves": names}));
+    let mut records = Records::new(
+        "gtsm/odd",
+        json!({"title": odd, "axis_label": odd, "curves": curves(&names, "number"), "charts": charts}),
+    );
+    for name in names {
+        for x in [64.0, 128.0] {
+            records =
+                records.point(json!({"curve": name, "x": x, "value": x, "low": x, "high": x}));
+        }
+    }
+    records
+}
+
 /// Closed forms beside draws; one of them disagrees.
 pub fn closed_forms() -> Records {
     let mut records = Records::new(

@@ -52,6 +52,18 @@ fn each_figure_of_a_comparison_is_a_picture_and_its_data() {
     assert_eq!(saved, figures(&results, &options).unwrap(), "the same results, the same bytes");
 }
 
+/// Titles become parts of expressions, in which they must not end a text.
+#[test]
+fn titles_of_any_letters_can_be_drawn() {
+    let results = read_experiments(&records::odd_labels().text()).unwrap();
+    let saved = experiments_figures(&results, &options("t", "")).unwrap();
+    saved.iter().for_each(check);
+    assert_eq!(saved.len(), 3);
+    let words = words_of(&saved[0].svg);
+    assert!(words.iter().any(|word| word.starts_with("a\u{2216}\"b\u{2216}' + ")), "{words:?}");
+    assert!(["64", "128"].iter().all(|tick| words.iter().any(|word| word == tick)), "{words:?}");
+}
+
 /// From 4 cycles to 1.5 by the parts that `why` has worked out by hand.
 #[test]
 fn the_waterfall_says_its_numbers() {

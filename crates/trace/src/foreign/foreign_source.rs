@@ -85,6 +85,38 @@ impl Input {
     }
 }
 
+/// Bytes of lines that say nothing, as texts may have them: compressed, gigabytes of them take no room and
+/// much time.
+#[derive(Default)]
+pub(super) struct Silence {
+    /// Bytes so far.
+    bytes: u64,
+    /// Bytes that what else was read makes up for.
+    made_up: u64,
+}
+
+impl Silence {
+    /// Bytes that need nothing to make up for them.
+    const FREE_BYTES: u64 = 16 << 20;
+    /// Bytes that a line which says something makes up for.
+    const BYTES_PER_LINE: u64 = 4096;
+
+    /// A line that says something.
+    #[inline]
+    pub(super) fn broken(&mut self) {
+        self.made_up += Self::BYTES_PER_LINE;
+    }
+
+    /// A line of so many bytes that says nothing. `Err` says what is wrong.
+    pub(super) fn add(&mut self, bytes: usize) -> Result<(), String> {
+        self.bytes += bytes as u64;
+        if self.bytes <= Self::FREE_BYTES + self.made_up {
+            return Ok(());
+        }
+        Err(format!("{} bytes of empty lines and comments", self.bytes))
+    }
+}
+
 /// A stretch of an [`Input`] in memory, for formats that look ahead.
 pub(super) struct Window {
     pub(super) input: Input,

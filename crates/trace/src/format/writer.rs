@@ -1,7 +1,7 @@
 //! Writing traces.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use perforate_types::{AccessKind, Instruction, MemoryAccess, ProgramEvent};
@@ -62,6 +62,8 @@ pub struct TraceWriter {
     events: Vec<Placed>,
     places: Vec<Place>,
     summary: TraceSummary,
+    /// The file after each group of chunks: number of chunks, and what they hold.
+    groups: Vec<(usize, TraceSummary)>,
 }
 
 impl TraceWriter {
@@ -82,8 +84,22 @@ impl TraceWriter {
         metadata: &TraceMetadata,
         options: WriterOptions,
     ) -> Result<Self, TraceError> {
+        let path = path.as_ref();
+        let file = File::create(path).map_err(|error| TraceError::io(path, "create", error))?;
+        Self::on(file, path, metadata, options)
+    }
+
+    /// Writes to an open, empty file, which errors call `path`.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn on(
+        file: File,
+        path: impl AsRef<Path>,
+        metadata: &TraceMetadata,
+        options: WriterOptions,
+    ) -> Result<Self, TraceError> {
         let path = path.as_ref().to_owned();
-        let file = File::create(&path).map_err(|error| TraceError::io(&path, "create", error))?;
         let packer = Packer::new(options.level.clamp(1, 22))
             .map_err(|error| TraceError::io(&path, "compress", error))?;
         let mut writer = Self {
@@ -97,9 +113,11 @@ impl TraceWriter {
             events: Vec::new(),
             places: Vec::new(),
             summary: TraceSummary { bytes: PREAMBLE_BYTES, ..TraceSummary::default() },
+            groups: Vec::new(),
         };
         writer.encoder.reset(&writer.numbering.dictionary);
         writer.begin(metadata).map_err(|error| TraceError::io(&writer.path, "write", error))?;
+        writer.groups.push((writer.places.len(), writer.summary));
         Ok(writer)
     }
 
@@ -212,6 +230,7 @@ impl TraceWriter {
             }
             self.encoder.reset(&self.numbering.dictionary);
         }
+        self.groups.push((self.places.len(), self.summary));
         Ok(())
     }
 
@@ -254,9 +273,7 @@ impl TraceWriter {
     /// # Errors
     /// If the file cannot be written.
     pub fn finish(mut self) -> Result<TraceSummary, TraceError> {
-        self.flush()?;
-        self.write_end().map_err(|error| TraceError::io(&self.path, "write", error))?;
-        Ok(self.summary)
+        self.end(None)
     }
 
     /// As [`TraceWriter::finish`], with metadata that say what is known only now.
@@ -264,10 +281,50 @@ impl TraceWriter {
     /// # Errors
     /// If the rest cannot be written.
     pub fn finish_with(mut self, metadata: &TraceMetadata) -> Result<TraceSummary, TraceError> {
+        self.end(Some(metadata))
+    }
+
+    /// Writes the last chunk, metadata that say what is known only now, if any, and the index. Nothing
+    /// may be added afterwards. If there is no room ([`TraceError::is_without_room`]), what is in the
+    /// file can be kept by [`TraceWriter::end_without_room`].
+    ///
+    /// # Errors
+    /// If the rest cannot be written.
+    pub fn end(&mut self, metadata: Option<&TraceMetadata>) -> Result<TraceSummary, TraceError> {
         self.flush()?;
-        let written = self.write_metadata(metadata).and_then(|()| self.write_end());
-        written.map_err(|error| TraceError::io(&self.path, "write", error))?;
+        self.write_last(metadata).map_err(|error| TraceError::io(&self.path, "write", error))?;
         Ok(self.summary)
+    }
+
+    /// Ends a trace for which there was no more room: what was written last is given up, until there is
+    /// room for the metadata and the index. Returns what is left. Nothing may be added afterwards.
+    ///
+    /// # Errors
+    /// If the file cannot be cut, or not even the index of an empty trace fits.
+    pub fn end_without_room(
+        &mut self,
+        metadata: &TraceMetadata,
+    ) -> Result<TraceSummary, TraceError> {
+        loop {
+            let (chunks, summary) = self.groups.pop().expect("a trace begins with a group");
+            self.places.truncate(chunks);
+            self.summary = summary;
+            let ended = self
+                .file
+                .set_len(summary.bytes)
+                .and_then(|()| self.file.seek(SeekFrom::Start(summary.bytes)))
+                .and_then(|_| self.write_last(Some(metadata)));
+            match ended.map_err(|error| TraceError::io(&self.path, "write", error)) {
+                Ok(()) => return Ok(self.summary),
+                Err(error) if error.is_without_room() && !self.groups.is_empty() => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn write_last(&mut self, metadata: Option<&TraceMetadata>) -> io::Result<()> {
+        metadata.map_or(Ok(()), |metadata| self.write_metadata(metadata))?;
+        self.write_end()
     }
 
     fn write_end(&mut self) -> io::Result<()> {

@@ -17,7 +17,14 @@ use tempfile::tempdir;
 fn write(chunk: &Chunk, format: TraceFormat) -> (Vec<u8>, TraceSummary, Losses) {
     let folder = tempdir().unwrap();
     let path = folder.path().join("out");
-    let mut writer = ForeignWriter::create(&path, format, Compression::None, 3).unwrap();
+    let mut writer = ForeignWriter::on(
+        std::fs::File::create(&path).unwrap(),
+        &path,
+        format,
+        Compression::None,
+        3,
+    )
+    .unwrap();
     writer.write_chunk(chunk).unwrap();
     let (summary, losses) = writer.finish().unwrap();
     (std::fs::read(path).unwrap(), summary, losses)
@@ -108,7 +115,14 @@ fn names_tell_format_and_compression() {
     for name in ["t.champsim", "t.champsim.gz", "t.champsim.xz", "t.champsim.zst"] {
         let path = folder.path().join(name);
         let (format, compression) = of(name);
-        let mut writer = ForeignWriter::create(&path, format.unwrap(), compression, 1).unwrap();
+        let mut writer = ForeignWriter::on(
+            std::fs::File::create(&path).unwrap(),
+            &path,
+            format.unwrap(),
+            compression,
+            1,
+        )
+        .unwrap();
         writer.write_chunk(&chunk).unwrap();
         let (summary, _) = writer.finish().unwrap();
         assert_eq!(summary.bytes, std::fs::metadata(&path).unwrap().len());

@@ -10,22 +10,24 @@ const stateOf = () => {
   return "#~" + state;
 };
 const valuesOf = (state, name) => state.getAll(name).map((text) => {
-  try { return JSON.parse(text); } catch { return []; }
-});
+  try { return JSON.parse(text); } catch { return null; }
+}).filter(Array.isArray);
 // A link may be older than the page: what is not there any more is left alone.
 const showState = async (state) => {
   for (const id of state.getAll("open")) await open(id);
   valuesOf(state, "choose").forEach(([id, chosen]) => {
     const figure = document.getElementById(id);
-    const { names, ...first } = page.figures[id]?.chart.usermeta?.choice ?? {};
-    const known = Object.entries(chosen ?? {}).filter(([name, value]) => name in first && names.includes(value));
-    if (figure && known.length) choose(figure, Object.fromEntries(known));
+    const own = Object.hasOwn(page.figures, id) ? page.figures[id] : {};
+    const { names, ...first } = own.chart?.usermeta?.choice ?? {};
+    const known = Object.entries(chosen ?? {}).filter(([name, value]) => Object.hasOwn(first, name) && names.includes(value));
+    if (figure?.querySelector(".choice") && known.length) choose(figure, Object.fromEntries(known));
   });
   valuesOf(state, "hide").forEach(([id, hidden]) => {
     const chart = document.getElementById(id)?.querySelector(".chart");
     if (!chart || !Array.isArray(hidden)) return;
     const before = hiddenIn.get(groupOf(chart)) ?? [];
-    hidden.filter((label) => !before.includes(label)).forEach((label) => toggle(groupOf(chart), label));
+    const known = (specOf(chart).usermeta?.legend ?? []).map((item) => item.label);
+    hidden.filter((label) => known.includes(label) && !before.includes(label)).forEach((label) => toggle(groupOf(chart), label));
   });
 };
 const follow = (hash) => (hash.startsWith("#~") ? showState(new URLSearchParams(hash.slice(2))) : reveal(hash));

@@ -19,7 +19,9 @@ const open = async (id) => {
   return target;
 };
 const reveal = async (hash) => {
-  const id = decodeURIComponent(hash.slice(1));
+  let id = hash.slice(1);
+  // An address can end with anything, “#%” too.
+  try { id = decodeURIComponent(id); } catch { return; }
   const target = id ? await open(id) : null;
   target?.scrollIntoView();
 };

@@ -290,6 +290,19 @@
     location.hash = link;
     await until("what the link shows", () => (!opened || opened.open) && (!select || select.value === other));
     if (select) { select.value = first; select.dispatchEvent(new Event("change")); }
+    // Addresses that no page has made change nothing; what a script throws is told as any other error.
+    const id = figure?.id ?? "x";
+    const odd = [
+      "#~choose=null", "#~choose=7&hide=null&open=", "#~choose=[null,null]", "#~hide=[null,[null]]",
+      '#~choose=["constructor",{"from":"x"}]', "#~hide=" + JSON.stringify([id, ["no such", 7]]),
+      "#~choose=" + JSON.stringify([id, { constructor: other, toString: other, from: "no such" }]),
+    ];
+    for (const hash of odd) {
+      location.hash = hash;
+      await new Promise((next) => setTimeout(next, 5));
+      if (select && select.value !== first) say("an odd address changes the choice", hash);
+    }
+    if (all('.legend [aria-pressed="false"]').length) say("an odd address hides something", "");
     counts.links += 1;
   };
 

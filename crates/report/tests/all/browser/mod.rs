@@ -57,12 +57,14 @@ fn own_pages() -> Vec<(String, String)> {
     let odd = read_results(&odd_runs()).unwrap();
     let experiments = read_experiments(&records::all()).unwrap();
     let single = read_experiments(&records::lines().text()).unwrap();
+    let labels = read_experiments(&records::odd_labels().text()).unwrap();
     vec![
         ("compare.html".into(), html(&runs, &options("A comparison"))),
         ("why.html".into(), document::page(&why::three_runs())),
         ("pairs.html".into(), html(&pairs, &options("Guests on hosts"))),
         ("odd.html".into(), html(&odd, &options("Odd values"))),
         ("experiments.html".into(), experiments_html(&experiments, &options("Experiments"))),
+        ("labels.html".into(), experiments_html(&labels, &options("Odd labels"))),
         ("single.html".into(), experiments_html(&single, &options("One experiment"))),
     ]
 }

@@ -9,6 +9,7 @@ mod beside;
 mod encoding;
 mod folder;
 mod record;
+mod shared;
 mod thread;
 
 use std::cmp::Reverse;
@@ -19,8 +20,9 @@ use perforate_types::Chunk;
 
 pub use self::beside::{PageMap, Schedule};
 pub(super) use self::folder::files;
+use self::shared::Shared;
 use self::thread::{Stop, Thread};
-use super::foreign_source::{Format, Input, Running};
+use super::foreign_source::{Format, Input};
 use super::formats::TraceFormat;
 use crate::source::Truncation;
 use crate::{SourceMetadata, TraceError};
@@ -95,7 +97,7 @@ pub(super) struct Drmemtrace {
     files: Vec<File>,
     /// Files that are not at their end, by the time of what comes next in them, earliest first.
     waiting: BinaryHeap<Reverse<(u64, usize)>>,
-    running: Running,
+    shared: Shared,
     facts: record::Facts,
     instructions: u64,
     truncation: Option<Truncation>,
@@ -141,7 +143,7 @@ impl Format for Drmemtrace {
         while chunk.instructions.len() < at_most {
             let Some(Reverse((time, number))) = self.waiting.pop() else { break };
             let thread = self.files[number].begun()?;
-            match thread.advance(chunk, at_most, &mut self.running)? {
+            match thread.advance(chunk, at_most, &mut self.shared)? {
                 Stop::Full => self.waiting.push(Reverse((time, number))),
                 // A thread's clock does not go back, whatever its file says.
                 Stop::Time(next) => self.waiting.push(Reverse((next.max(time), number))),

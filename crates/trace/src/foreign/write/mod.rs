@@ -152,12 +152,13 @@ pub struct ForeignWriter {
 }
 
 impl ForeignWriter {
-    /// Creates or replaces the file. Of the formats, [`TraceFormat::ChampSim`] and
-    /// [`TraceFormat::Csv`] can be written; `level` is zstd's or the nearest there is.
+    /// Writes to an open, empty file, which errors call `path`. Of the formats, [`TraceFormat::ChampSim`]
+    /// and [`TraceFormat::Csv`] can be written; `level` is zstd's or the nearest there is.
     ///
     /// # Errors
-    /// If the file cannot be created, or for other formats.
-    pub fn create(
+    /// If the file cannot be written, or for other formats.
+    pub fn on(
+        file: File,
         path: &Path,
         format: TraceFormat,
         compression: Compression,
@@ -171,7 +172,6 @@ impl ForeignWriter {
                 return Err(TraceError::unsuitable(path, problem, "champsim or csv"));
             }
         };
-        let file = File::create(path).map_err(|error| TraceError::io(path, "create", error))?;
         let output = Output::new(file, compression, level)
             .map_err(|error| TraceError::io(path, "compress", error))?;
         Ok(Self {

@@ -1,0 +1,60 @@
+//! Ctrl-C: a command says how far it was, and leaves nothing half done.
+
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::place::{Outcome, Place, assert_complaint};
+
+const INTERRUPTED: i32 = 130;
+
+/// Waits until the program handles SIGINT itself.
+fn wait_for_handler(child: &Child) {
+    let started = Instant::now();
+    while started.elapsed() < Duration::from_secs(60) {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+        if u64::from_str_radix(caught.trim(), 16).unwrap() & 2 > 0 {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    panic!("SIGINT is not handled");
+}
+
+/// What comes of a command that never ends by itself, and is interrupted.
+fn interrupted(place: &Place, arguments: &[&str]) -> Outcome {
+    let mut command = place.command(arguments);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_for_handler(&child);
+    std::thread::sleep(Duration::from_millis(300));
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+    let output = child.wait_with_output().unwrap();
+    Outcome {
+        code: output.status.code(),
+        out: String::from_utf8_lossy(&output.stdout).into_owned(),
+        err: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+#[test]
+fn a_comparison_says_how_far_it_was_and_leaves_no_folder() {
+    let place = Place::new();
+    let words = ["compare", "random:size=4M", "--scheme", "4k", "--instructions", "100G"];
+    for out in [&[][..], &["--out", "mine"]] {
+        let found = interrupted(&place, &[&words[..], out].concat());
+        let expected = " instructions); nothing was written";
+        assert_complaint(&found, INTERRUPTED, expected, "compare");
+        assert!(found.err.starts_with("perforate: stopped (simulating, "), "{}", found.err);
+        assert!(place.names().is_empty(), "{:?}", place.names());
+    }
+}
+
+#[test]
+fn a_conversion_leaves_no_part_of_a_trace() {
+    let place = Place::new();
+    let words = ["trace", "convert", "random", "--instructions", "100G", "-o", "x.trace"];
+    let found = interrupted(&place, &words);
+    assert_complaint(&found, INTERRUPTED, "stopped (converting, ", "trace convert");
+    assert!(place.names().is_empty(), "{:?}", place.names());
+}

@@ -1,0 +1,290 @@
+//! Output files: whole or not there. All that writes to a path which a user names writes through here.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+/// Most links that lead from one to the next; Linux has the same limit.
+const MOST_LINKS: usize = 40;
+/// Most unfinished files of one name that are stepped around.
+const MOST_UNFINISHED: usize = 1000;
+
+/// A file that takes its name once it is whole, in place of a regular file of that name. Until then it
+/// is `NAME.partial` beside it (`NAME.partial2` and so on where there is a file of that name), and it
+/// is removed if it is dropped before [`NewFile::finish`].
+///
+/// What exists and is no regular file (a device, a pipe) is never replaced, but written to directly. A
+/// link stays one: what it leads to is replaced or written to.
+#[derive(Debug)]
+pub struct NewFile {
+    file: File,
+    /// Name until the file is finished, and the final one; none where it is written to directly.
+    renamed: Option<(PathBuf, PathBuf)>,
+}
+
+/// Place that a path leads to.
+enum Target {
+    /// A regular file, or none yet. Its path has no link at its end.
+    Regular(PathBuf),
+    /// A device, a pipe, or an open file without a name.
+    Direct,
+}
+
+impl NewFile {
+    /// Begins the file.
+    ///
+    /// # Errors
+    /// The path is a directory, or what is there or its folder cannot be written.
+    pub fn create(path: impl AsRef<Path>) -> io::Result<Self> {
+        match target(path.as_ref())? {
+            Target::Direct => {
+                let file = OpenOptions::new().write(true).open(path)?;
+                Ok(Self { file, renamed: None })
+            }
+            Target::Regular(path) => {
+                let (partial, file) = create_partial(&path)?;
+                let new = Self { file, renamed: Some((partial, path)) };
+                if let Some((_, replaced)) = &new.renamed
+                    && let Ok(facts) = fs::metadata(replaced)
+                {
+                    new.file.set_permissions(facts.permissions())?;
+                }
+                Ok(new)
+            }
+        }
+    }
+
+    /// The folder in which the file at `path` would be written; none where it would be written to
+    /// directly.
+    ///
+    /// # Errors
+    /// The path is a directory, or its folder is not there.
+    pub fn folder(path: impl AsRef<Path>) -> io::Result<Option<PathBuf>> {
+        let Target::Regular(path) = target(path.as_ref())? else { return Ok(None) };
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new(".")).to_owned();
+        match folder.is_dir() {
+            true => Ok(Some(folder)),
+            false => Err(io::Error::new(ErrorKind::NotFound, "its folder does not exist")),
+        }
+    }
+
+    /// The open file, for writers that take one. It has the same position as this value.
+    ///
+    /// # Errors
+    /// Too many files are open.
+    pub fn file(&self) -> io::Result<File> {
+        self.file.try_clone()
+    }
+
+    /// Gives the file its name.
+    ///
+    /// # Errors
+    /// It cannot be renamed; nothing remains of it then.
+    pub fn finish(mut self) -> io::Result<()> {
+        if let Some((partial, path)) = self.renamed.take() {
+            fs::rename(&partial, path).inspect_err(|_| drop(fs::remove_file(&partial)))?;
+        }
+        Ok(())
+    }
+}
+
+impl Write for NewFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if let Some((partial, _)) = &self.renamed {
+            let _ = fs::remove_file(partial); // the error that led here is reported
+        }
+    }
+}
+
+/// Writes a text to a file, all of it or nothing.
+///
+/// # Errors
+/// As [`NewFile::create`], and if the text cannot be written.
+pub fn write_text(path: impl AsRef<Path>, text: &str) -> io::Result<()> {
+    write_texts(&[(path, text)]).map_err(|(_, error)| error)
+}
+
+/// Writes files that belong together: all are written before the first takes its name, so that none is
+/// new beside an old one where there is no room for all.
+///
+/// # Errors
+/// The number of the file that cannot be written, and why not.
+pub fn write_texts<P: AsRef<Path>, T: AsRef<str>>(
+    files: &[(P, T)],
+) -> Result<(), (usize, io::Error)> {
+    let mut written = Vec::new();
+    for (number, (path, text)) in files.iter().enumerate() {
+        let mut file = NewFile::create(path).map_err(|error| (number, error))?;
+        file.write_all(text.as_ref().as_bytes()).map_err(|error| (number, error))?;
+        written.push(file);
+    }
+    let numbered = written.into_iter().enumerate();
+    numbered.map(|(number, file)| file.finish().map_err(|error| (number, error))).collect()
+}
+
+fn target(path: &Path) -> io::Result<Target> {
+    let mut path = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        match fs::metadata(&path) {
+            Ok(facts) if facts.is_dir() => {
+                return Err(io::Error::other("this is a directory; expected a file"));
+            }
+            Ok(facts) if !facts.is_file() => return Ok(Target::Direct),
+            // An open file that has no name any more (/proc/self/fd/1) leads nowhere.
+            Ok(_) => return Ok(fs::canonicalize(&path).map_or(Target::Direct, Target::Regular)),
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            Err(_) => {}
+        }
+        // A link that leads to nothing yet leads to the new file.
+        match fs::read_link(&path) {
+            Ok(next) => path = path.parent().unwrap_or(Path::new("")).join(next),
+            Err(_) => return Ok(Target::Regular(path)),
+        }
+    }
+    Err(io::Error::other("too many links lead on from one to the next"))
+}
+
+/// A new file beside `path`: never one that is there, be it a link to elsewhere or another process's.
+fn create_partial(path: &Path) -> io::Result<(PathBuf, File)> {
+    if path.file_name().is_none() {
+        return Err(io::Error::new(ErrorKind::InvalidInput, "no name of a file"));
+    }
+    for number in 1..=MOST_UNFINISHED {
+        let mut partial: OsString = path.as_os_str().to_owned();
+        partial.push(".partial");
+        if number > 1 {
+            partial.push(number.to_string());
+        }
+        match OpenOptions::new().write(true).create_new(true).open(&partial) {
+            Ok(file) => return Ok((partial.into(), file)),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let problem = format!("{MOST_UNFINISHED} unfinished files of this name lie beside it");
+    Err(io::Error::new(ErrorKind::AlreadyExists, problem))
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
+
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<String> =
+            entries.map(|name| name.to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_file_is_whole_or_not_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x");
+        let mut given_up = NewFile::create(&path).unwrap();
+        given_up.write_all(b"half").unwrap();
+        assert_eq!(names(folder.path()), ["x.partial"]);
+        drop(given_up);
+        assert!(names(folder.path()).is_empty());
+        write_text(&path, "old").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        let mut new = NewFile::create(&path).unwrap();
+        new.write_all(b"new").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        new.finish().unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "as the replaced file");
+        assert_eq!(names(folder.path()), ["x"]);
+    }
+
+    #[test]
+    fn what_lies_where_the_unfinished_file_would_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("precious"), "kept").unwrap();
+        symlink("precious", at("x.partial")).unwrap();
+        fs::write(at("x.partial2"), "of a crash").unwrap();
+        write_text(at("x"), "text").unwrap();
+        assert_eq!(fs::read_to_string(at("precious")).unwrap(), "kept");
+        assert_eq!(fs::read_to_string(at("x.partial2")).unwrap(), "of a crash");
+        assert_eq!(names(folder.path()), ["precious", "x", "x.partial", "x.partial2"]);
+    }
+
+    #[test]
+    fn links_stay_and_what_they_lead_to_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir(at("elsewhere")).unwrap();
+        symlink("elsewhere/new", at("to nothing")).unwrap();
+        symlink("to nothing", at("chain")).unwrap();
+        symlink("round", at("round")).unwrap();
+        for text in ["first", "second"] {
+            write_text(at("chain"), text).unwrap();
+            assert_eq!(fs::read_to_string(at("elsewhere/new")).unwrap(), text);
+        }
+        assert!(["chain", "to nothing"].iter().all(|name| at(name).is_symlink()));
+        assert_eq!(names(&at("elsewhere")), ["new"]);
+        assert_eq!(
+            NewFile::folder(at("chain")).unwrap(),
+            Some(fs::canonicalize(at("elsewhere")).unwrap())
+        );
+        assert!(write_text(at("round"), "").is_err());
+    }
+
+    /// A pipe keeps its type, and its reader gets the text.
+    #[test]
+    fn pipes_are_written_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+        assert!(made.success());
+        let reader = std::thread::spawn({
+            let pipe = pipe.clone();
+            move || fs::read_to_string(pipe).unwrap()
+        });
+        write_text(&pipe, "through").unwrap();
+        assert_eq!(reader.join().unwrap(), "through");
+        assert!(fs::metadata(&pipe).unwrap().file_type().is_fifo());
+        assert_eq!(names(folder.path()), ["pipe"]);
+        assert_eq!(NewFile::folder(&pipe).unwrap(), None);
+    }
+
+    /// `/dev/full` has no room for anything.
+    #[test]
+    fn without_room_for_all_none_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let old = folder.path().join("old");
+        fs::write(&old, "old").unwrap();
+        let files = [(old.as_path(), "new"), (Path::new("/dev/full"), "more")];
+        assert_eq!(write_texts(&files).unwrap_err().0, 1);
+        assert_eq!(fs::read_to_string(&old).unwrap(), "old");
+        assert_eq!(names(folder.path()), ["old"]);
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let told = |path: &Path| write_text(path, "x").unwrap_err().to_string();
+        assert_eq!(told(folder.path()), "this is a directory; expected a file");
+        assert_eq!(told(Path::new("")), "no name of a file");
+        assert!(told(&folder.path().join("no/such")).contains("No such file"));
+        assert!(write_text("/dev/full", "x").is_err() && Path::new("/dev/full").exists());
+        let problem = NewFile::folder(folder.path().join("no/such")).unwrap_err().to_string();
+        assert_eq!(problem, "its folder does not exist");
+    }
+}
