@@ -46,9 +46,10 @@ pub struct CompareArguments {
     /// format open (docs/foreign-traces.md), - a trace on standard input
     #[arg(value_name = "TRACE|WORKLOAD", help_heading = sections::WHAT)]
     workload: Option<String>,
-    /// Program to record and compare: its first 50 M instructions
+    /// Program to record and compare: all of it, sampled
     ///
-    /// --skip and --instructions choose others
+    /// 60 to 120 windows of 500,000 instructions, or everything of a program of up to 60 M instructions;
+    /// recording ends after 10 minutes or 4 GB. --skip and --instructions choose one part instead
     #[arg(last = true, value_name = "PROG ARGS…", help_heading = sections::WHAT)]
     program: Vec<OsString>,
     /// Run the program once natively, too, with hardware counters beside the prediction

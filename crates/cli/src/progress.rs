@@ -13,12 +13,14 @@ use perforate_report::text::{compact, cut};
 use perforate_sim::Progress;
 use terminal_size::terminal_size_of;
 
-use crate::output::{COLUMNS, printable};
+use crate::output::printable;
 
 /// Time between lines where there is no terminal, and before the first.
 const LINE_PERIOD: Duration = Duration::from_secs(30);
 /// Time between redraws of a bar on a terminal.
 const REDRAW_PERIOD: Duration = Duration::from_millis(200);
+/// Columns of a terminal that does not say how many it has.
+const UNKNOWN_TERMINAL: usize = 80;
 /// Columns that a bar has at least, with the spaces around it.
 const LEAST_BAR: usize = 8;
 /// Shortest time from which a rate, and with it the time left, is worked out.
@@ -204,7 +206,8 @@ impl Bar {
                 None => bar.unset_length(),
             }
         }
-        let columns = terminal_size_of(io::stderr()).map_or(COLUMNS, |(width, _)| width.0.into());
+        let columns =
+            terminal_size_of(io::stderr()).map_or(UNKNOWN_TERMINAL, |(width, _)| width.0.into());
         let (message, figures) = fitting(&stage.text, &stage.figures(Instant::now()), columns);
         bar.set_message(message);
         bar.set_prefix(figures);

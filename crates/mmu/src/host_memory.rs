@@ -15,7 +15,8 @@ impl MmuConfig {
             ("tlb.l1_instruction_4k.entries", Some(tlb.l1_instruction_4k)),
             ("tlb.l1_instruction_2m.entries", tlb.l1_instruction_2m),
             ("tlb.l2.entries", Some(tlb.l2)),
-            ("tlb.l2_1g.entries", tlb.l2_1g),
+            ("tlb.l2_2m.entries", tlb.l2_2m.own()),
+            ("tlb.l2_1g.entries", tlb.l2_1g.own()),
             ("tlb.gap_tolerant.entries", tlb.gap_tolerant),
             ("virtualization.nested_tlb.entries", self.virtualization.nested_tlb),
         ];

@@ -23,7 +23,7 @@ use crate::emulator::reception::Reception;
 use crate::emulator::shared::SharedMemory;
 use crate::emulator::spool::{Spool, runs};
 use crate::layout::{
-    ENDLESS, FAILURE_DICTIONARY, FAILURE_THREADS, REGION_ADDRESSES, REGION_FUNCTION,
+    ENDLESS, FAILURE_DICTIONARY, FAILURE_THREADS, Phases, REGION_ADDRESSES, REGION_FUNCTION,
     REGION_MARKERS, REGION_NONE,
 };
 use crate::options::{
@@ -285,10 +285,10 @@ impl Session {
             Begin::After(time) => self.started.elapsed() >= *time,
             Begin::WhenSet(flag) => flag.load(Ordering::Relaxed),
         };
-        let number = &self.shared.header().phases.number;
-        if is_due && number.load(Ordering::Relaxed) == 0 {
-            // Fails if a region began meanwhile.
-            let _ = number.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed);
+        let Phases { number, executed, .. } = &self.shared.header().phases;
+        if is_due && number.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            // As the plugins do when they end a phase.
+            executed.store(0, Ordering::Relaxed);
         }
     }
 

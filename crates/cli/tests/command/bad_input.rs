@@ -284,7 +284,10 @@ fn values_are_told_in_plain_words() {
         ("tlb.l2=5", "--set tlb.l2=5: expected keys and values in braces, such as { entries"),
         ("tlb.tagged=7", "--set tlb.tagged=7: expected true or false, not 7"),
         ("walker.attach=foo", "--set walker.attach=foo: expected l1d, l2 or llc, not \"foo\""),
-        ("tlb.l2.more.ways=3", "--set tlb.l2.more.ways=3: tlb.l2.more.ways"),
+        (
+            "tlb.l2.more.ways=3",
+            "--set tlb.l2.more.ways=3: l2.more.ways: more.ways is not a key of a table",
+        ),
     ] {
         fails(&place, &["random", "--set", value], 2, expected);
     }

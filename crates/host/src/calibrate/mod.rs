@@ -19,9 +19,9 @@ mod quantity;
 mod region;
 mod simulate;
 
-use std::path::Path;
 use perforate_config::Size;
 use perforate_sim::{Machine, Progress};
+use std::path::Path;
 
 use crate::machine::nearest_machine;
 use crate::machine::{Headroom, Processor, bounded};

@@ -69,6 +69,11 @@ fn unit(change: impl Fn(&mut TlbConfig)) -> Mmu {
     mmu
 }
 
+/// Brings a page into the TLBs.
+fn touch(mmu: &mut Mmu, page: VirtualPage) {
+    reads(mmu, page);
+}
+
 /// Entries that the walker read to translate a page: none if the second level held it.
 fn reads(mmu: &mut Mmu, page: VirtualPage) -> usize {
     // Out of the first level by pages of the other sizes and of another set.
@@ -92,15 +97,15 @@ fn a_2mb_page_never_takes_a_way_for_other_pages() {
     assert_eq!(reads(&mut mmu, large(0)), 3);
     // An array that takes 2MB pages everywhere holds all three.
     let mut mmu = unit(|_| {});
-    [0, 1, 2].map(|index| reads(&mut mmu, large(index)));
+    (0..3).for_each(|index| touch(&mut mmu, large(index)));
     assert_eq!([0, 1, 2].map(|index| reads(&mut mmu, large(index))), [0, 0, 0]);
 }
 
 #[test]
 fn the_least_recently_used_entry_of_the_part_goes() {
     let mut mmu = unit(halves);
-    [large(0), large(1)].map(|page| reads(&mut mmu, page)); // ways 1 and 2
-    [small(0), small(1)].map(|page| reads(&mut mmu, page)); // ways 3 and 4, which are empty
+    [large(0), large(1)].into_iter().for_each(|page| touch(&mut mmu, page)); // ways 1 and 2
+    [small(0), small(1)].into_iter().for_each(|page| touch(&mut mmu, page)); // ways 3 and 4, which are empty
     // All four ways take 4KB pages; large(0) was used longest ago.
     assert_eq!(reads(&mut mmu, small(2)), 4); // way 1
     assert_eq!(reads(&mut mmu, large(1)), 0);
@@ -116,7 +121,7 @@ fn a_1gb_page_has_its_own_ways_and_its_own_key() {
     assert_eq!((reads(&mut mmu, HUGE), reads(&mut mmu, HUGE.add(70_000))), (2, 0));
     assert_eq!(mmu.l2_contents().page_1g, 1);
     // 2MB pages come and go in ways 1 and 2.
-    (0..8).for_each(|index| drop(reads(&mut mmu, large(index))));
+    (0..8).for_each(|index| touch(&mut mmu, large(index)));
     assert_eq!(reads(&mut mmu, HUGE), 0);
     // The 1GB page is number 2 of its size, as a 4KB page or a 2MB page may be of theirs.
     let page = VirtualPage::new(HUGE.number() / GIGABYTE);
@@ -144,7 +149,7 @@ fn shootdowns_reach_every_part() {
     for shape in shapes {
         for (gone, size) in pages {
             let mut mmu = unit(|tlb| shape(tlb, own));
-            pages.map(|(page, _)| reads(&mut mmu, page));
+            pages.iter().for_each(|(page, _)| touch(&mut mmu, *page));
             mmu.apply(&match size {
                 PageSize::Size4K => Shootdown::Page { space: SPACE, page: gone }.into(),
                 _ => Shootdown::Large { space: SPACE, page: gone, size }.into(),
@@ -153,7 +158,7 @@ fn shootdowns_reach_every_part() {
             assert_eq!(held, pages.map(|(page, _)| page != gone), "{gone:?}");
         }
         let mut mmu = unit(|tlb| shape(tlb, own));
-        pages.map(|(page, _)| reads(&mut mmu, page));
+        pages.iter().for_each(|(page, _)| touch(&mut mmu, *page));
         mmu.apply(&Shootdown::Space { space: SPACE }.into());
         assert!(pages.iter().all(|(page, _)| reads(&mut mmu, *page) > 0));
     }
@@ -163,8 +168,8 @@ fn shootdowns_reach_every_part() {
 fn an_array_of_its_own_leaves_the_others_alone() {
     let own = L2Part::Own(TlbGeometry { entries: 2, ways: 2 });
     let mut mmu = unit(|tlb| tlb.l2_2m = own);
-    (0..4).for_each(|index| drop(reads(&mut mmu, small(index))));
-    (0..5).for_each(|index| drop(reads(&mut mmu, large(index))));
+    (0..4).for_each(|index| touch(&mut mmu, small(index)));
+    (0..5).for_each(|index| touch(&mut mmu, large(index)));
     let held = L2Contents { empty: 12, page_4k: 4, page_2m: 2, ..L2Contents::default() };
     assert_eq!(mmu.l2_contents(), held);
     assert_eq!([3, 4].map(|index| reads(&mut mmu, large(index))), [0, 0]);

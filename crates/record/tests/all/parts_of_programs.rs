@@ -128,6 +128,24 @@ fn a_part_of_a_service_has_the_memory_of_before() {
     assert!(populated.sum::<u64>() >= 64 * 4096, "touched before the recording");
 }
 
+/// Instructions from before the beginning do not count as those of the first window.
+#[test]
+fn the_first_window_after_a_late_beginning_is_whole() {
+    if emulator_is_missing() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = compile(folder.path(), SERVICE, &[]) else { return };
+    let mut part = options(&folder.path().join("service.trace"), &[&program]);
+    part.begin = Begin::After(Duration::from_millis(500));
+    let (window, period) = (100_000, 1 << 40);
+    part.selection.sampling = Some(Sampling::Periodic { window, period });
+    part.selection.duration = Some(Duration::from_secs(1));
+    let summary = record_quietly(part).unwrap();
+    assert!(summary.instructions_skipped > window, "{summary:?}");
+    assert!((window..window * 2).contains(&summary.instructions), "{summary:?}");
+}
+
 #[test]
 fn a_program_that_ends_before_its_recording_begins() {
     if emulator_is_missing() {

@@ -144,10 +144,11 @@ fn part_of_program(comparison: &Comparison<'_>) -> Option<String> {
     let run = comparison.schemes[comparison.reference].first();
     let recording = run.config.get("workload")?;
     let is_cut_off = recording.get("is_cut_off").and_then(serde_json::Value::as_bool)?;
-    if !is_cut_off || run.sampled.as_ref().is_some_and(|sampled| !sampled.only_timing) {
+    if !is_cut_off {
         return None;
     }
-    let instructions = rounded(run.instructions + run.warmup.instructions);
+    let measured = run.instructions_represented.unwrap_or(run.instructions);
+    let instructions = rounded(measured + run.warmup.instructions);
     let skipped = recording.get("instructions_skipped").and_then(serde_json::Value::as_u64);
     Some(match skipped.unwrap_or(0) {
         0 => format!("in its first {instructions} instructions"),

@@ -71,6 +71,15 @@ impl Input {
         if self.compression == "none" {
             return TraceError::io(&self.path, "read", error);
         }
+        // As xz and zstd say it, in this order.
+        let needs_memory =
+            error.kind() == io::ErrorKind::OutOfMemory || error.to_string().contains("memory");
+        if needs_memory {
+            let problem =
+                format!("the {} stream takes too much memory to unpack", self.compression);
+            let expected = "a smaller dictionary or gzip; all files of a trace have 2 GB together";
+            return self.damaged(self.offset + further as u64, problem, expected);
+        }
         TraceError::damaged(
             &self.path,
             self.offset + further as u64,

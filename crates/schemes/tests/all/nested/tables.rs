@@ -12,8 +12,8 @@
 //! *n*. Its own bitmaps are at 0x100_0000.
 
 use perforate_mmu::{
-    BitmapLoading, Case, Dimension, Host, L2Part, Mmu, MmuConfig, Nested, PageFault, Radix, RegisteredRun,
-    TlbGeometry, WalkCacheConfig,
+    BitmapLoading, Case, Dimension, Host, L2Part, Mmu, MmuConfig, Nested, PageFault, Radix,
+    RegisteredRun, TlbGeometry, WalkCacheConfig,
 };
 use perforate_schemes::perforated::PerforatedRadix;
 use perforate_schemes::perforated::{HOLE_BRANCH, PerforatedOperation};
