@@ -45,13 +45,14 @@ def compare(
 
     Without arguments, 4KB pages, transparent huge pages, perforated pages and ideal ones are compared on a
     bundled trace. ``program`` is a program and its arguments in place of a workload (``["python3",
-    "train.py"]``): it is recorded under the emulator first, as ``perforate compare -- PROG`` does, and
-    what it prints goes to standard error. ``schemes`` are names, ``guest`` and ``host`` those of pairs in
-    a virtual machine; ``ideal`` is added to them, as free translation is measured by it. ``seeds`` is the
-    number of repetitions, ``set`` has other values for keys of the machine (``{"tlb.l2.entries": 3072}``),
-    and ``machine`` may be a dict of them with the machine's name (``{"base": "ice-lake-sp",
-    "tlb.l2.entries": 4096}``). With ``out``, results.jsonl and report.html are written into that folder.
-    All other keywords are the command line's options, with underscores.
+    "train.py"]``): windows of all of it, or the part that ``skip`` and ``instructions`` choose, are
+    recorded under the emulator first, as ``perforate compare -- PROG`` does, and what it prints goes to
+    standard error. ``schemes`` are names, ``guest`` and ``host`` those of pairs in a virtual machine;
+    ``ideal`` is added to them, as free translation is measured by it. ``seeds`` is the number of
+    repetitions, ``set`` has other values for keys of the machine (``{"tlb.l2.entries": 3072}``), and
+    ``machine`` may be a dict of them with the machine's name (``{"base": "ice-lake-sp", "tlb.l2.entries":
+    4096}``). With ``out``, results.jsonl and report.html are written into that folder. All other keywords
+    are the command line's options, with underscores.
     """
     asked = arguments.compared(workload, schemes, guest, host, seeds, set, **options)
     command = None if program is None else arguments.words("program", program)
