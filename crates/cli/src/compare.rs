@@ -16,7 +16,7 @@ use crate::options::{SimulationArguments, own_memory_bar};
 use crate::output::{COLUMNS, columns, command, notes, print};
 use crate::progress::Bar;
 use crate::recorded::Recorded;
-use crate::remarks::remarks;
+use crate::remarks::{Shown, remarks};
 use crate::sections;
 use crate::vary::{Variant, Vary, note_without_effect, variants};
 
@@ -278,7 +278,8 @@ fn write_files(
     let width = columns();
     let table = perforate_report::varied_table(&results, &options.vocabulary, width)
         .unwrap_or_else(|| perforate_report::table(&results, &options.vocabulary, width, rows));
-    let mut remarks = remarks(&results, arguments.all);
+    let shown = if arguments.all { Shown::All } else { Shown::Some { rest: "--all prints them" } };
+    let mut remarks = remarks(&results, shown);
     // The table says which value was set.
     let is_in_table = |note: &String| arguments.vary.iter().any(|vary| vary.is_told_by(note));
     remarks.retain(|note| !is_in_table(note));

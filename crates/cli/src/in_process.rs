@@ -5,15 +5,18 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use clap::{CommandFactory, Parser};
+use clap::CommandFactory;
 use perforate_commands::Failure;
 use perforate_config::ConfigError;
 use perforate_experiment::{Job, Measurement};
 use perforate_host::Reporter;
+use perforate_sim::RunResult;
 
 use crate::experiment::Run;
-use crate::output::command_of;
-use crate::{Arguments, Command, calibrate, misuse, record, snapshot, validate};
+use crate::output::{command_of, notes};
+pub use crate::recorded::Recorded;
+use crate::remarks::{self, Shown};
+use crate::{Arguments, Command, calibrate, read_arguments, record, snapshot, validate};
 
 /// What came of a command.
 pub struct Told {
@@ -21,6 +24,17 @@ pub struct Told {
     pub json: String,
     /// What the command prints.
     pub text: String,
+}
+
+/// The notes of results, each once, as a list below a table says them; `rest` is where the notes on how
+/// a trace was made are to be found.
+pub fn remarks(results: &[RunResult], rest: &str) -> Vec<String> {
+    remarks::remarks(results, Shown::Some { rest })
+}
+
+/// Notes as lines below a table.
+pub fn notes_text(remarks: &[String], columns: usize) -> String {
+    notes(remarks, columns)
 }
 
 /// Experiments whose points are measured elsewhere: by other processes, on other computers. What they
@@ -37,7 +51,7 @@ impl ExperimentRun {
     /// # Errors
     /// Wrong words, experiments that cannot be run.
     pub fn prepare(words: &[OsString]) -> Result<Self, Failure> {
-        let arguments = Arguments::try_parse_from(words).map_err(|error| misuse(&error))?;
+        let arguments = read_arguments(words)?;
         match &arguments.command {
             Command::Experiment(arguments) => {
                 Ok(Self { run: arguments.prepare()?, command: command_of(words) })
@@ -81,7 +95,7 @@ pub fn carry_out(
     reporter: &mut dyn Reporter,
     stop: &Arc<AtomicBool>,
 ) -> Result<Told, Failure> {
-    let arguments = Arguments::try_parse_from(words).map_err(|error| misuse(&error))?;
+    let arguments = read_arguments(words)?;
     match &arguments.command {
         Command::Record(arguments) => record::told(arguments, reporter, stop),
         Command::Calibrate(arguments) => calibrate::told(arguments, reporter),

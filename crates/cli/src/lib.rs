@@ -102,6 +102,10 @@ pub fn main(words: Vec<OsString>) -> u8 {
     output::called_with(&words);
     // Without a handler, a file larger than `ulimit -f` would end the program without a word.
     let _ = perforate_record::fail_at_file_size_limit();
+    if let Err(failure) = check_program(&words) {
+        complain(&failure.to_string());
+        return failure.exit_code();
+    }
     let arguments = match Arguments::try_parse_from(words) {
         Ok(arguments) => arguments,
         Err(error) => return misused(&error),
@@ -133,6 +137,27 @@ pub fn main(words: Vec<OsString>) -> u8 {
             failure.exit_code()
         }
     }
+}
+
+/// The arguments that `words` say, the program first, or why they say none.
+fn read_arguments(words: &[OsString]) -> Result<Arguments, Failure> {
+    check_program(words)?;
+    Arguments::try_parse_from(words).map_err(|error| misuse(&error))
+}
+
+/// Refuses an empty command after `--`, as an unset variable of a shell leaves it. To clap it is the
+/// same as no command, which has a default.
+fn check_program(words: &[OsString]) -> Result<(), Failure> {
+    let mut rest = words.iter().skip_while(|word| *word != "--").skip(1);
+    let is_empty = match rest.next() {
+        None => words.last().is_some_and(|word| word == "--"),
+        Some(program) => program.is_empty(),
+    };
+    if is_empty {
+        let problem = "nothing after --; expected a program and its arguments, such as -- ls -l";
+        return Err(Failure::Usage(problem.into()));
+    }
+    Ok(())
 }
 
 /// Prints why the arguments cannot be parsed; a wrong value is one line, as errors found later are.

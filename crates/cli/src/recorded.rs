@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use perforate_commands::Failure;
+use perforate_host::Reporter;
 use perforate_record::{
     Ending, RecordError, RecordOptions, RecordSummary, Selection, TemporaryTrace,
 };
 use perforate_report::text::compact;
-use perforate_sim::{CUT_OFF, RunResult};
+use perforate_sim::{CUT_OFF, Progress, RunResult};
 
 use crate::progress::Bar;
 use crate::record::{ending_text, record_with_bar};
@@ -34,10 +35,39 @@ impl Recorded {
         instructions: Option<u64>,
         bar: &Bar,
     ) -> Result<Self, Failure> {
-        let name = program.first().and_then(|path| Path::new(path).file_name());
-        let mut file_name = name.unwrap_or("program".as_ref()).to_owned();
-        file_name.push(".trace");
-        let trace = TemporaryTrace::new(file_name)?;
+        let trace = TemporaryTrace::new(file_name(program))?;
+        Self::to(trace, program, skip, instructions, &mut |options| record_with_bar(options, bar))
+    }
+
+    /// Records as [`Recorded::of`] does, for a caller in this process: progress goes to `reporter`, and
+    /// `stop` ends the recording.
+    ///
+    /// # Errors
+    /// If the program cannot be recorded, or was stopped.
+    pub fn told(
+        program: &[OsString],
+        skip: u64,
+        instructions: Option<u64>,
+        reporter: &mut dyn Reporter,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Self, Failure> {
+        let trace = TemporaryTrace::stopped_by(Arc::clone(stop), file_name(program))?;
+        Self::to(trace, program, skip, instructions, &mut |options| {
+            reporter.stage("recording", "instructions");
+            let total = options.selection.instructions;
+            perforate_record::record(options, &mut |progress| {
+                reporter.progress(Progress { done: progress.instructions, total });
+            })
+        })
+    }
+
+    fn to(
+        trace: TemporaryTrace,
+        program: &[OsString],
+        skip: u64,
+        instructions: Option<u64>,
+        record: &mut dyn FnMut(RecordOptions) -> Result<RecordSummary, RecordError>,
+    ) -> Result<Self, Failure> {
         let selection = match (skip, instructions) {
             (0, None) => Selection::whole_program(),
             (skip, instructions) => {
@@ -46,7 +76,7 @@ impl Recorded {
             }
         };
         let options = RecordOptions { selection, ..trace.options(program.to_vec()) };
-        match record_with_bar(options, bar) {
+        match record(options) {
             Ok(summary) => Ok(Self { trace, notes: notes(&summary) }),
             Err(RecordError::Interrupted) => Err(Failure::Interrupted),
             Err(error) => Err(error.into()),
@@ -69,6 +99,14 @@ impl Recorded {
     pub fn stop(&self) -> Arc<AtomicBool> {
         self.trace.stop()
     }
+}
+
+/// Name of the file that the trace of a program is in.
+fn file_name(program: &[OsString]) -> OsString {
+    let name = program.first().and_then(|path| Path::new(path).file_name());
+    let mut file_name = name.unwrap_or("program".as_ref()).to_owned();
+    file_name.push(".trace");
+    file_name
 }
 
 /// What part of the program was recorded, where that is not all of it, and how the program ended,

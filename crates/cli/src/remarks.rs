@@ -15,10 +15,20 @@ struct Remark<'a> {
     values: Vec<String>,
 }
 
+/// Selection of the notes on how a trace was made.
+#[derive(Clone, Copy)]
+pub enum Shown<'a> {
+    /// All notes are shown.
+    All,
+    /// Only the number of these notes is shown, with a text that says where to find them.
+    Some { rest: &'a str },
+}
+
 /// The notes in order. What is said of several schemes in the same words is said of the first, with
 /// the names of the others; what holds for some values of `--vary` only, with those, and the memory of
-/// all values in one note. Unless `all` are wanted, what the trace's own file says of itself is only counted.
-pub fn remarks(results: &[RunResult], all: bool) -> Vec<String> {
+/// all values in one note. Unless all are shown, what the trace's own file says of itself is only counted.
+pub fn remarks(results: &[RunResult], shown: Shown<'_>) -> Vec<String> {
+    let all = matches!(shown, Shown::All);
     let mut found: Vec<Remark<'_>> = Vec::new();
     let mut of_trace: Vec<&str> = Vec::new();
     let memory = memory_of_values(results);
@@ -54,9 +64,9 @@ pub fn remarks(results: &[RunResult], all: bool) -> Vec<String> {
     let (key, all_values) = all_values(results);
     let of_values = found.iter().map(|remark| remark.line(key, all_values));
     let mut lines: Vec<String> = memory.into_iter().chain(of_values).collect();
-    if !of_trace.is_empty() {
+    if let (Shown::Some { rest }, false) = (shown, of_trace.is_empty()) {
         let remarks = counted(of_trace.len(), "remark");
-        lines.push(format!("{remarks} on how the trace was made: --all prints them"));
+        lines.push(format!("{remarks} on how the trace was made: {rest}"));
     }
     lines
 }
@@ -151,6 +161,8 @@ fn assumptions(result: &RunResult) -> Vec<&str> {
 mod tests {
     use super::*;
 
+    const SOME: Shown<'_> = Shown::Some { rest: "--all prints them" };
+
     fn results() -> Vec<RunResult> {
         let lines = [
             r#"{"scheme":"4k","workload":"w","notes":["the same","cycles of 4k change by 3 %","own"],"config":{"workload":{"assumptions":["own"]}}}"#,
@@ -162,7 +174,7 @@ mod tests {
     #[test]
     fn the_same_of_several_schemes_is_said_once() {
         assert_eq!(
-            remarks(&results(), false),
+            remarks(&results(), SOME),
             [
                 "the same",
                 "cycles of 4k change by 3 % (similarly for thp)",
@@ -190,7 +202,7 @@ mod tests {
             "the same",
             "full (with swap=none)",
         ];
-        assert_eq!(remarks(&results, false), expected);
+        assert_eq!(remarks(&results, SOME), expected);
     }
 
     #[test]
@@ -212,12 +224,12 @@ mod tests {
             "swapped (with entries=8, memory=1G; entries=16, memory=1G)",
             "fits (with entries=8, memory=2G; entries=16, memory=2G)",
         ];
-        assert_eq!(remarks(&results, false), expected);
+        assert_eq!(remarks(&results, SOME), expected);
     }
 
     #[test]
     fn all_of_them_can_be_had() {
         let all = ["the same", "cycles of 4k change by 3 %", "own", "cycles of thp change by 5 %"];
-        assert_eq!(remarks(&results(), true), all);
+        assert_eq!(remarks(&results(), Shown::All), all);
     }
 }

@@ -12,6 +12,8 @@ use perforate_sim::SimError;
 use perforate_sim::linear_model::ModelError;
 use perforate_trace::TraceError;
 
+use crate::with_keywords;
+
 /// Exit code for wrong use.
 const WRONG_USE: u8 = 2;
 /// Exit code for a failure.
@@ -25,6 +27,14 @@ pub enum Failure {
     /// The arguments do not make sense together.
     #[error("{0}")]
     Usage(String),
+    /// Other values for keys of the machine.
+    #[error("{}: {problem}", flags(settings))]
+    Setting {
+        /// The keys and their values.
+        settings: Vec<(String, String)>,
+        /// The problem with these values.
+        problem: String,
+    },
     /// The simulation.
     #[error("{}", told(.0))]
     Simulation(#[from] SimError),
@@ -96,7 +106,17 @@ pub enum Failure {
 impl Failure {
     /// What went wrong, as whoever has keywords in place of flags would say it.
     pub fn keyword_text(&self) -> String {
+        with_keywords(&self.text_of_path())
+    }
+
+    /// The text, in which the keys of an option, and of the machine, are keywords.
+    fn text_of_path(&self) -> String {
         match self {
+            Self::Setting { settings, problem } => {
+                let pairs: Vec<_> =
+                    settings.iter().map(|(key, value)| format!("{key:?}: {value:?}")).collect();
+                format!("set={{{}}}: {problem}", pairs.join(", "))
+            }
             Self::Simulation(SimError::Config(error)) => {
                 let (path, problem) = (error.path().collect::<Vec<_>>(), error.problem());
                 match path.split_first() {
@@ -118,6 +138,7 @@ impl Failure {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_)
+            | Self::Setting { .. }
             | Self::Simulation(
                 SimError::UnknownMachine { .. }
                 | SimError::Scheme(_)
@@ -146,6 +167,13 @@ impl Failure {
             _ => FAILED,
         }
     }
+}
+
+/// Values for keys of the machine as the command line has them.
+fn flags(settings: &[(String, String)]) -> String {
+    let flags: Vec<_> =
+        settings.iter().map(|(key, value)| format!("--set {key}={value}")).collect();
+    flags.join(" ")
 }
 
 /// An error of the simulation; one of an option names the flag.
@@ -212,5 +240,15 @@ mod tests {
             );
             assert_eq!(failure.exit_code(), 2);
         }
+    }
+
+    #[test]
+    fn values_of_the_machine_are_named_as_flags_or_as_a_keyword() {
+        let pair = |key: &str| (key.to_owned(), "3".to_owned());
+        let failure =
+            Failure::Setting { settings: vec![pair("a.b"), pair("c")], problem: "no".into() };
+        assert_eq!(failure.to_string(), "--set a.b=3 --set c=3: no");
+        assert_eq!(failure.keyword_text(), "set={\"a.b\": \"3\", \"c\": \"3\"}: no");
+        assert_eq!(failure.exit_code(), 2);
     }
 }

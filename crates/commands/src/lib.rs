@@ -12,6 +12,7 @@ mod compare;
 mod explain;
 mod failure;
 mod files;
+mod keywords;
 mod machines;
 mod own_memory;
 mod panics;
@@ -27,6 +28,7 @@ pub use explain::{
 };
 pub use failure::Failure;
 pub use files::{write_text, write_whole};
+pub use keywords::with_keywords;
 pub use machines::{load_machine, machine_file};
 pub use own_memory::own_memory;
 pub use panics::catching;

@@ -28,7 +28,8 @@ impl MachineSettings {
             let wrong = |error| match error {
                 SimError::Machine { problem, .. } => {
                     let own = problem.strip_prefix(&format!("{key}: ")).unwrap_or(&problem);
-                    Failure::Usage(format!("--set {key}={value}: {own}"))
+                    let (settings, problem) = (vec![(key.clone(), value.clone())], own.to_owned());
+                    Failure::Setting { settings, problem }
                 }
                 error => error.into(),
             };
@@ -41,9 +42,7 @@ impl MachineSettings {
     pub fn blame(&self, error: SimError) -> Failure {
         match error {
             SimError::Machine { problem, .. } if !self.is_empty() => {
-                let all: Vec<_> =
-                    self.0.iter().map(|(key, value)| format!("{key}={value}")).collect();
-                Failure::Usage(format!("--set {}: {problem}", all.join(" --set ")))
+                Failure::Setting { settings: self.0.clone(), problem }
             }
             error => error.into(),
         }

@@ -21,6 +21,13 @@ use pyo3::prelude::*;
 
 #[pymodule]
 mod _native {
+    /// Version of the program.
+    #[pymodule_export]
+    const VERSION: &str = env!("CARGO_PKG_VERSION");
+    /// Trace that is compared where no workload is named.
+    #[pymodule_export]
+    const DEFAULT_WORKLOAD: &str = perforate_trace::bundled::DEFAULT;
+
     #[pymodule_export]
     use crate::command::{main, set_program};
     #[pymodule_export]
@@ -30,9 +37,11 @@ mod _native {
     #[pymodule_export]
     use crate::points::{PointStore, point};
     #[pymodule_export]
-    use crate::reports::{report_html, summaries, summary_html, table, write_texts};
+    use crate::reports::{
+        notes, remarks, report_html, speed_over, summaries, summary_html, table, write_texts,
+    };
     #[pymodule_export]
-    use crate::runs::{carry_out, compare, explain};
+    use crate::runs::{carry_out, compare, explain, run};
     #[pymodule_export]
     use crate::trace_reader::{TraceBatches, trace_events, trace_metadata};
     #[pymodule_export]

@@ -1,6 +1,6 @@
 //! What there is: options, schemes, workloads, machines, counters.
 
-use perforate_commands::Choice;
+use perforate_commands::{Choice, with_keywords};
 use perforate_sim::{Machine, scheme};
 use perforate_trace::{WORKLOADS, bundled};
 use pyo3::prelude::*;
@@ -16,7 +16,7 @@ pub fn keywords() -> Vec<Keyword> {
             "fragmentation" => Choice::DEFAULT_FRAGMENTATION.to_owned(),
             _ => key.default,
         };
-        (key.name.replace('-', "_"), key.form, default, key.help)
+        (key.name.replace('-', "_"), key.form, default, with_keywords(&key.help))
     };
     Choice::keys().into_iter().map(keyword).collect()
 }
@@ -25,13 +25,13 @@ pub fn keywords() -> Vec<Keyword> {
 #[pyfunction]
 pub fn schemes() -> Vec<(String, String)> {
     let all = scheme::all().chain(scheme::hosts_only());
-    all.map(|scheme| (scheme.name.to_owned(), scheme.summary.to_owned())).collect()
+    all.map(|scheme| (scheme.name.to_owned(), with_keywords(scheme.summary))).collect()
 }
 
 /// Names and summaries of workloads, and of bundled traces.
 #[pyfunction]
 pub fn workloads() -> Vec<(String, String)> {
-    let own = WORKLOADS.iter().map(|one| (one.name.to_owned(), one.summary.to_owned()));
+    let own = WORKLOADS.iter().map(|one| (one.name.to_owned(), with_keywords(one.summary)));
     let traces = bundled::all().into_iter();
     own.chain(traces.map(|(name, path)| (name, path.display().to_string()))).collect()
 }
@@ -48,7 +48,7 @@ pub fn machines() -> Vec<(String, String)> {
 pub fn counters() -> Vec<(String, String, String, String)> {
     let counter = |one: perforate_types::Counter| {
         let unit = one.unit.name().to_owned();
-        (one.id.to_string(), unit, one.group.to_owned(), one.meaning.to_string())
+        (one.id.to_string(), unit, one.group.to_owned(), with_keywords(&one.meaning))
     };
     perforate_sim::counters().into_iter().map(counter).collect()
 }
@@ -57,10 +57,5 @@ pub fn counters() -> Vec<(String, String, String, String)> {
 #[pyfunction]
 pub fn unknown(key: &str, known: Vec<String>) -> String {
     let names: Vec<&str> = known.iter().map(String::as_str).collect();
-    let problem = perforate_config::ConfigError::unknown_key(key, &names).problem().to_owned();
-    // Python writes keys with underscores.
-    match problem.split_once("; did you mean ") {
-        Some((start, near)) => format!("{start}; did you mean {}", near.replace('-', "_")),
-        None => problem.replace('-', "_"),
-    }
+    format!("there is no {key:?}; {}", perforate_config::suggestion(key, &names))
 }

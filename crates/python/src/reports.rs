@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use perforate_commands::title;
+use perforate_cli::in_process;
+use perforate_commands::{title, with_keywords};
 use perforate_report::{ReportOptions, Rows, RunResult, read_results};
 use perforate_sim::vocabulary;
 use pyo3::prelude::*;
@@ -32,6 +33,30 @@ pub fn write_texts(py: Python<'_>, files: Vec<(PathBuf, String)>) -> PyResult<()
 pub fn table(py: Python<'_>, lines: &str, width: usize, all: bool) -> PyResult<String> {
     let rows = if all { Rows::All } else { Rows::Main };
     of_lines(py, lines, |results| perforate_report::table(results, &vocabulary(), width, rows))
+}
+
+/// The notes of all runs, each once; `rest` says where notes on how a trace was made are.
+#[pyfunction]
+pub fn remarks(py: Python<'_>, lines: &str, rest: &str) -> PyResult<Vec<String>> {
+    of_lines(py, lines, |results| {
+        let found = in_process::remarks(results, rest);
+        found.iter().map(|remark| with_keywords(remark)).collect()
+    })
+}
+
+/// Notes as lines below a table.
+#[pyfunction]
+pub fn notes(remarks: Vec<String>, width: usize) -> String {
+    in_process::notes_text(&remarks, width)
+}
+
+/// Speed of one scheme divided by the speed of another, with an interval, as JSON.
+#[pyfunction]
+pub fn speed_over(py: Python<'_>, lines: &str, scheme: &str, other: &str) -> PyResult<String> {
+    of_lines(py, lines, |results| {
+        let found = perforate_report::speed_over(results, &vocabulary(), scheme, other);
+        serde_json::to_string(&found).expect("estimates are plain data")
+    })
 }
 
 /// The comparisons in short, as JSON.

@@ -2,14 +2,15 @@
 
 use std::ffi::OsString;
 
-use perforate_cli::in_process;
-use perforate_commands::{Choice, Failure, MachineSettings, Question, json_lines};
-use perforate_config::Given;
+use perforate_cli::in_process::{self, Recorded};
+use perforate_commands::{Choice, Failure, MachineSettings, Question, json_lines, with_ideal};
+use perforate_config::{Count, Given};
+use perforate_sim::{Comparison, Progress};
 use pyo3::prelude::*;
 use serde::Serialize;
 
 use crate::errors::wrong_option;
-use crate::work::work;
+use crate::work::{Talk, work};
 
 /// Pairs of texts.
 pub type Pairs = Vec<(String, String)>;
@@ -34,35 +35,68 @@ pub struct Compared {
     set: Pairs,
 }
 
+/// Selection of the schemes that are run.
+enum Kind {
+    /// The schemes that are named, and the ideal scheme, which free translation is measured by.
+    Comparison,
+    /// Only the schemes that are named.
+    Run,
+}
+
 impl Compared {
     /// The comparison with the first seed, and pairs that are left out.
     pub fn prepare(&self) -> Result<Prepared, Failure> {
-        let choice = choice(self.options.clone(), self.set.clone());
+        self.prepare_on(self.workload.as_deref(), Kind::Comparison)
+    }
+
+    fn prepare_on(&self, workload: Option<&str>, kind: Kind) -> Result<Prepared, Failure> {
+        let choice = self.choice();
         let names = (self.schemes.as_deref(), self.guest.as_deref(), self.host.as_deref());
-        let (schemes, left_out) = perforate_commands::schemes(
-            names.0,
-            names.1,
-            names.2,
-            choice.default_schemes(&|_| false),
-        )?;
-        let schemes = perforate_commands::with_ideal(schemes, choice.measuring()?.functional);
-        let comparison = choice.comparison(self.workload.as_deref(), schemes, &|_, _| ())?;
+        let default = choice.default_schemes(&|_| false);
+        let (schemes, left_out) = perforate_commands::schemes(names.0, names.1, names.2, default)?;
+        let schemes = match kind {
+            Kind::Comparison => with_ideal(schemes, choice.measuring()?.functional),
+            Kind::Run => schemes,
+        };
+        let comparison = choice.comparison(workload, schemes, &|_, _| ())?;
         choice.check_effects(&comparison.schemes, &comparison.memory)?;
         let measuring = choice.measuring()?;
         measuring.check()?;
         Ok(Prepared { comparison, measuring, seeds: self.seeds, left_out })
     }
 
+    /// The options and values for keys of the machine.
+    fn choice(&self) -> Choice {
+        choice(self.options.clone(), self.set.clone())
+    }
+
     /// The options as they were given.
     pub fn options(&self) -> &Pairs {
         &self.options
+    }
+
+    /// Records the first instructions of a program that are asked for.
+    fn record(&self, program: &[OsString], talk: &Talk) -> Result<Recorded, Failure> {
+        // Everything that can be wrong is looked at before.
+        self.prepare_on(None, Kind::Comparison)?;
+        let placement = self.choice().placement()?;
+        let (skip, instructions) = (placement.skip.get(), placement.instructions.map(Count::get));
+        Recorded::told(program, skip, instructions, &mut talk.clone(), &talk.stop)
+    }
+
+    /// The comparison on what was recorded.
+    fn prepare_recorded(&self, recorded: &Recorded) -> Result<Prepared, Failure> {
+        let mut prepared =
+            self.prepare_on(Some(&recorded.path().to_string_lossy()), Kind::Comparison)?;
+        prepared.comparison.workload.skip = 0; // was skipped while recording
+        Ok(prepared)
     }
 }
 
 /// A comparison that can be run.
 pub struct Prepared {
     /// With the first seed.
-    pub comparison: perforate_sim::Comparison,
+    pub comparison: Comparison,
     /// How it is measured.
     pub measuring: perforate_sim::MeasuringOptions,
     /// Number of seeds.
@@ -71,29 +105,59 @@ pub struct Prepared {
     left_out: Vec<String>,
 }
 
-/// Compares schemes, and returns the lines of a results file, and remarks.
+impl Prepared {
+    /// Runs it with each seed, and returns the lines of a results file.
+    fn run(&mut self, recorded: Option<&Recorded>, talk: &Talk) -> Result<String, Failure> {
+        let first = self.comparison.seed;
+        let mut lines = String::new();
+        for repetition in 0..self.seeds {
+            self.comparison.seed = first.wrapping_add(repetition);
+            let mut show = |progress: Progress| {
+                let total = progress.total.map(|total| total.saturating_mul(self.seeds));
+                let before = progress.total.unwrap_or(0).saturating_mul(repetition);
+                talk.show(Progress { done: before + progress.done, total });
+            };
+            let (comparison, measuring) = (&self.comparison, &self.measuring);
+            let mut results =
+                perforate_commands::compare(comparison, measuring, &talk.stop, &mut show)?;
+            if let Some(recorded) = recorded {
+                results.iter_mut().for_each(|result| recorded.annotate(result));
+            }
+            lines += &json_lines(&results);
+        }
+        Ok(lines)
+    }
+}
+
+/// Compares schemes on a workload or on a program that is recorded for it, and returns the lines of a
+/// results file, and remarks.
 #[pyfunction]
 pub fn compare(
     py: Python<'_>,
     compared: Compared,
+    program: Option<Vec<OsString>>,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<(String, Vec<String>)> {
     work(py, progress, move |talk| {
-        let Prepared { mut comparison, measuring, seeds, left_out } = compared.prepare()?;
-        let first = comparison.seed;
-        let mut lines = String::new();
-        for repetition in 0..seeds {
-            comparison.seed = first.wrapping_add(repetition);
-            let mut show = |progress: perforate_sim::Progress| {
-                let total = progress.total.map(|total| total.saturating_mul(seeds));
-                let before = progress.total.unwrap_or(0).saturating_mul(repetition);
-                talk.show(perforate_sim::Progress { done: before + progress.done, total });
-            };
-            let results =
-                perforate_commands::compare(&comparison, &measuring, &talk.stop, &mut show)?;
-            lines += &json_lines(&results);
-        }
-        Ok((lines, left_out))
+        let recorded = program.map(|program| compared.record(&program, talk)).transpose()?;
+        let mut prepared = match &recorded {
+            Some(recorded) => compared.prepare_recorded(recorded)?,
+            None => compared.prepare()?,
+        };
+        let lines = prepared.run(recorded.as_ref(), talk)?;
+        Ok((lines, prepared.left_out))
+    })
+}
+
+/// Runs one scheme, and returns its line of a results file.
+#[pyfunction]
+pub fn run(
+    py: Python<'_>,
+    compared: Compared,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<String> {
+    work(py, progress, move |talk| {
+        compared.prepare_on(compared.workload.as_deref(), Kind::Run)?.run(None, talk)
     })
 }
 

@@ -90,7 +90,8 @@ impl TraceBatches {
         let field = |name: &String| {
             Field::named(name).ok_or_else(|| {
                 let names = Field::ALL.map(|(name, _)| name);
-                wrong_use(py, format!("columns: {}", perforate_config::suggestion(name, &names)))
+                let near = perforate_config::suggestion(name, &names);
+                wrong_use(py, format!("columns: there is no {name:?}; {near}"))
             })
         };
         let fields = columns.iter().map(field).collect::<PyResult<Vec<_>>>()?;

@@ -25,17 +25,17 @@ def test_results_are_those_of_the_command_line(short: perforate.Comparison) -> N
 
 
 def test_figures_by_scheme_and_counter(short: perforate.Comparison) -> None:
-    assert list(short.schemes) == ["4k", "thp"]
+    assert list(short.schemes) == ["4k", "thp", "ideal"]
     first = json.loads(short.lines.splitlines()[0])
     base = short["4k"]
     assert base["walks"] == first["counters"]["walks"] > 0
     assert base.ipc == first["ipc"]
-    assert base.speed is not None and base.speed.mean == 1.0
+    assert base.speed is not None and base.speed.value == 1.0
     thp = short["thp"]
     assert thp.speed is not None and thp.ipc is not None and base.ipc is not None
-    assert thp.speed.mean == pytest.approx(thp.ipc / base.ipc)
+    assert thp.speed.value == pytest.approx(thp.ipc / base.ipc)
     assert thp.translation_share is not None
-    assert thp.translation_share.mean == pytest.approx(thp["translation_stall_cycles"] / thp.runs[0].cycles)
+    assert thp.translation_share.value == pytest.approx(thp["translation_stall_cycles"] / thp.runs[0].cycles)
     with pytest.raises(KeyError, match='there is no "walk"; did you mean walks'):
         base["walk"]
     with pytest.raises(KeyError, match="did you mean thp"):
@@ -50,17 +50,17 @@ def test_every_counter_is_registered(short: perforate.Comparison) -> None:
 
 def test_frames_have_a_row_for_each_run(short: perforate.Comparison) -> None:
     pandas = short.to_pandas()
-    assert list(pandas.scheme) == ["4k", "thp"]
+    assert list(pandas.scheme) == ["4k", "thp", "ideal"]
     assert pandas.walks.tolist() == [scheme["walks"] for scheme in short]
     polars = short.to_polars()
-    assert polars["scheme"].to_list() == ["4k", "thp"]
+    assert polars["scheme"].to_list() == ["4k", "thp", "ideal"]
     assert polars["ipc"].to_list() == pandas.ipc.tolist()
     assert short.to_dict()["runs"][1]["scheme"] == "thp"
 
 
 def test_the_answer_comes_first(short: perforate.Comparison) -> None:
-    assert short.answer.startswith("With 4KB pages, hpcc.trace spends ")
-    assert short._repr_html_().startswith("<div><p>With 4KB pages, <strong>hpcc.trace</strong> spends ")
+    assert short.answer.startswith("With 4KB pages, free address translation would save hpcc.trace ")
+    assert short._repr_html_().startswith("<div><p>With 4KB pages, free address translation would save ")
     assert "<table>" in short._repr_html_() and "IPC ÷ 4KB" in short._repr_html_()
     assert "IPC ÷ 4KB" in repr(short)
 
@@ -105,17 +105,17 @@ def test_keys_of_the_machine_are_set() -> None:
         ({"memori": "1G"}, 'there is no "memori"; did you mean memory?'),
         ({"scheme": "4k"}, 'there is no "scheme"; did you mean schemes?'),
         ({"host_memori": "1G"}, 'there is no "host_memori"; did you mean host_memory?'),
-        ({"memory": 64}, "memory: 64 has no unit: 64M or 64G?"),
+        ({"memory": "64"}, "memory: 64 has no unit: 64M or 64G?"),
         ({"io_gap": "x"}, 'io_gap: expected pc or reclaimed, not "x"'),
         ({"machine": "ice-lake"}, 'no machine "ice-lake"; did you mean ice-lake-sp?; or give the path'),
         ({"schemes": "tph"}, 'no scheme "tph"; did you mean thp?'),
         ({"workload": "hpc"}, 'no workload or file "hpc"; did you mean hpcc?'),
         ({"machine": None}, "machine: None is no value; leave it out"),
-        ({"seeds": 0}, "seeds: is 1 to 1000, not 0"),
+        ({"seeds": 0}, "seeds: expected a whole number from 1 to 1000, not 0"),
         ({"set": {"tlb.l2.entris": 3}}, 'there is no key "tlb.l2.entris"; did you mean tlb.l2.entries?'),
         ({"perforation": "max-hole-share=50%"}, "perforation: has no effect"),
         ({"functional": True, "timing": "sampled"}, "timing: functional runs have no clock"),
-        ({"memory": object()}, "memory: object is no value"),
+        ({"memory": object()}, "memory: expected text, a number, True, False, a path or a dict, not object"),
     ],
 )
 def test_wrong_use_says_what_would_be_right(given: dict[str, object], text: str) -> None:
@@ -129,14 +129,14 @@ def test_texts_are_those_of_the_command_line() -> None:
     found = command("compare", "hpcc", "--memory", "64")
     assert found.returncode == 2
     with pytest.raises(perforate.UsageError) as caught:
-        perforate.compare("hpcc", memory=64)
+        perforate.compare("hpcc", memory="64")
     assert found.stderr.strip() == f"perforate: --{caught.value}"
 
 
 def test_runs_and_explanations() -> None:
     found = perforate.run("hpcc", "thp", instructions="100k", functional=True)
     assert found.scheme == "thp" and found["walks"] > 0 and "walks" in found._repr_html_()
-    with pytest.raises(perforate.UsageError, match="run takes one scheme"):
+    with pytest.raises(perforate.UsageError, match="scheme: expected one name such as '4k', not '4k,thp'"):
         perforate.run("hpcc", "4k,thp", instructions="100k")
     told = perforate.explain(scheme="perforated", instructions="50k")
     first = told["addresses"][0]["translations"][0]
@@ -163,4 +163,9 @@ def test_options_are_those_of_the_command_line() -> None:
         assert f"--{name.replace('_', '-')}" in listed
     assert perforate.options()["fragmentation"].default == "portion=50%,holes=25%,clustered"
     assert {"4k", "thp", "perforated"} <= perforate.schemes().keys()
+    texts = [*perforate.schemes().values(), *perforate.workloads().values()]
+    texts += [option.meaning for option in perforate.options().values()]
+    texts += [counter.meaning for counter in perforate.counters().values()]
+    assert not [text for text in texts if " --" in text], "flags of the command line"
+    assert "policy=" in perforate.schemes()["scripted"]
     assert "hpcc" in perforate.workloads() and "ice-lake-sp" in perforate.machines()

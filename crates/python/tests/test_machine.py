@@ -42,12 +42,12 @@ def test_a_program_is_recorded() -> None:
 def test_options_of_a_recording_are_the_command_lines() -> None:
     for options, text in [
         ({"smaple": "1M/2M"}, "did you mean sample"),
-        ({"sample": "1M"}, "expected N/M"),
+        ({"sample": "1M"}, "expected auto or N/M"),
         ({"level": 99}, "level"),
     ]:
         with pytest.raises(perforate.UsageError, match=text):
             perforate.record(["/bin/true"], "x.trace", **options)
-    with pytest.raises(perforate.UsageError, match="PROG ARGS"):
+    with pytest.raises(perforate.UsageError, match="program: is empty"):
         perforate.record([], "x.trace")
     assert not Path("x.trace").exists()
 

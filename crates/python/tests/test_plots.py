@@ -15,12 +15,12 @@ from perforate._plots import plot_sweep
 
 def test_pictures_by_matplotlib(short: perforate.Comparison) -> None:
     figure = short.plot()
-    speeds, shares = figure.axes
-    assert [label.get_text() for label in speeds.get_yticklabels()] == ["4k", "thp"]
+    speeds, savings = figure.axes
+    assert [label.get_text() for label in speeds.get_yticklabels()] == ["4k", "thp", "ideal"]
     thp = short["thp"]
-    assert thp.speed is not None and thp.translation_share is not None
-    assert speeds.patches[1].get_width() == thp.speed.mean  # type: ignore[attr-defined]
-    assert shares.patches[1].get_width() == pytest.approx(100 * thp.translation_share.mean)  # type: ignore[attr-defined]
+    assert thp.speed is not None and thp.saving is not None
+    assert speeds.patches[1].get_width() == thp.speed.value  # type: ignore[attr-defined]
+    assert savings.patches[1].get_width() == pytest.approx(100 * thp.saving.value)  # type: ignore[attr-defined]
     (walks,) = short.plot("walks").axes
     assert walks.patches[0].get_width() == short["4k"]["walks"]  # type: ignore[attr-defined]
 
@@ -69,11 +69,11 @@ def test_curves_are_whole_and_those_that_coincide_are_said_to() -> None:
 
 
 def test_charts_by_altair(short: perforate.Comparison) -> None:
-    speeds, shares = short.chart().to_dict()["hconcat"]
+    speeds, savings = short.chart().to_dict()["hconcat"]
     thp = short["thp"]
-    assert thp.speed is not None and thp.translation_share is not None
-    assert speeds["data"]["values"][1]["value"] == thp.speed.mean
-    assert shares["data"]["values"][1]["value"] == pytest.approx(100 * thp.translation_share.mean)
+    assert thp.speed is not None and thp.saving is not None
+    assert speeds["data"]["values"][1]["value"] == thp.speed.value
+    assert savings["data"]["values"][1]["value"] == pytest.approx(100 * thp.saving.value)
     bars = speeds["layer"][0]["encoding"]
     assert bars["x"]["title"] == "speed ÷ 4KB" and bars["color"]["scale"]["range"][1] == thp.colour
     with pytest.raises(KeyError):

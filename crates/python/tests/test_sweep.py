@@ -45,11 +45,11 @@ def test_points_are_every_value_with_every_other() -> None:
     assert len(found) == 6 and found.varied == ["workload", "tlb.l2.entries"]
     assert [point["tlb.l2.entries"] for point in found.points] == [768, 1536, 3072] * 2
     frame = found.to_pandas()
-    assert list(frame.columns[:3]) == ["workload", "tlb.l2.entries", "scheme"] and len(frame) == 12
+    assert list(frame.columns[:3]) == ["workload", "tlb.l2.entries", "scheme"] and len(frame) == 18
     fewer, more = found[0]["4k"]["walks"], found[2]["4k"]["walks"]
     assert fewer >= more
     axis = found.plot("tlb.l2.entries", "walks").axes[0]
-    assert len(axis.get_lines()) == 4
+    assert len(axis.get_lines()) == 6
     assert "tlb.l2.entries" in str(found.chart(y="ipc").to_dict()) and "768" in found._repr_html_()
 
 

@@ -25,12 +25,24 @@ impl TemporaryTrace {
     /// # Errors
     /// If the folder cannot be made, or the signals cannot be handled.
     pub fn new(file_name: impl AsRef<Path>) -> Result<Self, RecordError> {
+        Self::stopped_by(stop_on_interrupt()?, file_name)
+    }
+
+    /// Makes a path as [`TemporaryTrace::new`] does, for a caller that sets `stop` itself. Signals are not
+    /// handled.
+    ///
+    /// # Errors
+    /// If the folder cannot be made.
+    pub fn stopped_by(
+        stop: Arc<AtomicBool>,
+        file_name: impl AsRef<Path>,
+    ) -> Result<Self, RecordError> {
         let folder = tempfile::Builder::new().prefix("perforate-").tempdir();
         let folder = folder.map_err(|error| {
             RecordError::file(std::env::temp_dir(), format!("cannot be written: {error}"))
         })?;
         let path = folder.path().join(file_name);
-        Ok(Self { folder: Some(folder), path, stop: stop_on_interrupt()? })
+        Ok(Self { folder: Some(folder), path, stop })
     }
 
     /// Records all of `program` to this trace, until Ctrl-C or SIGTERM. What the program prints goes to

@@ -52,7 +52,7 @@ pub use perforate_results::{RunResult, Vocabulary};
 pub use snapshot::{
     HostRecord, ProcessRecord, Snapshot, read_snapshot, snapshot_html, snapshot_table,
 };
-pub use summary::{Estimate, SchemeSummary, Summary, summaries, summary_html};
+pub use summary::{Estimate, SchemeSummary, Summary, speed_over, summaries, summary_html};
 pub use svg::SavedFigure;
 pub use text::{Rows, table};
 pub use varied::varied_table;

@@ -24,6 +24,8 @@ pub struct Summary {
     pub reference: String,
     /// Schemes in their order.
     pub schemes: Vec<SchemeSummary>,
+    /// Places of its runs among all results.
+    pub places: Vec<usize>,
 }
 
 /// A scheme of a comparison. Figures are medians over the seeds.
@@ -59,7 +61,33 @@ impl From<Interval> for Estimate {
 
 /// The comparisons in these results, in short.
 pub fn summaries(results: &[RunResult], vocabulary: &Vocabulary) -> Vec<Summary> {
-    comparisons(results, vocabulary).iter().map(summary).collect()
+    let found = comparisons(results, vocabulary);
+    found
+        .iter()
+        .map(|comparison| Summary { places: places(comparison, results), ..summary(comparison) })
+        .collect()
+}
+
+/// Places of the runs of a comparison among the results.
+fn places(comparison: &Comparison<'_>, results: &[RunResult]) -> Vec<usize> {
+    let runs = || comparison.schemes.iter().flat_map(|scheme| &scheme.runs);
+    let is_of_it = |result: &RunResult| runs().any(|&run| std::ptr::eq(run, result));
+    (0..results.len()).filter(|&place| is_of_it(&results[place])).collect()
+}
+
+/// Speed of one scheme divided by the speed of another in the first comparison of these results, with an
+/// interval from the parts of their runs paired with each other. None if a scheme is not there, or not
+/// timed.
+pub fn speed_over(
+    results: &[RunResult],
+    vocabulary: &Vocabulary,
+    scheme: &str,
+    other: &str,
+) -> Option<Estimate> {
+    let found = comparisons(results, vocabulary);
+    let comparison = found.first()?;
+    let place = |name: &str| comparison.schemes.iter().position(|one| one.name == name);
+    comparison.speed(place(scheme)?, place(other)?).map(Estimate::from)
 }
 
 fn summary(comparison: &Comparison<'_>) -> Summary {
@@ -80,6 +108,7 @@ fn summary(comparison: &Comparison<'_>) -> Summary {
         answer: answer(comparison).iter().map(|sentence| sentence.text()).collect(),
         reference: comparison.reference_name().to_owned(),
         schemes: (0..comparison.schemes.len()).map(scheme).collect(),
+        places: Vec::new(),
     }
 }
 
@@ -167,6 +196,22 @@ mod tests {
         assert_eq!(large.speed.unwrap().mean, 2.0);
         assert_eq!(large.translation_share.unwrap().mean, 0.1);
         assert!(base.colour.starts_with('#') && base.colour != large.colour);
+    }
+
+    #[test]
+    fn any_two_schemes_are_compared() {
+        let (results, vocabulary) = (lines(), vocabulary());
+        let speed = |one, other| speed_over(&results, &vocabulary, one, other);
+        assert_eq!(speed("4k", "thp").unwrap().mean, 0.5);
+        assert_eq!(speed("4k", "tph"), None);
+    }
+
+    #[test]
+    fn each_comparison_knows_its_runs() {
+        let results = [lines(), lines()].concat();
+        let found = summaries(&results, &vocabulary());
+        let places: Vec<_> = found.iter().map(|one| one.places.clone()).collect();
+        assert_eq!(places, [[0, 1], [2, 3]]);
     }
 
     #[test]

@@ -248,7 +248,7 @@ pub enum SimError {
     },
     /// Windows were to be timed of a trace that has windows only.
     #[error(
-        "the trace is a sample already (record --sample): --timing sampled is for traces of a whole \
+        "the trace is a sample already (perforate record --sample): --timing sampled is for traces of a whole \
          program"
     )]
     SampledTwice,

@@ -43,6 +43,18 @@ fn workloads() {
 }
 
 #[test]
+fn an_empty_command_is_not_the_default() {
+    let place = Place::new();
+    let expected = "nothing after --; expected a program and its arguments, such as -- ls -l";
+    for command in ["compare", "run", "validate"] {
+        place.fails(&[command, "--"], 2, expected);
+        place.fails(&[command, "--", ""], 2, expected);
+    }
+    place.fails(&["record", "-o", "x.trace", "--"], 2, expected);
+    place.fails(&["compare", "--instructions", "9000", "--", "nonesuch", "--"], 1, "nonesuch");
+}
+
+#[test]
 fn memory() {
     let place = Place::new();
     for size in ["0", "1K", "99999999T", "65T", "18446744073709551616", "-1", "", "x", "1.5B", "64"]

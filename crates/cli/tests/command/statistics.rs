@@ -299,5 +299,5 @@ fn sampled_timing_is_refused_where_it_cannot_be() {
     place.fails(&short, 2, "of the 240000 measured instructions was timed");
     sampled(&place, &[10, 20]);
     let again = ["run", "loads.trace", "--timing", "sampled=100/1k", "--window-warmup", "10"];
-    place.fails(&again, 2, "the trace is a sample already (record --sample)");
+    place.fails(&again, 2, "the trace is a sample already (perforate record --sample)");
 }

@@ -23,8 +23,9 @@ from ._errors import (
     TraceError,
     UsageError,
 )
+from ._estimate import Estimate
 from ._lists import Counter, Option, counters, machines, options, schemes, workloads
-from ._results import Comparison, Estimate, Results, Run, Scheme, read_results
+from ._results import Comparison, Results, Run, Scheme, read_results
 from ._runs import Recording, Told, calibrate, compare, explain, record, run, snapshot, validate
 from ._traces import Batch, Kind, Trace, open_trace, write_trace
 
@@ -32,6 +33,9 @@ if _TYPE_CHECKING:
     from ._experiments import ExperimentResults
     from ._local import LocalProcesses, WorkerDied
     from ._sweep import Sweep, sweep
+
+#: Version of the program.
+__version__ = _native.VERSION
 
 #: What is imported when it is asked for, as it needs half of the standard library.
 _LATER = {
@@ -51,6 +55,10 @@ def __getattr__(name: str) -> object:
     found: object = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
     globals()[name] = found
     return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 # The program is this module: its file names the build, its folder has the bundled traces, and

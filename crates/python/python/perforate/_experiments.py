@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Optional, Union
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 from . import _arguments as arguments
 from . import _native
 from ._errors import SweepError, UsageError
+from ._json_lines import objects_of
 from ._packages import package
 from ._runs import Told
 from ._work import Call, Work
@@ -26,7 +26,7 @@ class ExperimentResults(Told):
     """The records of an experiment: what it is, values of its curves, and verdicts on its claims."""
 
     def __init__(self, lines: str, text: str) -> None:
-        super().__init__([json.loads(line) for line in lines.splitlines()], text)
+        super().__init__(objects_of(lines), text)
         #: The records as results.jsonl has them, a line each.
         self.lines = lines
 

@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
 from ._packages import package
+from ._results import ESTIMATES
 
 if TYPE_CHECKING:
     import altair
     import matplotlib.figure
 
+    from ._estimate import Estimate
     from ._results import Comparison, Scheme
     from ._sweep import Sweep
 
@@ -33,18 +35,18 @@ def panels(comparison: Comparison, counter: Optional[str]) -> list[Panel]:
     if any(scheme.speed is None for scheme in schemes):
         return panels(comparison, "walks")
     speeds = [_pair(scheme.speed) for scheme in schemes]
+    panel = Panel(f"speed ÷ {comparison.reference}", "{:.2f}×", speeds)
+    if any(scheme.saving is not None for scheme in schemes):
+        savings = [_pair(scheme.saving, 100.0) for scheme in schemes]
+        return [panel, Panel("free translation saves (% of time)", "{:.1f} %", savings)]
     shares = [_pair(scheme.translation_share, 100.0) for scheme in schemes]
-    return [
-        Panel(f"speed ÷ {comparison.reference}", "{:.2f}×", speeds),
-        Panel("waiting for translation (% of time)", "{:.1f} %", shares),
-    ]
+    return [panel, Panel("waiting for translation (% of time)", "{:.1f} %", shares)]
 
 
-def _pair(estimate: Optional[tuple[float, Optional[float]]], scale: float = 1.0) -> tuple[float, float]:
+def _pair(estimate: Optional[Estimate], scale: float = 1.0) -> tuple[float, float]:
     if estimate is None:
         return (0.0, 0.0)
-    mean, half = estimate
-    return (mean * scale, (half or 0.0) * scale)
+    return (estimate.value * scale, (estimate.half_width or 0.0) * scale)
 
 
 def title(comparison: Comparison) -> str:
@@ -129,16 +131,20 @@ def curves(sweep: Sweep, x: Optional[str], y: str) -> tuple[str, dict[str, list[
 
 
 def _value(scheme: Scheme, y: str) -> Optional[float]:
-    if y == "speed":
-        return None if scheme.speed is None else scheme.speed.mean
-    if y == "translation_share":
-        return None if scheme.translation_share is None else scheme.translation_share.mean
+    if y in ESTIMATES:
+        estimate: Optional[Estimate] = getattr(scheme, y)
+        return None if estimate is None else estimate.value
     return scheme.ipc if y == "ipc" else scheme[y]
 
 
 def heading(y: str) -> str:
     """What stands beside an axis."""
-    headings = {"speed": "speed ÷ 4KB", "translation_share": "waiting for translation (share of time)", "ipc": "IPC"}
+    headings = {
+        "speed": "speed ÷ 4KB",
+        "saving": "free translation saves (share of time)",
+        "translation_share": "waiting for translation (share of time)",
+        "ipc": "IPC",
+    }
     return headings.get(y, y.replace("_", " "))
 
 

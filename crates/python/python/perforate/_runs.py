@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import html
 import json
+import operator
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 from . import _arguments as arguments
 from . import _native
 from ._errors import UsageError
-from ._results import Comparison, Run
+from ._json_lines import objects_of
+from ._results import Comparison, Run, check_folder
 from ._traces import Trace, open_trace
 
 if TYPE_CHECKING:
@@ -27,9 +29,10 @@ Path = Union[str, os.PathLike[str]]
 
 
 def compare(
-    workload: Optional[Workload] = None,
+    workload: Workload = arguments.DEFAULT_WORKLOAD,
     schemes: Optional[arguments.Names] = None,
     *,
+    program: Optional[Sequence[arguments.Word]] = None,
     guest: Optional[arguments.Names] = None,
     host: Optional[arguments.Names] = None,
     seeds: int = 1,
@@ -40,21 +43,32 @@ def compare(
 ) -> Comparison:
     """Compares schemes on one workload and one memory, as ``perforate compare`` does.
 
-    Without arguments, 4KB pages, transparent huge pages, perforated pages and ideal ones on a bundled
-    trace. ``schemes`` are names, ``guest`` and ``host`` those of pairs in a virtual machine; ``seeds`` is
-    how often everything is run, ``set`` has other values for keys of the machine
-    (``{"tlb.l2.entries": 3072}``). With ``out``, results.jsonl and report.html are written into that
-    folder. All other keywords are the command line's options, with underscores.
+    Without arguments, 4KB pages, transparent huge pages, perforated pages and ideal ones are compared on a
+    bundled trace. ``program`` is a program and its arguments in place of a workload (``["python3",
+    "train.py"]``): windows of all of it, or the part that ``skip`` and ``instructions`` choose, are
+    recorded under the emulator first, as ``perforate compare -- PROG`` does, and what it prints goes to
+    standard error. ``schemes`` are names, ``guest`` and ``host`` those of pairs in a virtual machine;
+    ``ideal`` is added to them, as free translation is measured by it. ``seeds`` is the number of
+    repetitions, ``set`` has other values for keys of the machine (``{"tlb.l2.entries": 3072}``), and
+    ``machine`` may be a dict of them with the machine's name (``{"base": "ice-lake-sp", "tlb.l2.entries":
+    4096}``). With ``out``, results.jsonl and report.html are written into that folder. All other keywords
+    are the command line's options, with underscores.
     """
     asked = arguments.compared(workload, schemes, guest, host, seeds, set, **options)
-    found = Comparison(*_native.compare(asked, progress))
+    command = None if program is None else arguments.words("program", program)
+    if command is not None and not isinstance(workload, arguments.DefaultWorkload):
+        raise UsageError(f"compare takes a workload or a program, not both: {asked.workload} and {command[0]}")
+    arguments.check_progress(progress)
+    if out is not None:
+        check_folder("out", out)
+    found = Comparison(*_native.compare(asked, command, progress))
     if out is not None:
         found.save(out)
     return found
 
 
 def run(
-    workload: Optional[Workload] = None,
+    workload: Workload = arguments.DEFAULT_WORKLOAD,
     scheme: str = "perforated",
     *,
     set: Optional[Mapping[str, object]] = None,
@@ -62,11 +76,16 @@ def run(
     **options: Unpack[Options],
 ) -> Run:
     """Runs one scheme, as ``perforate run`` does; keywords are those of :func:`compare`."""
-    asked = arguments.compared(workload, scheme, set=set, **options)
-    runs = Comparison(*_native.compare(asked, progress)).runs
-    if len(runs) != 1:
-        raise UsageError("run takes one scheme; use compare for several")
-    return runs[0]
+    asked = arguments.compared(workload, _one_scheme(scheme), set=set, **options)
+    arguments.check_progress(progress)
+    return Comparison(_native.run(asked, progress)).runs[0]
+
+
+def _one_scheme(scheme: object) -> str:
+    """A name that is one scheme's, if any's."""
+    if not isinstance(scheme, str) or not scheme or "," in scheme or scheme == "all":
+        raise UsageError(f"scheme: expected one name such as '4k', not {scheme!r}; compare takes several")
+    return scheme
 
 
 class Told:
@@ -102,14 +121,24 @@ def explain(
 ) -> Told:
     """Shows the translations of virtual addresses step by step, as ``perforate explain`` does; telling
     addresses are chosen where none are named."""
-    wanted = [addresses] if isinstance(addresses, int) else list(addresses)
-    for address in wanted:
-        if not 0 <= address < 1 << 47:
-            raise UsageError(f"{address:#x}: not a user address of x86-64 (47 bits)")
-    pairs = arguments.options(options, ("addresses", "workload", "scheme", "set"))
-    name = arguments.text("workload", getattr(workload, "path", workload))
-    found, text = _native.explain(wanted, name, scheme, pairs, arguments.settings(set))
+    wanted = list(_addresses(addresses))
+    name = _one_scheme(scheme)
+    asked = arguments.compared(workload, name, set=set, **options)
+    found, text = _native.explain(wanted, asked.workload or "", name, asked.options, asked.set)
     return Told(json.loads(found), text)
+
+
+def _addresses(given: Union[int, Iterable[int]]) -> Iterator[int]:
+    """Virtual addresses of a program."""
+    several: Iterable[Any] = given if isinstance(given, Iterable) and not isinstance(given, (str, bytes)) else [given]
+    for address in several:
+        try:
+            number = operator.index(address)
+        except TypeError:
+            raise UsageError(f"addresses: expected whole numbers such as 0x7eff80070000, not {address!r}") from None
+        if not 0 <= number < 1 << 47:
+            raise UsageError(f"{number:#x}: not a user address of x86-64 (47 bits)")
+        yield number
 
 
 class Recording(Told):
@@ -127,7 +156,7 @@ class Recording(Told):
 
 
 def record(
-    program: Union[str, Sequence[Path]],
+    program: Sequence[arguments.Word],
     output: Path,
     *,
     progress: Optional[Progress] = None,
@@ -135,7 +164,7 @@ def record(
 ) -> Recording:
     """Records a program and its arguments into a trace, as ``perforate record`` does; its options are
     keywords (``sample="10M/1G"``). Ctrl-C ends the program, and no trace is kept."""
-    words = [program] if isinstance(program, str) else [os.fspath(word) for word in program]
+    words = arguments.words("program", program)
     found, text = _carry_out(["record"], {"output": output, **options}, ["--", *words], progress)
     return Recording(json.loads(found), text)
 
@@ -152,7 +181,8 @@ def snapshot(
     if process is not None and file is not None:
         raise UsageError("snapshot takes a process or a file, not both")
     if process is not None:
-        found = _carry_out(["snapshot", "process"], options, [str(process)], progress)
+        pid = arguments.whole("process", process, 1)
+        found = _carry_out(["snapshot", "process"], options, [str(pid)], progress)
     elif file is not None:
         found = _carry_out(["snapshot", "show"], options, [os.fspath(file)], progress)
     else:
@@ -164,20 +194,20 @@ def calibrate(*, progress: Optional[Progress] = None, **options: Any) -> Told:
     """Measures this machine, and writes a machine file to predict with, as ``perforate calibrate`` does;
     a record for each quantity and each check."""
     found, text = _carry_out(["calibrate"], options, [], progress)
-    return Told([json.loads(line) for line in found.splitlines()], text)
+    return Told(objects_of(found), text)
 
 
 def validate(
-    program: Optional[Sequence[Path]] = None,
+    program: Optional[Sequence[arguments.Word]] = None,
     *,
     progress: Optional[Progress] = None,
     **options: Any,
 ) -> Told:
     """Measures this machine with and without large pages, and compares with what is predicted, as
     ``perforate validate`` does; a record for each row and one for all."""
-    words = ["--", *(os.fspath(word) for word in program)] if program is not None else []
+    words = ["--", *arguments.words("program", program)] if program is not None else []
     found, text = _carry_out(["validate"], options, words, progress)
-    return Told([json.loads(line) for line in found.splitlines()], text)
+    return Told(objects_of(found), text)
 
 
 def _carry_out(
@@ -186,6 +216,7 @@ def _carry_out(
     rest: Sequence[str],
     progress: Optional[Progress],
 ) -> tuple[str, str]:
+    arguments.check_progress(progress)
     pairs = []
     for key, value in options.items():
         # An option that may be given several times has a list.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import html
 import itertools
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional, Union, overload
 
@@ -15,7 +16,7 @@ from . import _arguments as arguments
 from . import _native
 from ._errors import RunError, SweepError, UsageError
 from ._experiments import ExperimentResults, sweep_experiment
-from ._results import Comparison, Results, write_whole
+from ._results import Comparison, Results, check_folder, columns, make_folder, notes_html, write_whole
 from ._work import AnyExecutor, Call, Work
 
 if TYPE_CHECKING:
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 
 #: What is varied: values by key, every one with every other, or points as they are.
 Grid = Union[Mapping[str, Any], Iterable[Mapping[str, Any]]]
+
+
+#: Remarks that are printed below a sweep.
+_REMARKS = 12
 
 
 class Sweep(Results):
@@ -35,9 +40,13 @@ class Sweep(Results):
         self.points = points
         self._lines = lines
 
-    @functools.cached_property
+    @property
     def comparisons(self) -> Sequence[Comparison]:
         """The comparison at each point."""
+        return self._comparisons
+
+    @functools.cached_property
+    def _comparisons(self) -> list[Comparison]:
         return [Comparison(lines) for lines in self._lines]
 
     @property
@@ -47,12 +56,19 @@ class Sweep(Results):
         first = self.points[0] if self.points else {}
         return [key for key in keys if any(point.get(key) != first.get(key) for point in self.points)]
 
+    @property
+    def remarks(self) -> list[str]:
+        """Warnings and notes on all points, each once; those of some points only say of how many."""
+        counts = collections.Counter(remark for found in self.comparisons for remark in found.remarks)
+        every = len(self.points)
+        return [text if count == every else f"{text} (at {count} of {every} points)" for text, count in counts.items()]
+
     def rows(self) -> list[dict[str, Any]]:
-        """A row for each run: the keys that are varied, what it is, then its counters."""
+        """A row for each run: the keys that are varied, then as :meth:`Comparison.rows` has it."""
         return [
-            {**{key: _plain(point.get(key)) for key in self.varied}, **run.row()}
+            {**{key: _plain(point.get(key)) for key in self.varied}, **row}
             for point, comparison in zip(self.points, self.comparisons)
-            for run in comparison.runs
+            for row in comparison.rows()
         ]
 
     def to_dict(self) -> dict[str, Any]:
@@ -61,7 +77,7 @@ class Sweep(Results):
         return {"points": [{"point": dict(point), **found.to_dict()} for point, found in pairs]}
 
     def plot(self, x: Optional[str] = None, y: str = "speed") -> matplotlib.figure.Figure:
-        """A curve for each scheme by matplotlib: ``y`` is speed, translation_share, ipc or a counter,
+        """A curve for each scheme by matplotlib: ``y`` is speed, saving, translation_share, ipc or a counter,
         ``x`` the first key that is varied where none is named."""
         from ._plots import plot_sweep
 
@@ -74,7 +90,13 @@ class Sweep(Results):
         return chart_sweep(self, x, y)
 
     def __getitem__(self, place: int) -> Comparison:
-        return self.comparisons[place]
+        try:
+            return self._comparisons[place]
+        except TypeError:
+            raise TypeError(f"{place!r}: points have places; found[0] is the comparison at the first") from None
+
+    def __iter__(self) -> Iterator[Comparison]:
+        return iter(self._comparisons)
 
     def __len__(self) -> int:
         return len(self.points)
@@ -91,7 +113,7 @@ class Sweep(Results):
             for name in names:
                 scheme = found.schemes.get(name)
                 estimate = None if scheme is None else scheme.speed
-                cells.append("–" if estimate is None else f"{estimate.mean:.3f}×")
+                cells.append("–" if estimate is None else f"{estimate:.3f}×")
             rows.append(cells)
         return [*self.varied, *names], rows
 
@@ -99,14 +121,25 @@ class Sweep(Results):
         head, rows = self._table()
         widths = [max(map(len, column)) for column in zip(head, *rows)]
         lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths)) for row in [head, *rows]]
-        return "\n".join([f"{len(self)} points; speeds of each scheme", *lines])
+        table = "\n".join([f"{self._count()}; speeds of each scheme", *lines])
+        return (table + "\n\n" + _native.notes(self._main_remarks(), columns())).rstrip()
+
+    def _count(self) -> str:
+        return f"{len(self)} point{'' if len(self) == 1 else 's'}"
+
+    def _main_remarks(self) -> list[str]:
+        """The first of the remarks, and how many more there are."""
+        remarks = self.remarks
+        more = len(remarks) - _REMARKS
+        return remarks if more <= 0 else [*remarks[:_REMARKS], f"{more} more remarks: sweep.remarks has them"]
 
     def _repr_html_(self) -> str:
         head, rows = self._table()
         cell = "<t{0} style='text-align:right'>{1}</t{0}>"
         above = "".join(cell.format("h", html.escape(name)) for name in head)
         below = "".join(f"<tr>{''.join(cell.format('d', html.escape(one)) for one in row)}</tr>" for row in rows)
-        return f"<p>{len(self)} points; speeds of each scheme</p><table><tr>{above}</tr>{below}</table>"
+        table = f"<p>{self._count()}; speeds of each scheme</p><table><tr>{above}</tr>{below}</table>"
+        return table + notes_html(self._main_remarks())
 
 
 def _plain(value: Any) -> Any:
@@ -168,9 +201,11 @@ def sweep(
     are done, and of how many.
     """
     work = Work(executor, workers, attempts)
+    arguments.check_progress(progress)
+    folder = None if out is None else check_folder("out", out)
     if isinstance(grid, (str, os.PathLike)):
         return sweep_experiment(grid, work, out, progress, fixed)
-    return _sweep_grid(_points(grid, fixed), work, Path(out) if out is not None else None, progress)
+    return _sweep_grid(_points(grid, fixed), work, folder, progress)
 
 
 def _sweep_grid(
@@ -182,7 +217,7 @@ def _sweep_grid(
     asked = [_asked(point) for point in points]
     keys = [_native.point(one) for one in asked]
     if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
     store = _native.PointStore(None if folder is None else str(folder / "points.jsonl"))
     by_key = dict(zip(keys, asked))
     missing = [key for key in by_key if store.get(key) is None]
@@ -205,20 +240,55 @@ def _sweep_grid(
     return Sweep(points, lines)
 
 
+#: An example of a grid.
+_GRID = '{"memory": ["4G", "16G"]}'
+
+
 def _points(grid: Grid, fixed: Mapping[str, Any]) -> list[dict[str, Any]]:
-    if not isinstance(grid, Mapping):
-        return [{**fixed, **point} for point in grid]
+    if not isinstance(grid, Iterable) or isinstance(grid, bytes):
+        kind = type(grid).__name__
+        raise UsageError(f"grid: expected values by key such as {_GRID}, a list of points or an experiment, not {kind}")
+    if "program" in fixed or isinstance(grid, Mapping) and "program" in grid:
+        raise UsageError("program: a sweep takes a trace; perforate.record(program, 'my.trace') makes one")
+    if isinstance(grid, Mapping):
+        points = [{**fixed, **dict(zip(grid, values))} for values in itertools.product(*_values(grid, fixed))]
+        is_empty = not grid
+    else:
+        points = [{**fixed, **_point(point)} for point in grid]
+        is_empty = not points
+    if is_empty:
+        raise UsageError(f"grid: is empty; expected values by key such as {_GRID}, or a list of points")
+    return points
+
+
+def _values(grid: Mapping[str, Any], fixed: Mapping[str, Any]) -> list[list[Any]]:
+    """The values of each key."""
     for key, values in grid.items():
-        if isinstance(values, str) or not isinstance(values, Iterable):
+        if not isinstance(key, str):
+            raise UsageError(f"grid: expected keys such as those of {_GRID}, not {key!r}")
+        if key in fixed:
+            raise UsageError(f"{key}: has values in the grid and one beside it; leave one out")
+        if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
             raise UsageError(f"{key}: expected several values, such as [{values!r}]")
-    combined = itertools.product(*grid.values())
-    return [{**fixed, **dict(zip(grid, values))} for values in combined]
+        if isinstance(values, (set, frozenset)):
+            raise UsageError(f"{key}: expected a list of values, as a set has no order")
+    listed = {key: list(values) for key, values in grid.items()}
+    for key, several in listed.items():
+        if not several:
+            raise UsageError(f"{key}: has no values; expected some, such as those of {_GRID}")
+    return list(listed.values())
+
+
+def _point(point: Any) -> Mapping[str, Any]:
+    if not isinstance(point, Mapping) or not all(isinstance(key, str) for key in point):
+        raise UsageError(f"grid: expected points such as {{'memory': '4G'}}, not {point!r}")
+    return point
 
 
 def _asked(point: Mapping[str, Any]) -> arguments.Compared:
     of_machine = {key: value for key, value in point.items() if "." in key}
     others = {key: value for key, value in point.items() if "." not in key}
-    of_machine = {**others.pop("set", {}), **of_machine}
+    of_machine = {**dict(arguments.settings(others.pop("set", {}))), **of_machine}
     return arguments.compared(set=of_machine, **others)
 
 
@@ -228,7 +298,7 @@ def compute(key: str, asked: arguments.Compared) -> str:
         raise RunError(
             "the process that was to compute it has another build of Perforate, or other files under the same names"
         )
-    return _native.compare(asked, None)[0]
+    return _native.compare(asked, None, None)[0]
 
 
 def _failed(

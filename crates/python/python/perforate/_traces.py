@@ -63,13 +63,19 @@ class Batch:
         self._rows = rows
 
     def __getitem__(self, column: str) -> Array:
-        return self.columns[column]
+        try:
+            return self.columns[column]
+        except KeyError:
+            raise KeyError(arguments.unknown(column, self.columns)) from None
 
     def __getattr__(self, column: str) -> Array:
         try:
             return self.__dict__["columns"][column]  # type: ignore[no-any-return]
         except KeyError:
             raise AttributeError(f"the batch has no column {column!r}; see Trace.batches(columns=…)") from None
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self.columns})
 
     def __len__(self) -> int:
         return self._rows
@@ -152,10 +158,11 @@ class Trace:
         if isinstance(columns, str):
             raise UsageError("columns: expected several names, such as ['ip', 'address']")
         names = list(columns)
+        size = arguments.whole("rows", rows, 1)
         limit = None if instructions is None else arguments.text("instructions", instructions)
-        count = threads if threads is not None else min(os.cpu_count() or 1, 8)
+        count = min(os.cpu_count() or 1, 8) if threads is None else arguments.whole("threads", threads, 1)
         start = arguments.text("skip", skip)
-        found = _native.TraceBatches(self.path, names, rows, start, limit, count)
+        found = _native.TraceBatches(self.path, names, size, start, limit, count)
         return self._arrays(numpy, names, found)
 
     @staticmethod
@@ -224,6 +231,9 @@ def write_trace(
     """
     if (rows is None) == (not columns):
         raise UsageError("write_trace takes rows, or columns as keywords")
+    for key, value in (("program", program), ("notes", notes)):
+        if isinstance(value, str):
+            raise UsageError(f"{key}: expected a list of texts, such as [{value!r}]")
     several: Any = [columns] if rows is None else [rows] if _is_rows(rows) else rows
     parts = iter(several)
     first: Mapping[str, Any] = _columns(next(parts, {"ip": ()}))
@@ -255,6 +265,9 @@ def _columns(rows: Any) -> Mapping[str, Any]:
     """Columns by name, of a batch, a dict or a data frame."""
     if isinstance(rows, Mapping):
         columns = rows
+    elif not hasattr(rows, "columns"):
+        kind = type(rows).__name__
+        raise UsageError(f"rows: expected a batch, a dict of arrays, a data frame or several of these, not {kind}")
     else:
         columns = {str(name): rows[name] for name in rows.columns}
     known = [name for name in TYPES if name not in ("process", "thread")]

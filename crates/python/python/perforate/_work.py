@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future
 from typing import Any, NamedTuple, Optional, Union
 
+from . import _arguments as arguments
 from ._arrays import JobArrays, NotBegun, Submitter
 from ._errors import Error, InternalError, UsageError
 from ._local import LocalProcesses, WorkerDied
@@ -32,8 +33,8 @@ class Work:
     """Has calls carried out, and submits again those whose worker died."""
 
     def __init__(self, executor: Optional[AnyExecutor], workers: Optional[int], attempts: int) -> None:
-        self._workers = workers
-        self._attempts = attempts
+        self._workers = None if workers is None else arguments.whole("workers", workers, 1)
+        self._attempts = arguments.whole("attempts", attempts, 1)
         self._own: Optional[Union[LocalProcesses, JobArrays]] = None
         if executor is None or isinstance(executor, Executor):
             self._executor = executor
@@ -41,7 +42,7 @@ class Work:
             self._executor = self._own = JobArrays(executor, workers)
         else:
             raise UsageError(
-                f"executor: {type(executor).__name__} is none; expected one of concurrent.futures or submitit"
+                f"executor: expected one of concurrent.futures or submitit, not {type(executor).__name__}"
             )
 
     def outcomes(self, calls: Sequence[Call]) -> Iterator[tuple[int, Union[str, BaseException]]]:

@@ -1,0 +1,16 @@
+"""JSON objects, a line each."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines that are not empty. Only line feeds end one: JSON may have other separators in its texts."""
+    return [line for line in text.split("\n") if line.strip()]
+
+
+def objects_of(text: str) -> list[dict[str, Any]]:
+    """The object of each line."""
+    return [json.loads(line) for line in lines_of(text)]
