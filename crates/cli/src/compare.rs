@@ -54,7 +54,7 @@ pub struct CompareArguments {
     ///
     /// Cycles, instructions, misses of the data TLBs, cycles of walks; where this machine has no counters
     /// a note says why, and the program is not run
-    #[arg(long, requires = "program", help_heading = sections::WHAT)]
+    #[arg(long, help_heading = sections::WHAT)]
     counters: bool,
     /// Compare once for each of these values of an option or key
     ///
@@ -118,6 +118,10 @@ pub struct CompareArguments {
 /// Runs the comparison and shows it.
 pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
     // Everything that can be wrong is looked at before long work begins.
+    if arguments.counters && arguments.program.is_empty() {
+        let problem = "--counters: needs a program; expected -- PROG ARGS…";
+        return Err(Failure::Usage(problem.into()));
+    }
     let (compared, left_out) = schemes(arguments)?;
     let vary = arguments.vary.as_ref();
     let variants = variants(vary, &arguments.simulation.choice(), compared.len())?;
