@@ -55,7 +55,7 @@ pub struct CompareArguments {
     ///
     /// Cycles, instructions, misses of the data TLBs, cycles of walks; where this machine has no counters
     /// a note says why, and the program is not run
-    #[arg(long, requires = "program", help_heading = sections::WHAT)]
+    #[arg(long, help_heading = sections::WHAT)]
     counters: bool,
     /// Compare once for each of these values of an option or key
     ///
@@ -123,6 +123,10 @@ const REPORT: &str = "report.html";
 /// Runs the comparison and shows it.
 pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
     // Everything that can be wrong is looked at before long work begins.
+    if arguments.counters && arguments.program.is_empty() {
+        let problem = "--counters: needs a program; expected -- PROG ARGS…";
+        return Err(Failure::Usage(problem.into()));
+    }
     let (compared, left_out) = schemes(arguments)?;
     let runs_each = compared.len() as u64 * arguments.seeds.get();
     let variants = variants(&arguments.vary, &arguments.simulation.choice(), runs_each)?;

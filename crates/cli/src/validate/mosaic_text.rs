@@ -16,7 +16,7 @@ const PREDICTED: usize = 21;
 /// The whole text.
 pub fn text(outcome: &MosaicOutcome) -> String {
     let mut text = title(&outcome.processor, &outcome.machine.name);
-    text += &format!("\n{}\n", wrapped("", &outcome.summary(), COLUMNS));
+    text += &format!("\n{}", wrapped("", &outcome.summary(), COLUMNS));
     text +=
         "\nTime with 4KB pages only ÷ time with the layout; predicted, its difference in points\n";
     for program in outcome.programs() {
@@ -33,7 +33,7 @@ pub fn text(outcome: &MosaicOutcome) -> String {
     }
     let errors: Vec<Errors> = scores.iter().map(|score| score.errors).collect();
     text += &errors_line("all programs", &errors);
-    text + notes(&outcome.notes, COLUMNS).as_str()
+    text + "\n" + notes(&outcome.notes, COLUMNS).as_str()
 }
 
 fn heading(outcome: &MosaicOutcome, measured: &str) -> String {

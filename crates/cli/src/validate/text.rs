@@ -30,7 +30,7 @@ const COUNTED: [Counted; 4] = [
 /// The whole text: the answer first.
 pub fn text(outcome: &Outcome) -> String {
     let mut text = title(&outcome.processor, &outcome.machine.name);
-    text += &format!("\n{}\n", wrapped("", &outcome.summary(), COLUMNS));
+    text += &format!("\n{}", wrapped("", &outcome.summary(), COLUMNS));
     text += "\nEffect of 2MB pages: the same takes so much longer with 4KB pages\n";
     text += &heading(outcome, "median (least – most)");
     for row in &outcome.rows {
@@ -45,7 +45,7 @@ pub fn text(outcome: &Outcome) -> String {
     text += &walks(outcome);
     COUNTED.iter().for_each(|counted| text += &counters(outcome, counted));
     text += &scores(outcome);
-    text + notes(&outcome.notes, COLUMNS).as_str()
+    text + "\n" + notes(&outcome.notes, COLUMNS).as_str()
 }
 
 /// The processor that was measured, and the machine that it was predicted with.

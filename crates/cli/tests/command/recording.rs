@@ -45,7 +45,7 @@ fn a_trace_that_cannot_be_written() {
 #[test]
 fn hardware_counters_or_the_reason_why_there_are_none() {
     let place = Place::new();
-    place.fails(&["compare", "random", "--counters"], 2, "PROG");
+    place.fails(&["compare", "random", "--counters"], 2, "--counters: needs a program");
     let program = ["compare", "--json", "--functional", "--counters", "--", "/bin/echo", "hello"];
     let found = outcome(place.command(&program).env("TMPDIR", place.path("")));
     if lacks_emulator(&found) {
