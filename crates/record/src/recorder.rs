@@ -206,7 +206,7 @@ struct Session {
     spool: Spool,
     shared: Arc<SharedMemory>,
     started: Instant,
-    /// When recording began, once a limit of time needs it.
+    /// Moment at which recording began; none until a limit of time needs it.
     begun: Option<Instant>,
     /// Processor time of children before this recording.
     children_before: f64,
@@ -230,7 +230,7 @@ struct Session {
     ended: Option<ExitStatus>,
     /// The trace file, once recording began.
     new: Option<NewFile>,
-    /// All windows of adaptive sampling, in a file without a name; the trace is made from it.
+    /// File without a name that holds all windows of adaptive sampling until the end.
     all_windows: Option<File>,
     /// The folder of files without names.
     folder: PathBuf,
