@@ -1,15 +1,17 @@
 //! How far long work is, on standard error: a bar on a terminal, elsewhere a line now and then.
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{JoinHandle, spawn};
+use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use perforate_host::Reporter;
-use perforate_report::text::compact;
+use perforate_report::text::{compact, cut};
 use perforate_sim::Progress;
+use terminal_size::terminal_size_of;
 
 use crate::output::printable;
 
@@ -17,6 +19,10 @@ use crate::output::printable;
 const LINE_PERIOD: Duration = Duration::from_secs(30);
 /// Time between redraws of a bar on a terminal.
 const REDRAW_PERIOD: Duration = Duration::from_millis(200);
+/// Columns of a terminal that does not say how many it has.
+const UNKNOWN_TERMINAL: usize = 80;
+/// Columns that a bar has at least, with the spaces around it.
+const LEAST_BAR: usize = 8;
 /// Shortest time from which a rate, and with it the time left, is worked out.
 const LEAST_MEASURED: Duration = Duration::from_secs(2);
 
@@ -100,16 +106,12 @@ pub fn time(seconds: f64) -> String {
 /// Progress of long work, which may have several stages; shown while this value lives.
 pub struct Bar {
     stage: Arc<Mutex<Stage>>,
-    shown: Shown,
-}
-
-/// How progress is shown.
-enum Shown {
-    OnTerminal(ProgressBar),
-    /// The thread that prints them ends with the value.
-    AsLines {
-        _printer: Lines,
-    },
+    /// The bar, where standard error is a terminal.
+    drawn: Option<ProgressBar>,
+    /// True while lines are printed instead of a bar.
+    is_in_lines: Arc<AtomicBool>,
+    /// The thread that prints lines ends with this value.
+    _printer: Lines,
 }
 
 impl Bar {
@@ -118,25 +120,53 @@ impl Bar {
         Self::of(text, "instructions")
     }
 
+    /// Work that begins with a program which prints to the same terminal: see [`Bar::share_terminal`].
+    pub fn beside_program(text: &str) -> Self {
+        Self::new(text, "instructions", true)
+    }
+
     /// Work that is counted in this unit and begins with this stage.
     pub fn of(text: &str, unit: &'static str) -> Self {
+        Self::new(text, unit, false)
+    }
+
+    fn new(text: &str, unit: &'static str, is_shared: bool) -> Self {
         let stage = Arc::new(Mutex::new(Stage::new(text, unit)));
-        let shown = match io::stderr().is_terminal() {
-            true => {
-                let target = ProgressDrawTarget::stderr();
-                Shown::OnTerminal(ProgressBar::with_draw_target(None, target))
-            }
-            false => {
-                let printer = Lines::start(Arc::clone(&stage), LINE_PERIOD, tell);
-                Shown::AsLines { _printer: printer }
+        let is_terminal = io::stderr().is_terminal();
+        let is_in_lines = Arc::new(AtomicBool::new(!is_terminal || is_shared));
+        let target = || match is_shared {
+            true => ProgressDrawTarget::hidden(),
+            false => ProgressDrawTarget::stderr(),
+        };
+        let drawn = is_terminal.then(|| ProgressBar::with_draw_target(None, target()));
+        let wanted = Arc::clone(&is_in_lines);
+        let print = move |line: &str| {
+            if wanted.load(Ordering::Relaxed) {
+                tell(line)
             }
         };
-        let bar = Self { stage, shown };
+        let printer = Lines::start(Arc::clone(&stage), LINE_PERIOD, print);
+        let bar = Self { stage, drawn, is_in_lines, _printer: printer };
         bar.draw();
-        if let Shown::OnTerminal(drawn) = &bar.shown {
+        // A thread redraws it; the library panics where none can be started.
+        if let Some(drawn) = &bar.drawn
+            && Builder::new().spawn(|| {}).is_ok()
+        {
             drawn.enable_steady_tick(REDRAW_PERIOD);
         }
         bar
+    }
+
+    /// Says whether a program prints to the same terminal now. What it prints would leave a copy of the
+    /// bar above each line, so there are lines now and then instead of a bar meanwhile.
+    pub fn share_terminal(&self, is_shared: bool) {
+        let Some(drawn) = &self.drawn else { return };
+        if self.is_in_lines.swap(is_shared, Ordering::Relaxed) != is_shared {
+            drawn.set_draw_target(match is_shared {
+                true => ProgressDrawTarget::hidden(),
+                false => ProgressDrawTarget::stderr(),
+            });
+        }
     }
 
     /// The stage and how far it is, for a sentence.
@@ -162,7 +192,7 @@ impl Bar {
 
     /// Shows the stage as it is now, on a terminal.
     fn draw(&self) {
-        let Shown::OnTerminal(bar) = &self.shown else { return };
+        let Some(bar) = &self.drawn else { return };
         let stage = lock(&self.stage);
         if bar.length() != stage.total() || bar.position() == 0 {
             let template = match stage.total() {
@@ -176,18 +206,30 @@ impl Bar {
                 None => bar.unset_length(),
             }
         }
-        bar.set_message(printable(&stage.text.replace('\n', " ")).into_owned());
-        bar.set_prefix(stage.figures(Instant::now()));
+        let columns =
+            terminal_size_of(io::stderr()).map_or(UNKNOWN_TERMINAL, |(width, _)| width.0.into());
+        let (message, figures) = fitting(&stage.text, &stage.figures(Instant::now()), columns);
+        bar.set_message(message);
+        bar.set_prefix(figures);
         bar.set_position(stage.progress.done);
     }
 }
 
 impl Drop for Bar {
     fn drop(&mut self) {
-        if let Shown::OnTerminal(bar) = &self.shown {
+        if let Some(bar) = &self.drawn {
             bar.finish_and_clear();
         }
     }
+}
+
+/// Message and figures of a bar so short that all of it is one line of the terminal: a line that goes on
+/// in the next one stays there when it is drawn again.
+fn fitting(message: &str, figures: &str, columns: usize) -> (String, String) {
+    let figures = cut(figures, columns.saturating_sub(LEAST_BAR));
+    let left = columns.saturating_sub(LEAST_BAR + figures.chars().count());
+    let message = printable(&message.replace('\n', " ")).into_owned();
+    (cut(&message, left), figures)
 }
 
 /// A thread that panicked while it held the stage has left it as good as any.
@@ -209,7 +251,8 @@ impl Lines {
         print: impl Fn(&str) + Send + 'static,
     ) -> Self {
         let (until, ended) = channel();
-        let thread = spawn(move || {
+        // Where no thread can be started, the work goes on and says nothing.
+        let thread = Builder::new().spawn(move || {
             let start = Instant::now();
             while ended.recv_timeout(period) == Err(RecvTimeoutError::Timeout) {
                 let (stage, now) = (lock(&stage), Instant::now());
@@ -217,7 +260,7 @@ impl Lines {
                 print(&format!("after {since}: {}: {}", stage.text, stage.figures(now)));
             }
         });
-        Self { until: Some(until), thread: Some(thread) }
+        Self { until: Some(until), thread: thread.ok() }
     }
 }
 
@@ -300,6 +343,19 @@ mod tests {
         assert_eq!(stage.figures(after(10)), "5.10M instructions, 500k/s");
         stage.advance(progress(5_100_000, Some(0)), after(10));
         assert_eq!(stage.figures(after(10)), "5.10M instructions, 500k/s", "no length is known");
+    }
+
+    #[test]
+    fn a_bar_fits_into_its_line() {
+        let long = "fragmentation=portion=50%,holes=25%,clustered, simulating";
+        let figures = "4.64M of 20.0M instructions, 1.23M/s, 13 s left";
+        assert_eq!(fitting("simulating", figures, 80), ("simulating".into(), figures.into()));
+        for columns in [0, 1, 10, 40, 70, 200] {
+            let (message, figures) = fitting(long, figures, columns);
+            let width = message.chars().count() + figures.chars().count();
+            assert!(width + LEAST_BAR <= columns.max(LEAST_BAR), "{columns}: {message} {figures}");
+        }
+        assert_eq!(fitting("\u{1b}[2J\n", "", 80).0, r"\u001b[2J ");
     }
 
     #[test]

@@ -16,6 +16,7 @@ use perforate_record::{
 };
 use perforate_report::text::{Column, columns};
 use perforate_sim::Progress;
+use perforate_types::counted;
 use serde_json::json;
 
 use crate::in_process::Told;
@@ -166,7 +167,7 @@ pub fn record(arguments: &RecordArguments) -> Result<(), Failure> {
     let options = arguments.options(output)?;
     let stop = stop_on_interrupt()?;
     let begin = arguments.selection.begin(&signalled(arguments.selection.on_signal, &stop)?);
-    let bar = Bar::instructions("recording");
+    let bar = Bar::beside_program("recording");
     let summary = record_with_bar(RecordOptions { stop, begin, ..options }, &bar)?;
     drop(bar);
     print(&text(output, &summary))?;
@@ -264,6 +265,7 @@ pub fn record_with_bar(options: RecordOptions, bar: &Bar) -> Result<RecordSummar
             (true, _) => ("recording", recorded),
             (false, _) => ("the program has ended, writing its trace", recorded),
         };
+        bar.share_terminal(progress.is_running);
         bar.stage(stage);
         bar.show(shown);
     })
@@ -271,26 +273,25 @@ pub fn record_with_bar(options: RecordOptions, bar: &Bar) -> Result<RecordSummar
 
 fn text(path: &Path, summary: &RecordSummary) -> String {
     let mut text = format!(
-        "{}: {} instructions, {} memory accesses, {} threads, {} processes\n",
+        "{}: {}, {}, {}, {}\n",
         path.display(),
-        summary.instructions,
-        summary.accesses,
-        summary.threads,
-        summary.processes.len(),
+        counted(summary.instructions, "instruction"),
+        counted(summary.accesses, "memory access"),
+        counted(summary.threads, "thread"),
+        counted(summary.processes.len(), "process"),
     );
     text += &format!(
-        "touched: {} pages of 4KB ({} MB); skipped before: {} instructions\n",
-        summary.pages_touched,
+        "touched: {} of 4KB ({} MB); skipped before: {}\n",
+        counted(summary.pages_touched, "page"),
         summary.pages_touched * 4096 / (1 << 20),
-        summary.instructions_skipped,
+        counted(summary.instructions_skipped, "instruction"),
     );
     if summary.instructions_between > 0 {
         let all = summary.instructions + summary.instructions_between;
         text += &format!(
-            "{} windows; {} instructions between them are not in the trace: multiply counts by \
-             {:.2}\n",
-            summary.windows,
-            summary.instructions_between,
+            "{}; {} between them are not in the trace: multiply counts by {:.2}\n",
+            counted(summary.windows, "window"),
+            counted(summary.instructions_between, "instruction"),
             all as f64 / summary.instructions.max(1) as f64,
         );
     }

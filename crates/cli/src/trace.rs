@@ -16,7 +16,7 @@ use perforate_trace::{
     metadata_for, open, split_format, standard_input_bytes, write_chunk,
 };
 use perforate_types::{
-    Chunk, Instruction, MemoryAccess, Permissions, ProcessId, ProgramEvent, ThreadId,
+    Chunk, Instruction, MemoryAccess, Permissions, ProcessId, ProgramEvent, ThreadId, counted,
 };
 
 use crate::output::{COLUMNS, notes, print};
@@ -256,11 +256,12 @@ fn beside(path: &Path, contents: &Contents) -> Result<String, Failure> {
         let covered = contents.pages.iter().filter(is_covered).count();
         text += &format!(
             "page map      {}: pages {} ({} MB)\n              \
-             {runs} runs contiguous in both address spaces, the longest of {}\n              \
+             {} contiguous in both address spaces, the longest of {}\n              \
              has {covered} of the {} data pages\n",
             map.path().display(),
             sizes.join(", "),
             map.bytes() >> 20,
+            counted(runs, "run"),
             Size(longest),
             contents.pages.len(),
         );
@@ -270,9 +271,11 @@ fn beside(path: &Path, contents: &Contents) -> Result<String, Failure> {
     }
     if let Some(Schedule { path, stretches, threads, processors }) = Schedule::beside(path)? {
         text += &format!(
-            "schedule      {}: {threads} threads on {processors} processors in {stretches} \
-             stretches\n",
+            "schedule      {}: {} on {} in {}\n",
             path.display(),
+            counted(threads, "thread"),
+            counted(processors, "processor"),
+            counted(stretches, "stretch"),
         );
     }
     Ok(text)
@@ -523,8 +526,11 @@ fn report(summary: TraceSummary, source: &dyn Source) -> String {
     let per_instruction = summary.bytes as f64 / summary.instructions.max(1) as f64;
     let TraceSummary { instructions, accesses, events, bytes } = summary;
     let mut text = format!(
-        "{instructions} instructions, {accesses} accesses, {events} events, {bytes} bytes \
-         ({per_instruction:.3} per instruction)\n"
+        "{}, {}, {}, {} ({per_instruction:.3} per instruction)\n",
+        counted(instructions, "instruction"),
+        counted(accesses, "access"),
+        counted(events, "event"),
+        counted(bytes, "byte"),
     );
     if let Some(truncation) = source.truncated() {
         text += &format!("warning: the source is incomplete at {truncation}\n");

@@ -83,7 +83,7 @@ pub enum Failure {
     )]
     Interrupted,
     /// Ctrl-C ended the command in this stage of its work, before it wrote anything.
-    #[error("stopped while {0}; nothing was written")]
+    #[error("stopped ({0}); nothing was written")]
     Stopped(String),
     /// Standard output cannot be written.
     #[error("standard output: {0}")]
@@ -128,6 +128,9 @@ impl Failure {
                 | SimError::Model(ModelError::Share(_))
                 | SimError::UnknownWorkload { .. }
                 | SimError::MemoryBeyondCaches { .. }
+                | SimError::MachineTooLarge { .. }
+                | SimError::SkipBeyondEnd { .. }
+                | SimError::SkipOfGenerated { .. }
                 | SimError::WarmupTooLong { .. }
                 | SimError::NoTimedWindow { .. }
                 | SimError::SampledTwice

@@ -51,7 +51,7 @@ mod tests {
     #[test]
     fn a_recording_without_fault_needs_no_note() {
         assert_eq!(recording_notes(&SourceMetadata::default()), Vec::<String>::new());
-        assert_eq!(refused_note(&SourceMetadata::default(), &Counters::new()), None);
+        assert_eq!(refused_note(&SourceMetadata::default(), &Counters::default()), None);
     }
 
     #[test]
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn refused_accesses_are_said_once() {
-        let mut counters = Counters::new();
+        let mut counters = Counters::default();
         counters.set("accesses_refused", 12u64);
         let quiet = SourceMetadata { has_events: true, ..SourceMetadata::default() };
         let note = refused_note(&quiet, &counters).unwrap();

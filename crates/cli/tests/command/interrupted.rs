@@ -43,9 +43,9 @@ fn a_comparison_says_how_far_it_was_and_leaves_no_folder() {
     let words = ["compare", "random:size=4M", "--scheme", "4k", "--instructions", "100G"];
     for out in [&[][..], &["--out", "mine"]] {
         let found = interrupted(&place, &[&words[..], out].concat());
-        let expected = " instructions; nothing was written";
+        let expected = " instructions); nothing was written";
         assert_complaint(&found, INTERRUPTED, expected, "compare");
-        assert!(found.err.starts_with("perforate: stopped while simulating, "), "{}", found.err);
+        assert!(found.err.starts_with("perforate: stopped (simulating, "), "{}", found.err);
         assert!(place.names().is_empty(), "{:?}", place.names());
     }
 }
@@ -55,6 +55,6 @@ fn a_conversion_leaves_no_part_of_a_trace() {
     let place = Place::new();
     let words = ["trace", "convert", "random", "--instructions", "100G", "-o", "x.trace"];
     let found = interrupted(&place, &words);
-    assert_complaint(&found, INTERRUPTED, "stopped while converting, ", "trace convert");
+    assert_complaint(&found, INTERRUPTED, "stopped (converting, ", "trace convert");
     assert!(place.names().is_empty(), "{:?}", place.names());
 }

@@ -20,6 +20,7 @@ mod outputs;
 mod pipes;
 mod place;
 mod policies;
+mod progress;
 mod recording;
 mod reproduce;
 mod run;

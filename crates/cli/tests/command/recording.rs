@@ -42,6 +42,27 @@ fn a_trace_that_cannot_be_written() {
     assert_complaint(&found, 1, "", "record into a missing folder");
 }
 
+#[test]
+fn hardware_counters_or_the_reason_why_there_are_none() {
+    let place = Place::new();
+    place.fails(&["compare", "random", "--counters"], 2, "PROG");
+    let program = ["compare", "--json", "--functional", "--counters", "--", "/bin/echo", "hello"];
+    let found = outcome(place.command(&program).env("TMPDIR", place.path("")));
+    if lacks_emulator(&found) {
+        return;
+    }
+    assert_eq!((found.code, found.err.as_str()), (Some(0), "hello\n"), "its output comes once");
+    for result in json(&found.out) {
+        let notes = result["notes"].as_array().unwrap();
+        let notes = notes.iter().filter_map(|note| note.as_str());
+        let of_counters: Vec<&str> =
+            notes.filter(|note| note.starts_with("hardware counters ")).collect();
+        assert_eq!(of_counters.len(), 1, "{result}");
+        let is_counted = of_counters[0].contains("one native run");
+        assert_eq!(is_counted, !result["config"]["hardware_counters"].is_null(), "{result}");
+    }
+}
+
 /// What the recorded program prints does not get among the JSON lines, and its trace is gone
 /// afterwards.
 #[test]

@@ -1,9 +1,12 @@
 //! What is written is what is read.
 
 use crate::common::{any_chunk, append, array_loop, instruction, map, read, read_all, write_all};
+use std::path::Path;
+use std::process::Command;
+
 use perforate_trace::{
-    CHUNK_INSTRUCTIONS, Limited, Source, StoppedBy, TraceMetadata, TraceReader, TraceWriter,
-    WorkloadSpec, convert, metadata_for, open,
+    CHUNK_INSTRUCTIONS, Limited, Source, StoppedBy, TraceError, TraceMetadata, TraceReader,
+    TraceSummary, TraceWriter, WorkloadSpec, WriterOptions, convert, metadata_for, open,
 };
 use perforate_types::{AccessKind, Chunk, MemoryAccess};
 use proptest::prelude::*;
@@ -172,6 +175,62 @@ fn the_last_metadata_count() {
     let mut reader = TraceReader::open(&path).unwrap();
     assert!(reader.truncated().is_some() && reader.metadata().is_cut_off);
     assert_eq!(read_all(&mut reader).0.instructions.len(), 3);
+}
+
+/// Pushes instructions that do not compress well until the file cannot grow, and ends the trace.
+fn fill(path: &Path, most: u64) -> (Result<(), TraceError>, TraceSummary) {
+    let options = WriterOptions { level: 1, chunk_instructions: 100 };
+    let metadata = TraceMetadata { is_cut_off: true, ..TraceMetadata::default() };
+    let mut writer = TraceWriter::create_with(path, &TraceMetadata::default(), options).unwrap();
+    let mut push = |number: u64| {
+        let scattered = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 8;
+        writer.push(&instruction(scattered), &[read(scattered << 3)])
+    };
+    let filled = (0..most).try_for_each(&mut push);
+    (filled, writer.end_without_room(&metadata).unwrap())
+}
+
+fn assert_whole(path: &Path, summary: TraceSummary) {
+    assert_eq!(std::fs::metadata(path).unwrap().len(), summary.bytes);
+    let mut reader = TraceReader::open(path).unwrap();
+    assert!(reader.truncated().is_none() && reader.metadata().is_cut_off);
+    let (all, error) = read_all(&mut reader);
+    assert!(error.is_none(), "{error:?}");
+    let (instructions, accesses) = (all.instructions.len() as u64, all.accesses.len() as u64);
+    assert_eq!((instructions, accesses), (summary.instructions, summary.accesses));
+    for (number, access) in all.accesses.iter().enumerate() {
+        let scattered = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 8;
+        assert_eq!(access.address, read(scattered << 3).address);
+    }
+}
+
+/// What was not written yet is given up, and what was is a whole trace.
+#[test]
+fn a_trace_without_room_is_ended_where_it_is() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("a.trace");
+    for (pushed, kept) in [(0, 0), (99, 0), (250, 200), (300, 300)] {
+        let (filled, summary) = fill(&path, pushed);
+        assert!(filled.is_ok() && summary.instructions == kept, "{summary:?}");
+        assert_whole(&path, summary);
+    }
+}
+
+/// On a full disk, so much is given up that there is room for the index.
+#[test]
+fn a_trace_on_a_full_disk_is_whole() {
+    let folder = tempdir().unwrap();
+    let options = ["-t", "tmpfs", "-o", "size=64k", "tmpfs"];
+    let mounted = Command::new("mount").args(options).arg(folder.path()).output();
+    if !mounted.is_ok_and(|mounted| mounted.status.success()) {
+        return println!("skipped: only root can make a small disk");
+    }
+    let path = folder.path().join("a.trace");
+    let (filled, summary) = fill(&path, 1_000_000);
+    assert!(filled.unwrap_err().is_without_room());
+    assert!((1_000..1_000_000).contains(&summary.instructions), "{summary:?}");
+    assert_whole(&path, summary);
+    assert!(Command::new("umount").arg(folder.path()).status().unwrap().success());
 }
 
 #[test]
