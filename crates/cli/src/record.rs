@@ -308,7 +308,7 @@ fn text(path: &Path, summary: &RecordSummary) -> String {
     text + warnings(summary).as_str()
 }
 
-/// What the recording lacks.
+/// Lines on accesses and programs that are missing in the recording.
 fn warnings(summary: &RecordSummary) -> String {
     let mut text = String::new();
     if summary.accesses_unmapped > 0 {

@@ -20,7 +20,7 @@ use super::qemu::{self, IoVector};
 
 /// Paths that the recorder has passed on.
 pub struct Paths {
-    /// Its socket.
+    /// The recorder's socket.
     pub socket: PathBuf,
     /// The file with this plugin.
     pub library: PathBuf,
@@ -28,7 +28,7 @@ pub struct Paths {
 
 static PATHS: OnceLock<Paths> = OnceLock::new();
 
-/// Remembers the paths.
+/// Remembers the paths for [`ask`].
 pub fn install(paths: Paths) {
     PATHS.get_or_init(|| paths);
 }

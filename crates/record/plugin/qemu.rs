@@ -123,14 +123,14 @@ pub struct Message {
     pub flags: c_int,
 }
 
-/// MSG_CMSG_CLOEXEC.
+/// MSG_CMSG_CLOEXEC: a descriptor received is closed when the process executes another program.
 pub const RECEIVE_CLOSED_ON_EXEC: c_int = 0x4000_0000;
-/// SOL_SOCKET.
+/// SOL_SOCKET: control data of sockets of any kind.
 pub const SOCKET_LEVEL: c_int = 1;
-/// SCM_RIGHTS.
+/// SCM_RIGHTS: control data with descriptors.
 pub const SOCKET_RIGHTS: c_int = 1;
 
-/// What `waitid` says of a process; only its size matters.
+/// Room for libc's `siginfo_t`, which `waitid` fills.
 #[repr(C, align(8))]
 pub struct Waited(pub [u64; 16]);
 
@@ -142,19 +142,19 @@ pub struct SegmentStatus {
     pub rest: [u64; 16],
 }
 
-/// IPC_STAT.
+/// IPC_STAT: asks for the status.
 pub const STATUS_OF_SEGMENT: c_int = 2;
 
-/// P_PID.
+/// P_PID: waits for the process with this ID.
 pub const WAIT_FOR_PROCESS: c_int = 1;
 /// WNOHANG | WEXITED | WNOWAIT | __WALL: whether a child of any kind has ended, without taking its
 /// end from the program.
 pub const WAIT_ONLY_ASK: c_int = 1 | 4 | 0x0100_0000 | 0x4000_0000;
 /// F_DUPFD: a copy that stays open in the next program.
 pub const COPY_DESCRIPTOR: c_int = 0;
-/// F_SETFD.
+/// F_SETFD: sets the flags of a descriptor.
 pub const SET_DESCRIPTOR_FLAGS: c_int = 2;
-/// FD_CLOEXEC.
+/// FD_CLOEXEC: the descriptor is closed when the process executes another program.
 pub const CLOSED_ON_EXEC: c_int = 1;
 /// Error: there is no such process.
 pub const NO_SUCH_PROCESS: i32 = 3;

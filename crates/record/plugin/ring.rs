@@ -22,7 +22,7 @@ use crate::record::{self, Control};
 
 /// Limit of blocks in a segment. It bounds how far threads run ahead of each other.
 const SEGMENT_BLOCKS: u32 = 1 << 12;
-/// The same in a phase that ends by itself, which each thread notices at the end of a segment.
+/// Limit in phases that end by themselves: each thread notices the end with its next segment.
 const WINDOW_BLOCKS: u32 = 1 << 9;
 /// Blocks after which new records are published, so that the recorder can keep up.
 const PUBLISHED_BLOCKS: u32 = 1 << 6;
@@ -223,10 +223,8 @@ fn wait(pause: Duration, mut is_done: impl FnMut() -> bool) -> bool {
         }
         std::thread::sleep(pause);
         pauses += 1;
-        if pauses % PAUSES_PER_CHECK == 0 {
-            if is_recorder_gone() {
-                shared().closed.store(1, Ordering::Relaxed);
-            }
+        if pauses % PAUSES_PER_CHECK == 0 && is_recorder_gone() {
+            shared().closed.store(1, Ordering::Relaxed);
         }
     }
     true

@@ -22,6 +22,7 @@ pub mod process_memory;
 mod recorder;
 mod region;
 mod replay;
+mod signals;
 mod temporary;
 mod thinning;
 
@@ -55,8 +56,9 @@ pub use options::{
     Begin, Ending, ProcessSummary, Progress, RecordOptions, RecordSummary, Sampling, Selection,
 };
 pub use overhead::{Overhead, RunTime, measure_overhead};
-pub use recorder::{
-    fail_at_file_size_limit, record, set_on_signals, stop_on_interrupt, stop_or_end_on_interrupt,
-};
+pub use recorder::record;
 pub use region::{MARKER_HEADER, Region};
+pub use signals::{
+    fail_at_file_size_limit, set_on_signals, stop_on_interrupt, stop_or_end_on_interrupt,
+};
 pub use temporary::TemporaryTrace;

@@ -44,7 +44,7 @@ pub enum Begin {
     /// With the program, or after [`Selection::skip`] instructions.
     #[default]
     AtOnce,
-    /// After some time.
+    /// This time after the program's start.
     After(Duration),
     /// Once the flag is set, for example by a signal.
     WhenSet(Arc<AtomicBool>),
@@ -94,7 +94,7 @@ pub struct RecordOptions {
     pub program: Vec<OsString>,
     /// The instructions to record.
     pub selection: Selection,
-    /// When recording begins. Until then the program runs unrecorded, several times faster.
+    /// Moment at which recording begins. Until then the program runs unrecorded, several times faster.
     pub begin: Begin,
     /// Size limit of the records that wait on disk, beside the trace, while the program runs faster
     /// than the trace is written. At the limit the program waits.

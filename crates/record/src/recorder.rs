@@ -1,16 +1,17 @@
 //! A recording from start to finish.
 
+mod finish;
+
 use std::fs::File;
-use std::os::fd::AsRawFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use perforate_config::NewFile;
-use perforate_trace::{TraceMetadata, TraceSummary, TraceWriter, WriterOptions};
+use perforate_trace::{TraceMetadata, TraceWriter, WriterOptions};
 use perforate_types::ProgramEvent;
 
 use crate::RecordError;
@@ -26,78 +27,22 @@ use crate::layout::{
     ENDLESS, FAILURE_DICTIONARY, FAILURE_THREADS, Phases, REGION_ADDRESSES, REGION_FUNCTION,
     REGION_MARKERS, REGION_NONE,
 };
-use crate::options::{
-    Begin, Ending, ProcessSummary, Progress, RecordOptions, RecordSummary, Sampling, Selection,
-};
+use crate::options::{Begin, Ending, Progress, RecordOptions, RecordSummary, Sampling, Selection};
 use crate::region::Region;
 use crate::replay::address_space::AddressSpace;
-use crate::replay::output::{Output, ProcessCounts};
+use crate::replay::output::Output;
 use crate::replay::relocation::Relocation;
 use crate::replay::{Replay, Step};
-use crate::thinning::{RecordedWindows, Thinned, thin};
+use crate::thinning::RecordedWindows;
 
 /// The plugin, compiled by the build script.
 const PLUGIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libperforate_plugin.so"));
-/// Exit code after Ctrl-C, as shells have it.
-const INTERRUPTED: i32 = 130;
 /// Pause while there is nothing to replay.
 const IDLE_PAUSE: Duration = Duration::from_micros(200);
 /// Time between progress reports.
 const PROGRESS_PERIOD: Duration = Duration::from_millis(100);
 /// After this long without records, missing ones are assumed lost with a killed process.
 const LOSS_PERIOD: Duration = Duration::from_millis(500);
-
-/// A flag that is set at the first Ctrl-C (SIGINT) or SIGTERM, for [`RecordOptions::stop`].
-///
-/// # Errors
-/// If the operating system refuses the signal handler.
-pub fn stop_on_interrupt() -> Result<Arc<AtomicBool>, RecordError> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [libc::SIGINT, libc::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))
-            .map_err(RecordError::system("handling signals"))?;
-    }
-    Ok(stop)
-}
-
-/// A flag that SIGUSR1 sets, for [`Begin::WhenSet`]; SIGUSR2 sets the flag `stop`.
-///
-/// # Errors
-/// If the operating system refuses the signal handlers.
-pub fn set_on_signals(stop: &Arc<AtomicBool>) -> Result<Arc<AtomicBool>, RecordError> {
-    let begin = Arc::new(AtomicBool::new(false));
-    for (signal, flag) in [(libc::SIGUSR1, &begin), (libc::SIGUSR2, stop)] {
-        signal_hook::flag::register(signal, Arc::clone(flag))
-            .map_err(RecordError::system("handling signals"))?;
-    }
-    Ok(begin)
-}
-
-/// Lets a write beyond the limit of a file's size (`ulimit -f`) fail as on a full disk. Without this the
-/// signal SIGXFSZ ends the process. Programs that it starts are not affected.
-///
-/// # Errors
-/// If the operating system refuses the signal handler.
-pub fn fail_at_file_size_limit() -> Result<(), RecordError> {
-    signal_hook::flag::register(libc::SIGXFSZ, Arc::default())
-        .map(drop)
-        .map_err(RecordError::system("handling signals"))
-}
-
-/// A flag that is set at the first Ctrl-C (SIGINT) or SIGTERM; the second ends the process at once.
-///
-/// # Errors
-/// If the operating system refuses the signal handler.
-pub fn stop_or_end_on_interrupt() -> Result<Arc<AtomicBool>, RecordError> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [libc::SIGINT, libc::SIGTERM] {
-        // Registered first, so that it sees the flag as the signal before left it.
-        signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED, Arc::clone(&stop))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
-            .map_err(RecordError::system("handling signals"))?;
-    }
-    Ok(stop)
-}
 
 /// Runs a program, and all programs that it starts, in the emulator and writes a trace. `progress`
 /// is called about ten times a second.
@@ -206,7 +151,7 @@ struct Session {
     spool: Spool,
     shared: Arc<SharedMemory>,
     started: Instant,
-    /// When recording began, once a limit of time needs it.
+    /// Moment at which recording began; none until a limit of time needs it.
     begun: Option<Instant>,
     /// Processor time of children before this recording.
     children_before: f64,
@@ -230,7 +175,7 @@ struct Session {
     ended: Option<ExitStatus>,
     /// The trace file, once recording began.
     new: Option<NewFile>,
-    /// All windows of adaptive sampling, in a file without a name; the trace is made from it.
+    /// File without a name that holds all windows of adaptive sampling until the end.
     all_windows: Option<File>,
     /// The folder of files without names.
     folder: PathBuf,
@@ -544,173 +489,6 @@ impl Session {
             self.are_programs_ended = true;
         }
     }
-
-    /// Writes the end of the trace and renames the file.
-    fn finish(mut self, mut ending: Ending) -> Result<RecordSummary, RecordError> {
-        let Some(mut output) = self.replay.output.take() else {
-            return Err(self.nothing_recorded(ending));
-        };
-        let skipped = self.shared.header().phases.skipped.load(Ordering::Relaxed);
-        let dropped = output.dropped;
-        let last = skipped.saturating_sub(self.skipped) + dropped;
-        if last > 0 && matches!(ending, Ending::Exited(_) | Ending::Signalled(_)) {
-            self.skipped = self.skipped.max(skipped);
-            self.dropped += dropped;
-            output.common_event(ProgramEvent::Gap { instructions: last })?;
-        }
-        let mut processes = processes(&self.replay, output.processes());
-        let stopped_by = ending.stopped_by();
-        let metadata = TraceMetadata {
-            is_cut_off: stopped_by.is_some(),
-            stopped_by,
-            accesses_unmapped: self.replay.unmapped,
-            ..self.metadata()
-        };
-        let full = TraceMetadata {
-            is_cut_off: true,
-            stopped_by: Ending::Full.stopped_by(),
-            ..metadata.clone()
-        };
-        let mut written = match ending {
-            Ending::Full => output.sink.end_without_room(&full)?,
-            _ => match output.sink.end(Some(&metadata)) {
-                Err(error) if error.is_without_room() => {
-                    ending = Ending::Full;
-                    output.sink.end_without_room(&full)?
-                }
-                written => written?,
-            },
-        };
-        // What was given up for want of room was counted; of several processes it is not known whose it was.
-        if let ([only], Ending::Full) = (processes.as_mut_slice(), ending) {
-            only.instructions = written.instructions;
-        }
-        if let Some(all) = self.all_windows.take() {
-            let new = NewFile::create(&self.options.output).map_err(self.output_failed())?;
-            let metadata = if ending == Ending::Full { full.clone() } else { metadata };
-            if let Some((thinned, summary)) = self.thin(&all, &new, written, metadata, &full)? {
-                self.windows = thinned.windows;
-                self.dropped += thinned.dropped;
-                for process in &mut processes {
-                    let left = thinned.processes.get(usize::from(process.number));
-                    process.instructions = left.copied().unwrap_or(0);
-                }
-                written = summary;
-            }
-            self.new = Some(new);
-        }
-        let seconds = self.started.elapsed().as_secs_f64();
-        if let Some(new) = self.new.take() {
-            new.finish().map_err(|error| {
-                let problem = format!("renaming the finished trace: {error}");
-                RecordError::file(&self.options.output, problem)
-            })?;
-        }
-        if ending == Ending::Replaced {
-            self.wait_for_replacement();
-        }
-        let header = self.shared.header();
-        let first_skipped = self.first_skipped.unwrap_or(0);
-        Ok(RecordSummary {
-            instructions: written.instructions,
-            instructions_skipped: first_skipped,
-            instructions_between: self.skipped - first_skipped + self.dropped,
-            windows: self.windows,
-            accesses: written.accesses,
-            accesses_unmapped: self.replay.unmapped,
-            programs_unrecorded: header.unrecorded.load(Ordering::Relaxed),
-            pages_touched: processes.iter().map(|process| process.pages_touched).sum(),
-            threads: self.replay.thread_count(),
-            processes,
-            bytes: written.bytes,
-            records: self.records,
-            program_seconds: self.spool.seconds_used(),
-            // A program that took the place of the recorded one ran natively.
-            processor_seconds: (self.is_time_known && ending != Ending::Replaced)
-                .then(|| children_seconds() - self.children_before),
-            instructions_executed: header.phases.recorded.load(Ordering::Relaxed)
-                + header.phases.skipped.load(Ordering::Relaxed),
-            waited_seconds: header.waited_nanoseconds.load(Ordering::Relaxed) as f64 * 1e-9,
-            seconds,
-            ending,
-        })
-    }
-
-    /// Copies the windows that adaptive sampling keeps into the new trace. None if it keeps all.
-    fn thin(
-        &self,
-        all: &File,
-        new: &NewFile,
-        written: TraceSummary,
-        mut metadata: TraceMetadata,
-        full: &TraceMetadata,
-    ) -> Result<Option<(Thinned, TraceSummary)>, RecordError> {
-        let failed = self.output_failed();
-        // The file has no name.
-        let path = PathBuf::from(format!("/proc/self/fd/{}", all.as_raw_fd()));
-        let windows = self.adaptive.as_ref();
-        let windows = windows.filter(|windows| windows.distance(written.instructions) > 1);
-        let Some(windows) = windows else {
-            let (mut all, mut new) =
-                (File::open(path).map_err(&failed)?, new.file().map_err(&failed)?);
-            std::io::copy(&mut all, &mut new).map_err(&failed)?;
-            return Ok(None);
-        };
-        let (window, period) = (windows.window(), windows.period(written.instructions));
-        let note = format!("recorded: windows of {window} instructions, one every {period}");
-        metadata.notes.push(note);
-        let options = WriterOptions { level: self.options.level, ..WriterOptions::default() };
-        let file = new.file().map_err(&failed)?;
-        let mut writer = TraceWriter::on(file, &self.options.output, &metadata, options)?;
-        let mut thinned = Thinned::default();
-        let is_without_room = |error: &RecordError| match error {
-            RecordError::Trace(error) => error.is_without_room(),
-            _ => false,
-        };
-        let copied = thin(&path, windows, &mut writer, &mut thinned);
-        let summary = match copied.and_then(|()| Ok(writer.end(None)?)) {
-            Err(error) if is_without_room(&error) => writer.end_without_room(full)?,
-            summary => summary?,
-        };
-        Ok(Some((thinned, summary)))
-    }
-
-    /// For `map_err`: the trace cannot be written.
-    fn output_failed(&self) -> impl Fn(std::io::Error) -> RecordError + use<> {
-        let path = self.options.output.clone();
-        move |error| RecordError::file(&path, error.to_string())
-    }
-
-    /// Lets an unrecorded program that the recorded one executed run to its end, or until told to stop.
-    fn wait_for_replacement(&mut self) {
-        while matches!(self.child.0.try_wait(), Ok(None)) {
-            if self.is_told_to_stop() {
-                return;
-            }
-            std::thread::sleep(PROGRESS_PERIOD);
-        }
-    }
-
-    fn nothing_recorded(&self, ending: Ending) -> RecordError {
-        let status = match ending {
-            Ending::Exited(code) => format!("exit code {code}"),
-            Ending::Signalled(signal) => format!("signal {signal}"),
-            Ending::Replaced => "replaced by a program that cannot be recorded".into(),
-            _ => return RecordError::StoppedEarly,
-        };
-        if self.replay.images.iter().all(|image| image.program.as_os_str().is_empty()) {
-            return RecordError::EmulatorFailed { path: self.emulator.clone(), status };
-        }
-        let selection = &self.options.selection;
-        if let Some(region) = &selection.region {
-            return RecordError::RegionNeverBegan(region.to_string(), status);
-        }
-        if !matches!(self.options.begin, Begin::AtOnce) {
-            return RecordError::EndedBeforeBegin(status);
-        }
-        let executed = self.shared.header().phases.skipped.load(Ordering::Relaxed);
-        RecordError::EndedWhileSkipping { status, executed, skip: selection.skip }
-    }
 }
 
 impl Drop for Session {
@@ -725,23 +503,4 @@ fn ending(status: ExitStatus) -> Ending {
         (Some(code), _) => Ending::Exited(code),
         (None, signal) => Ending::Signalled(signal.unwrap_or(0)),
     }
-}
-
-/// The processes that executed instructions.
-fn processes(replay: &Replay<TraceWriter>, counts: &[ProcessCounts]) -> Vec<ProcessSummary> {
-    let recorded = counts.iter().enumerate().filter(|(_, counts)| counts.instructions > 0);
-    recorded
-        .map(|(number, counts)| {
-            let images = replay.images.iter();
-            let own = images.filter(|image| image.id.is_some_and(|id| usize::from(id.0) == number));
-            let mut programs: Vec<PathBuf> = own.map(|image| image.program.clone()).collect();
-            programs.retain(|program| !program.as_os_str().is_empty());
-            ProcessSummary {
-                number: number as u16,
-                programs,
-                instructions: counts.instructions,
-                pages_touched: counts.pages_touched,
-            }
-        })
-        .collect()
 }

@@ -99,7 +99,7 @@ impl RecordedWindows {
     }
 }
 
-/// Outcome of [`thin`].
+/// Counts of a trace from which windows were left out.
 #[derive(Default)]
 pub struct Thinned {
     /// Number of windows that are left.

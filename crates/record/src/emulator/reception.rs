@@ -21,7 +21,7 @@ use crate::RecordError;
 
 /// Folders for the files that all users can reach on most systems.
 const FOLDERS: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
-/// Longest path of a folder: that of a socket in it has at most 107 bytes.
+/// Longest path of a folder; the path of a socket may have 107 bytes.
 const MAX_FOLDER_BYTES: usize = 80;
 /// Limit of the time that a plugin takes to say its number.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -77,7 +77,7 @@ impl Reception {
         format!("{library},socket={},library={library}", socket.display())
     }
 
-    /// The folder.
+    /// The folder with the plugin and the socket.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -105,7 +105,7 @@ fn socket(folder: &Path) -> PathBuf {
     folder.join("socket")
 }
 
-/// A new folder, and the plugin's file in it unless programs cannot be executed there. Folders that
+/// Makes a folder, with the plugin's file unless programs cannot be executed there. Folders that
 /// all users can reach are preferred, for programs that drop their rights.
 fn place(plugin: &[u8]) -> Result<(TempDir, Option<PathBuf>), RecordError> {
     let mut second_best = None;

@@ -23,7 +23,7 @@ use crate::layout::{
 
 /// An anonymous file in memory that another process of this user can open through `/proc`. It is
 /// freed when the last process that uses it exits. Nobody can change its length: a shorter file would
-/// kill whoever has mapped it (SIGBUS).
+/// kill the processes that have mapped it (SIGBUS).
 pub struct MemoryFile(File);
 
 impl MemoryFile {

@@ -23,7 +23,7 @@ struct Area {
 }
 
 impl Area {
-    /// The event that maps a part of it.
+    /// The event that maps a part of the area.
     fn map_event(&self, start: u64, end: u64) -> ProgramEvent {
         ProgramEvent::Map {
             start: VirtualAddress::new(start),

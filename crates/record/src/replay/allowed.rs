@@ -16,12 +16,12 @@ pub struct AllowedPages {
 }
 
 impl AllowedPages {
-    /// Without any page.
+    /// Makes an empty table.
     pub fn new() -> Self {
         Self { pages: vec![NONE; PLACES], is_empty: true }
     }
 
-    /// Mappings have changed.
+    /// Forgets all pages, as mappings have changed.
     pub fn forget(&mut self) {
         if !self.is_empty {
             self.pages.fill(NONE);

@@ -1,0 +1,61 @@
+//! Signals that begin and end a recording.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use crate::RecordError;
+
+/// Exit code after Ctrl-C, as shells have it.
+const INTERRUPTED: i32 = 130;
+
+/// A flag that is set at the first Ctrl-C (SIGINT) or SIGTERM, for [`RecordOptions::stop`](crate::RecordOptions::stop).
+///
+/// # Errors
+/// If the operating system refuses the signal handler.
+pub fn stop_on_interrupt() -> Result<Arc<AtomicBool>, RecordError> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))
+            .map_err(RecordError::system("handling signals"))?;
+    }
+    Ok(stop)
+}
+
+/// A flag that SIGUSR1 sets, for [`Begin::WhenSet`](crate::Begin::WhenSet); SIGUSR2 sets the flag `stop`.
+///
+/// # Errors
+/// If the operating system refuses the signal handlers.
+pub fn set_on_signals(stop: &Arc<AtomicBool>) -> Result<Arc<AtomicBool>, RecordError> {
+    let begin = Arc::new(AtomicBool::new(false));
+    for (signal, flag) in [(libc::SIGUSR1, &begin), (libc::SIGUSR2, stop)] {
+        signal_hook::flag::register(signal, Arc::clone(flag))
+            .map_err(RecordError::system("handling signals"))?;
+    }
+    Ok(begin)
+}
+
+/// Lets a write beyond the limit of a file's size (`ulimit -f`) fail as on a full disk. Without this the
+/// signal SIGXFSZ ends the process. Programs that it starts are not affected.
+///
+/// # Errors
+/// If the operating system refuses the signal handler.
+pub fn fail_at_file_size_limit() -> Result<(), RecordError> {
+    signal_hook::flag::register(libc::SIGXFSZ, Arc::default())
+        .map(drop)
+        .map_err(RecordError::system("handling signals"))
+}
+
+/// A flag that is set at the first Ctrl-C (SIGINT) or SIGTERM; the second ends the process at once.
+///
+/// # Errors
+/// If the operating system refuses the signal handler.
+pub fn stop_or_end_on_interrupt() -> Result<Arc<AtomicBool>, RecordError> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        // Registered first, so that it sees the flag as the signal before left it.
+        signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED, Arc::clone(&stop))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
+            .map_err(RecordError::system("handling signals"))?;
+    }
+    Ok(stop)
+}
