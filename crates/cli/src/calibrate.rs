@@ -28,6 +28,7 @@ use crate::progress::StageBars;
 Follows pointers through more and more memory, in 4KB and in 2MB pages: latency and effective size of
 each cache as they are now, neighbours included; memory idle and loaded; misses and walks at once;
 entries of the TLBs; what walks take; whether a host backs this machine's 2MB pages with 4KB ones.
+Measures the kernel: page faults, clearing, copying, fork, mprotect, munmap, madvise.
 Each value in the file has its measurement beside it, and its spread becomes what is plausible, so that
 experiments can say what it does to a figure (--unstated). Values too noisy stay as they were. No
 other program is measured, and no setting of the system is changed.")]

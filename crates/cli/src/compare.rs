@@ -10,6 +10,7 @@ use perforate_config::Count;
 use perforate_report::{ReportOptions, Rows};
 use perforate_sim::{Comparison, Composition, RunResult, SimError};
 
+use crate::counted::Counted;
 use crate::figures;
 use crate::options::{SimulationArguments, own_memory_bar};
 use crate::output::{COLUMNS, columns, command, notes, print};
@@ -31,11 +32,12 @@ use crate::vary::{Variant, Vary, note_without_effect, variants};
   perforate compare redis --machine host --memory-from host          this machine and its memory
   perforate compare redis --set tlb.l2.entries=3072 --scheme 4k,thp
   perforate compare redis --vary tlb.l2.entries=768,1536,3072        a chart over the values
-  perforate compare redis --scheme 4k,thp --vary defrag=never,defer,always
+  perforate compare redis --vary tlb.l2.entries=768,3072 --vary memory=4G,16G    a grid
   perforate compare redis --vary 'fragmentation=portion=50%,holes=25%,clustered;none'
   perforate compare my.trace --vary layout=half.csv,all.csv          page sizes of parts of memory
   perforate compare redis --policy mine.rhai                         a policy as a script
-  perforate compare -- ls -lR /usr                    record a program, then compare")]
+  perforate compare -- ls -lR /usr                    record a program, then compare
+  perforate compare --counters -- ls -lR /usr         and count it natively")]
 pub struct CompareArguments {
     /// Trace file, bundled trace or workload [default: hpcc, a bundled trace]
     ///
@@ -43,27 +45,36 @@ pub struct CompareArguments {
     /// format open (docs/foreign-traces.md), - a trace on standard input
     #[arg(value_name = "TRACE|WORKLOAD", help_heading = sections::WHAT)]
     workload: Option<String>,
-    /// Program to record and compare: its first 50 M instructions
+    /// Program to record and compare: all of it, sampled
     ///
-    /// --skip and --instructions choose others
+    /// 60 to 120 windows of 500,000 instructions, or everything of a program of up to 60 M instructions;
+    /// recording ends after 10 minutes or 4 GB. --skip and --instructions choose one part instead
     #[arg(last = true, value_name = "PROG ARGS…", help_heading = sections::WHAT)]
     program: Vec<OsString>,
+    /// Run the program once natively, too, with hardware counters beside the prediction
+    ///
+    /// Cycles, instructions, misses of the data TLBs, cycles of walks; where this machine has no counters
+    /// a note says why, and the program is not run
+    #[arg(long, requires = "program", help_heading = sections::WHAT)]
+    counters: bool,
     /// Compare once for each of these values of an option or key
     ///
     /// Of an option, such as defrag, or of a key of the machine (see --set): one table and one report
-    /// of all; with semicolons between values that have commas
+    /// of all; with semicolons between values that have commas. Given twice, each value of the first key
+    /// with each of the second. At most 1,024 runs
     #[arg(
         long,
         value_name = "KEY=A,B,…",
         value_parser = str::parse::<Vary>,
         help_heading = sections::WHAT
     )]
-    vary: Option<Vary>,
+    vary: Vec<Vary>,
     /// Schemes to compare, or all [default: 4k,thp,perforated,ideal]
     ///
     /// With --layout the default is 4k,layout,thp,ideal. Separated by commas; GUEST+HOST is a scheme in a
-    /// virtual machine over one of its host. There is
-    /// no default with --guest or --host
+    /// virtual machine over one of its host. There is no default with --guest or --host. ideal is always
+    /// among them, as what free translation would save is the difference from it.
+    /// With --machine host in a virtual machine the default is 4k+4k,thp+4k,4k+thp,thp+thp,ideal
     #[arg(long, value_name = "A,B,…", help_heading = sections::SCHEMES)]
     scheme: Option<String>,
     /// Schemes of the guest, each over each of --host [default: 4k,thp,perforated]
@@ -113,8 +124,8 @@ const REPORT: &str = "report.html";
 pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
     // Everything that can be wrong is looked at before long work begins.
     let (compared, left_out) = schemes(arguments)?;
-    let vary = arguments.vary.as_ref();
-    let variants = variants(vary, &arguments.simulation.choice(), compared.len())?;
+    let runs_each = compared.len() as u64 * arguments.seeds.get();
+    let variants = variants(&arguments.vary, &arguments.simulation.choice(), runs_each)?;
     for Variant { choice, .. } in &variants {
         let comparison = choice.comparison(None, compared.clone(), &own_memory_bar())?;
         choice.check_effects(&comparison.schemes, &comparison.memory)?;
@@ -133,19 +144,29 @@ pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
         Some(recording) => recording.stop(),
         None => perforate_record::stop_or_end_on_interrupt()?,
     };
+    let counted = arguments.counters.then(|| {
+        bar.stage("counting");
+        Counted::of(&arguments.program)
+    });
+    let counted = counted.transpose()?;
     let mut results = Vec::new();
+    let all = variants.len() as u64 * arguments.seeds.get();
     for variant in &variants {
         for repetition in 0..arguments.seeds.get() {
+            let done = (results.len() / compared.len().max(1)) as u64;
+            let place = if all > 1 { format!("{} of {all}: ", done + 1) } else { String::new() };
+            bar.stage(&format!("{place}{}", stage(arguments, variant, repetition)));
             let recording = recording.as_ref();
             let found = compare_once(arguments, variant, recording, repetition, (&bar, &stop));
             let mut found = found?;
+            if let Some(counted) = &counted {
+                counted.annotate(&mut found);
+            }
             variant.mark(&mut found);
             results.extend(found);
         }
     }
-    if let Some(vary) = vary {
-        note_without_effect(vary, &mut results);
-    }
+    note_without_effect(&arguments.vary, &mut results);
     drop(bar);
     let lines = json_lines(&results);
     if arguments.json {
@@ -167,11 +188,13 @@ fn what(arguments: &CompareArguments) -> String {
 /// What is compared, and remarks on pairs that are left out.
 fn schemes(arguments: &CompareArguments) -> Result<(Vec<Composition>, Vec<String>), SimError> {
     let CompareArguments { scheme, guest, host, .. } = arguments;
-    let is_varied = |option| arguments.vary.as_ref().is_some_and(|vary| vary.is_of(option));
+    let is_varied = |option: &str| arguments.vary.iter().any(|vary| vary.is_of(option));
     let choice = arguments.simulation.choice();
-    let has = |option| choice.has(option) || is_varied(option);
-    let default = perforate_sim::scheme::default_schemes(has("layout"), has("policy"));
-    perforate_commands::schemes(scheme.as_deref(), guest.as_deref(), host.as_deref(), default)
+    let default = choice.default_schemes(&is_varied);
+    let (compared, left_out) =
+        perforate_commands::schemes(scheme.as_deref(), guest.as_deref(), host.as_deref(), default)?;
+    let is_functional = choice.measuring()?.functional;
+    Ok((perforate_commands::with_ideal(compared, is_functional), left_out))
 }
 
 /// Records the program named after `--`, if any.
@@ -187,6 +210,15 @@ fn recorded(arguments: &CompareArguments, bar: &Bar) -> Result<Option<Recorded>,
     let placement = arguments.simulation.choice().placement()?;
     let (skip, instructions) = (placement.skip.get(), placement.instructions.map(Count::get));
     Recorded::of(&arguments.program, skip, instructions, bar).map(Some)
+}
+
+/// What a progress bar says of one comparison.
+fn stage(arguments: &CompareArguments, variant: &Variant, repetition: u64) -> String {
+    let stage = match arguments.seeds.get() {
+        1 => "simulating".to_owned(),
+        seeds => format!("simulating seed {} of {seeds}", repetition + 1),
+    };
+    variant.name().map_or(stage.clone(), |name| format!("{name}, {stage}"))
 }
 
 fn compare_once(
@@ -205,11 +237,6 @@ fn compare_once(
     if recording.is_some() {
         comparison.workload.skip = 0; // was skipped while recording
     }
-    let stage = match arguments.seeds.get() {
-        1 => "simulating".to_owned(),
-        _ => format!("simulating seed {seed}"),
-    };
-    bar.stage(&variant.name().map_or(stage.clone(), |name| format!("{name}, {stage}")));
     let measuring = variant.choice.measuring()?;
     let show = &mut |progress| bar.show(progress);
     let compared = perforate_commands::compare(&comparison, &measuring, stop, show);
@@ -253,8 +280,7 @@ fn write_files(
         .unwrap_or_else(|| perforate_report::table(&results, &options.vocabulary, width, rows));
     let mut remarks = remarks(&results, arguments.all);
     // The table says which value was set.
-    let is_in_table =
-        |note: &String| arguments.vary.as_ref().is_some_and(|vary| vary.is_told_by(note));
+    let is_in_table = |note: &String| arguments.vary.iter().any(|vary| vary.is_told_by(note));
     remarks.retain(|note| !is_in_table(note));
     remarks.extend_from_slice(left_out);
     print(&format!(

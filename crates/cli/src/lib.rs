@@ -6,6 +6,7 @@
 mod bench;
 mod calibrate;
 mod compare;
+mod counted;
 mod experiment;
 mod explain;
 mod figures;
@@ -37,6 +38,7 @@ mod argument_tests;
 use std::borrow::Cow;
 use std::error::Error;
 use std::ffi::OsString;
+use std::num::{ParseFloatError, ParseIntError};
 
 use clap::error::{ContextKind, ErrorKind};
 use clap::{Parser, Subcommand};
@@ -92,6 +94,9 @@ enum Command {
     Man(shell::ManArguments),
 }
 
+/// Longest explanation of a misuse that is printed as it is.
+const MOST_MISUSE: usize = 2_000;
+
 /// Carries out the command that `words` say, the program first, and returns its exit code.
 pub fn main(words: Vec<OsString>) -> u8 {
     output::called_with(&words);
@@ -134,6 +139,10 @@ pub fn main(words: Vec<OsString>) -> u8 {
 fn misused(error: &clap::Error) -> u8 {
     match wrong_value(error) {
         Some(problem) => complain(&problem),
+        // Long words of the user are repeated there.
+        None if error.use_stderr() && error.to_string().len() > MOST_MISUSE => {
+            complain(&misuse(error).to_string());
+        }
         // Colours are left out where an argument would bring colours of its own.
         None => match output::printable(&error.to_string()) {
             Cow::Borrowed(_) => drop(error.print()),
@@ -147,7 +156,27 @@ fn misused(error: &clap::Error) -> u8 {
 fn wrong_value(error: &clap::Error) -> Option<String> {
     let option = error.get(ContextKind::InvalidArg)?.to_string();
     let problem = error.source().filter(|_| error.kind() == ErrorKind::ValueValidation)?;
+    let value =
+        || error.get(ContextKind::InvalidValue).map_or_else(String::new, |it| it.to_string());
+    // The standard library's numbers say what is wrong with their digits, and not what would be right.
+    let problem = if problem.is::<ParseIntError>() {
+        format!("expected a whole number, such as 8, not {:?}", value())
+    } else if problem.is::<ParseFloatError>() {
+        format!("expected a number, such as 2.5, not {:?}", value())
+    } else {
+        in_range(&problem.to_string())
+    };
     Some(format!("{}: {problem}", option.split(' ').next().unwrap_or_default()))
+}
+
+/// `99 is not in 1..=22`, as clap says it, in words.
+fn in_range(problem: &str) -> String {
+    let words = || {
+        let (value, range) = problem.split_once(" is not in ")?;
+        let (least, most) = range.split_once("..=")?;
+        Some(format!("expected {least} to {most}, not {value}"))
+    };
+    words().unwrap_or_else(|| problem.to_owned())
 }
 
 /// Why the arguments cannot be parsed, as one line.
@@ -161,7 +190,8 @@ fn misuse(error: &clap::Error) -> Failure {
     Failure::Usage(wrong_value(error).unwrap_or_else(of_clap))
 }
 
-/// A line that says what went wrong. It may quote a file of several lines.
+/// A line that says what went wrong. It may quote a file of several lines or a long word of the user,
+/// which is shortened.
 fn complain(problem: &str) {
-    progress::tell(&problem.replace(['\n', '\r', '\t'], " "));
+    progress::tell(&perforate_config::shorten(&problem.replace(['\n', '\r', '\t'], " ")));
 }

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{JoinHandle, spawn};
+use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -148,7 +148,10 @@ impl Bar {
         let printer = Lines::start(Arc::clone(&stage), LINE_PERIOD, print);
         let bar = Self { stage, drawn, is_in_lines, _printer: printer };
         bar.draw();
-        if let Some(drawn) = &bar.drawn {
+        // A thread redraws it; the library panics where none can be started.
+        if let Some(drawn) = &bar.drawn
+            && Builder::new().spawn(|| {}).is_ok()
+        {
             drawn.enable_steady_tick(REDRAW_PERIOD);
         }
         bar
@@ -252,7 +255,8 @@ impl Lines {
         print: impl Fn(&str) + Send + 'static,
     ) -> Self {
         let (until, ended) = channel();
-        let thread = spawn(move || {
+        // Where no thread can be started, the work goes on and says nothing.
+        let thread = Builder::new().spawn(move || {
             let start = Instant::now();
             while ended.recv_timeout(period) == Err(RecvTimeoutError::Timeout) {
                 let (stage, now) = (lock(&stage), Instant::now());
@@ -260,7 +264,7 @@ impl Lines {
                 print(&format!("after {since}: {}: {}", stage.text, stage.figures(now)));
             }
         });
-        Self { until: Some(until), thread: Some(thread) }
+        Self { until: Some(until), thread: thread.ok() }
     }
 }
 

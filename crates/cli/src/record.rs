@@ -4,17 +4,19 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use clap::Args;
 use perforate_commands::Failure;
 use perforate_config::{ConfigError, Count, Size};
 use perforate_host::Reporter;
 use perforate_record::{
-    Ending, Overhead, ProcessSummary, RecordError, RecordOptions, RecordSummary, Sampling,
+    Begin, Ending, Overhead, ProcessSummary, RecordError, RecordOptions, RecordSummary, Sampling,
     Selection, stop_on_interrupt,
 };
 use perforate_report::text::{Column, columns};
 use perforate_sim::Progress;
+use perforate_types::counted;
 use serde_json::json;
 
 use crate::in_process::Told;
@@ -27,9 +29,13 @@ use crate::progress::Bar;
   perforate record -o ls.trace -- ls -lR /usr
   perforate record -o xz.trace --skip 100000000 --instructions 20000000 -- xz -9k big.file
   perforate record -o gcc.trace -- gcc -O2 -c file.c            (gcc, cc1 and as)
-  perforate record -o redis.trace -- redis-server --save ''     (Ctrl-C ends the recording)
+  perforate record -o long.trace --sample auto -- PROG ARGS…    (60 to 120 windows of all of it)
   perforate record -o long.trace --sample 10M/1G --max-size 2G -- PROG ARGS…
   perforate record -o part.trace --region compress_block -- PROG ARGS…
+  perforate record -o s.trace --after 20s --for 10s -- redis-server --save ''
+  perforate record -o s.trace --on-signal -- redis-server --save ''
+      (from another terminal: kill -USR1 PID begins it, kill -USR2 PID or Ctrl-C ends it, with
+      the PID that is printed)
 
 A service is started here and driven from outside; it answers more slowly than natively.
 --region markers records between PERFORATE_BEGIN and PERFORATE_END of the header that
@@ -69,8 +75,12 @@ struct SelectionArguments {
     /// Instructions to record; then the program is ended [default: until it ends or Ctrl-C]
     #[arg(long, value_name = "N")]
     instructions: Option<Count>,
-    /// Record windows of N instructions, one every M, for example 10M/1G
-    #[arg(long, value_name = "N/M")]
+    /// Record windows of N instructions, one every M, such as 10M/1G; or auto, which covers a program
+    /// of any length
+    ///
+    /// With auto, the trace has all of a program of up to 60 M instructions, and 60 to 120 windows of
+    /// 500,000 instructions at equal distances of a longer one
+    #[arg(long, value_name = "N/M|auto")]
     sample: Option<String>,
     /// Record a part of the program: markers, a function's name, or addresses START..END
     #[arg(long, value_name = "REGION", conflicts_with_all = ["skip", "sample"])]
@@ -78,13 +88,39 @@ struct SelectionArguments {
     /// End the recording when the trace has this size
     #[arg(long, value_name = "SIZE")]
     max_size: Option<Size>,
+    /// Begin recording after this time, such as 20s; until then the program runs faster
+    #[arg(long, value_name = "TIME", value_parser = crate::sweep::time,
+        conflicts_with_all = ["skip", "region"])]
+    after: Option<Duration>,
+    /// End the recording, and the program, after recording for this time
+    #[arg(long = "for", alias = "duration", value_name = "TIME", value_parser = crate::sweep::time)]
+    duration: Option<Duration>,
+    /// Begin recording when this command gets SIGUSR1, and end it at SIGUSR2
+    #[arg(long, conflicts_with_all = ["skip", "region", "after"])]
+    on_signal: bool,
 }
 
+/// Value of `--sample` for a program of unknown length.
+const AUTO: &str = "auto";
+
 impl SelectionArguments {
+    /// When recording begins; a signal sets the flag.
+    fn begin(&self, signal: &Arc<AtomicBool>) -> Begin {
+        match (self.on_signal, self.after) {
+            (true, _) => Begin::WhenSet(Arc::clone(signal)),
+            (false, Some(time)) => Begin::After(time),
+            (false, None) => Begin::AtOnce,
+        }
+    }
+
     fn read(&self) -> Result<Selection, Failure> {
         let region = |text: &String| {
             text.parse().map_err(|problem| Failure::Usage(format!("--region {text}: {problem}")))
         };
+        if self.sample.as_deref() == Some(AUTO) && self.instructions.is_some() {
+            let problem = "--sample auto covers the whole program: leave --instructions out";
+            return Err(Failure::Usage(problem.into()));
+        }
         let sampling = self.sample.as_deref().map(sampling).transpose();
         Ok(Selection {
             skip: self.skip.get(),
@@ -92,20 +128,24 @@ impl SelectionArguments {
             region: self.region.as_ref().map(region).transpose()?,
             instructions: self.instructions.map(Count::get),
             trace_bytes: self.max_size.map(Size::bytes),
+            duration: self.duration,
         })
     }
 }
 
 fn sampling(text: &str) -> Result<Sampling, ConfigError> {
+    if text == AUTO {
+        return Ok(Sampling::ADAPTIVE);
+    }
     let (window, period) =
-        text.split_once('/').ok_or_else(|| ConfigError::new("expected N/M, as 10M/1G"))?;
+        text.split_once('/').ok_or_else(|| ConfigError::new("expected auto or N/M, as 10M/1G"))?;
     let [window, period] = [window, period].map(str::parse::<Count>);
     let (window, period) = (window?.get(), period?.get());
     if window == 0 || period <= window {
         let problem = "windows have at least one instruction, and less than their distance";
         return Err(ConfigError::new(problem));
     }
-    Ok(Sampling { window, period })
+    Ok(Sampling::Periodic { window, period })
 }
 
 impl RecordArguments {
@@ -125,15 +165,31 @@ pub fn record(arguments: &RecordArguments) -> Result<(), Failure> {
         return print(perforate_record::MARKER_HEADER);
     };
     let options = arguments.options(output)?;
+    let stop = stop_on_interrupt()?;
+    let begin = arguments.selection.begin(&signalled(arguments.selection.on_signal, &stop)?);
     let bar = Bar::beside_program("recording");
-    let summary = record_with_bar(RecordOptions { stop: stop_on_interrupt()?, ..options }, &bar)?;
+    let summary = record_with_bar(RecordOptions { stop, begin, ..options }, &bar)?;
     drop(bar);
     print(&text(output, &summary))?;
     if arguments.overhead {
         let costs = perforate_record::measure_overhead(&arguments.program)?;
         print(&overhead_text(&costs, &summary))?;
     }
-    Ok(())
+    match summary.is_failure() {
+        true => Err(Failure::Program(ending_text(summary.ending))),
+        false => Ok(()),
+    }
+}
+
+/// The flag that SIGUSR1 sets, if signals begin the recording; SIGUSR2 stops it then.
+fn signalled(is_wanted: bool, stop: &Arc<AtomicBool>) -> Result<Arc<AtomicBool>, Failure> {
+    if !is_wanted {
+        return Ok(Arc::default());
+    }
+    let begin = perforate_record::set_on_signals(stop)?;
+    let process = std::process::id();
+    eprintln!("kill -USR1 {process} begins the recording, kill -USR2 {process} or Ctrl-C ends it");
+    Ok(begin)
 }
 
 /// The same without a word; a recording that is stopped is not kept.
@@ -147,7 +203,11 @@ pub fn told(
         return Ok(Told { json: "{}".into(), text });
     };
     let (stop, is_kept_when_stopped) = (Arc::clone(stop), false);
-    let options = RecordOptions { stop, is_kept_when_stopped, ..arguments.options(output)? };
+    if arguments.selection.on_signal {
+        return Err(Failure::Usage("--on-signal is for the command line".into()));
+    }
+    let begin = arguments.selection.begin(&Arc::default());
+    let options = RecordOptions { stop, is_kept_when_stopped, begin, ..arguments.options(output)? };
     reporter.stage("recording", "instructions");
     let total = options.selection.instructions;
     let summary = perforate_record::record(options, &mut |progress| {
@@ -183,6 +243,9 @@ fn json(path: &Path, summary: &RecordSummary) -> String {
         "bytes": summary.bytes,
         "seconds": summary.seconds,
         "ending": ending_text(summary.ending),
+        "stopped_by": summary.ending.stopped_by(),
+        "accesses_unmapped": summary.accesses_unmapped,
+        "programs_unrecorded": summary.programs_unrecorded,
     });
     record.to_string()
 }
@@ -190,11 +253,15 @@ fn json(path: &Path, summary: &RecordSummary) -> String {
 /// Records a program, and shows its stages: skipping, recording, writing what waits.
 pub fn record_with_bar(options: RecordOptions, bar: &Bar) -> Result<RecordSummary, RecordError> {
     let Selection { skip, instructions, .. } = options.selection;
+    let (waiting, skip) = match options.begin {
+        Begin::AtOnce => ("skipping", Some(skip)),
+        Begin::After(_) | Begin::WhenSet(_) => ("waiting to begin", None),
+    };
     perforate_record::record(options, &mut |progress| {
         let recorded = Progress { done: progress.instructions, total: instructions };
-        let skipped = Progress { done: progress.instructions_skipped, total: Some(skip) };
+        let skipped = Progress { done: progress.instructions_skipped, total: skip };
         let (stage, shown) = match (progress.is_running, progress.instructions) {
-            (true, 0) if progress.instructions_skipped > 0 => ("skipping", skipped),
+            (true, 0) if progress.instructions_skipped > 0 => (waiting, skipped),
             (true, _) => ("recording", recorded),
             (false, _) => ("the program has ended, writing its trace", recorded),
         };
@@ -206,26 +273,25 @@ pub fn record_with_bar(options: RecordOptions, bar: &Bar) -> Result<RecordSummar
 
 fn text(path: &Path, summary: &RecordSummary) -> String {
     let mut text = format!(
-        "{}: {} instructions, {} memory accesses, {} threads, {} processes\n",
+        "{}: {}, {}, {}, {}\n",
         path.display(),
-        summary.instructions,
-        summary.accesses,
-        summary.threads,
-        summary.processes.len(),
+        counted(summary.instructions, "instruction"),
+        counted(summary.accesses, "memory access"),
+        counted(summary.threads, "thread"),
+        counted(summary.processes.len(), "process"),
     );
     text += &format!(
-        "touched: {} pages of 4KB ({} MB); skipped before: {} instructions\n",
-        summary.pages_touched,
+        "touched: {} of 4KB ({} MB); skipped before: {}\n",
+        counted(summary.pages_touched, "page"),
         summary.pages_touched * 4096 / (1 << 20),
-        summary.instructions_skipped,
+        counted(summary.instructions_skipped, "instruction"),
     );
     if summary.instructions_between > 0 {
         let all = summary.instructions + summary.instructions_between;
         text += &format!(
-            "{} windows; {} instructions between them are not in the trace: multiply counts by \
-             {:.2}\n",
-            summary.windows,
-            summary.instructions_between,
+            "{}; {} between them are not in the trace: multiply counts by {:.2}\n",
+            counted(summary.windows, "window"),
+            counted(summary.instructions_between, "instruction"),
             all as f64 / summary.instructions.max(1) as f64,
         );
     }
@@ -239,6 +305,26 @@ fn text(path: &Path, summary: &RecordSummary) -> String {
         times(summary),
         ending_text(summary.ending),
     );
+    text + warnings(summary).as_str()
+}
+
+/// What the recording lacks.
+fn warnings(summary: &RecordSummary) -> String {
+    let mut text = String::new();
+    if summary.accesses_unmapped > 0 {
+        text += &format!(
+            "warning: {} accesses went to memory that was not seen being mapped; the simulated kernel \
+             refuses them\n",
+            summary.accesses_unmapped
+        );
+    }
+    if summary.programs_unrecorded > 0 {
+        text += &format!(
+            "warning: {} times a program was executed natively and not recorded: it is for another \
+             machine, or cannot reach the recorder's files (after chroot, for example)\n",
+            summary.programs_unrecorded
+        );
+    }
     text
 }
 
@@ -302,6 +388,7 @@ pub fn ending_text(ending: Ending) -> String {
         Ending::Signalled(signal) => format!("the program was killed by signal {signal}"),
         Ending::Limit => "all instructions asked for; the program was ended".into(),
         Ending::Size => "the trace has the size asked for; the program was ended".into(),
+        Ending::Time => "the time asked for is over; the program was ended".into(),
         Ending::Stopped => "stopped; the program was ended".into(),
         Ending::Full => {
             "no room for more of the trace; the program was ended, and what had room is kept".into()

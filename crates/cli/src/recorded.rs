@@ -15,7 +15,7 @@ use perforate_sim::{CUT_OFF, RunResult};
 use crate::progress::Bar;
 use crate::record::{ending_text, record_with_bar};
 
-/// Number of instructions to record where none is given.
+/// Number of instructions to record after those to skip, where none is given.
 const DEFAULT_INSTRUCTIONS: u64 = 50_000_000;
 
 /// A recording that is deleted after use, and what a reader of its figures must know of it.
@@ -28,7 +28,8 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// Runs a program and records so many of its instructions after those to skip.
+    /// Runs a program and records windows of all of it, or so many of its instructions after those to
+    /// skip.
     pub fn of(
         program: &[OsString],
         skip: u64,
@@ -39,11 +40,14 @@ impl Recorded {
         let mut file_name = name.unwrap_or("program".as_ref()).to_owned();
         file_name.push(".trace");
         let trace = TemporaryTrace::new(file_name)?;
-        let instructions = Some(instructions.unwrap_or(DEFAULT_INSTRUCTIONS));
-        let options = RecordOptions {
-            selection: Selection { skip, instructions, ..Selection::default() },
-            ..trace.options(program.to_vec())
+        let selection = match (skip, instructions) {
+            (0, None) => Selection::whole_program(),
+            (skip, instructions) => {
+                let instructions = Some(instructions.unwrap_or(DEFAULT_INSTRUCTIONS));
+                Selection { skip, instructions, ..Selection::default() }
+            }
         };
+        let options = RecordOptions { selection, ..trace.options(program.to_vec()) };
         match record_with_bar(options, bar) {
             Ok(summary) => {
                 let (skipped, notes) = (summary.instructions_skipped, notes(&summary));
@@ -62,7 +66,7 @@ impl Recorded {
     /// Adds to a result of the recording what it does not know of the program.
     pub fn annotate(&self, result: &mut RunResult) {
         // Ours says more.
-        result.notes.retain(|note| note != CUT_OFF);
+        result.notes.retain(|note| !note.starts_with(CUT_OFF));
         result.config["skipped_instructions"] = self.skipped.into();
         result.notes.extend_from_slice(&self.notes);
     }
@@ -80,7 +84,7 @@ fn notes(summary: &RecordSummary) -> Vec<String> {
     let mut notes = Vec::new();
     match ending {
         Ending::Exited(0) => {}
-        Ending::Limit => notes.push(cut_off(instructions, skipped)),
+        Ending::Limit => notes.push(cut_off(instructions + summary.instructions_between, skipped)),
         _ => notes.push(ending_text(ending)),
     }
     if skipped > 0 && matches!(ending, Ending::Exited(_) | Ending::Signalled(_)) {
@@ -104,7 +108,7 @@ fn cut_off(instructions: u64, skipped: u64) -> String {
     format!(
         "the recording was cut off after {} instructions{skipped}: the program had not ended, and \
          what share of it this is is not known. --instructions records more, --skip begins later, \
-         perforate record --sample N/M takes windows of all of it",
+         perforate record --sample auto takes windows of all of it",
         compact(instructions as f64),
     )
 }
@@ -120,6 +124,8 @@ mod tests {
             instructions_between: 0,
             windows: 1,
             accesses: 0,
+            accesses_unmapped: 0,
+            programs_unrecorded: 0,
             pages_touched: 0,
             threads: 1,
             processes: Vec::new(),

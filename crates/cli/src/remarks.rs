@@ -1,6 +1,8 @@
 //! The notes of a comparison's results, each once, as short as they can be.
 
 use perforate_sim::RunResult;
+use perforate_types::counted;
+use serde_json::Value;
 
 /// A note, and the schemes of which the same is said in other numbers.
 struct Remark<'a> {
@@ -10,7 +12,7 @@ struct Remark<'a> {
     scheme: &'a str,
     others: Vec<&'a str>,
     /// The values of `--vary` with which it is said.
-    values: Vec<&'a str>,
+    values: Vec<String>,
 }
 
 /// The notes in order. What is said of several schemes in the same words is said of the first, with
@@ -30,7 +32,7 @@ pub fn remarks(results: &[RunResult], all: bool) -> Vec<String> {
                 continue;
             }
             let (scheme, pattern) = (result.scheme.as_str(), pattern(text, &result.scheme));
-            let value = varied(result).map(|(_, value)| value);
+            let value = varied_value(result);
             let same =
                 |known: &&mut Remark<'_>| known.text == text || !all && known.pattern == pattern;
             let place = found.iter_mut().find(same);
@@ -44,16 +46,17 @@ pub fn remarks(results: &[RunResult], all: bool) -> Vec<String> {
             if known.text != text && known.scheme != scheme && !known.others.contains(&scheme) {
                 known.others.push(scheme);
             }
-            known.values.extend(value.filter(|value| !known.values.contains(value)));
+            let is_new = |value: &String| !known.values.contains(value);
+            let value = value.filter(is_new);
+            known.values.extend(value);
         }
     }
     let (key, all_values) = all_values(results);
     let of_values = found.iter().map(|remark| remark.line(key, all_values));
     let mut lines: Vec<String> = memory.into_iter().chain(of_values).collect();
     if !of_trace.is_empty() {
-        let remarks = if of_trace.len() == 1 { "remark" } else { "remarks" };
-        let count = of_trace.len();
-        lines.push(format!("{count} {remarks} on how the trace was made: --all prints them"));
+        let remarks = counted(of_trace.len(), "remark");
+        lines.push(format!("{remarks} on how the trace was made: --all prints them"));
     }
     lines
 }
@@ -61,7 +64,7 @@ pub fn remarks(results: &[RunResult], all: bool) -> Vec<String> {
 impl Remark<'_> {
     /// The note, with the schemes that it is said of and, unless it is said of all, with the values of
     /// the key that is varied.
-    fn line(&self, key: &str, all_values: usize) -> String {
+    fn line(&self, key: Option<&str>, all_values: usize) -> String {
         let mut line = self.text.to_owned();
         if !self.others.is_empty() {
             line += &format!(" (similarly for {})", self.others.join(", "));
@@ -70,33 +73,41 @@ impl Remark<'_> {
     }
 }
 
-/// Which values of the key something holds for, unless for all of them.
-fn with_values(key: &str, values: &[&str], all_values: usize) -> String {
-    match values.len() < all_values {
-        true => format!(" (with {key}={})", values.join(", ")),
-        false => String::new(),
+/// Most pairs of values that a note names.
+const MOST_PAIRS: usize = 3;
+
+/// Which values of the key something holds for, unless for all of them; of a grid, which pairs.
+fn with_values(key: Option<&str>, values: &[String], all_values: usize) -> String {
+    let count = values.len();
+    match key {
+        _ if count >= all_values => String::new(),
+        Some(key) => format!(" (with {key}={})", values.join(", ")),
+        None if count <= MOST_PAIRS => format!(" (with {})", values.join("; ")),
+        None => format!(" (with {count} of {all_values} pairs of values)"),
     }
 }
 
-/// The key that is varied, and the number of its values.
-fn all_values(results: &[RunResult]) -> (&str, usize) {
-    let mut values: Vec<&str> = results.iter().filter_map(varied).map(|(_, value)| value).collect();
+/// The key that is varied, if it is one alone, and the number of its values, or of the pairs of values.
+fn all_values(results: &[RunResult]) -> (Option<&str>, usize) {
+    let mut values: Vec<String> = results.iter().filter_map(varied_value).collect();
     values.sort_unstable();
     values.dedup();
-    (results.iter().find_map(varied).map_or("", |(key, _)| key), values.len())
+    let varied = results.iter().find_map(|result| result.config.get("varied"));
+    let alone = varied.filter(|varied| varied.get("second").is_none());
+    (alone.and_then(|varied| varied.get("key")?.as_str()), values.len())
 }
 
 /// The descriptions of memory that results of several values begin their notes with, in one: what is the
 /// same for all values is said once. None where nothing is varied.
 fn memory_of_values(results: &[RunResult]) -> Option<String> {
-    let mut phrases: Vec<(&str, Vec<&str>)> = Vec::new();
+    let mut phrases: Vec<(&str, Vec<String>)> = Vec::new();
     for result in results {
-        let (_, value) = varied(result)?;
+        let value = varied_value(result)?;
         for phrase in result.notes.first()?.split("; ") {
             match phrases.iter_mut().find(|(known, _)| *known == phrase) {
                 Some((_, values)) if values.contains(&value) => {}
-                Some((_, values)) => values.push(value),
-                None => phrases.push((phrase, vec![value])),
+                Some((_, values)) => values.push(value.clone()),
+                None => phrases.push((phrase, vec![value.clone()])),
             }
         }
     }
@@ -107,10 +118,16 @@ fn memory_of_values(results: &[RunResult]) -> Option<String> {
     Some(texts.collect::<Vec<_>>().join("; ")).filter(|text| !text.is_empty())
 }
 
-/// Key and value of `--vary` that a result is of.
-fn varied(result: &RunResult) -> Option<(&str, &str)> {
+/// Value of `--vary` that a result is of; of a grid, both keys with their values.
+fn varied_value(result: &RunResult) -> Option<String> {
     let varied = result.config.get("varied")?;
-    Some((varied.get("key")?.as_str()?, varied.get("value")?.as_str()?))
+    let text = |varied: &Value, name: &str| Some(varied.get(name)?.as_str()?.to_owned());
+    let pair =
+        |varied: &Value| Some(format!("{}={}", text(varied, "key")?, text(varied, "value")?));
+    match varied.get("second") {
+        None => text(varied, "value"),
+        Some(second) => Some(format!("{}, {}", pair(varied)?, pair(second)?)),
+    }
 }
 
 /// A note about a scheme without its name and without numbers; any other note as it is.
@@ -172,6 +189,28 @@ mod tests {
             "swapped (with swap=1G, 2G)",
             "the same",
             "full (with swap=none)",
+        ];
+        assert_eq!(remarks(&results, false), expected);
+    }
+
+    #[test]
+    fn what_holds_for_some_pairs_of_a_grid_names_them() {
+        let line = |entries: u64, memory: &str, note: &str| {
+            format!(
+                r#"{{"scheme":"4k","workload":"w","notes":["1GB","{note}"],"config":{{"varied":{{"key":"entries","value":"{entries}","second":{{"key":"memory","value":"{memory}"}}}}}}}}"#
+            )
+        };
+        let lines = [
+            line(8, "1G", "swapped"),
+            line(8, "2G", "fits"),
+            line(16, "1G", "swapped"),
+            line(16, "2G", "fits"),
+        ];
+        let results = perforate_report::read_results(&lines.join("\n")).unwrap();
+        let expected = [
+            "1GB",
+            "swapped (with entries=8, memory=1G; entries=16, memory=1G)",
+            "fits (with entries=8, memory=2G; entries=16, memory=2G)",
         ];
         assert_eq!(remarks(&results, false), expected);
     }

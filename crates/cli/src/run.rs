@@ -7,6 +7,7 @@ use clap::Args;
 use perforate_commands::{Failure, ResultFolder, json_lines};
 use perforate_report::text::{Column, columns};
 use perforate_sim::{Composition, RunResult, Sampled, SimError};
+use perforate_types::counted;
 
 use crate::options::{SimulationArguments, own_memory_bar};
 use crate::output::{COLUMNS, notes, print};
@@ -85,8 +86,8 @@ fn sampled(sampled: &Sampled) -> String {
     let table = [Column::texts("", names), Column::numbers("", means), Column::texts("", halves)];
     let whole = if sampled.only_timing { "measured part" } else { "whole program" };
     format!(
-        "\n{whole} from {} windows, ± half of the 95% confidence interval\n{}",
-        sampled.windows,
+        "\n{whole} from {}, ± half of the 95% confidence interval\n{}",
+        counted(sampled.windows, "window"),
         columns(&table, COLUMNS)
     )
 }

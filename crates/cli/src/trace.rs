@@ -9,14 +9,14 @@ use clap::{Args, Subcommand};
 use perforate_commands::{Failure, write_whole};
 use perforate_config::{Count, Size};
 use perforate_record::stop_or_end_on_interrupt;
-use perforate_sim::CUT_OFF;
+use perforate_sim::recording_notes;
 use perforate_trace::{
     Compression, ForeignWriter, Limited, Losses, PageMap, STANDARD_INPUT, Schedule, Source,
     TraceFormat, TraceSummary, TraceWriter, WorkloadSpec, WriterOptions, formats_of_name,
     metadata_for, open, split_format, standard_input_bytes, write_chunk,
 };
 use perforate_types::{
-    Chunk, Instruction, MemoryAccess, Permissions, ProcessId, ProgramEvent, ThreadId,
+    Chunk, Instruction, MemoryAccess, Permissions, ProcessId, ProgramEvent, ThreadId, counted,
 };
 
 use crate::output::{COLUMNS, notes, print};
@@ -234,9 +234,7 @@ fn info(file: &str) -> Result<(), Failure> {
     if metadata.format == TraceFormat::Drmemtrace.name() {
         text += &beside(split_format(Path::new(&path)).1, &contents)?;
     }
-    if metadata.is_cut_off {
-        text += &notes(&[CUT_OFF], COLUMNS);
-    }
+    text += &notes(&recording_notes(metadata), COLUMNS);
     text += &notes(&metadata.assumptions, COLUMNS);
     if let Some(truncation) = source.truncated() {
         text += &format!("warning: incomplete at {truncation}\n");
@@ -258,11 +256,12 @@ fn beside(path: &Path, contents: &Contents) -> Result<String, Failure> {
         let covered = contents.pages.iter().filter(is_covered).count();
         text += &format!(
             "page map      {}: pages {} ({} MB)\n              \
-             {runs} runs contiguous in both address spaces, the longest of {}\n              \
+             {} contiguous in both address spaces, the longest of {}\n              \
              has {covered} of the {} data pages\n",
             map.path().display(),
             sizes.join(", "),
             map.bytes() >> 20,
+            counted(runs, "run"),
             Size(longest),
             contents.pages.len(),
         );
@@ -272,9 +271,11 @@ fn beside(path: &Path, contents: &Contents) -> Result<String, Failure> {
     }
     if let Some(Schedule { path, stretches, threads, processors }) = Schedule::beside(path)? {
         text += &format!(
-            "schedule      {}: {threads} threads on {processors} processors in {stretches} \
-             stretches\n",
+            "schedule      {}: {} on {} in {}\n",
             path.display(),
+            counted(threads, "thread"),
+            counted(processors, "processor"),
+            counted(stretches, "stretch"),
         );
     }
     Ok(text)
@@ -525,8 +526,11 @@ fn report(summary: TraceSummary, source: &dyn Source) -> String {
     let per_instruction = summary.bytes as f64 / summary.instructions.max(1) as f64;
     let TraceSummary { instructions, accesses, events, bytes } = summary;
     let mut text = format!(
-        "{instructions} instructions, {accesses} accesses, {events} events, {bytes} bytes \
-         ({per_instruction:.3} per instruction)\n"
+        "{}, {}, {}, {} ({per_instruction:.3} per instruction)\n",
+        counted(instructions, "instruction"),
+        counted(accesses, "access"),
+        counted(events, "event"),
+        counted(bytes, "byte"),
     );
     if let Some(truncation) = source.truncated() {
         text += &format!("warning: the source is incomplete at {truncation}\n");

@@ -39,10 +39,11 @@ const WORKER: &str = "native-worker";
 
 Measures pointer chases of several sizes, random reads, updates and sequential reads, each with 4KB
 pages and with 2MB pages in turn, in processes of their own on one processor; records the same code,
-simulates it, and prints both ratios side by side. Nothing is fitted to what is measured, and no
-setting of the system is changed. With layouts, parts of the memory have 2MB pages and parts have
-4KB pages, all layouts take turns, and all ratios are to 4KB pages only. In a virtual machine the host's pages are unknown, so that each
-possibility is predicted.")]
+simulates it, and judges the effect of 2MB pages and absolute times, the answer first. Rows without an
+effect count for nothing. Hardware counters stand beside their predictions where there are some.
+Nothing is fitted to what is measured, and no setting of the system is changed. With layouts, parts of
+the memory have 2MB pages and parts have 4KB pages, all layouts take turns, and all ratios are to 4KB
+pages only. In a virtual machine the host's pages are unknown, so that each possibility is predicted.")]
 pub struct ValidateArguments {
     /// Fewer repetitions and smaller memory: under a minute
     #[arg(long)]
@@ -50,7 +51,7 @@ pub struct ValidateArguments {
     /// Memory of the largest benchmarks, a power of two [default: 1G; with --quick 256M]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     size: Option<Size>,
-    /// Blocks of four runs, two with and two without large pages [default: 6; with --quick 3]
+    /// Blocks of four runs, two with and two without large pages [default: 6]
     #[arg(long, value_name = "N")]
     repeat: Option<Count<1, 1000>>,
     /// Processor to measure on [default: the last that may be used]

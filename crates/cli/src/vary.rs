@@ -1,4 +1,5 @@
-//! `--vary KEY=A,B,C`: one comparison for each value of an option or of a key of the machine.
+//! `--vary KEY=A,B,C`: one comparison for each value of an option or of a key of the machine; given twice,
+//! one for each value of the first with each of the second.
 
 use std::str::FromStr;
 
@@ -7,8 +8,11 @@ use perforate_config::{ConfigError, Count, Share, Size, read};
 use perforate_sim::{MachineFile, RunResult};
 use serde_json::{Value, json};
 
-/// Most values times schemes: more is an experiment's.
-const MOST: usize = 32;
+/// Most runs: values times schemes times seeds. A larger sweep can be continued if it is an experiment.
+const MOST_RUNS: u64 = 1_024;
+
+/// Most keys.
+const MOST_KEYS: usize = 2;
 
 /// A key and the values that it takes in turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,38 +58,52 @@ impl Vary {
     }
 }
 
-/// A comparison of several: its options, and the value that makes it.
+/// A comparison of several: its options, and the values that make it.
 pub struct Variant {
     /// All options.
     pub choice: Choice,
-    /// Key and value; none where nothing is varied.
-    varied: Option<(String, String)>,
+    /// Keys and values; empty if nothing is varied.
+    varied: Vec<(String, String)>,
 }
 
-/// The comparisons that are asked for, one if nothing is varied.
+/// The comparisons that are asked for, one if nothing is varied; `runs_each` is how many runs each has.
 ///
 /// # Errors
-/// There is no such option or key, or there are too many values for so many schemes.
-pub fn variants(
-    vary: Option<&Vary>,
-    choice: &Choice,
-    schemes: usize,
-) -> Result<Vec<Variant>, Failure> {
-    let Some(Vary { key, values }) = vary else {
-        return Ok(vec![Variant { choice: choice.clone(), varied: None }]);
-    };
-    if values.len() * schemes > MOST {
+/// There is no such option or key, there are too many keys, or too many runs.
+pub fn variants(keys: &[Vary], choice: &Choice, runs_each: u64) -> Result<Vec<Variant>, Failure> {
+    check_keys(keys)?;
+    let mut all = vec![Variant { choice: choice.clone(), varied: Vec::new() }];
+    let runs = keys.iter().map(|key| key.values.len() as u64).product::<u64>() * runs_each;
+    if !keys.is_empty() && runs > MOST_RUNS {
         return Err(Failure::Usage(format!(
-            "--vary {key}: {} values of {schemes} schemes are more than {MOST} runs; name fewer of \
-             either, or write an experiment (docs/experiments.md)",
-            values.len()
+            "--vary: {runs} runs (values × schemes × seeds); expected {MOST_RUNS} at most: name fewer of \
+             them, or write an experiment, which can be continued (docs/experiments.md)"
         )));
     }
-    let variant = |value: &String| {
-        let choice = choice.with(key, value).map_err(|error| unknown(&error))?;
-        Ok(Variant { choice, varied: Some((key.clone(), value.clone())) })
+    for Vary { key, values } in keys {
+        let with = |(variant, value): (&Variant, &String)| {
+            let choice = variant.choice.with(key, value).map_err(|error| unknown(&error))?;
+            let own = (key.clone(), value.clone());
+            let varied = variant.varied.iter().cloned().chain([own]).collect();
+            Ok(Variant { choice, varied })
+        };
+        let pairs = all.iter().flat_map(|variant| values.iter().map(move |value| (variant, value)));
+        all = pairs.map(with).collect::<Result<_, Failure>>()?;
+    }
+    Ok(all)
+}
+
+fn check_keys(keys: &[Vary]) -> Result<(), Failure> {
+    let problem = match keys {
+        [one, other] if one.key == other.key => {
+            format!("{} is given twice; name all its values after one --vary", one.key)
+        }
+        _ if keys.len() > MOST_KEYS => {
+            format!("{} keys; expected {MOST_KEYS} at most, more are an experiment's", keys.len())
+        }
+        _ => return Ok(()),
     };
-    values.iter().map(variant).collect()
+    Err(Failure::Usage(format!("--vary: {problem}")))
 }
 
 /// There is neither an option nor a key of the machine of this name.
@@ -95,19 +113,28 @@ fn unknown(error: &ConfigError) -> Failure {
 }
 
 impl Variant {
-    /// What it is, for a progress bar.
+    /// Keys and values, for a progress bar; none if nothing is varied.
     pub fn name(&self) -> Option<String> {
-        self.varied.as_ref().map(|(key, value)| format!("{key}={value}"))
+        let texts: Vec<_> =
+            self.varied.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        (!texts.is_empty()).then(|| texts.join(", "))
     }
 
-    /// Says in results which value they are of.
+    /// Says in results which values they are of.
     pub fn mark(&self, results: &mut [RunResult]) {
-        let Some((key, value)) = &self.varied else { return };
-        let (number, unit) = number(value).unzip();
-        for result in results {
-            result.config["varied"] = json!({
+        let setting = |(key, value): &(String, String)| {
+            let (number, unit) = number(value).unzip();
+            json!({
                 "key": key, "value": value, "number": number, "unit": unit.unwrap_or_default(),
-            });
+            })
+        };
+        let Some(first) = self.varied.first() else { return };
+        let mut varied = setting(first);
+        if let Some(second) = self.varied.get(1) {
+            varied["second"] = setting(second);
+        }
+        for result in results {
+            result.config["varied"] = varied.clone();
         }
     }
 }
@@ -129,26 +156,36 @@ fn number(value: &str) -> Option<(f64, &'static str)> {
     read::<Count>(value).ok().map(|count| (count.get() as f64, ""))
 }
 
-/// Says of values that change nothing that they do.
-pub fn note_without_effect(vary: &Vary, results: &mut [RunResult]) {
-    let of = |value: &str, results: &[RunResult]| {
-        let is_own = |result: &&RunResult| result.config["varied"]["value"] == value;
+/// Says of values that change nothing that they do; of a grid, with each value of the other key.
+pub fn note_without_effect(keys: &[Vary], results: &mut [RunResult]) {
+    let notes: Vec<String> =
+        (0..keys.len()).filter_map(|place| without_effect(keys, place, results)).collect();
+    results.iter_mut().for_each(|result| result.notes.extend_from_slice(&notes));
+}
+
+fn without_effect(keys: &[Vary], place: usize, results: &[RunResult]) -> Option<String> {
+    let Vary { key, values } = &keys[place];
+    let of = |value: &str| {
+        let is_own = |result: &&RunResult| value_of(result, place) == Some(value);
         results.iter().filter(is_own).map(figures).collect::<Vec<_>>()
     };
-    let Vary { key, values } = vary;
-    let first = of(&values[0], results);
-    let same: Vec<&String> =
-        values[1..].iter().filter(|value| of(value, results) == first).collect();
-    if same.is_empty() {
-        return;
+    let first = of(&values[0]);
+    let same: Vec<&str> =
+        values[1..].iter().map(String::as_str).filter(|value| of(value) == first).collect();
+    match same.len() {
+        0 => None,
+        all if all + 1 == values.len() => {
+            Some(format!("no effect: {key} changes no figure of any scheme here"))
+        }
+        _ => Some(format!("no effect: {key} {} has the figures of {}", same.join(", "), values[0])),
     }
-    let note = if same.len() + 1 == values.len() {
-        format!("no effect: {key} changes no figure of any scheme here")
-    } else {
-        let same: Vec<&str> = same.iter().map(|value| value.as_str()).collect();
-        format!("no effect: {key} {} has the figures of {}", same.join(", "), values[0])
-    };
-    results.iter_mut().for_each(|result| result.notes.push(note.clone()));
+}
+
+/// The value that a result has of the first key or the second.
+fn value_of(result: &RunResult, place: usize) -> Option<&str> {
+    let varied = result.config.get("varied")?;
+    let varied = if place == 0 { varied } else { varied.get("second")? };
+    varied.get("value")?.as_str()
 }
 
 /// All that was found, without what it was made from.

@@ -1,12 +1,15 @@
 //! What was chosen of a run: options as texts by key, and what they make.
 
 use perforate_config::{ConfigError, Given, Key, keys};
+use perforate_host::machine::Processor;
 use perforate_sim::{
     Comparison, Composition, Machine, MeasuringOptions, MemoryOptions, MemoryState,
     PlacementOptions, SimError, Workload, idle_option, scheme,
 };
 use perforate_trace::bundled;
 
+use crate::machines::HOST;
+use crate::virtual_machine::remark_on;
 use crate::{Failure, MachineSettings, load_machine, own_memory};
 
 /// Options of a run that were given, and other values for keys of its machine.
@@ -75,6 +78,23 @@ impl Choice {
         load_machine(&self.placement()?.machine, &self.settings)
     }
 
+    /// The machine, with a remark if these schemes are not those of this virtual machine.
+    ///
+    /// # Errors
+    /// As [`Choice::machine`].
+    pub fn machine_for(&self, schemes: &[Composition]) -> Result<Machine, Failure> {
+        let mut machine = self.machine()?;
+        if self.is_of_host()? {
+            machine.remarks.extend(remark_on(&Processor::own().hypervisor, schemes));
+        }
+        Ok(machine)
+    }
+
+    /// True if the machine is the one that the program runs on.
+    fn is_of_host(&self) -> Result<bool, SimError> {
+        Ok(self.placement()?.machine == HOST)
+    }
+
     /// The memory; `progress` hears how far this machine's is read, if that is it.
     ///
     /// # Errors
@@ -118,7 +138,7 @@ impl Choice {
         progress: &dyn Fn(u64, Option<u64>),
     ) -> Result<Comparison, Failure> {
         let (placement, measuring) = (self.placement()?, self.measuring()?);
-        let machine = self.machine()?;
+        let machine = self.machine_for(&schemes)?;
         let memory = self.memory(progress)?;
         let options = (&placement, &measuring);
         Ok(Comparison::new(Self::workload(name), machine, schemes, memory, options))
@@ -142,9 +162,17 @@ impl Choice {
         self.given.contains(option)
     }
 
-    /// The schemes that are compared where none are named.
-    pub fn default_schemes(&self) -> &'static str {
-        scheme::default_schemes(self.has("layout"), self.has("policy"))
+    /// The schemes that are compared where none are named, if these options are varied too: pairs of a
+    /// guest's and a host's if the machine is this one, and this one is a virtual machine.
+    pub fn default_schemes(&self, is_varied: &dyn Fn(&str) -> bool) -> &'static str {
+        let has = |option| self.has(option) || is_varied(option);
+        let (has_layout, has_script) = (has("layout"), has("policy"));
+        let is_virtual = self.is_of_host().unwrap_or(false) && Processor::own().is_virtual();
+        if is_virtual {
+            scheme::default_pairs(has_layout, has_script)
+        } else {
+            scheme::default_schemes(has_layout, has_script)
+        }
     }
 }
 
@@ -195,6 +223,24 @@ mod tests {
         });
         let problem = changed.with("memori", "1G").unwrap_err().to_string();
         assert_eq!(problem, "there is no \"memori\"; did you mean memory?");
+    }
+
+    #[test]
+    fn in_a_virtual_machine_pairs_are_compared_by_default() {
+        let of = |options| choice(options).default_schemes(&|_| false);
+        assert_eq!(of(&[]), "4k,thp,perforated,ideal");
+        let own = of(&[("machine", "host")]);
+        assert_eq!(own.contains('+'), Processor::own().is_virtual(), "{own}");
+        let schemes = Composition::list("4k,thp").unwrap();
+        match choice(&[("machine", "host")]).machine_for(&schemes) {
+            Ok(machine) => {
+                let is_remarked = machine.remarks.iter().any(|one| one.contains("4k, thp leave"));
+                assert_eq!(is_remarked, Processor::own().is_virtual(), "{:?}", machine.remarks);
+            }
+            Err(error) => println!("skipped: {error}"),
+        }
+        let other = choice(&[]).machine_for(&schemes).unwrap();
+        assert!(other.remarks.is_empty(), "another machine: {:?}", other.remarks);
     }
 
     #[test]

@@ -40,13 +40,13 @@ pub fn explain(
     progress: &dyn Fn(u64, Option<u64>),
 ) -> Result<Explanations, Failure> {
     let memory = choice.memory(progress)?;
-    let machine = choice.machine()?;
     let mut workload = choice.part_of(Some(question.workload))?;
     workload.instructions.get_or_insert(DEFAULT_INSTRUCTIONS);
     let schemes = Composition::list(question.scheme).map_err(SimError::from)?;
     let [scheme] = schemes.as_slice() else {
         return Err(Failure::Usage("explain takes one scheme".into()));
     };
+    let machine = choice.machine_for(&schemes)?;
     choice.check_effects(&schemes, &memory)?;
     let addresses: Vec<VirtualAddress> =
         question.addresses.iter().map(|&address| VirtualAddress::new(address)).collect();

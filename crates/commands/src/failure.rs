@@ -34,6 +34,9 @@ pub enum Failure {
     /// The recorder.
     #[error(transparent)]
     Record(#[from] RecordError),
+    /// The recorded program failed; its recording is kept.
+    #[error("{0}; what was recorded of it is kept")]
+    Program(String),
     /// The machine that we run on.
     #[error(transparent)]
     Host(HostError),
@@ -125,6 +128,9 @@ impl Failure {
                 | SimError::Model(ModelError::Share(_))
                 | SimError::UnknownWorkload { .. }
                 | SimError::MemoryBeyondCaches { .. }
+                | SimError::MachineTooLarge { .. }
+                | SimError::SkipBeyondEnd { .. }
+                | SimError::SkipOfGenerated { .. }
                 | SimError::WarmupTooLong { .. }
                 | SimError::NoTimedWindow { .. }
                 | SimError::SampledTwice

@@ -18,6 +18,7 @@ mod panics;
 mod result_folder;
 mod schemes;
 mod settings;
+mod virtual_machine;
 
 pub use choice::Choice;
 pub use compare::{compare, json_lines, title};
@@ -30,5 +31,5 @@ pub use machines::{load_machine, machine_file};
 pub use own_memory::own_memory;
 pub use panics::catching;
 pub use result_folder::{Files, ResultFolder, Written};
-pub use schemes::schemes;
+pub use schemes::{schemes, with_ideal};
 pub use settings::MachineSettings;

@@ -6,7 +6,7 @@ use perforate_sim::{Machine, MachineFile};
 use crate::{Failure, MachineSettings};
 
 /// The name of the machine that the program runs on.
-const HOST: &str = "host";
+pub(crate) const HOST: &str = "host";
 
 /// The machine of this name or file, or this one, with other values for some of its keys.
 ///

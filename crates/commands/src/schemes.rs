@@ -30,6 +30,20 @@ pub fn schemes(
     Ok((compared, left_out))
 }
 
+/// These schemes and, last, `ideal` where it is missing: what free translation would save is the
+/// difference from it. Where nothing is timed there is no such saving, and none is added.
+///
+/// # Panics
+/// Never: there is a scheme of that name.
+pub fn with_ideal(mut schemes: Vec<Composition>, functional: bool) -> Vec<Composition> {
+    let ideal = Composition::find("ideal").expect("it is registered");
+    let is_there = schemes.iter().any(|scheme| scheme.name() == ideal.name());
+    if !functional && !is_there {
+        schemes.push(ideal);
+    }
+    schemes
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -48,5 +62,17 @@ mod tests {
         assert_eq!(names(Some("4k+4k"), Some("4k"), Some("4k,thp")), ["4k+4k", "4k+thp"]);
         assert_eq!(names(None, Some("4k"), None), ["4k+4k", "4k+thp", "4k+perforated"]);
         assert!(schemes(Some("5k"), None, None, "4k").is_err());
+    }
+
+    #[test]
+    fn the_ideal_scheme_is_compared_with_the_rest_once() {
+        let names = |list: &str, functional| -> Vec<String> {
+            let named = Composition::list(list).unwrap();
+            with_ideal(named, functional).iter().map(Composition::name).collect()
+        };
+        assert_eq!(names("4k,thp", false), ["4k", "thp", "ideal"]);
+        assert_eq!(names("ideal,thp", false), ["ideal", "thp"]);
+        assert_eq!(names("4k+4k", false), ["4k+4k", "ideal"]);
+        assert_eq!(names("4k,thp", true), ["4k", "thp"]);
     }
 }

@@ -27,7 +27,8 @@ impl MachineSettings {
         for (key, value) in &self.0 {
             let wrong = |error| match error {
                 SimError::Machine { problem, .. } => {
-                    Failure::Usage(format!("--set {key}={value}: {problem}"))
+                    let own = problem.strip_prefix(&format!("{key}: ")).unwrap_or(&problem);
+                    Failure::Usage(format!("--set {key}={value}: {own}"))
                 }
                 error => error.into(),
             };

@@ -153,8 +153,13 @@ impl Plan {
         };
         thread::scope(|scope| {
             let work = || queue.work();
+            let start = |_| thread::Builder::new().spawn_scoped(scope, work).ok();
             let workers: Vec<_> =
-                (0..workers.clamp(1, jobs.len().max(1))).map(|_| scope.spawn(work)).collect();
+                (0..workers.clamp(1, jobs.len().max(1))).filter_map(start).collect();
+            // Where no thread can be started, this one does the work.
+            if workers.is_empty() {
+                return work();
+            }
             let joined = workers.into_iter().map(|worker| match worker.join() {
                 Ok(outcome) => outcome,
                 Err(panic) => std::panic::resume_unwind(panic),

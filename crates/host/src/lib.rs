@@ -3,6 +3,7 @@
 //! - [`snapshot`] reads the memory of a machine or a process without stopping anything,
 //! - [`machine`] describes the processor, the settings of large pages and the available memory,
 //! - [`benchmark`] and [`program`] measure with and without large pages,
+//! - [`counters`] counts cycles, instructions, TLB misses and walks in hardware, where it can,
 //! - [`calibrate`] measures caches, memory and TLBs and writes a machine file of them,
 //! - [`validate`] compares such measurements with simulations of the same code,
 //! - [`layout`] gives a program's memory a layout of 4KB and 2MB pages,
@@ -12,6 +13,7 @@
 
 pub mod benchmark;
 pub mod calibrate;
+pub mod counters;
 mod error;
 #[doc(hidden)]
 pub mod hostile;

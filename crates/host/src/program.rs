@@ -10,6 +10,7 @@ use perforate_record::process_memory::read_text;
 use wait4::Wait4;
 
 use crate::benchmark::Paging;
+use crate::counters::{Absence, Counting, Readings};
 use crate::process_settings::{disable_large_pages, pin};
 use crate::{HostError, Residency};
 
@@ -27,14 +28,16 @@ pub struct ProgramTime {
     pub wall: Duration,
     /// Exit code; absent if a signal ended it.
     pub exit_code: Option<i32>,
+    /// Readings of hardware counters over its whole run in user mode, if there are any.
+    pub counters: Readings,
 }
 
 /// How a program is started. Its standard output is discarded.
 pub(crate) struct Start<'a> {
     /// The program and its arguments.
     pub program: &'a [OsString],
-    /// The processor that it runs on.
-    pub processor: usize,
+    /// The processor that it keeps to; without one, it may use all.
+    pub processor: Option<usize>,
     /// Variables of its environment besides those of this process.
     pub environment: Vec<(String, OsString)>,
     /// Whether large pages are disabled for it.
@@ -53,6 +56,7 @@ impl<'a> Start<'a> {
             tunables.push(TUNABLE);
             environment.push(("GLIBC_TUNABLES".to_owned(), tunables));
         }
+        let processor = Some(processor);
         Self { program, processor, environment, disables_large_pages: paging == Paging::Small }
     }
 
@@ -64,7 +68,7 @@ impl<'a> Start<'a> {
         // SAFETY: between fork and exec only system calls are made, and nothing is allocated.
         unsafe {
             command.pre_exec(move || {
-                pin(processor)?;
+                processor.map_or(Ok(()), pin)?;
                 if disables_large_pages { disable_large_pages() } else { Ok(()) }
             });
         }
@@ -73,10 +77,13 @@ impl<'a> Start<'a> {
 
     /// Runs the program to its end.
     pub fn time(&self) -> Result<ProgramTime, HostError> {
+        let counting = Counting::of_next_program().ok();
         let started = Instant::now();
         let mut child = self.spawn()?;
         let ended = child.wait4().map_err(HostError::system("waiting for the program"))?;
+        let counters = counting.map_or_else(Readings::default, |mut counting| counting.read());
         Ok(ProgramTime {
+            counters,
             user: ended.rusage.utime,
             wall: started.elapsed(),
             exit_code: ended.status.code(),
@@ -111,6 +118,19 @@ pub fn time_program(
     processor: usize,
 ) -> Result<ProgramTime, HostError> {
     Start::new(program, paging, processor).time()
+}
+
+/// Runs the program once as it is, with hardware counters. It is not run where there are none.
+///
+/// # Errors
+/// If it cannot be run.
+pub fn count_program(program: &[OsString]) -> Result<Result<ProgramTime, Absence>, HostError> {
+    if let Err(absence) = Counting::of_next_program() {
+        return Ok(Err(absence));
+    }
+    let environment = Vec::new();
+    let start = Start { program, processor: None, environment, disables_large_pages: false };
+    start.time().map(Ok)
 }
 
 /// Runs the program once, and samples its memory meanwhile. Returns the sample with most resident
@@ -164,6 +184,17 @@ mod tests {
         assert_eq!(time_program(&program, Paging::Small, processor).unwrap().exit_code, None);
         assert!(time_program(&words(&["no-such-program"]), Paging::Small, processor).is_err());
         assert!(time_program(&[], Paging::Small, processor).is_err());
+    }
+
+    #[test]
+    fn programs_are_counted_where_there_are_counters() {
+        match count_program(&words(&["sh", "-c", "exit 3"])).unwrap() {
+            Ok(time) => {
+                assert_eq!(time.exit_code, Some(3));
+                assert!(!time.counters.is_empty());
+            }
+            Err(absence) => println!("skipped: {absence}"),
+        }
     }
 
     /// `cat` has echoed a byte, so it has its memory, and lives until its input ends.

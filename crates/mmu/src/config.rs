@@ -5,6 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::Coalescing;
 
+mod parts;
+
+pub use parts::{L2Part, Ways, WaysError};
+
 /// Entries and associativity of one cache of translations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -32,14 +36,21 @@ pub struct TlbConfig {
     pub l1_instruction_4k: TlbGeometry,
     /// First-level instruction TLB for 2MB pages.
     pub l1_instruction_2m: Option<TlbGeometry>,
-    /// Second-level TLB shared by 4KB, 2MB, perforated, hole and bitmap entries.
+    /// Second-level TLB, of which each page size may take all ways or some.
     pub l2: TlbGeometry,
-    /// Whether the second-level TLB holds 2MB-grained entries: 2MB pages and perforated pages.
-    /// Without it only the first level holds 2MB pages, as on Sandy Bridge (D Table VI).
-    #[serde(default = "yes")]
-    pub l2_2m: bool,
-    /// Second-level TLB for 1GB pages; without it only the first level holds them.
-    pub l2_1g: Option<TlbGeometry>,
+    /// Ways of `l2` that take 4KB entries: 4KB pages, holes, bitmap entries and runs of 4KB pages;
+    /// without this key, all.
+    #[serde(default = "all_ways", skip_serializing_if = "Ways::are_all")]
+    pub l2_4k: Ways,
+    /// Entries for 2MB: 2MB pages, perforated pages, and a guest's 2MB page over 4KB pages of its
+    /// host. Ways of `l2` (without this key, all), or an array of their own. With `"none"`, only the
+    /// first level holds 2MB pages, as on Sandy Bridge (D Table VI).
+    #[serde(default = "L2Part::all")]
+    pub l2_2m: L2Part,
+    /// Entries for 1GB pages: ways of `l2`, or an array of their own. Without this key, only the
+    /// first level holds 1GB pages.
+    #[serde(default = "L2Part::none")]
+    pub l2_1g: L2Part,
     /// Entries of a mechanism's own cache beside the second-level TLB, fully associative. A file
     /// without them has the 32 of the range TLB of RMM (ISCA 2015, §4.1).
     #[serde(default = "range_tlb_entries", skip_serializing_if = "is_range_tlb")]
@@ -93,8 +104,8 @@ fn is_when_needed(reads: &ShadowReads) -> bool {
     *reads == ShadowReads::WhenNeeded
 }
 
-fn yes() -> bool {
-    true
+fn all_ways() -> Ways {
+    Ways::All
 }
 
 fn range_tlb_entries() -> usize {
@@ -177,6 +188,21 @@ pub enum ConfigError {
         /// Ways asked for.
         ways: usize,
     },
+    /// Ways of the second-level TLB that it does not have.
+    #[error("{key}: ways {asked} of {ways}; expected ways from 1 to {ways}, such as \"1-{ways}\"")]
+    Ways {
+        /// Key in the machine file.
+        key: &'static str,
+        /// Ways asked for.
+        asked: Ways,
+        /// Ways of the second-level TLB.
+        ways: usize,
+    },
+    /// A second-level TLB that 4KB pages cannot use.
+    #[error(
+        "tlb.l2_4k: 4KB entries need one way at least; expected \"all\" or ways such as \"1-8\""
+    )]
+    NoSmallEntries,
     /// A walk cache too large to search at once.
     #[error(
         "{section}.{key}: {entries} entries; at most {} are possible",
@@ -224,6 +250,32 @@ impl TlbGeometry {
             && entries % ways == 0
             && (entries / ways).is_power_of_two();
         if possible { Ok(()) } else { Err(ConfigError::Geometry { key, entries, ways }) }
+    }
+}
+
+impl TlbConfig {
+    /// Number of entries of the second level that can hold pages of this size.
+    pub fn l2_entries(&self, size: PageSize) -> usize {
+        match size {
+            PageSize::Size4K => L2Part::Ways(self.l2_4k).entries(self.l2),
+            PageSize::Size2M => self.l2_2m.entries(self.l2),
+            PageSize::Size1G => self.l2_1g.entries(self.l2),
+        }
+    }
+
+    /// Checks that the second level has the ways that page sizes are to take.
+    fn validate_ways(&self) -> Result<(), ConfigError> {
+        let all = [
+            ("tlb.l2_4k", self.l2_4k),
+            ("tlb.l2_2m", self.l2_2m.ways()),
+            ("tlb.l2_1g", self.l2_1g.ways()),
+        ];
+        let ways = self.l2.ways;
+        match all.into_iter().find(|(_, asked)| !asked.are_in(ways)) {
+            Some((key, asked)) => Err(ConfigError::Ways { key, asked, ways }),
+            None if self.l2_4k == Ways::None => Err(ConfigError::NoSmallEntries),
+            None => Ok(()),
+        }
     }
 }
 
@@ -295,8 +347,9 @@ impl MmuConfig {
             l1_instruction_4k: l1,
             l1_instruction_2m: None,
             l2,
-            l2_2m: yes(),
-            l2_1g: None,
+            l2_4k: Ways::All,
+            l2_2m: L2Part::ALL,
+            l2_1g: L2Part::NONE,
             beside_entries: range_tlb_entries(),
             gap_tolerant: None,
             l2_coalescing: None,
@@ -320,11 +373,13 @@ impl MmuConfig {
             ("tlb.l1_data_2m", tlb.l1_data_2m),
             ("tlb.l1_data_1g", tlb.l1_data_1g),
             ("tlb.l1_instruction_2m", tlb.l1_instruction_2m),
-            ("tlb.l2_1g", tlb.l2_1g),
+            ("tlb.l2_2m", tlb.l2_2m.own()),
+            ("tlb.l2_1g", tlb.l2_1g.own()),
             ("tlb.gap_tolerant", tlb.gap_tolerant),
         ] {
             geometry.map_or(Ok(()), |geometry| geometry.validate(key))?;
         }
+        tlb.validate_ways()?;
         if let Some(coalescing) = tlb.l2_coalescing.filter(|coalescing| !coalescing.is_possible()) {
             return Err(ConfigError::Coalescing { pages: coalescing.pages });
         }

@@ -23,6 +23,11 @@ pub struct MmuCounters {
     pub l2_accesses: u64,
     /// Look-ups that found neither the page nor a perforated page around it.
     pub l2_misses: u64,
+    /// Of those, misses that a second level of any size has too: no walk had translated the page since
+    /// the run began or since its translation was invalidated.
+    pub l2_compulsory_misses: u64,
+    /// The same since the last reset: those, and first walks to pages that were walked to before it.
+    pub l2_first_misses: u64,
     /// Runs of 4KB pages filled into the second level.
     pub coalesced_fills: u64,
     /// Pages in those runs.
@@ -240,6 +245,18 @@ figures! {
         /// The same per 1,000 instructions.
         l2_tlb_mpki, "L2 TLB MPKI", PerKiloInstruction, Main:
             |it| it.per_kilo_instruction(it.counts.l2_misses);
+        /// L2 TLB misses that a TLB of any size has too: the first walk to a page since the run began
+        /// (warm-up included), or since its translation was invalidated. The rest are misses of capacity
+        /// and conflicts.
+        l2_tlb_compulsory_misses, "compulsory L2 TLB misses", Count, Table:
+            |it| it.counts.l2_compulsory_misses;
+        /// Those of the L2 TLB misses that are compulsory. Where this is large, the recording is too short
+        /// to tell a larger TLB from a smaller one.
+        l2_tlb_compulsory_share, "compulsory misses", Share, Main:
+            |it| (it.counts.l2_compulsory_misses, it.counts.l2_misses);
+        /// L2 TLB misses that are the first walk to their page in the measured part: compulsory ones, and
+        /// those of pages that the warm-up had walked to.
+        l2_tlb_first_misses, "first L2 TLB misses", Count, Listed: |it| it.counts.l2_first_misses;
         /// Runs of 4KB pages filled into the second level (TLB coalescing).
         l2_tlb_coalesced_fills, Count, Listed: |it| it.counts.coalesced_fills;
         /// Pages in those runs; divided by the fills, the mean length of a run.

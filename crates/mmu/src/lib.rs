@@ -16,6 +16,7 @@ mod config;
 mod counters;
 mod dimension;
 mod fault;
+mod host_memory;
 mod nested;
 mod parked;
 mod pipeline;
@@ -31,8 +32,8 @@ pub use capability::{
 };
 pub use coalescing::{Coalescing, CoalescingForm, Run, RunRequest};
 pub use config::{
-    BitmapUpdates, ConfigError, MmuConfig, ShadowReads, TlbConfig, TlbGeometry,
-    VirtualizationConfig, WalkCacheConfig,
+    BitmapUpdates, ConfigError, L2Part, MmuConfig, ShadowReads, TlbConfig, TlbGeometry,
+    VirtualizationConfig, WalkCacheConfig, Ways, WaysError,
 };
 pub use counters::{MmuCounters, counters};
 pub use dimension::{Dimension, Mark, WalkRequest};

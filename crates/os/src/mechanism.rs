@@ -14,6 +14,6 @@ pub use crate::space::{
     ALL_PAGES, AddressSpace, Area, Attributes, Departure, Detacher, Effects, Entries, Extent,
     FrameVisitor, Holed, HoledPages, Large, LargePageAdvice, Mechanism, Overlay, OverlayMechanism,
     Part, Present, REGION_PAGES, SharedBlock, Usage, allowed, covers, first_of, first_page,
-    index_of, leaf, no_entries, page_at, pages_of, region_of, regions_of, subpages_of,
-    visit_entries, visit_run,
+    index_of, leaf, page_at, pages_of, region_of, regions_of, subpages_of, visit_entries,
+    visit_run,
 };

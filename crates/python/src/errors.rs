@@ -11,6 +11,7 @@ use pyo3::types::PyType;
 
 /// An exception of this class of the package.
 pub fn exception(py: Python<'_>, class: &str, text: String) -> PyErr {
+    let text = perforate_config::shorten(&text);
     let found = || -> PyResult<PyErr> {
         let class = py.import("perforate._errors")?.getattr(class)?.cast_into::<PyType>()?;
         Ok(PyErr::from_type(class, text.clone()))

@@ -39,8 +39,13 @@ impl Compared {
     pub fn prepare(&self) -> Result<Prepared, Failure> {
         let choice = choice(self.options.clone(), self.set.clone());
         let names = (self.schemes.as_deref(), self.guest.as_deref(), self.host.as_deref());
-        let (schemes, left_out) =
-            perforate_commands::schemes(names.0, names.1, names.2, choice.default_schemes())?;
+        let (schemes, left_out) = perforate_commands::schemes(
+            names.0,
+            names.1,
+            names.2,
+            choice.default_schemes(&|_| false),
+        )?;
+        let schemes = perforate_commands::with_ideal(schemes, choice.measuring()?.functional);
         let comparison = choice.comparison(self.workload.as_deref(), schemes, &|_, _| ())?;
         choice.check_effects(&comparison.schemes, &comparison.memory)?;
         let measuring = choice.measuring()?;

@@ -4,11 +4,16 @@
 use std::ffi::{CStr, CString, OsString, c_char, c_void};
 use std::fs::{self, File};
 use std::io::Read;
-use std::os::unix::ffi::OsStringExt;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::sync::atomic::Ordering;
 
 use super::qemu::{self, IoVector};
+use super::{attach, ring};
+use crate::environment::{self, MASKED, NAMES};
 use crate::file_kind::{FileKind, MAX_INTERPRETERS, START_BYTES, identify};
 
 /// System calls that replace the program: execve, execveat.
@@ -19,10 +24,15 @@ pub const EXECVEAT: i64 = 322;
 const AT_FDCWD: i32 = -100;
 /// Flag: an empty path means the descriptor itself.
 const AT_EMPTY_PATH: u64 = 0x1000;
+/// Lowest number for a descriptor of a program that has no name any more, out of the program's way.
+const FIRST_COPY: i32 = 900;
+/// Path of such a program, spelt as no other.
+const COPIES: &str = "/proc/self//fd/";
 /// Size limit of all arguments together, Linux's default.
 const MAX_ARGUMENT_BYTES: usize = 2 << 20;
 /// The emulator's last option, which sets the program's zeroth argument; the program follows it.
 const NAME_OPTION: &[u8] = b"-0";
+const PAGE_BYTES: u64 = 4096;
 
 /// The command line of this emulator.
 struct Emulator {
@@ -62,15 +72,29 @@ pub fn execute(number: i64, arguments: [u64; 5]) {
 fn try_execute(number: i64, arguments: [u64; 5]) -> Option<()> {
     let emulator = EMULATOR.get()?.as_ref()?;
     let [first, second, third, fourth, flags] = arguments;
-    let (path, list, environment) = match number {
-        EXECVE => (PathBuf::from(OsString::from_vec(text(first)?)), second, third),
+    let (Found { path, copy: _copy }, list, environment) = match number {
+        EXECVE => (Found::path(OsString::from_vec(text(first)?)), second, third),
         _ => (at_folder(first as i32, text(second)?, flags)?, third, fourth),
     };
-    let path = resolve_own_image(path, emulator);
+    let (path, _own_copy) = match resolve_own_image(path, emulator) {
+        path if path == emulator.program => match copy_of(&path) {
+            Some(descriptor) => copied(descriptor).map(|found| (found.path, found.copy))?,
+            None => (path, None),
+        },
+        path => (path, None),
+    };
     let mut program: Vec<CString> = texts(list)?;
-    let path = interpreted(path, &mut program)?;
+    let file = path.clone();
+    let path = interpreted(path, &mut program);
+    if path.is_none() && is_other_program(&file) || path.is_some() && !attach::is_possible() {
+        ring::shared().unrecorded.fetch_add(1, Ordering::Relaxed);
+        return None;
+    }
+    let path = path?;
     let name = program.first().cloned().unwrap_or_else(|| path.clone());
-    let environment = texts(environment)?;
+    let environment = texts(environment)?.into_iter();
+    let masked = environment.map(|variable| CString::new(environment::masked(variable.as_bytes())));
+    let environment = masked.collect::<Result<Vec<_>, _>>().ok()?;
 
     let mut line = emulator.options.clone();
     line.push(CString::new(NAME_OPTION).ok()?);
@@ -86,19 +110,103 @@ fn pointers(texts: &[CString]) -> Vec<*const c_char> {
     texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect()
 }
 
-/// The path that the arguments of execveat name.
-fn at_folder(folder: i32, path: Vec<u8>, flags: u64) -> Option<PathBuf> {
+/// The file to execute.
+struct Found {
+    path: PathBuf,
+    /// The descriptor by which the next program has it; closed if that does not begin.
+    copy: Option<OwnedFd>,
+}
+
+impl Found {
+    fn path(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), copy: None }
+    }
+}
+
+/// The file that the arguments of execveat name.
+fn at_folder(folder: i32, path: Vec<u8>, flags: u64) -> Option<Found> {
     let path = PathBuf::from(OsString::from_vec(path));
     let is_empty = path.as_os_str().is_empty();
     if is_empty && flags & AT_EMPTY_PATH == 0 {
         return None;
     }
     if path.is_absolute() || folder == AT_FDCWD {
-        return Some(path);
+        return Some(Found::path(path));
     }
     // The descriptor may close when the program is replaced; its file's name stays.
-    let folder = fs::read_link(format!("/proc/self/fd/{folder}")).ok()?;
-    Some(if is_empty { folder } else { folder.join(path) })
+    let link = format!("/proc/self/fd/{folder}");
+    let name = fs::read_link(&link).ok()?;
+    if !is_empty {
+        return Some(Found::path(name.join(path)));
+    }
+    let file = |path: &Path| path.metadata().ok().map(|file| (file.dev(), file.ino()));
+    if file(&name).is_some() && file(&name) == file(Path::new(&link)) {
+        return Some(Found::path(name));
+    }
+    copied(folder)
+}
+
+/// A file without a name, deleted or in memory only: the next program has it by a descriptor.
+fn copied(descriptor: i32) -> Option<Found> {
+    let copy = [FIRST_COPY, 0].into_iter().find_map(|first| {
+        // SAFETY: only makes a descriptor, which nobody else owns.
+        let copy = unsafe { qemu::fcntl(descriptor, qemu::COPY_DESCRIPTOR, first) };
+        // SAFETY: as above.
+        (copy >= 0).then(|| (copy, unsafe { OwnedFd::from_raw_fd(copy) }))
+    });
+    let (number, copy) = copy?;
+    Some(Found { path: format!("{COPIES}{number}").into(), copy: Some(copy) })
+}
+
+/// The descriptor of a program without a name.
+fn copy_of(program: &Path) -> Option<i32> {
+    program.to_str()?.strip_prefix(COPIES)?.parse().ok()
+}
+
+/// Keeps the descriptor of a program without a name, which has been loaded by it, from programs that
+/// it executes.
+pub fn program_is_loaded() {
+    let emulator = EMULATOR.get().and_then(Option::as_ref);
+    if let Some(descriptor) = emulator.and_then(|emulator| copy_of(&emulator.program)) {
+        let (command, flag) = (qemu::SET_DESCRIPTOR_FLAGS, qemu::CLOSED_ON_EXEC);
+        // SAFETY: changes a flag of a descriptor.
+        unsafe { qemu::fcntl(descriptor, command, flag) };
+    }
+}
+
+/// Writes the real names of the environment's variables into the memory of a program that has not run
+/// yet. Its strings are at the end of its stack.
+pub fn restore_environment(stack_end: u64) {
+    let is_masked = |(name, _): (OsString, OsString)| name.as_bytes().starts_with(MASKED);
+    if !std::env::vars_os().any(is_masked) {
+        return;
+    }
+    let mut page = [0; PAGE_BYTES as usize];
+    let mut strings = Vec::new();
+    let mut start = stack_end;
+    while start >= PAGE_BYTES && strings.len() < 2 * MAX_ARGUMENT_BYTES {
+        if read_memory(start - PAGE_BYTES, &mut page) < page.len() {
+            break;
+        }
+        start -= PAGE_BYTES;
+        strings.splice(..0, page);
+    }
+    for place in environment::masked_places(&strings) {
+        let name = (start + place as u64) as *mut u8;
+        // SAFETY: the place is in the program's stack, which was read just now and is writable.
+        unsafe { name.copy_from_nonoverlapping(NAMES.as_ptr(), NAMES.len()) };
+    }
+}
+
+/// True for a file that the kernel would execute, though the emulator cannot.
+fn is_other_program(path: &Path) -> bool {
+    let mut start = [0; 4];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut start));
+    let is_executable = c_path(path).is_some_and(|path| {
+        // SAFETY: the path is a C string.
+        unsafe { qemu::access(path.as_ptr(), qemu::MAY_EXECUTE) == 0 }
+    });
+    read.is_ok() && is_executable && (start == *b"\x7fELF" || start.starts_with(b"#!"))
 }
 
 /// Replaces `/proc/self/exe`, which the kernel would resolve to the emulator.
@@ -182,7 +290,7 @@ fn text(address: u64) -> Option<Vec<u8>> {
 /// Copies memory of the program, whose addresses are those of this process, up to the next unmapped
 /// page; returns the number of bytes.
 fn read_memory(address: u64, to: &mut [u8]) -> usize {
-    let until_page_end = 4096 - (address % 4096) as usize;
+    let until_page_end = (PAGE_BYTES - address % PAGE_BYTES) as usize;
     let first = to.len().min(until_page_end);
     let length = [to.len(), first].into_iter().find_map(|length| {
         let into = IoVector { start: to.as_mut_ptr().cast(), length };

@@ -7,7 +7,7 @@
 use std::sync::atomic::AtomicU64;
 
 /// First word of the header; changes with the layout.
-pub const MAGIC: u64 = 0x7065_7266_6361_7032;
+pub const MAGIC: u64 = 0x7065_7266_6361_7033;
 /// Number of rings: virtual CPUs alive at one time in all processes.
 pub const RINGS: usize = 512;
 /// Capacity of a ring in records (2MB); a power of two.
@@ -34,6 +34,8 @@ pub struct Header {
     pub magic: AtomicU64,
     /// Process ID of the recorder. When it has exited, nobody reads any more.
     pub recorder: AtomicU64,
+    /// Random number by which the recorder knows a plugin that has the memory; not 0.
+    pub token: AtomicU64,
     /// Next ticket; segments of all rings are replayed in the order of their tickets.
     pub tickets: AtomicU64,
     /// Number of changes of address spaces; each change ends all running segments.
@@ -50,6 +52,8 @@ pub struct Header {
     pub images: AtomicU64,
     /// Time that virtual CPUs slept because their ring was full.
     pub waited_nanoseconds: AtomicU64,
+    /// Programs that were executed and are not recorded.
+    pub unrecorded: AtomicU64,
     /// The phases of the recording.
     pub phases: Phases,
 }
@@ -72,6 +76,9 @@ pub struct Phases {
     pub record: AtomicU64,
     /// Length of the phases between recorded ones.
     pub skip: AtomicU64,
+    /// Number of windows in adaptive sampling after which their distance doubles, see
+    /// [`crate::windows`]; 0 without it.
+    pub kept_windows: AtomicU64,
     /// Kind of region: one of the `REGION_` values.
     pub region: AtomicU64,
     /// First address of the region's function, or the address that begins it, as linked.
@@ -113,6 +120,17 @@ pub const RING_USED: u64 = 1;
 /// The virtual CPU has exited; the recorder frees the ring when it has read everything.
 pub const RING_ENDED: u64 = 2;
 
+/// The word for a ring in this state that a process uses. Process IDs are those of the recorder's
+/// namespace.
+pub const fn ring_user(process: u64, state: u64) -> u64 {
+    process << 2 | state
+}
+
+/// Process and state of a ring.
+pub const fn ring_process_and_state(user: u64) -> (u64, u64) {
+    (user >> 2, user & 3)
+}
+
 /// Question about the mappings of a program that was loaded and has not run yet.
 pub const QUESTION_IMAGE: u64 = 1;
 /// Question about the existing pages when recording starts.
@@ -123,18 +141,22 @@ pub const QUESTION_PAGES: u64 = 2;
 pub struct RingHeader {
     /// Records written; advanced by the plugin.
     pub head: AtomicU64,
-    /// [`RING_FREE`], [`RING_USED`] or [`RING_ENDED`].
-    pub state: AtomicU64,
-    /// ID of the process that uses it.
-    pub process: AtomicU64,
+    /// [`RING_FREE`], or the ID of the process that uses it with [`RING_USED`] or [`RING_ENDED`], see
+    /// [`ring_user`].
+    pub user: AtomicU64,
+    /// Number of the image whose virtual CPU uses it.
+    pub image: AtomicU64,
     /// Number of questions that its virtual CPU has asked, after writing the records before them.
     pub questions: AtomicU64,
     /// Number of questions that the recorder has answered.
     pub answers: AtomicU64,
     /// The last question: one of the `QUESTION_` values.
     pub question: AtomicU64,
+    /// A number that belongs to the last answer: the end of the program's stack, for
+    /// [`QUESTION_IMAGE`].
+    pub answer: AtomicU64,
     /// Keeps the two positions on cache lines of their own.
-    pub padding: [u64; 2],
+    pub padding: u64,
     /// Records read; advanced by the recorder.
     pub tail: AtomicU64,
 }

@@ -18,6 +18,7 @@ use crate::layout::{
     REGION_MARKERS,
 };
 use crate::record::Control;
+use crate::windows;
 
 /// A no-operation of 8 bytes, `nopl N(%rax,%rax,1)`, with one of these numbers N is a marker.
 const MARKER_CODE: [u8; 4] = [0x0f, 0x1f, 0x84, 0x00];
@@ -54,8 +55,7 @@ pub fn is_instrumented() -> bool {
 
 /// A program was loaded, and the recorder has its mappings.
 pub fn begin_image(cpu: &mut Cpu) {
-    let process = u64::from(std::process::id());
-    let own = phases().region_process.load(Ordering::Acquire) == process;
+    let own = phases().region_process.load(Ordering::Acquire) == ring::process();
     HAS_REGION.store(own, Ordering::Relaxed);
     let phase = phases().number.load(Ordering::Acquire);
     if phase == 0 && phases().skip_first.load(Ordering::Relaxed) == 0 {
@@ -84,12 +84,26 @@ fn start(cpu: &mut Cpu, phase: u64) {
 /// The length of a phase in instructions.
 fn goal(phase: u64) -> u64 {
     let phases = phases();
+    let kept = phases.kept_windows.load(Ordering::Relaxed);
+    if kept > 0 && phase > 0 {
+        return phases.record.load(Ordering::Relaxed).saturating_mul(windows_of(phase, kept));
+    }
     let goal = match phase {
         0 => &phases.skip_first,
         _ if is_recorded(phase) => &phases.record,
         _ => &phases.skip,
     };
     goal.load(Ordering::Relaxed)
+}
+
+/// The length of a phase of adaptive sampling, in windows.
+fn windows_of(phase: u64, kept: u64) -> u64 {
+    match phase {
+        1 => windows::contiguous(kept),
+        _ if is_recorded(phase) => 1,
+        // Phase 2 follows the last of the windows without gaps, and so on.
+        _ => windows::skipped_after(windows::contiguous(kept) - 1 + (phase / 2 - 1), kept),
+    }
 }
 
 /// Ends a phase, unless another thread has done so.
@@ -111,9 +125,12 @@ pub fn update(cpu: &mut Cpu, was_recorded: bool) -> bool {
     let total = if was_recorded { &phases.recorded } else { &phases.skipped };
     total.fetch_add(executed, Ordering::Relaxed);
     let phase = phases.number.load(Ordering::Acquire);
-    let in_phase = phases.executed.fetch_add(executed, Ordering::Relaxed).saturating_add(executed);
-    if in_phase >= goal(phase) {
-        finish(phase);
+    // While a process enters a recorded phase, others run on unrecorded; that is not of the phase.
+    if was_recorded == is_recorded(phase) {
+        let before = phases.executed.fetch_add(executed, Ordering::Relaxed);
+        if before.saturating_add(executed) >= goal(phase) {
+            finish(phase);
+        }
     }
     let phase = phases.number.load(Ordering::Acquire);
     is_recorded(phase) && enter(cpu, phase)
@@ -121,20 +138,26 @@ pub fn update(cpu: &mut Cpu, was_recorded: bool) -> bool {
 
 /// Makes this process enter a recorded phase; false if that takes time.
 fn enter(cpu: &mut Cpu, phase: u64) -> bool {
-    if is_instrumented() && OWN_PHASE.load(Ordering::Acquire) == phase {
-        return true;
-    }
-    if IS_CHANGING.swap(true, Ordering::AcqRel) {
-        return false;
-    }
     if !is_instrumented() {
-        // SAFETY: called on the thread of a virtual CPU while it runs a block; the callback runs
-        // when all others are stopped and all translated code is discarded.
-        unsafe { qemu::qemu_plugin_reset(PLUGIN.load(Ordering::Relaxed), instrument) };
+        if !IS_CHANGING.swap(true, Ordering::AcqRel) {
+            // SAFETY: called on the thread of a virtual CPU while it runs a block; the callback runs
+            // when all others are stopped and all translated code is discarded.
+            unsafe { qemu::qemu_plugin_reset(PLUGIN.load(Ordering::Relaxed), instrument) };
+        }
         return false;
     }
-    start(cpu, phase);
-    IS_CHANGING.store(false, Ordering::Release);
+    // All threads wait until the recorder has seen the pages that exist: those which they touched
+    // meanwhile would be missing in the trace.
+    while OWN_PHASE.load(Ordering::Acquire) != phase {
+        if !IS_CHANGING.swap(true, Ordering::AcqRel) {
+            if OWN_PHASE.load(Ordering::Acquire) != phase {
+                start(cpu, phase);
+            }
+            IS_CHANGING.store(false, Ordering::Release);
+        } else if !ring::pause_while_read() {
+            return false;
+        }
+    }
     true
 }
 

@@ -5,7 +5,10 @@
 //! when recording starts, all code is translated again. A forked child continues to record, and
 //! execve is carried out by starting another emulator with this plugin.
 
+mod attach;
 mod dictionary;
+#[cfg(not(test))]
+mod environment;
 #[cfg(not(test))]
 mod file_kind;
 mod follow;
@@ -18,11 +21,14 @@ mod qemu;
 #[allow(dead_code)] // The recorder uses the rest.
 mod record;
 mod ring;
+#[cfg(not(test))]
+#[allow(dead_code)] // The recorder uses the rest.
+mod windows;
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
-use std::fs::OpenOptions;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::layout::{Header, MAGIC, QUESTION_IMAGE, TOTAL_BYTES};
@@ -35,9 +41,11 @@ use qemu::{Arguments, Block, PluginId};
 pub static qemu_plugin_version: c_int = 1;
 
 /// System calls that change the address space or the set of processes (x86-64 numbers):
-/// mmap, mprotect, munmap, brk, mremap, madvise, clone, fork, vfork, execve, execveat.
-const TRACKED_SYSCALLS: [i64; 11] =
-    [9, 10, MUNMAP, 12, 25, 28, CLONE, FORK, VFORK, follow::EXECVE, follow::EXECVEAT];
+/// mmap, mprotect, munmap, brk, mremap, madvise, shmat, shmdt, clone, fork, vfork, execve, execveat.
+const TRACKED_SYSCALLS: [i64; 13] =
+    [9, 10, MUNMAP, 12, 25, 28, SHMAT, SHMDT, CLONE, FORK, VFORK, follow::EXECVE, follow::EXECVEAT];
+const SHMAT: i64 = 30;
+const SHMDT: i64 = 67;
 const MUNMAP: i64 = 11;
 const CLONE: i64 = 56;
 const FORK: i64 = 57;
@@ -57,7 +65,8 @@ thread_local! {
     static CHILD: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Entry point. Maps the shared memory given by `shared=PATH`.
+/// Entry point. Its arguments are `socket=PATH`, the recorder's socket, and `library=PATH`, the file
+/// with this plugin.
 ///
 /// # Safety
 /// `arguments` holds `count` C strings, as QEMU guarantees.
@@ -68,18 +77,22 @@ pub unsafe extern "C" fn qemu_plugin_install(
     count: c_int,
     arguments: Arguments,
 ) -> c_int {
-    let mut shared = false;
+    let mut paths = attach::Paths { socket: PathBuf::new(), library: PathBuf::new() };
     for index in 0..count as usize {
         // SAFETY: promised by the caller.
         let argument = unsafe { CStr::from_ptr(*arguments.add(index) as *const c_char) };
-        if let Some(("shared", path)) = argument.to_str().unwrap_or("").split_once('=') {
-            shared = map_shared(path);
+        match argument.to_str().unwrap_or("").split_once('=') {
+            Some(("socket", path)) => paths.socket = path.into(),
+            Some(("library", path)) => paths.library = path.into(),
+            _ => {}
         }
     }
-    if !shared {
+    attach::install(paths);
+    let Some(reply) = attach::ask(0) else { return -1 };
+    if !reply.memory.is_some_and(map_shared) {
         return -1;
     }
-    ring::begin_image();
+    ring::begin_image(reply.process);
     phases::install(id);
     follow::install();
     // SAFETY: registers functions with the right signatures.
@@ -88,8 +101,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
     0
 }
 
-fn map_shared(path: &str) -> bool {
-    let Ok(file) = OpenOptions::new().read(true).write(true).open(path) else { return false };
+fn map_shared(file: OwnedFd) -> bool {
     // SAFETY: a new mapping of a file of at least this size; it is never unmapped.
     let start = unsafe {
         qemu::mmap(
@@ -131,7 +143,9 @@ extern "C" fn block_translated(_id: PluginId, block: *mut Block) {
     if !IS_IMAGE_KNOWN.swap(true, Ordering::Relaxed)
         && let Some(cpu) = ring::cpu(0)
     {
-        cpu.ask(QUESTION_IMAGE, Control::Image, ring::image(), &[]);
+        let stack_end = cpu.ask(QUESTION_IMAGE, Control::Image, ring::image(), &[]);
+        follow::restore_environment(stack_end);
+        follow::program_is_loaded();
         phases::begin_image(cpu);
     }
     phases::watch(block);
@@ -167,20 +181,22 @@ fn record(block: *mut Block) {
 }
 
 extern "C" fn block_executed(index: c_uint, data: *mut c_void) {
-    if let Some(cpu) = ring::cpu(index)
-        && !cpu.push_block(data as u64)
-    {
-        block_outside_segments(cpu, data as u64);
+    let Some(cpu) = ring::cpu(index) else { return };
+    let block = data as u64;
+    let is_due = match cpu.is_idle {
+        true => cpu.skip(records::block_instructions(block)),
+        false => !cpu.push_block(block),
+    };
+    if is_due {
+        block_outside_segments(cpu, block);
     }
 }
 
-/// Handles a block outside segments: a new one begins, or instructions are skipped.
+/// Handles a block outside segments: a new one begins, or the next instructions are skipped, of which
+/// this block may be the first.
 #[inline(never)]
 fn block_outside_segments(cpu: &mut ring::Cpu, block: u64) {
     let is_idle = cpu.is_idle;
-    if is_idle && !cpu.skip(records::block_instructions(block)) {
-        return;
-    }
     let next_block = u64::from(records::block_number(block)) + 1;
     cpu.is_idle = !phases::update(cpu, !is_idle);
     if cpu.is_idle {
@@ -193,6 +209,9 @@ fn block_outside_segments(cpu: &mut ring::Cpu, block: u64) {
 extern "C" fn memory_accessed(index: c_uint, description: u32, address: u64, data: *mut c_void) {
     if let Some(cpu) = ring::cpu(index) {
         let place = data as u64 | address & records::PAYLOAD_MASK;
+        if cpu.is_idle {
+            return;
+        }
         // Rare cases are in another function, so that the usual one needs few registers.
         match cpu.kinds.known(description) {
             Some(kind) if cpu.has_room() => cpu.write(place | kind),
@@ -232,7 +251,8 @@ extern "C" fn syscall_begins(
 ) {
     let Some(cpu) = ring::cpu(index) else { return };
     if TRACKED_SYSCALLS.contains(&number) {
-        cpu.push_control(Control::Syscall, number as u64, &[a1, a2, a3, a4, a5, a6]);
+        let last = if number == SHMAT { segment_bytes(a1) } else { a6 };
+        cpu.push_control(Control::Syscall, number as u64, &[a1, a2, a3, a4, a5, last]);
     } else if number == EXIT_GROUP {
         cpu.push_control(Control::Exit, ring::image(), &[]);
     }
@@ -251,13 +271,27 @@ extern "C" fn syscall_begins(
 }
 
 extern "C" fn syscall_ends(_id: PluginId, index: c_uint, number: i64, result: i64) {
-    FORKING.set(None);
+    let forking = FORKING.take();
+    let child = u32::try_from(result).unwrap_or(0);
+    if let (Some((_, true)), true) = (forking, child != 0) {
+        // The emulator lets the parent of a vfork run on.
+        ring::wait_for_child(child, CHILD.get());
+    }
     let Some(cpu) = ring::cpu(index) else { return };
     if TRACKED_SYSCALLS.contains(&number) {
         cpu.push_control(Control::Return, number as u64, &[result as u64]);
         cpu.end_segment(0);
         addresses_change();
     }
+}
+
+/// Size of a segment of shared memory (System V); 0 if there is no such. It takes the place of the
+/// last argument of shmat, which has three.
+fn segment_bytes(segment: u64) -> u64 {
+    let mut status = qemu::SegmentStatus { permissions: [0; 6], bytes: 0, rest: [0; 16] };
+    // SAFETY: there is room for what the call writes.
+    let result = unsafe { qemu::shmctl(segment as c_int, qemu::STATUS_OF_SEGMENT, &mut status) };
+    if result == 0 { status.bytes } else { 0 }
 }
 
 /// Ends the running segments of all threads, so that their next instructions come after this.

@@ -90,6 +90,10 @@ unsafe extern "C" {
     ) -> c_int;
     pub fn access(path: *const c_char, mode: c_int) -> c_int;
     pub fn kill(process: c_int, signal: c_int) -> c_int;
+    pub fn recvmsg(socket: c_int, message: *mut Message, flags: c_int) -> isize;
+    pub fn waitid(kind: c_int, id: u32, waited: *mut Waited, options: c_int) -> c_int;
+    pub fn shmctl(segment: c_int, command: c_int, status: *mut SegmentStatus) -> c_int;
+    pub fn fcntl(descriptor: c_int, command: c_int, argument: c_int) -> c_int;
     pub fn process_vm_readv(
         process: c_int,
         to: *const IoVector,
@@ -106,6 +110,54 @@ pub struct IoVector {
     pub start: *mut c_void,
     pub length: usize,
 }
+
+/// A message, as libc's `struct msghdr`.
+#[repr(C)]
+pub struct Message {
+    pub name: *mut c_void,
+    pub name_length: u32,
+    pub parts: *mut IoVector,
+    pub part_count: usize,
+    pub control: *mut c_void,
+    pub control_length: usize,
+    pub flags: c_int,
+}
+
+/// MSG_CMSG_CLOEXEC.
+pub const RECEIVE_CLOSED_ON_EXEC: c_int = 0x4000_0000;
+/// SOL_SOCKET.
+pub const SOCKET_LEVEL: c_int = 1;
+/// SCM_RIGHTS.
+pub const SOCKET_RIGHTS: c_int = 1;
+
+/// What `waitid` says of a process; only its size matters.
+#[repr(C, align(8))]
+pub struct Waited(pub [u64; 16]);
+
+/// Beginning of libc's `struct shmid_ds`, and more than the rest.
+#[repr(C)]
+pub struct SegmentStatus {
+    pub permissions: [u64; 6],
+    pub bytes: u64,
+    pub rest: [u64; 16],
+}
+
+/// IPC_STAT.
+pub const STATUS_OF_SEGMENT: c_int = 2;
+
+/// P_PID.
+pub const WAIT_FOR_PROCESS: c_int = 1;
+/// WNOHANG | WEXITED | WNOWAIT | __WALL: whether a child of any kind has ended, without taking its
+/// end from the program.
+pub const WAIT_ONLY_ASK: c_int = 1 | 4 | 0x0100_0000 | 0x4000_0000;
+/// F_DUPFD: a copy that stays open in the next program.
+pub const COPY_DESCRIPTOR: c_int = 0;
+/// F_SETFD.
+pub const SET_DESCRIPTOR_FLAGS: c_int = 2;
+/// FD_CLOEXEC.
+pub const CLOSED_ON_EXEC: c_int = 1;
+/// Error: there is no such process.
+pub const NO_SUCH_PROCESS: i32 = 3;
 
 /// X_OK: may be executed.
 pub const MAY_EXECUTE: c_int = 1;

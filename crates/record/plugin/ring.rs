@@ -7,26 +7,31 @@
 //! address space, so that no use of a new mapping comes before the mapping's own record.
 
 use std::cell::UnsafeCell;
+use std::io::Error;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::kinds::Kinds;
-use super::qemu;
+use super::{attach, qemu};
 use crate::layout::{
-    FAILURE_THREADS, Header, RING_ENDED, RING_FREE, RING_RECORDS, RING_USED, RINGS, RingHeader,
-    ring_header_offset, ring_offset,
+    ENDLESS, FAILURE_THREADS, Header, RING_ENDED, RING_FREE, RING_RECORDS, RING_USED, RINGS,
+    RingHeader, ring_header_offset, ring_offset, ring_process_and_state, ring_user,
 };
 use crate::record::{self, Control};
 
-/// Limit of blocks in a segment. It bounds how far threads run ahead of each other and of phases.
+/// Limit of blocks in a segment. It bounds how far threads run ahead of each other.
 const SEGMENT_BLOCKS: u32 = 1 << 12;
+/// The same in a phase that ends by itself, which each thread notices at the end of a segment.
+const WINDOW_BLOCKS: u32 = 1 << 9;
 /// Blocks after which new records are published, so that the recorder can keep up.
 const PUBLISHED_BLOCKS: u32 = 1 << 6;
 /// Instructions that a thread skips before it adds them to the shared count.
 const SKIP_BATCH: u64 = 1 << 10;
 /// Pause while a ring is full.
 const FULL_RING_PAUSE: Duration = Duration::from_micros(50);
+/// Pause while a child runs in the memory of its parent.
+const CHILD_PAUSE: Duration = Duration::from_micros(100);
 /// Pause while the recorder has not answered.
 const ANSWER_PAUSE: Duration = Duration::from_micros(200);
 /// Pauses between checks that the recorder still lives.
@@ -36,6 +41,8 @@ const PAUSES_PER_CHECK: u32 = 1 << 12;
 static SHARED: AtomicPtr<Header> = AtomicPtr::new(ptr::null_mut());
 /// Number of the image that this process runs.
 static IMAGE: AtomicU64 = AtomicU64::new(0);
+/// ID of this process in the recorder's namespace.
+static PROCESS: AtomicU64 = AtomicU64::new(0);
 
 /// Writing state of one ring.
 pub struct Cpu {
@@ -93,28 +100,36 @@ pub fn image() -> u64 {
     IMAGE.load(Ordering::Relaxed)
 }
 
+/// The ID of this process in the recorder's namespace.
+pub fn process() -> u64 {
+    PROCESS.load(Ordering::Relaxed)
+}
+
 /// A number for a new image.
 pub fn next_image() -> u64 {
     shared().images.fetch_add(1, Ordering::AcqRel)
 }
 
-/// This process runs a new program. The threads of a program that it ran before have ended.
-pub fn begin_image() {
+/// This process, which has this ID in the recorder's namespace, runs a new program. The threads of a
+/// program that it ran before have ended.
+pub fn begin_image(process: u64) {
+    PROCESS.store(process, Ordering::Relaxed);
     IMAGE.store(next_image(), Ordering::Relaxed);
-    let process = u64::from(std::process::id());
+    let (used, ended) = (ring_user(process, RING_USED), ring_user(process, RING_ENDED));
     for ring in 0..rings() {
-        let header = ring_header(ring);
-        if header.process.load(Ordering::Acquire) == process {
-            let (used, ended) = (RING_USED, RING_ENDED);
-            // Fails for a ring that is not in use.
-            let _ = header.state.compare_exchange(used, ended, Ordering::AcqRel, Ordering::Relaxed);
-        }
+        let user = &ring_header(ring).user;
+        // Fails for a ring that this process does not use.
+        let _ = user.compare_exchange(used, ended, Ordering::AcqRel, Ordering::Relaxed);
     }
 }
 
 /// This process is a fork. It has one thread, which runs virtual CPU `index` and writes to a ring of
 /// its own.
 pub fn begin_child(image: u64, index: Option<u32>) {
+    // The recorder cannot be reached once it has closed the memory.
+    let reply = attach::ask(shared().token.load(Ordering::Relaxed));
+    let process = reply.map_or(std::process::id().into(), |reply| reply.process);
+    PROCESS.store(process, Ordering::Relaxed);
     IMAGE.store(image, Ordering::Relaxed);
     for cpu in &CPUS.0 {
         // SAFETY: a forked child has only this thread.
@@ -137,11 +152,12 @@ pub fn cpu(index: u32) -> Option<&'static mut Cpu> {
     Some(unsafe { &mut *cell.get() })
 }
 
-/// Takes a free ring.
-fn take_ring() -> Option<usize> {
+/// Takes a free ring for a process.
+fn take_ring(process: u64) -> Option<usize> {
+    let used = ring_user(process, RING_USED);
     let taken = (0..RINGS).find(|&ring| {
-        let state = &ring_header(ring).state;
-        state.compare_exchange(RING_FREE, RING_USED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        let user = &ring_header(ring).user;
+        user.compare_exchange(RING_FREE, used, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     })?;
     shared().rings.fetch_max(taken as u64 + 1, Ordering::AcqRel);
     Some(taken)
@@ -149,13 +165,13 @@ fn take_ring() -> Option<usize> {
 
 /// Prepares a ring for a virtual CPU that is about to start.
 pub fn start_cpu(index: u32) {
-    let (Some(cpu), Some(taken)) = (cpu(index), take_ring()) else {
+    let process = process();
+    let (Some(cpu), Some(taken)) = (cpu(index), take_ring(process)) else {
         shared().failure.store(FAILURE_THREADS, Ordering::Release);
         return;
     };
     let ring = ring_header(taken);
-    let process = u64::from(std::process::id());
-    ring.process.store(process, Ordering::Release);
+    ring.image.store(image(), Ordering::Release);
     let head = ring.head.load(Ordering::Relaxed);
     let questions = ring.questions.load(Ordering::Relaxed);
     *cpu = Cpu {
@@ -180,7 +196,9 @@ pub fn end_cpu(index: u32) {
     cpu.end_segment(0);
     if !cpu.ring.is_null() {
         // SAFETY: a ring in use points into the mapping.
-        unsafe { (*cpu.ring).state.store(RING_ENDED, Ordering::Release) };
+        let ring = unsafe { &*cpu.ring };
+        let ended = ring_user(process(), RING_ENDED);
+        ring.user.store(ended, Ordering::Release);
     }
     *cpu = Cpu::UNUSED;
 }
@@ -188,6 +206,12 @@ pub fn end_cpu(index: u32) {
 /// True if nobody reads any more.
 fn is_closed() -> bool {
     shared().closed.load(Ordering::Relaxed) != 0
+}
+
+/// Sleeps for a moment; false if nobody reads any more.
+pub fn pause_while_read() -> bool {
+    std::thread::sleep(ANSWER_PAUSE);
+    !is_closed()
 }
 
 /// Sleeps until `is_done`; false if nobody reads any more.
@@ -200,14 +224,50 @@ fn wait(pause: Duration, mut is_done: impl FnMut() -> bool) -> bool {
         std::thread::sleep(pause);
         pauses += 1;
         if pauses % PAUSES_PER_CHECK == 0 {
-            let recorder = shared().recorder.load(Ordering::Relaxed);
-            // SAFETY: signal 0 only asks whether the process exists.
-            if unsafe { qemu::kill(recorder as i32, 0) } != 0 {
+            if is_recorder_gone() {
                 shared().closed.store(1, Ordering::Relaxed);
             }
         }
     }
     true
+}
+
+/// True if the recorder's process has ended. In another namespace of processes it cannot be looked
+/// for; there its guard ends this process.
+fn is_recorder_gone() -> bool {
+    if process() != u64::from(std::process::id()) {
+        return false;
+    }
+    let recorder = shared().recorder.load(Ordering::Relaxed);
+    // SAFETY: signal 0 only asks whether the process exists.
+    let failed = unsafe { qemu::kill(recorder as i32, 0) } != 0;
+    // A process that has dropped its rights may not send signals.
+    failed && Error::last_os_error().raw_os_error() == Some(qemu::NO_SUCH_PROCESS)
+}
+
+/// Waits until the child with this process ID and image has executed another program or ended. Its
+/// virtual CPU then uses its ring no more; `begin_image` or the recorder ends that ring.
+pub fn wait_for_child(process: u32, image: u64) {
+    let mut has_begun = false;
+    wait(CHILD_PAUSE, || {
+        let is_running = (0..rings()).any(|ring| {
+            let header = ring_header(ring);
+            let (_, state) = ring_process_and_state(header.user.load(Ordering::Acquire));
+            state == RING_USED && header.image.load(Ordering::Acquire) == image
+        });
+        has_begun |= is_running;
+        !is_running && (has_begun || has_ended(process))
+    });
+}
+
+/// True if a child has ended, or somebody else has waited for it.
+fn has_ended(process: u32) -> bool {
+    let mut waited = qemu::Waited([0; 16]);
+    // SAFETY: there is room for what the call writes.
+    let result =
+        unsafe { qemu::waitid(qemu::WAIT_FOR_PROCESS, process, &mut waited, qemu::WAIT_ONLY_ASK) };
+    // The first word has the signal number, which is 0 while the child runs.
+    result != 0 || waited.0[0] as u32 != 0
 }
 
 impl Cpu {
@@ -340,7 +400,8 @@ impl Cpu {
             return false;
         }
         self.epoch = self.current_epoch();
-        self.blocks_left = SEGMENT_BLOCKS;
+        let is_endless = shared().phases.record.load(Ordering::Relaxed) == ENDLESS;
+        self.blocks_left = if is_endless { SEGMENT_BLOCKS } else { WINDOW_BLOCKS };
         self.is_open = true;
         let ticket = shared().tickets.fetch_add(1, Ordering::AcqRel);
         self.push(record::control(Control::Segment, ticket));
@@ -368,12 +429,13 @@ impl Cpu {
         self.publish();
     }
 
-    /// Appends a control record and waits until the recorder has answered the question.
-    pub fn ask(&mut self, question: u64, code: Control, payload: u64, words: &[u64]) {
+    /// Appends a control record and waits until the recorder has answered the question. Returns the
+    /// number that belongs to the answer.
+    pub fn ask(&mut self, question: u64, code: Control, payload: u64, words: &[u64]) -> u64 {
         self.push_control(code, payload, words);
         self.end_segment(0);
         if self.ring.is_null() {
-            return;
+            return 0;
         }
         // SAFETY: a ring in use points into the mapping.
         let ring = unsafe { &*self.ring };
@@ -381,5 +443,6 @@ impl Cpu {
         ring.question.store(question, Ordering::Relaxed);
         ring.questions.store(self.questions, Ordering::Release);
         wait(ANSWER_PAUSE, || ring.answers.load(Ordering::Acquire) >= self.questions);
+        ring.answer.load(Ordering::Relaxed)
     }
 }

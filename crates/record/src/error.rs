@@ -64,6 +64,9 @@ pub enum RecordError {
         /// Instructions that were to be skipped.
         skip: u64,
     },
+    /// The program ended, as described, before the time or the signal that begins the recording.
+    #[error("the program ended ({0}) before the recording began; there is no trace")]
+    EndedBeforeBegin(String),
     /// The program ended, as described, before it entered the region to record.
     #[error("the program ended ({1}) and what was to be recorded never began: {0}")]
     RegionNeverBegan(String, String),

@@ -23,8 +23,12 @@ mod recorder;
 mod region;
 mod replay;
 mod temporary;
+mod thinning;
 
 // Shared with the plugin, which is compiled on its own.
+#[path = "../plugin/environment.rs"]
+#[allow(dead_code)] // The plugin uses the rest.
+mod environment;
 #[path = "../plugin/file_kind.rs"]
 mod file_kind;
 #[path = "../plugin/layout.rs"]
@@ -32,6 +36,9 @@ mod layout;
 #[allow(dead_code)] // The plugin uses the rest.
 #[path = "../plugin/record.rs"]
 mod record;
+#[path = "../plugin/windows.rs"]
+#[allow(dead_code)] // The plugin uses the rest.
+mod windows;
 // Compiled here only for lints and tests; it calls functions that only the emulator has.
 #[cfg(test)]
 #[allow(dead_code)]
@@ -45,9 +52,11 @@ pub use error::RecordError;
 pub use instructions::registers;
 pub use layout::{MARKER_BEGIN, MARKER_END};
 pub use options::{
-    Ending, ProcessSummary, Progress, RecordOptions, RecordSummary, Sampling, Selection,
+    Begin, Ending, ProcessSummary, Progress, RecordOptions, RecordSummary, Sampling, Selection,
 };
 pub use overhead::{Overhead, RunTime, measure_overhead};
-pub use recorder::{fail_at_file_size_limit, record, stop_on_interrupt, stop_or_end_on_interrupt};
+pub use recorder::{
+    fail_at_file_size_limit, record, set_on_signals, stop_on_interrupt, stop_or_end_on_interrupt,
+};
 pub use region::{MARKER_HEADER, Region};
 pub use temporary::TemporaryTrace;

@@ -4,19 +4,50 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
-use perforate_trace::WriterOptions;
+use perforate_trace::{StoppedBy, WriterOptions};
 
 use crate::region::Region;
 
-/// Samples of a long run: of every `period` instructions the first `window` are recorded. Threads
-/// keep to it within some ten thousand instructions.
+/// Samples of a long run. Instructions of all threads count together, and threads keep to it within
+/// some ten thousand instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sampling {
-    /// Instructions recorded at a time.
-    pub window: u64,
-    /// Instructions from the beginning of one window to the beginning of the next.
-    pub period: u64,
+pub enum Sampling {
+    /// Of every `period` instructions the first `window` are recorded.
+    Periodic {
+        /// Instructions recorded at a time.
+        window: u64,
+        /// Instructions from the beginning of one window to the beginning of the next.
+        period: u64,
+    },
+    /// Windows that cover a program of unknown length. A program of up to `2 * kept` windows is
+    /// recorded whole; of a longer one, at least `kept` and at most twice as many windows at equal
+    /// distances are in the trace. Recording a program of 2^L times `2 * kept` windows takes the time and
+    /// the disk space of `(2 + L) * kept` windows.
+    Adaptive {
+        /// Instructions of a window.
+        window: u64,
+        /// Number of windows, at least.
+        kept: u64,
+    },
+}
+
+impl Sampling {
+    /// Adaptive sampling with 60 to 120 windows of 500,000 instructions.
+    pub const ADAPTIVE: Self = Self::Adaptive { window: 500_000, kept: 60 };
+}
+
+/// The moment at which recording begins.
+#[derive(Clone, Debug, Default)]
+pub enum Begin {
+    /// With the program, or after [`Selection::skip`] instructions.
+    #[default]
+    AtOnce,
+    /// After some time.
+    After(Duration),
+    /// Once the flag is set, for example by a signal.
+    WhenSet(Arc<AtomicBool>),
 }
 
 /// The instructions to record.
@@ -33,6 +64,25 @@ pub struct Selection {
     pub instructions: Option<u64>,
     /// Size of the trace file at which the recording ends in the same way.
     pub trace_bytes: Option<u64>,
+    /// Time from the beginning of recording at which it ends in the same way.
+    pub duration: Option<Duration>,
+}
+
+impl Selection {
+    /// The whole program, sampled, bounded by [`Self::DURATION`] and [`Self::TRACE_BYTES`].
+    pub fn whole_program() -> Self {
+        Self {
+            sampling: Some(Sampling::ADAPTIVE),
+            duration: Some(Self::DURATION),
+            trace_bytes: Some(Self::TRACE_BYTES),
+            ..Self::default()
+        }
+    }
+
+    /// Limit of the time of [`Self::whole_program`].
+    pub const DURATION: Duration = Duration::from_mins(10);
+    /// Limit of the size of its trace while it is recorded. A day of recording takes less.
+    pub const TRACE_BYTES: u64 = 4 << 30;
 }
 
 /// Options of a recording.
@@ -44,6 +94,8 @@ pub struct RecordOptions {
     pub program: Vec<OsString>,
     /// The instructions to record.
     pub selection: Selection,
+    /// When recording begins. Until then the program runs unrecorded, several times faster.
+    pub begin: Begin,
     /// Size limit of the records that wait on disk, beside the trace, while the program runs faster
     /// than the trace is written. At the limit the program waits.
     pub spool_bytes: u64,
@@ -74,6 +126,7 @@ impl RecordOptions {
             output: output.into(),
             program,
             selection: Selection::default(),
+            begin: Begin::AtOnce,
             spool_bytes: Self::SPOOL_BYTES,
             level: WriterOptions::default().level,
             stop: Arc::default(),
@@ -109,12 +162,29 @@ pub enum Ending {
     Limit,
     /// [`Selection::trace_bytes`] was reached; the programs were killed.
     Size,
+    /// [`Selection::duration`] was over; the programs were killed.
+    Time,
     /// [`RecordOptions::stop`] was set; the programs were killed.
     Stopped,
     /// There was no more room for the trace; the programs were killed.
     Full,
     /// The program executed another one that the emulator cannot run, which ran on unrecorded.
     Replaced,
+}
+
+impl Ending {
+    /// The limit or request that ended the recording before the program; none if the program ended by
+    /// itself.
+    pub fn stopped_by(self) -> Option<StoppedBy> {
+        match self {
+            Self::Exited(_) | Self::Signalled(_) | Self::Replaced => None,
+            Self::Limit => Some(StoppedBy::Instructions),
+            Self::Size => Some(StoppedBy::Size),
+            Self::Time => Some(StoppedBy::Time),
+            Self::Full => Some(StoppedBy::Disk),
+            Self::Stopped => Some(StoppedBy::User),
+        }
+    }
 }
 
 /// One process of a recording.
@@ -143,6 +213,11 @@ pub struct RecordSummary {
     pub windows: u64,
     /// Memory accesses recorded.
     pub accesses: u64,
+    /// Accesses among them to memory that the recorder did not see being mapped.
+    pub accesses_unmapped: u64,
+    /// Programs that were executed and ran natively, unrecorded: they are for another machine, or the
+    /// recorder's files were out of their reach.
+    pub programs_unrecorded: u64,
     /// Distinct 4KB pages of data and code, of all processes.
     pub pages_touched: u64,
     /// Threads seen, the main threads included.
@@ -170,6 +245,11 @@ pub struct RecordSummary {
 }
 
 impl RecordSummary {
+    /// True if the program failed, or was replaced by one that could not be recorded.
+    pub fn is_failure(&self) -> bool {
+        !matches!(self.ending, Ending::Exited(0)) && self.ending.stopped_by().is_none()
+    }
+
     /// Bytes of the trace file per instruction.
     pub fn bytes_per_instruction(&self) -> f64 {
         self.bytes as f64 / self.instructions.max(1) as f64

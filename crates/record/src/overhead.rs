@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use crate::RecordError;
-use crate::emulator::launch::{PROCESSOR, children_seconds};
+use crate::emulator::launch::{PROCESSOR, children_seconds, plain_emulator};
 use crate::emulator::program::{find_emulator, find_program};
 
 /// Duration of one run of a program.
@@ -32,7 +32,7 @@ pub struct Overhead {
 /// If the program or the emulator cannot be run.
 pub fn measure_overhead(program: &[OsString]) -> Result<Overhead, RecordError> {
     let line = find_program(program)?;
-    let mut emulated = Command::new(find_emulator(None)?);
+    let mut emulated = plain_emulator(&find_emulator(None)?);
     emulated.args(["-cpu", PROCESSOR]);
     line.add_to(&mut emulated);
     Ok(Overhead { native: run(line.command())?, emulated: run(emulated)? })

@@ -1,5 +1,7 @@
 //! A recording from start to finish.
 
+use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::ExitStatus;
@@ -8,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use perforate_config::NewFile;
-use perforate_trace::{TraceMetadata, TraceWriter, WriterOptions};
+use perforate_trace::{TraceMetadata, TraceSummary, TraceWriter, WriterOptions};
 use perforate_types::ProgramEvent;
 
 use crate::RecordError;
@@ -17,18 +19,22 @@ use crate::emulator::launch::{
 };
 use crate::emulator::program::{find_emulator, find_program};
 use crate::emulator::questions::{Answer, Answerer, parts};
-use crate::emulator::shared::{MemoryFile, SharedMemory};
+use crate::emulator::reception::Reception;
+use crate::emulator::shared::SharedMemory;
 use crate::emulator::spool::{Spool, runs};
 use crate::layout::{
-    ENDLESS, FAILURE_DICTIONARY, FAILURE_THREADS, REGION_ADDRESSES, REGION_FUNCTION,
+    ENDLESS, FAILURE_DICTIONARY, FAILURE_THREADS, Phases, REGION_ADDRESSES, REGION_FUNCTION,
     REGION_MARKERS, REGION_NONE,
 };
-use crate::options::{Ending, ProcessSummary, Progress, RecordOptions, RecordSummary, Selection};
+use crate::options::{
+    Begin, Ending, ProcessSummary, Progress, RecordOptions, RecordSummary, Sampling, Selection,
+};
 use crate::region::Region;
 use crate::replay::address_space::AddressSpace;
 use crate::replay::output::{Output, ProcessCounts};
 use crate::replay::relocation::Relocation;
 use crate::replay::{Replay, Step};
+use crate::thinning::{RecordedWindows, Thinned, thin};
 
 /// The plugin, compiled by the build script.
 const PLUGIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libperforate_plugin.so"));
@@ -52,6 +58,19 @@ pub fn stop_on_interrupt() -> Result<Arc<AtomicBool>, RecordError> {
             .map_err(RecordError::system("handling signals"))?;
     }
     Ok(stop)
+}
+
+/// A flag that SIGUSR1 sets, for [`Begin::WhenSet`]; SIGUSR2 sets the flag `stop`.
+///
+/// # Errors
+/// If the operating system refuses the signal handlers.
+pub fn set_on_signals(stop: &Arc<AtomicBool>) -> Result<Arc<AtomicBool>, RecordError> {
+    let begin = Arc::new(AtomicBool::new(false));
+    for (signal, flag) in [(libc::SIGUSR1, &begin), (libc::SIGUSR2, stop)] {
+        signal_hook::flag::register(signal, Arc::clone(flag))
+            .map_err(RecordError::system("handling signals"))?;
+    }
+    Ok(begin)
 }
 
 /// Lets a write beyond the limit of a file's size (`ulimit -f`) fail as on a full disk. Without this the
@@ -95,21 +114,24 @@ pub fn record(
     let emulator = emulator.canonicalize().unwrap_or(emulator);
     let folder = check_output(&options.output)?;
     let shared = Arc::new(SharedMemory::new()?);
-    select(&options.selection, &shared);
-    let plugin = MemoryFile::with_content(c"perforate-plugin", PLUGIN)?;
+    select(&options, &shared);
+    let reception = Reception::open(Arc::clone(&shared), PLUGIN)?;
     let region = options.selection.region.clone();
     let answerer = Answerer { emulator: emulator.clone(), region };
     let spool = Spool::start(Arc::clone(&shared), answerer, &folder, options.spool_bytes)?;
-    let guard = Guard::start(&shared, &emulator)?;
+    let guard = Guard::start(&shared, &emulator, reception.folder())?;
     let (started, children_before) = (Instant::now(), children_seconds());
-    let child = spawn(&options, &emulator, &program, &plugin, &shared)?;
+    let child = spawn(&options, &emulator, &program, &reception)?;
+    reception.admit(child.id());
     let mut session = Session {
         emulator,
         spool,
         shared,
         child: KilledChild(child),
         _guard: guard,
+        _reception: reception,
         started,
+        begun: None,
         children_before,
         are_programs_ended: false,
         is_time_known: true,
@@ -118,9 +140,13 @@ pub fn record(
         first_skipped: None,
         skipped: 0,
         windows: 0,
+        dropped: 0,
+        adaptive: adaptive(&options.selection),
         records: 0,
         ended: None,
         new: None,
+        all_windows: None,
+        folder,
         options,
     };
     let ending = match session.run(progress) {
@@ -137,16 +163,21 @@ pub fn record(
 }
 
 /// Tells the plugins which instructions to record.
-fn select(selection: &Selection, shared: &SharedMemory) {
+fn select(options: &RecordOptions, shared: &SharedMemory) {
+    let selection = &options.selection;
     let phases = &shared.header().phases;
     let set = |place: &std::sync::atomic::AtomicU64, value| place.store(value, Ordering::Release);
-    set(&phases.skip_first, if selection.region.is_some() { ENDLESS } else { selection.skip });
+    let begins_by_itself = selection.region.is_none() && matches!(options.begin, Begin::AtOnce);
+    set(&phases.skip_first, if begins_by_itself { selection.skip } else { ENDLESS });
     let sampling = selection.sampling.filter(|_| selection.region.is_none());
-    let (record, skip) = sampling.map_or((ENDLESS, ENDLESS), |sampling| {
-        (sampling.window, sampling.period.saturating_sub(sampling.window))
-    });
+    let (record, skip, kept) = match sampling {
+        None => (ENDLESS, ENDLESS, 0),
+        Some(Sampling::Periodic { window, period }) => (window, period.saturating_sub(window), 0),
+        Some(Sampling::Adaptive { window, kept }) => (window.max(1), 0, kept.max(1)),
+    };
     set(&phases.record, record);
     set(&phases.skip, skip);
+    set(&phases.kept_windows, kept);
     let region = match selection.region {
         None => REGION_NONE,
         Some(Region::Markers) => REGION_MARKERS,
@@ -156,15 +187,27 @@ fn select(selection: &Selection, shared: &SharedMemory) {
     set(&phases.region, region);
 }
 
+fn adaptive(selection: &Selection) -> Option<RecordedWindows> {
+    match selection.sampling.filter(|_| selection.region.is_none())? {
+        Sampling::Adaptive { window, kept } => {
+            Some(RecordedWindows::new(window.max(1), kept.max(1)))
+        }
+        Sampling::Periodic { .. } => None,
+    }
+}
+
 struct Session {
     options: RecordOptions,
     emulator: PathBuf,
     // Dropped in this order: the child before the memory that it writes to.
     child: KilledChild,
     _guard: Guard,
+    _reception: Reception,
     spool: Spool,
     shared: Arc<SharedMemory>,
     started: Instant,
+    /// When recording began, once a limit of time needs it.
+    begun: Option<Instant>,
     /// Processor time of children before this recording.
     children_before: f64,
     /// True once all programs were killed.
@@ -179,10 +222,18 @@ struct Session {
     first_skipped: Option<u64>,
     skipped: u64,
     windows: u64,
+    /// Recorded instructions of windows that were not kept.
+    dropped: u64,
+    /// Windows of adaptive sampling.
+    adaptive: Option<RecordedWindows>,
     records: u64,
     ended: Option<ExitStatus>,
     /// The trace file, once recording began.
     new: Option<NewFile>,
+    /// All windows of adaptive sampling, in a file without a name; the trace is made from it.
+    all_windows: Option<File>,
+    /// The folder of files without names.
+    folder: PathBuf,
 }
 
 impl Session {
@@ -194,6 +245,7 @@ impl Session {
             if reported.elapsed() > PROGRESS_PERIOD {
                 reported = Instant::now();
                 progress(self.progress());
+                self.begin_if_due();
                 match killed {
                     Some(Ending::Stopped) if self.is_told_to_stop() => return Ok(Ending::Stopped),
                     Some(_) => {}
@@ -216,13 +268,27 @@ impl Session {
                     }
                 }
                 Step::Image { ring, image } => self.load(ring, image)?,
-                Step::Start { ring, skipped } => self.start(ring, skipped)?,
+                Step::Start { ring, skipped, phase } => self.start(ring, skipped, phase)?,
                 Step::Full => {
                     progress(self.progress());
                     self.end_programs();
                     return Ok(Ending::Limit);
                 }
             }
+        }
+    }
+
+    /// Begins the recorded part where time or the caller decides about it.
+    fn begin_if_due(&self) {
+        let is_due = match &self.options.begin {
+            Begin::AtOnce => false,
+            Begin::After(time) => self.started.elapsed() >= *time,
+            Begin::WhenSet(flag) => flag.load(Ordering::Relaxed),
+        };
+        let Phases { number, executed, .. } = &self.shared.header().phases;
+        if is_due && number.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            // As the plugins do when they end a phase.
+            executed.store(0, Ordering::Relaxed);
         }
     }
 
@@ -240,8 +306,9 @@ impl Session {
     }
 
     /// The limit that the programs have reached, if any. Their records may still wait in the spool.
-    fn limit_reached(&self) -> Option<Ending> {
+    fn limit_reached(&mut self) -> Option<Ending> {
         let recorded = self.shared.header().phases.recorded.load(Ordering::Relaxed);
+        let is_time_over = self.is_time_over();
         let selection = &self.options.selection;
         // The plugins count blocks that were entered, of which some may not run to their end.
         let enough =
@@ -251,9 +318,21 @@ impl Session {
             Some(Ending::Stopped)
         } else if selection.trace_bytes.is_some_and(|limit| written >= limit) {
             Some(Ending::Size)
+        } else if is_time_over {
+            Some(Ending::Time)
         } else {
             selection.instructions.filter(|&limit| enough(limit)).map(|_| Ending::Limit)
         }
+    }
+
+    /// True if the recording has lasted as long as it may. Its time begins when the first program
+    /// enters the recorded part.
+    fn is_time_over(&mut self) -> bool {
+        let Some(limit) = self.options.selection.duration else { return false };
+        if self.shared.header().phases.number.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        self.begun.get_or_insert_with(Instant::now).elapsed() >= limit
     }
 
     /// Called when all records are replayed: returns how the recording ended, if it did.
@@ -272,12 +351,14 @@ impl Session {
         }
         self.end_replaced()?;
         let is_silent = self.last_batch.elapsed() > LOSS_PERIOD;
+        // Ctrl-C goes to the programs as well, which may end before we notice it.
+        let is_stopping = self.options.stop.load(Ordering::Relaxed);
         if let Some(status) = self.ended
             && !self.is_ring_used()
             && (is_silent || !self.replay.images.is_any_alive())
         {
             if !self.replay.skip_lost_ticket() {
-                return Ok(Some(ending(status)));
+                return Ok(Some(if is_stopping { Ending::Stopped } else { ending(status) }));
             }
         } else if self.is_replaced() {
             return Ok(Some(Ending::Replaced));
@@ -365,13 +446,24 @@ impl Session {
     }
 
     /// Recording starts in an image, for the first time or after a gap.
-    fn start(&mut self, ring: usize, skipped: u64) -> Result<(), RecordError> {
+    fn start(&mut self, ring: usize, skipped: u64, phase: u64) -> Result<(), RecordError> {
         if self.replay.output.is_none() {
             self.create(skipped)?;
         }
-        let gap = skipped.saturating_sub(self.skipped);
+        let mut dropped = 0;
+        if let (Some(windows), Some(output)) = (&mut self.adaptive, &mut self.replay.output)
+            && windows.start(phase, output.instructions)
+        {
+            // Windows that are left out later are whole chunks.
+            output.sink.flush()?;
+            let now = self.shared.header().phases.number.load(Ordering::Relaxed);
+            output.is_dropping = !windows.is_kept(phase, now);
+            dropped = std::mem::take(&mut output.dropped);
+        }
+        let gap = skipped.saturating_sub(self.skipped) + dropped;
         if gap > 0 {
-            self.skipped = skipped;
+            self.skipped = self.skipped.max(skipped);
+            self.dropped += dropped;
             self.windows += 1;
             if let Some(output) = &mut self.replay.output {
                 output.common_event(ProgramEvent::Gap { instructions: gap })?;
@@ -390,11 +482,15 @@ impl Session {
         self.first_skipped = Some(skipped);
         (self.skipped, self.windows) = (skipped, 1);
         let options = WriterOptions { level: self.options.level, ..WriterOptions::default() };
-        let path = &self.options.output;
-        let failed = |error: std::io::Error| RecordError::file(path, error.to_string());
-        let new = NewFile::create(path).map_err(failed)?;
-        let writer = TraceWriter::on(new.file().map_err(failed)?, path, &self.metadata(), options)?;
-        self.new = Some(new);
+        let failed = self.output_failed();
+        let file = if self.adaptive.is_some() {
+            let all = tempfile::tempfile_in(&self.folder).map_err(&failed)?;
+            self.all_windows.insert(all).try_clone()
+        } else {
+            self.new.insert(NewFile::create(&self.options.output).map_err(&failed)?).file()
+        };
+        let (file, path) = (file.map_err(&failed)?, &self.options.output);
+        let writer = TraceWriter::on(file, path, &self.metadata(), options)?;
         let limit = self.options.selection.instructions.unwrap_or(u64::MAX);
         self.replay.output = Some(Output::new(writer, limit));
         Ok(())
@@ -406,8 +502,7 @@ impl Session {
         let mut notes = Vec::new();
         if let Some(region) = &selection.region {
             notes.push(format!("recorded: {region}"));
-        } else if let Some(sampling) = selection.sampling {
-            let (window, period) = (sampling.window, sampling.period);
+        } else if let Some(Sampling::Periodic { window, period }) = selection.sampling {
             notes.push(format!("recorded: windows of {window} instructions, one every {period}"));
         }
         TraceMetadata {
@@ -455,20 +550,33 @@ impl Session {
         let Some(mut output) = self.replay.output.take() else {
             return Err(self.nothing_recorded(ending));
         };
-        let last = self.shared.header().phases.skipped.load(Ordering::Relaxed) - self.skipped;
+        let skipped = self.shared.header().phases.skipped.load(Ordering::Relaxed);
+        let dropped = output.dropped;
+        let last = skipped.saturating_sub(self.skipped) + dropped;
         if last > 0 && matches!(ending, Ending::Exited(_) | Ending::Signalled(_)) {
-            self.skipped += last;
+            self.skipped = self.skipped.max(skipped);
+            self.dropped += dropped;
             output.common_event(ProgramEvent::Gap { instructions: last })?;
         }
         let mut processes = processes(&self.replay, output.processes());
-        let cut_off = TraceMetadata { is_cut_off: true, ..self.metadata() };
-        let is_cut_off = matches!(ending, Ending::Limit | Ending::Size | Ending::Stopped);
-        let written = match ending {
-            Ending::Full => output.sink.end_without_room(&cut_off)?,
-            _ => match output.sink.end(is_cut_off.then_some(&cut_off)) {
+        let stopped_by = ending.stopped_by();
+        let metadata = TraceMetadata {
+            is_cut_off: stopped_by.is_some(),
+            stopped_by,
+            accesses_unmapped: self.replay.unmapped,
+            ..self.metadata()
+        };
+        let full = TraceMetadata {
+            is_cut_off: true,
+            stopped_by: Ending::Full.stopped_by(),
+            ..metadata.clone()
+        };
+        let mut written = match ending {
+            Ending::Full => output.sink.end_without_room(&full)?,
+            _ => match output.sink.end(Some(&metadata)) {
                 Err(error) if error.is_without_room() => {
                     ending = Ending::Full;
-                    output.sink.end_without_room(&cut_off)?
+                    output.sink.end_without_room(&full)?
                 }
                 written => written?,
             },
@@ -476,6 +584,20 @@ impl Session {
         // What was given up for want of room was counted; of several processes it is not known whose it was.
         if let ([only], Ending::Full) = (processes.as_mut_slice(), ending) {
             only.instructions = written.instructions;
+        }
+        if let Some(all) = self.all_windows.take() {
+            let new = NewFile::create(&self.options.output).map_err(self.output_failed())?;
+            let metadata = if ending == Ending::Full { full.clone() } else { metadata };
+            if let Some((thinned, summary)) = self.thin(&all, &new, written, metadata, &full)? {
+                self.windows = thinned.windows;
+                self.dropped += thinned.dropped;
+                for process in &mut processes {
+                    let left = thinned.processes.get(usize::from(process.number));
+                    process.instructions = left.copied().unwrap_or(0);
+                }
+                written = summary;
+            }
+            self.new = Some(new);
         }
         let seconds = self.started.elapsed().as_secs_f64();
         if let Some(new) = self.new.take() {
@@ -492,9 +614,11 @@ impl Session {
         Ok(RecordSummary {
             instructions: written.instructions,
             instructions_skipped: first_skipped,
-            instructions_between: self.skipped - first_skipped,
+            instructions_between: self.skipped - first_skipped + self.dropped,
             windows: self.windows,
             accesses: written.accesses,
+            accesses_unmapped: self.replay.unmapped,
+            programs_unrecorded: header.unrecorded.load(Ordering::Relaxed),
             pages_touched: processes.iter().map(|process| process.pages_touched).sum(),
             threads: self.replay.thread_count(),
             processes,
@@ -512,6 +636,51 @@ impl Session {
         })
     }
 
+    /// Copies the windows that adaptive sampling keeps into the new trace. None if it keeps all.
+    fn thin(
+        &self,
+        all: &File,
+        new: &NewFile,
+        written: TraceSummary,
+        mut metadata: TraceMetadata,
+        full: &TraceMetadata,
+    ) -> Result<Option<(Thinned, TraceSummary)>, RecordError> {
+        let failed = self.output_failed();
+        // The file has no name.
+        let path = PathBuf::from(format!("/proc/self/fd/{}", all.as_raw_fd()));
+        let windows = self.adaptive.as_ref();
+        let windows = windows.filter(|windows| windows.distance(written.instructions) > 1);
+        let Some(windows) = windows else {
+            let (mut all, mut new) =
+                (File::open(path).map_err(&failed)?, new.file().map_err(&failed)?);
+            std::io::copy(&mut all, &mut new).map_err(&failed)?;
+            return Ok(None);
+        };
+        let (window, period) = (windows.window(), windows.period(written.instructions));
+        let note = format!("recorded: windows of {window} instructions, one every {period}");
+        metadata.notes.push(note);
+        let options = WriterOptions { level: self.options.level, ..WriterOptions::default() };
+        let file = new.file().map_err(&failed)?;
+        let mut writer = TraceWriter::on(file, &self.options.output, &metadata, options)?;
+        let mut thinned = Thinned::default();
+        let is_without_room = |error: &RecordError| match error {
+            RecordError::Trace(error) => error.is_without_room(),
+            _ => false,
+        };
+        let copied = thin(&path, windows, &mut writer, &mut thinned);
+        let summary = match copied.and_then(|()| Ok(writer.end(None)?)) {
+            Err(error) if is_without_room(&error) => writer.end_without_room(full)?,
+            summary => summary?,
+        };
+        Ok(Some((thinned, summary)))
+    }
+
+    /// For `map_err`: the trace cannot be written.
+    fn output_failed(&self) -> impl Fn(std::io::Error) -> RecordError + use<> {
+        let path = self.options.output.clone();
+        move |error| RecordError::file(&path, error.to_string())
+    }
+
     /// Lets an unrecorded program that the recorded one executed run to its end, or until told to stop.
     fn wait_for_replacement(&mut self) {
         while matches!(self.child.0.try_wait(), Ok(None)) {
@@ -527,9 +696,7 @@ impl Session {
             Ending::Exited(code) => format!("exit code {code}"),
             Ending::Signalled(signal) => format!("signal {signal}"),
             Ending::Replaced => "replaced by a program that cannot be recorded".into(),
-            Ending::Limit | Ending::Size | Ending::Stopped | Ending::Full => {
-                return RecordError::StoppedEarly;
-            }
+            _ => return RecordError::StoppedEarly,
         };
         if self.replay.images.iter().all(|image| image.program.as_os_str().is_empty()) {
             return RecordError::EmulatorFailed { path: self.emulator.clone(), status };
@@ -537,6 +704,9 @@ impl Session {
         let selection = &self.options.selection;
         if let Some(region) = &selection.region {
             return RecordError::RegionNeverBegan(region.to_string(), status);
+        }
+        if !matches!(self.options.begin, Begin::AtOnce) {
+            return RecordError::EndedBeforeBegin(status);
         }
         let executed = self.shared.header().phases.skipped.load(Ordering::Relaxed);
         RecordError::EndedWhileSkipping { status, executed, skip: selection.skip }

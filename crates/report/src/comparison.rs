@@ -84,7 +84,8 @@ impl<'a> SchemeRuns<'a> {
         let speeds = self.runs.iter().filter_map(|run| {
             let other = other.runs.iter().find(|other| other.seed == run.seed)?;
             let mean = run.ipc? / other.ipc.filter(|&ipc| ipc > 0.0)?;
-            let parts = run.batches.speed_over(&other.batches);
+            let is_sure = !run.has_few_windows() && !other.has_few_windows();
+            let parts = run.batches.speed_over(&other.batches).filter(|_| is_sure);
             Some(Interval { mean, half_width_95: parts.and_then(|parts| parts.half_width_95) })
         });
         over_seeds(&speeds.collect::<Vec<_>>())
@@ -158,12 +159,21 @@ impl<'a> Comparison<'a> {
         self.schemes[scheme].speed_over(&self.schemes[reference])
     }
 
+    /// Share of a scheme's time that free translation would save, as the ideal scheme shows it:
+    /// 1 − cycles(ideal) ÷ cycles(scheme), 0–1, paired part by part. None without an ideal scheme, and of
+    /// the ideal scheme itself.
+    pub fn saving(&self, scheme: usize) -> Option<Interval> {
+        let ideal = self.ideal.filter(|&ideal| ideal != scheme)?;
+        let speed = self.speed(scheme, ideal)?;
+        Some(Interval { mean: 1.0 - speed.mean, ..speed })
+    }
+
     /// Share of the cycles for which a scheme waits for address translation.
     pub fn translation_share(&self, scheme: usize) -> Option<Interval> {
         let shares = self.schemes[scheme].runs.iter().filter_map(|run| {
             let cycles = run.cycles().filter(|&cycles| cycles > 0.0)?;
             let mean = run.counter(ids::TRANSLATION_STALL_CYCLES)? / cycles;
-            let parts = run.batches.translation_share();
+            let parts = run.batches.translation_share().filter(|_| !run.has_few_windows());
             Some(Interval { mean, half_width_95: parts.and_then(|parts| parts.half_width_95) })
         });
         over_seeds(&shares.collect::<Vec<_>>())
@@ -326,7 +336,7 @@ fn name_differences(found: &mut [Comparison<'_>]) {
             other.workload == found[index].workload && other.machine == found[index].machine
         };
         if let Some(varied) = Varied::of(found[index].schemes[0].first()) {
-            found[index].difference = format!("{} {}", varied.key, varied.value);
+            found[index].difference = varied.text();
             continue;
         }
         let configurations: Vec<BTreeMap<String, String>> = found

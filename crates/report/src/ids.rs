@@ -16,12 +16,13 @@ names! {
         CYCLES_WITH_OPERATING_SYSTEM = "cycles_with_operating_system";
         GUEST_REFERENCES_PER_WALK = "guest_references_per_walk";
         HOST_REFERENCES_PER_WALK = "host_references_per_walk";
-        IPC_WITH_OPERATING_SYSTEM = "ipc_with_operating_system";
         DRAM_BUSY = "dram_busy";
         HUGE_PAGE_ADVICES = "huge_page_advices";
+        HUGE_PAGE_REFUSALS = "huge_page_refusals";
         L1D_MSHRS_BUSY = "l1d_mshrs_busy";
         L1_TLB_MISSES = "l1_tlb_misses";
         L1_TLB_MPKI = "l1_tlb_mpki";
+        L2_TLB_COMPULSORY_SHARE = "l2_tlb_compulsory_share";
         L2_TLB_MISSES = "l2_tlb_misses";
         L2_TLB_MPKI = "l2_tlb_mpki";
         LOADS = "loads";
@@ -39,6 +40,9 @@ names! {
         TRANSLATION_ENERGY_DYNAMIC_NJ = "translation_energy_dynamic_nj";
         VIRTUAL_MACHINE_EXITS = "virtual_machine_exits";
         WALKS = "walks";
+        WHOLE_RUN_CYCLES = "whole_run_cycles";
+        WHOLE_RUN_IPC = "whole_run_ipc";
+        WHOLE_RUN_OPERATING_SYSTEM_CYCLES = "whole_run_operating_system_cycles";
         WALK_CYCLES = "walk_cycles";
     }
 }

@@ -194,7 +194,7 @@ pub(crate) fn matrices(comparison: &Comparison<'_>, pairs: &Pairs<'_>) -> Vec<Ma
 /// any: shadow paging has its costs there and nowhere else.
 fn with_system(comparison: &Comparison<'_>, reference: Option<usize>) -> Option<Matrix> {
     let reference = reference?;
-    let ipc = |run: &RunResult| run.counter(ids::IPC_WITH_OPERATING_SYSTEM);
+    let ipc = |run: &RunResult| run.counter(ids::WHOLE_RUN_IPC);
     let differs =
         |run: &RunResult| ipc(run).is_some_and(|ipc| run.ipc.is_some_and(|all| ipc < all * 0.995));
     if !comparison.schemes.iter().any(|scheme| differs(scheme.first())) {

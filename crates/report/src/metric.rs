@@ -193,7 +193,7 @@ pub(crate) fn metrics(comparison: &Comparison<'_>) -> Vec<Metric> {
 fn groups(vocabulary: &Vocabulary) -> Vec<&'static str> {
     let own = COMPUTED.iter().map(|computed| computed.group);
     let mut found = Vec::new();
-    for group in [WITH_WORK, RUN].into_iter().chain(vocabulary.groups()).chain(own) {
+    for group in [WHOLE_RUN, WITH_WORK, RUN].into_iter().chain(vocabulary.groups()).chain(own) {
         if !found.contains(&group) {
             found.push(group);
         }
@@ -284,26 +284,43 @@ impl Computed {
     }
 }
 
-/// Instructions per cycle with the operating system's work.
-pub(crate) fn ipc_with_operating_system(run: &RunResult) -> Option<f64> {
-    run.counter(ids::IPC_WITH_OPERATING_SYSTEM)
+/// Instructions per cycle of the whole run with the operating system's work.
+pub(crate) fn ipc_of_whole_run(run: &RunResult) -> Option<f64> {
+    run.counter(ids::WHOLE_RUN_IPC)
 }
 
-/// Both speeds: in the steady state and with the operating system's work. The main figures are the
+/// Share of the whole run's time that the operating system's work takes.
+fn work_share(run: &RunResult) -> Option<f64> {
+    let all = run.counter(ids::WHOLE_RUN_CYCLES).filter(|&cycles| cycles > 0.0)?;
+    Some(run.counter(ids::WHOLE_RUN_OPERATING_SYSTEM_CYCLES)? / all)
+}
+
+/// Both speeds: in the steady state, and of the whole run with the operating system's work. The main figures are the
 /// speed in the steady state and what of it is translation: their labels tell them apart without
 /// groups, and the work has a share of its own.
 fn speed(comparison: &Comparison<'_>) -> Vec<Metric> {
     let work = |scheme: usize| {
-        let share = |run: &RunResult| share_of_cycles(run, ids::OPERATING_SYSTEM_CYCLES);
-        comparison.schemes[scheme].spread(share).map_or(0.0, |share| share.median)
+        comparison.schemes[scheme].spread(work_share).map_or(0.0, |share| share.median)
     };
     let mut found = speed_by(comparison, STEADY, |run| run.ipc, &|_| 1.0);
+    found.extend(saving(comparison));
     found.push(waiting(comparison));
     // The work is taken to be the same in every part of a run.
     let whole = |scheme: usize| 1.0 - work(scheme);
-    let with_work = speed_by(comparison, WITH_WORK, ipc_with_operating_system, &whole);
+    let with_work = speed_by(comparison, WHOLE_RUN, ipc_of_whole_run, &whole);
     found.extend(with_work.into_iter().map(|metric| Metric { is_main: false, ..metric }));
     found
+}
+
+/// Shares of time that free translation would save; none without an ideal scheme.
+fn saving(comparison: &Comparison<'_>) -> Option<Metric> {
+    comparison.ideal?;
+    let schemes = 0..comparison.schemes.len();
+    let intervals: Vec<_> = schemes.map(|scheme| comparison.saving(scheme)).collect();
+    let value = |saving: &Option<Interval>| Spread::of(saving.map(|saving| saving.mean));
+    let values = intervals.iter().map(value).collect();
+    let metric = Metric::new("free translation saves".into(), STEADY, Form::Percent, values);
+    Some(Metric { is_main: true, intervals, ..metric })
 }
 
 /// Shares of time for which schemes wait for address translation.
@@ -355,6 +372,7 @@ fn speed_by(
 /// Headings of the two speeds.
 const STEADY: &str = "Speed, steady state";
 const WITH_WORK: &str = "Speed, including OS work";
+const WHOLE_RUN: &str = "Whole run, including OS work";
 /// Other headings of computed figures.
 const RUN: &str = "Run";
 const WALKS: &str = "Page walks";
@@ -382,11 +400,13 @@ const fn figure(
     Computed { group, beside, what: What::Figure { label, is_main, form, figure } }
 }
 
+const WORK_OF_RUN: Option<&str> = Some(ids::WHOLE_RUN_OPERATING_SYSTEM_CYCLES);
 const WORK: Option<&str> = Some(ids::OPERATING_SYSTEM_CYCLES);
 
 /// What the report computes, in the order in which it stands below one counter.
 const COMPUTED: &[Computed] = &[
-    figure(WITH_WORK, WORK, ("OS work, share of cycles", true, Form::Percent), |run| {
+    figure(WHOLE_RUN, WORK_OF_RUN, ("OS work, share of the run", true, Form::Percent), work_share),
+    figure(WITH_WORK, WORK, ("OS work, share of cycles", false, Form::Percent), |run| {
         share_of_cycles(run, ids::OPERATING_SYSTEM_CYCLES)
     }),
     Computed { group: WITH_WORK, beside: WORK, what: What::PartsOfWork },

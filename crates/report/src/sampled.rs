@@ -4,6 +4,7 @@
 use crate::comparison::{Comparison, SchemeRuns};
 use crate::format;
 use perforate_results::{Sampled, SampledFigure};
+use perforate_types::counted;
 
 /// One figure of every scheme.
 pub(crate) struct SampledRow {
@@ -81,8 +82,8 @@ pub(crate) fn seen(comparison: &Comparison<'_>) -> Option<String> {
 
 fn windows(sampled: &Sampled) -> String {
     format!(
-        "{} windows ({} of {} instructions)",
-        sampled.windows,
+        "{} ({} of {} instructions)",
+        counted(sampled.windows, "window"),
         format::compact(sampled.instructions_counted as f64),
         format::compact(sampled.instructions_represented as f64),
     )

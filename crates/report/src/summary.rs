@@ -35,6 +35,9 @@ pub struct SchemeSummary {
     pub colour: &'static str,
     /// How many times as fast as the reference.
     pub speed: Option<Estimate>,
+    /// Share of the time that free translation would save, 0–1; none without an ideal scheme, and of the
+    /// ideal scheme itself.
+    pub saving: Option<Estimate>,
     /// Share of the time waiting for address translation, 0–1.
     pub translation_share: Option<Estimate>,
 }
@@ -66,6 +69,7 @@ fn summary(comparison: &Comparison<'_>) -> Summary {
             name: runs.name.to_owned(),
             colour: palette::light(runs.colour),
             speed: comparison.speed(index, comparison.reference).map(Estimate::from),
+            saving: comparison.saving(index).map(Estimate::from),
             translation_share: comparison.translation_share(index).map(Estimate::from),
         }
     };

@@ -10,6 +10,11 @@ pub(crate) fn parts(vocabulary: &Vocabulary) -> impl Iterator<Item = (&Counter, 
     vocabulary.parts("stack_cycles").filter(|(counter, _)| is_translation(vocabulary, &counter.id))
 }
 
+/// The other parts of the cycle stack.
+pub(crate) fn other_parts(vocabulary: &Vocabulary) -> impl Iterator<Item = (&Counter, &Part)> {
+    vocabulary.parts("stack_cycles").filter(|(counter, _)| !is_translation(vocabulary, &counter.id))
+}
+
 /// Whether a part of the cycle stack is address translation: it is a part of translations' latencies
 /// too, or waiting of walks.
 fn is_translation(vocabulary: &Vocabulary, id: &str) -> bool {

@@ -87,6 +87,11 @@ impl RunResult {
         (self.instructions > 0).then_some(self.instructions as f64)
     }
 
+    /// True if the run is a sample with too few windows for a confidence interval.
+    pub fn has_few_windows(&self) -> bool {
+        self.sampled.as_ref().is_some_and(|sampled| sampled.windows < Sampled::LEAST_WINDOWS)
+    }
+
     /// Cycles, where there was a clock.
     pub fn cycles(&self) -> Option<f64> {
         self.cycles.map(|cycles| cycles as f64)

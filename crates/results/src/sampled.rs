@@ -32,6 +32,12 @@ pub struct Sampled {
     pub extrapolated: BTreeMap<String, SampledFigure>,
 }
 
+impl Sampled {
+    /// Fewest windows of which an interval is made: below, means of windows are not distributed as the
+    /// interval assumes.
+    pub const LEAST_WINDOWS: u64 = 30;
+}
+
 /// A mean over windows.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SampledFigure {

@@ -81,6 +81,19 @@ pub const fn default_schemes(has_layout: bool, has_script: bool) -> &'static str
     }
 }
 
+/// The schemes compared in a virtual machine where none are named: those of its guest over a host with
+/// 4KB and over one with 2MB pages.
+pub const fn default_pairs(has_layout: bool, has_script: bool) -> &'static str {
+    match (has_layout, has_script) {
+        (false, false) => "4k+4k,thp+4k,4k+thp,thp+thp,ideal",
+        (true, false) => "4k+4k,layout+4k,thp+4k,4k+thp,layout+thp,thp+thp,ideal",
+        (false, true) => "4k+4k,thp+4k,scripted+4k,4k+thp,thp+thp,scripted+thp,ideal",
+        (true, true) => {
+            "4k+4k,layout+4k,thp+4k,scripted+4k,4k+thp,layout+thp,thp+thp,scripted+thp,ideal"
+        }
+    }
+}
+
 /// What tables and units beside the second-level TLB are made from.
 pub struct Hardware<'a> {
     /// The scheme.

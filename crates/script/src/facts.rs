@@ -1,6 +1,6 @@
 //! What a question tells the script: objects whose fields it can read.
 
-use rhai::{Dynamic, Engine};
+use rhai::{Dynamic, Engine, EvalAltResult, Position};
 
 /// What large pages are looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +39,17 @@ macro_rules! facts {
                 fn register(engine: &mut Engine) {
                     engine.register_type_with_name::<Self>($shown);
                     $( engine.register_get(stringify!($field), |it: &mut Self| Shown::shown(it.$field)); )*
+                    // Asked where there is no field of the name.
+                    engine.register_indexer_get(|it: &mut Self, field: &str| match field {
+                        $( stringify!($field) => Ok(Shown::shown(it.$field)), )*
+                        _ => Err(no_field($shown, Self::FIELDS, field)),
+                    });
+                    engine.register_indexer_set(|_: &mut Self, field: &str, _: Dynamic| {
+                        Err::<(), _>(match Self::FIELDS.contains(&field) {
+                            true => wrong_field(format!("{}.{field} can only be read", $shown)),
+                            false => no_field($shown, Self::FIELDS, field),
+                        })
+                    });
                 }
             }
         )*
@@ -125,6 +136,14 @@ facts! {
         /// hugepage, nohugepage or none, as the program advised for the first area in it.
         advice: &'static str,
     }
+}
+
+fn no_field(object: &str, fields: &[&str], name: &str) -> Box<EvalAltResult> {
+    wrong_field(format!("{object} has no field {name}; it has {}", fields.join(", ")))
+}
+
+fn wrong_field(problem: String) -> Box<EvalAltResult> {
+    EvalAltResult::ErrorDotExpr(problem, Position::NONE).into()
 }
 
 /// A value as a script sees it.

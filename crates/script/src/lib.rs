@@ -4,6 +4,7 @@
 //! - `facts`: what a question tells the script.
 //! - `script`: reading, compiling and asking.
 //! - `sandbox`: what a script may do, and how much of it.
+//! - `sort`: sorting by a comparison of the script's.
 //! - `place`: lines and columns.
 //!
 //! A script has no memory from one question to the next, no clock, no files and no random numbers, so
@@ -15,6 +16,7 @@ mod facts;
 mod place;
 mod sandbox;
 mod script;
+mod sort;
 #[cfg(test)]
 mod tests;
 

@@ -5,14 +5,25 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-use rhai::{AST, Array, CallFnOptions, Dynamic, Engine, EvalAltResult, FuncArgs, Scope};
+use rhai::{
+    AST, Array, CallFnOptions, Dynamic, Engine, EvalAltResult, FuncArgs, ParseErrorType, Scope,
+};
 use serde::{Serialize, Serializer};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::ScriptError;
 use crate::facts::{AreaFacts, BlockFacts, Purpose, RegionFacts, VictimFacts, WayFacts};
 use crate::place::Place;
-use crate::sandbox::{MOST_OPERATIONS, MOST_TEXT_BYTES, count_operations, engine};
+use crate::sandbox::{
+    MOST_CALL_LEVELS, MOST_ELEMENTS, MOST_OPERATIONS, MOST_STRING_BYTES, MOST_TEXT_BYTES,
+    MOST_TIME, bounded, engine,
+};
+
+/// The variables that a function can use.
+const SEEN: &str = "a function, |x| … too, sees its parameters, its own variables and constants";
+
+/// Parts of the language that are no part of policies.
+const NOT_THERE: &str = "a policy has no maps (#{…}), curry, Fn, eval, print and debug";
 
 /// Most characters of a file's name that name its script.
 const MOST_NAME: usize = 40;
@@ -128,7 +139,8 @@ impl Script {
             failed(place, problem)
         };
         let mut engine = engine();
-        let constants = constants(&engine, text).map_err(|error| stopped(&error))?;
+        let (constants, _) = bounded(|| constants(&engine, text));
+        let constants = constants.map_err(|error| stopped(&error))?;
         if let Some((name, ..)) = constants.iter().find(|(.., value)| !is_plain(value)) {
             let problem = format!(
                 "{name} is no number, text or truth; expected such a constant, or a function"
@@ -261,7 +273,7 @@ impl Script {
             return Ok(None);
         }
         let function = question.function();
-        let (result, operations) = count_operations(|| {
+        let (result, operations) = bounded(|| {
             let options = CallFnOptions::new().eval_ast(false);
             let Compiled { engine, ast, .. } = &*self.0;
             engine.call_fn_with_options::<Dynamic>(
@@ -385,7 +397,29 @@ fn explained(error: &EvalAltResult) -> (Place, String) {
         EvalAltResult::ErrorTooManyOperations(_) => {
             format!("more than {MOST_OPERATIONS} operations; expected an answer by then")
         }
+        EvalAltResult::ErrorStackOverflow(_) => {
+            format!("more than {MOST_CALL_LEVELS} calls within calls")
+        }
+        EvalAltResult::ErrorDataTooLarge(what, _) if what.contains("string") => {
+            format!("a text of more than {MOST_STRING_BYTES} bytes")
+        }
+        EvalAltResult::ErrorDataTooLarge(..) => {
+            format!("a list of more than {MOST_ELEMENTS} elements, lists within it included")
+        }
+        EvalAltResult::ErrorParsing(
+            ParseErrorType::PropertyExpected
+            | ParseErrorType::BadInput(_)
+            | ParseErrorType::Reserved(_),
+            _,
+        ) => format!("{}; {NOT_THERE}", bare(error)),
+        EvalAltResult::ErrorTerminated(..) => {
+            format!("more than {} s; expected an answer by then", MOST_TIME.as_secs())
+        }
         EvalAltResult::ErrorRuntime(value, _) => format!("it threw {}", written(value)),
+        EvalAltResult::ErrorVariableNotFound(..)
+        | EvalAltResult::ErrorParsing(ParseErrorType::VariableUndefined(_), _) => {
+            format!("{}; {SEEN}", bare(error))
+        }
         _ => bare(error),
     };
     (error.position().into(), problem)

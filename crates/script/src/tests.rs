@@ -1,8 +1,10 @@
 //! Scripts that answer, scripts that are wrong, and scripts that nobody should trust.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use super::*;
+use crate::sandbox::MOST_TIME;
 
 const AREA: AreaFacts = AreaFacts {
     address: 0x7000_0020_0000,
@@ -80,8 +82,9 @@ fn holes_ways_and_victims() {
     let text = r#"
         fn with_holes(block) { if block.holes < 100 { "lazy" } else { block.regions_with_holes < 4 } }
         fn promote(region, ways) {
-            let cheap = ways.filter(|way| way.frames_copied <= region.pages_present / 2);
-            if cheap.is_empty() { () } else { cheap[0].name }
+            for way in ways {
+                if way.frames_copied <= region.pages_present / 2 { return way.name; }
+            }
         }
         fn demote(block) { block.holes > 256 || block.aged }
         fn reclaim(victim) { !victim.large }
@@ -151,6 +154,20 @@ fn what_does_not_compile() {
         ("fn order_for(area, kind, orders) {\n  let x = lenght;\n 9 }", "line 2, column 11: "),
         ("fn order_for(area, kind, orders) { eval(\"9\") }", "line 1, column 36: "),
         ("fn order_for(area, kind, orders) { print(9); 9 }", "line 1, column 36: "),
+        ("fn order_for(area, kind, orders) { let f = |x| x; f.curry(1); 9 }", "line 1, column "),
+        ("fn order_for(area, kind, orders) { curry(|x| x, 1); 9 }", "line 1, column "),
+        ("fn order_for(area, kind, orders) { let m = #{a: 1}; 9 }", "line 1, column 44: "),
+        ("fn order_for(area, kind, orders) { Fn(\"order_for\"); 9 }", "line 1, column "),
+        ("let f = |x| x; for k in 0..60 { f = f.curry([f, f]) } fn patch(n) { true }", "line 1, "),
+        (
+            "let f = |x| x; let g = || f; g.call(); fn patch(n) { true }",
+            "line 1, column 27: Variable not found: f; a function",
+        ),
+        (
+            "fn promote(region, ways) { ways.filter(|way| way.holes < region.pages_absent) }",
+            "line 1, column 58: Syntax error: Undefined variable: region; a function, |x| … too, \
+             sees its parameters, its own variables and constants",
+        ),
         ("import \"file\" as f; fn patch(n) { true }", "line 1, column "),
         ("loop {} fn patch(n) { true }", "line 1, column "),
         ("const A = [0]; loop { A += A; }", "line 1, column "),
@@ -171,14 +188,15 @@ fn scripts_that_nobody_should_trust() {
     for (text, problem) in [
         ("loop {}", "more than 20000 operations; expected an answer by then"),
         ("while true { let x = 1; }", "more than 20000 operations"),
-        ("let s = \"ab\"; loop { s += s; }", "Length of string too large"),
-        ("let a = [1]; loop { a += a; }", "Size of array/BLOB too large"),
-        ("let a = []; a.pad(1000000000, 0); 9", "Size of array/BLOB too large"),
-        ("let a = [0]; for i in 0..40 { a = [a, a]; } 9", "Size of array/BLOB too large"),
-        ("let m = #{}; for i in 0..40 { m = #{a: m, b: m}; } 9", "Size of object map too large"),
-        ("order_for(area, kind, orders)", "Stack overflow"),
-        ("area.lenght", "Unknown property 'lenght'"),
-        ("area.length = 5; 9", "No writable property 'length'"),
+        ("let s = \"ab\"; loop { s += s; }", "a text of more than 512 bytes"),
+        ("let a = [1]; loop { a += a; }", "a list of more than 64 elements"),
+        ("let a = []; a.pad(1000000000, 0); 9", "a list of more than 64 elements"),
+        ("let a = [0]; for i in 0..40 { a = [a, a]; } 9", "a list of more than 64 elements"),
+        ("order_for(area, kind, orders)", "more than 16 calls within calls"),
+        ("area.lenght", "Area has no field lenght; it has address, start, length, kind, advice,"),
+        ("area[\"lenght\"]", "Area has no field lenght; it has address, start, length, kind,"),
+        ("area.lenght = 5; 9", "Area has no field lenght; it has address, start, length, kind,"),
+        ("area.length = 5; 9", "Area.length can only be read"),
         ("sleep(1); 9", "Function not found: sleep"),
         ("timestamp(); 9", "Function not found: timestamp"),
         ("exit(9); 9", "Function not found: exit"),
@@ -189,13 +207,86 @@ fn scripts_that_nobody_should_trust() {
         ("throw \"not today\"", "it threw \"not today\""),
         ("[1][5]", "Array index 5 out of bounds"),
         ("let x = 1; x.foo = 2; 9", "No writable property 'foo'"),
-        ("Fn(\"order_for\").call(area, kind, orders)", "Stack overflow"),
+        ("[orders].map(|orders| order_for((), (), orders))", "more than 16 calls within calls"),
+        ("[2, 1].sort(|x, y| x.foo); 9", "Unknown property 'foo'"),
+        ("[2, 1].sort(|x, y| \"less\"); 9", "Data type incorrect: string (expecting a number"),
     ] {
         let error = body(text).unwrap_err();
         assert!(error.starts_with("policy.rhai: line 1, column "), "{text}: {error}");
         assert!(error.contains(&format!(": order_for: {problem}")), "{text}: {error}");
         assert_eq!(error.lines().count(), 1, "{error}");
     }
+}
+
+/// One operation costs little, so that bounds on operations bound time: nothing here is near the clock's.
+#[test]
+fn operations_are_short() {
+    const LIST: &str = "let a = []; for i in 0..64 { a.push(i * 7919 % 1009) }";
+    for dear in [
+        "for i in 0..2000 { a.to_debug(); }",
+        "for i in 0..2000 { `${a}${a}`; }",
+        "for i in 0..2000 { let b = a; b.sort(); }",
+        "for i in 0..2000 { let b = a; b.dedup(); b == a; }",
+        "for i in 0..2000 { let b = a; b.reverse(); b += []; b.contains(-1); }",
+        "for i in 0..2000 { let b = a.map(|x| [x]); b.to_string(); }",
+    ] {
+        let start = Instant::now();
+        let outcome = body(&format!("{LIST} {dear} 9"));
+        assert!(start.elapsed() < MOST_TIME / 2, "{dear}: {:?}", start.elapsed());
+        if let Err(error) = outcome {
+            assert!(error.contains("operations") || error.contains("more than"), "{dear}: {error}");
+        }
+    }
+}
+
+/// What would grow without bound is refused while it is small.
+#[test]
+fn sizes_have_an_end() {
+    for (text, problem) in [
+        ("let a = []; loop { a.push(1) }", "a list of more than 64 elements"),
+        ("let a = [1]; loop { a.append(a) }", "a list of more than 64 elements"),
+        ("let a = [1]; loop { a.insert(0, a) }", "a list of more than 64 elements"),
+        ("let a = [1]; loop { a = a.zip(a, |x, y| [x, y]) }", "a list of more than 64 elements"),
+        ("let a = [1, 2]; loop { a = a.map(|x| [x, x]) }", "a list of more than 64 elements"),
+        ("let a = [1]; loop { a.splice(0, 0, a) }", "a list of more than 64 elements"),
+        ("let a = [\"\"]; loop { a[0] += \"abcdefgh\" }", "a text of more than 512 bytes"),
+        ("let s = \"a\"; loop { s = `${s}${s}` }", "a text of more than 512 bytes"),
+        ("let s = \"a\"; loop { s = [s, s].to_string() }", "a text of more than 512 bytes"),
+        ("let a = [1]; loop { a[0] = a }", "a list of more than 64 elements"),
+        ("let a = [1, 2]; loop { a[0] = a; a[1] = a }", "a list of more than 64 elements"),
+        ("let a = [[1]]; loop { a[0][0] = a }", "a list of more than 64 elements"),
+        (
+            "let a = [[1]]; loop { for x in a { x[0] = a; a[0] = x } }",
+            "a list of more than 64 elements",
+        ),
+        ("let a = [[1]]; loop { a[0] += a }", "a list of more than 64 elements"),
+        ("let a = [1, 2]; loop { a[0] = a; let b = 0; b = a; a[1] = b }", "a list of more"),
+        ("let a = [1, 2]; loop { a.set(0, a) }", "a list of more than 64 elements"),
+        ("let s = \"a\"; loop { s[0] = '€'; s += s }", "a text of more than 512 bytes"),
+    ] {
+        let error = body(text).unwrap_err();
+        assert!(error.contains(problem), "{text}: {error}");
+    }
+}
+
+/// A clock that stops a script changes no answer: it ends the run.
+#[test]
+fn time_has_an_end() {
+    let engine = sandbox::engine();
+    let count = || engine.eval::<i64>("let n = 0; while n < 1000 { n += 1 } n");
+    let (outcome, _) = sandbox::bounded_by(MOST_TIME, count);
+    assert_eq!(outcome.unwrap(), 1000);
+    let (outcome, operations) = sandbox::bounded_by(Duration::ZERO, count);
+    assert!(matches!(*outcome.unwrap_err(), rhai::EvalAltResult::ErrorTerminated(..)));
+    assert!(operations < 1000, "{operations}");
+}
+
+#[test]
+fn a_comparison_that_is_no_order_sorts_somehow() {
+    const LIST: &str = "let a = []; for i in 0..60 { a.push(i * 31 % 97) }";
+    assert_eq!(body(&format!("{LIST} a.sort(|x, y| (x * 7919 + y) % 3 - 1); 9")), Ok(vec![9]));
+    assert_eq!(body("let a = [0, 9]; a.sort(|x, y| y - x); a"), Ok(vec![9, 0]));
+    assert_eq!(body("[0, 9].order_by(|x, y| x > y)"), Ok(vec![9, 0]));
 }
 
 #[test]

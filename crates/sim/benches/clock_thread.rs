@@ -66,7 +66,7 @@ fn measure(case: &str, (workload, scheme): (&str, &str), windows: Option<TimedWi
             simulation = simulation.with_timed_windows(windows, 2000, 1);
         }
         if has_thread {
-            simulation = simulation.with_clock_thread();
+            simulation = simulation.with_clock_thread().expect("a thread can be started");
         }
         let start = Instant::now();
         for chunk in &chunks {

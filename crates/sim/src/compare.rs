@@ -5,11 +5,12 @@ use std::sync::atomic::AtomicBool;
 use perforate_results::{Batches, RunResult, Warmup};
 use perforate_schemes::segment;
 use perforate_trace::{Source, SourceMetadata};
-use perforate_types::{Counters, GapTolerance, figures};
+use perforate_types::{Counters, GapTolerance, PageSize, figures};
 
-use crate::feeding::{Asker, Touched, run_all};
+use crate::feeding::{Asker, HugePageAdvices, Touched, run_all};
 use crate::idle_options;
 use crate::placed::Placed;
+use crate::recording::{recording_notes, refused_note};
 use crate::sampled::{self, PrecisionRule};
 use crate::simulation::{Figures, RunOptions, Simulation};
 use crate::stretches::Tally;
@@ -20,10 +21,6 @@ use crate::{
     Composition, Machine, MeasuringOptions, MemoryState, PlacementOptions, ProcessorOptions,
     Scheme, SimError, Workload, open_workload,
 };
-
-/// Said of traces that end before their program did.
-pub const CUT_OFF: &str = "the recording was ended before its program: what share of the program \
-                           the trace is is not known";
 
 /// Everything that makes one comparison; the same inputs and seed give the same results.
 pub struct Comparison {
@@ -77,10 +74,12 @@ figures! {
         touched_bytes, "touched", Bytes, Main: |bytes| *bytes;
     }
 
-    pub(crate) static ADVICES: u64, "Memory" {
+    pub(crate) static ADVICES: HugePageAdvices, "Memory" {
         /// How often the program asked for large pages (MADV_HUGEPAGE), from the beginning of the trace;
         /// absent where the trace has no such events.
-        huge_page_advices, Count, Listed: |calls| *calls;
+        huge_page_advices, Count, Listed: |calls| calls.wanted;
+        /// How often the program forbade large pages (MADV_NOHUGEPAGE), likewise.
+        huge_page_refusals, Count, Listed: |calls| calls.refused;
     }
 }
 
@@ -209,7 +208,7 @@ impl Comparison {
         let counters: Vec<&Counters> = results.iter().map(|result| &result.counters).collect();
         let idle = idle_options::note_after(&self.schemes, &self.memory, &counters);
         // One scheme alone is compared with nothing.
-        let entries = (results.len() > 1).then_some(self.machine.tlb.l2.entries);
+        let entries = (results.len() > 1).then(|| self.machine.tlb.l2_entries(PageSize::Size4K));
         let little_work = entries.and_then(|entries| translation_work::note(&counters, entries));
         idle.into_iter().chain(little_work).collect()
     }
@@ -242,6 +241,8 @@ impl Comparison {
                 None => {}
             }
         }
+        let topology = self.processors.topology();
+        self.machine.check_host_memory(topology, self.schemes.len(), self.functional)?;
         let mut simulations = Vec::new();
         for scheme in &self.schemes {
             let mut simulation = Simulation::new(&self.machine, *scheme, memory, *seed, options)?;
@@ -279,7 +280,6 @@ impl Comparison {
         let courses = run.courses();
         let Run { metadata, options, figures, touched, notes } = run;
         let touched_bytes = touched.footprint.bytes();
-        let huge_page_advices = touched.huge_page_advices;
         let windows = measuring.timed_windows();
         let window_warmup = measuring.window_warmup();
         let precision = precision_note(measuring, touched.is_precise, touched.done, &figures);
@@ -291,7 +291,7 @@ impl Comparison {
                 self.judge_warmup(options.warmup, named, measuring, detected);
             figures.counters.record(TOUCHED, &touched_bytes);
             if metadata.has_events {
-                figures.counters.record(ADVICES, &huge_page_advices);
+                figures.counters.record(ADVICES, &touched.advices);
             }
             for (point, &(instruction, bytes)) in figures.series.memory.iter_mut().zip(&history) {
                 assert_eq!(point.instruction, instruction, "sampled at the same moments");
@@ -383,16 +383,20 @@ impl Comparison {
         if let Some(truncation) = source.truncated() {
             notes.push(format!("the trace is incomplete: {truncation}"));
         }
-        if metadata.is_cut_off {
-            notes.push(CUT_OFF.into());
-        }
-        if !self.functional {
+        notes.extend(recording_notes(metadata));
+        if !self.functional && !metadata.has_events {
             notes.push(
-                "IPC is steady state; the figures \"including OS work\" add what page faults, clearing, \
-                 copying, page tables and shootdowns took in the measured instructions, at the \
-                 costs in the machine file"
+                "the trace has no events of mappings: the kernel maps what is touched first, and its work \
+                 is not in any figure"
                     .into(),
             );
+        }
+        if !self.functional && metadata.has_events {
+            notes.push(format!(
+                "IPC is steady state; the figures with OS work add what page faults, clearing, copying, \
+                 page tables and shootdowns took in the whole run, at the costs in the machine file, {}",
+                self.machine.operating_system.origin()
+            ));
         }
         if self.schemes.iter().any(|scheme| scheme.host.is_some()) {
             notes.push(format!("host: {}", self.memory.host().describe()));
@@ -474,10 +478,16 @@ impl Comparison {
             ));
         }
         let has_fragments = self.memory.fragmentation.is_some() || options.has_aged_blocks;
+        let forbids = match figures.counters.get("huge_page_refusals") {
+            Some(calls) if calls > 0.0 => {
+                " that it does not forbid large pages for (MADV_NOHUGEPAGE)"
+            }
+            _ => "",
+        };
         (has_fragments && none).then(|| {
             format!(
                 "{name}: there never was a perforated page: no fragmented block met its policy \
-                 ({policy}), or the program has no 2MB of memory in one"
+                 ({policy}), or the program has no 2MB of memory in one{forbids}"
             )
         })
     }
@@ -493,6 +503,7 @@ impl Comparison {
         notes.extend(self.segment_notes(composition, &figures));
         notes.extend(self.policy_note(composition, &figures));
         notes.extend(self.mode_note(composition));
+        notes.extend(refused_note(metadata, &figures.counters));
         notes.extend(idle_options::missing_huge_pages(composition, &figures.counters));
         let counters = &figures.counters;
         notes.extend(idle_options::missing_laid_out_pages(composition, &self.memory, counters));

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use perforate_config::ConfigError;
+use perforate_config::{ConfigError, Size};
 use perforate_mmu::PageFault;
 use perforate_oracle::{Disagreement, OracleError};
 use perforate_os::OsError;
@@ -62,7 +62,7 @@ pub enum SimError {
     /// A scheme whose entries the machine's TLBs cannot hold.
     #[error(
         "scheme {scheme}: perforated pages are 2MB-grained entries of the second-level TLB, which \
-         holds 4KB entries only on {machine} (tlb.l2_2m = false); choose another scheme or machine"
+         holds 4KB entries only on {machine} (tlb.l2_2m = \"none\"); choose another scheme or machine"
     )]
     NoLargeEntries {
         /// The scheme.
@@ -91,6 +91,55 @@ pub enum SimError {
         /// The most its caches can tell apart.
         limit_bytes: u64,
     },
+    /// Values of a machine that are too large together.
+    #[error(
+        "machine {machine}: {key} = {value} is too large for {for_whom}: its TLBs, caches and predictors \
+         take {total} of this computer's memory; at most {most} are possible"
+    )]
+    MachineTooLarge {
+        /// The machine.
+        machine: String,
+        /// The key that takes most.
+        key: &'static str,
+        /// Its value.
+        value: u64,
+        /// Cores and schemes.
+        for_whom: String,
+        /// Memory that all of it takes.
+        total: Size,
+        /// Memory that is possible.
+        most: Size,
+    },
+    /// More was to be skipped than there is.
+    #[error(
+        "--skip {skip}: {name} has {instructions} instructions{}; expected fewer to be skipped",
+        if *instructions == 0 { " that can be skipped" } else { "" }
+    )]
+    SkipBeyondEnd {
+        /// The workload.
+        name: String,
+        /// Instructions to be skipped.
+        skip: u64,
+        /// Instructions that there are.
+        instructions: u64,
+    },
+    /// More was to be skipped of a synthetic workload than anybody waits for.
+    #[error(
+        "--skip {skip}: a synthetic workload is generated as it is skipped, and has no end; expected at \
+         most {most} instructions"
+    )]
+    SkipOfGenerated {
+        /// Instructions to be skipped.
+        skip: u64,
+        /// Most that can be skipped.
+        most: u64,
+    },
+    /// A thread cannot be started.
+    #[error(
+        "a thread cannot be started ({0}); expected room for one more in the limits of this user \
+         (ulimit -u) and in memory"
+    )]
+    Thread(std::io::Error),
     /// A snapshot that cannot be used.
     #[error("{path}: {problem}")]
     Snapshot {
@@ -250,6 +299,15 @@ pub enum SimError {
     /// Whoever asked for the run no longer wants it.
     #[error("the run was stopped before its end")]
     Stopped,
+    /// The timed instructions took no cycle.
+    #[error(
+        "timing: the {instructions} instructions that were timed end before a cycle has passed; longer \
+         windows or more --instructions can be timed"
+    )]
+    NothingTimed {
+        /// Instructions that were timed.
+        instructions: u64,
+    },
     /// The warm-up takes the whole run.
     #[error(
         "warmup of {warmup} instructions: the run has only {instructions}; nothing is left to measure"

@@ -83,4 +83,51 @@ pub struct HostWork {
     /// Exits after which a direct segment of the host was set: its registers are saved when the
     /// virtual machine is left and loaded when it goes on (D §III.A).
     pub segment_exits: u64,
+    /// Of its kernel's work, first backing of the guest's memory. A virtual machine has it once, whatever
+    /// programs it runs then.
+    pub backing: Work,
+    /// Exits of the virtual machine for that.
+    pub backing_exits: u64,
+    /// Those of them after which a direct segment of the host was set.
+    pub backing_segment_exits: u64,
+}
+
+impl Sub for HostWork {
+    type Output = Self;
+
+    fn sub(self, before: Self) -> Self {
+        Self {
+            work: self.work - before.work,
+            background: self.background - before.background,
+            exits: self.exits - before.exits,
+            background_exits: self.background_exits - before.background_exits,
+            segment_exits: self.segment_exits - before.segment_exits,
+            backing: self.backing - before.backing,
+            backing_exits: self.backing_exits - before.backing_exits,
+            backing_segment_exits: self.backing_segment_exits - before.backing_segment_exits,
+        }
+    }
+}
+
+/// Work of operating systems from one moment to another.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Account {
+    /// The program's own operating system, the guest's when virtualized.
+    pub(crate) work: Work,
+    /// Its work on other processors.
+    pub(crate) background: Work,
+    /// The host; nothing natively.
+    pub(crate) host: HostWork,
+}
+
+impl Sub for Account {
+    type Output = Self;
+
+    fn sub(self, before: Self) -> Self {
+        Self {
+            work: self.work - before.work,
+            background: self.background - before.background,
+            host: self.host - before.host,
+        }
+    }
 }

@@ -20,13 +20,21 @@ use crate::{Progress, SimError};
 /// Chunks a slow scheme may lag behind the decoder.
 const CHUNKS_AHEAD: usize = 8;
 
+/// Calls of madvise about large pages.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct HugePageAdvices {
+    /// MADV_HUGEPAGE.
+    pub(crate) wanted: u64,
+    /// MADV_NOHUGEPAGE.
+    pub(crate) refused: u64,
+}
+
 /// What the program has touched so far.
 pub(crate) struct Touched {
     pub(crate) footprint: Footprint,
     pub(crate) history: TouchedHistory,
     pub(crate) gaps: Gaps,
-    /// How often it asked for large pages.
-    pub(crate) huge_page_advices: u64,
+    pub(crate) advices: HugePageAdvices,
     /// Instructions decoded.
     pub(crate) done: u64,
     /// The run ended because its figures were as precise as was asked.
@@ -39,7 +47,7 @@ impl Touched {
             footprint: Footprint::new(),
             history: TouchedHistory::new(),
             gaps: Gaps::default(),
-            huge_page_advices: 0,
+            advices: HugePageAdvices::default(),
             done: 0,
             is_precise: false,
         }
@@ -49,10 +57,12 @@ impl Touched {
         self.history.observe(self.done, self.footprint.bytes());
         self.footprint.add(chunk);
         self.gaps.add(self.done, chunk);
-        let asks = |(_, event): &&(u32, ProgramEvent)| {
-            matches!(event, ProgramEvent::Advise { advice: Advice::HugePage, .. })
-        };
-        self.huge_page_advices += chunk.events.iter().filter(asks).count() as u64;
+        for (_, event) in &chunk.events {
+            if let ProgramEvent::Advise { advice, .. } = event {
+                self.advices.wanted += u64::from(*advice == Advice::HugePage);
+                self.advices.refused += u64::from(*advice == Advice::NoHugePage);
+            }
+        }
         self.done += chunk.instructions.len() as u64;
     }
 }
@@ -94,13 +104,15 @@ pub(crate) fn run_all(
             Arc::new(simulations.iter().map(|_| AtomicU64::new(0)).collect());
         for (index, mut simulation) in simulations.into_iter().enumerate() {
             if have_clock_threads && simulation.has_timed_windows() {
-                simulation = simulation.with_clock_thread();
+                simulation = simulation.with_clock_thread()?;
             }
             let (sender, receiver) = sync_channel(CHUNKS_AHEAD);
             let done = Arc::clone(&slowest);
             senders.push(sender);
             let run = move || run_one((index, simulation), &receiver, &done[index], stop);
-            workers.push(scope.spawn(run));
+            // Those that were started end with their feeds, as this ends with the error.
+            let worker = thread::Builder::new().spawn_scoped(scope, run);
+            workers.push(worker.map_err(SimError::Thread)?);
         }
         let decoded = decode(source, touched, senders, (precision, stop), || {
             let done = slowest.iter().map(|done| done.load(Ordering::Relaxed)).min();

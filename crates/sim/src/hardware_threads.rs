@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use perforate_config::ConfigError;
 use perforate_timing::Topology;
-use perforate_types::{ProcessId, ProgramEvent, ThreadId};
+use perforate_types::{ProcessId, ProgramEvent, ThreadId, counted};
 use serde::Serialize;
 
 /// Hardware threads at most.
@@ -46,8 +46,9 @@ impl ProcessorOptions {
             Some(1..=MOST_THREADS) => Ok(()),
             _ => {
                 let problem = format!(
-                    "{cores} cores of {each} hardware threads are too many; at most {MOST_THREADS} \
-                     hardware threads in all"
+                    "{} of {} each; expected at most {MOST_THREADS} hardware threads in all",
+                    counted(cores, "core"),
+                    counted(each, "hardware thread"),
                 );
                 Err(ConfigError::new(problem).under("cores"))
             }
@@ -68,8 +69,8 @@ impl ProcessorOptions {
     pub(crate) fn describe(&self) -> Option<String> {
         let (cores, each) = (self.cores, self.threads_per_core);
         self.are_several().then(|| match each {
-            1 => format!("{cores} cores"),
-            _ => format!("{cores} cores of {each} hardware threads"),
+            1 => counted(cores, "core"),
+            _ => format!("{} of {each} hardware threads", counted(cores, "core")),
         })
     }
 }

@@ -27,6 +27,7 @@ mod oracles;
 mod phases;
 mod placed;
 mod processors;
+mod recording;
 mod registry;
 mod request;
 mod run_options;
@@ -44,9 +45,7 @@ mod wiring;
 mod workload;
 
 pub use background::{Background, Daemon};
-pub use compare::{
-    CUT_OFF, Comparison, Progress, compare, compare_figures, compare_until, compare_with,
-};
+pub use compare::{Comparison, Progress, compare, compare_figures, compare_until, compare_with};
 pub use energy::EnergyCosts;
 pub use error::SimError;
 pub use exits::{Exits, HostWork};
@@ -66,6 +65,7 @@ pub use perforate_results::{
 pub use perforate_schemes::{self as scheme, Composition, PolicyOptions, Scheme, SchemeError};
 pub use phases::{Phase, PhasedRun};
 pub use placed::Placed;
+pub use recording::{CUT_OFF, recording_notes};
 pub use registry::{counters, vocabulary};
 pub use request::{Request, RequestShares};
 pub use run_options::{MeasuringOptions, PlacementOptions, WarmupLength};

@@ -2,11 +2,12 @@
 
 mod document;
 mod file;
+mod host_memory;
 mod plausible;
 
 use std::collections::BTreeMap;
 
-use perforate_config::nearest;
+use perforate_config::{nearest, plain};
 use perforate_mmu::{MmuConfig, TlbConfig, TlbGeometry, VirtualizationConfig, WalkCacheConfig};
 use perforate_schemes::segment::EscapeFilterConfig;
 use perforate_timing::{
@@ -282,16 +283,15 @@ impl Machine {
 /// A TOML error in one line with its place, and the key that an unknown one is nearest to.
 pub fn one_line(error: &toml::de::Error, text: &str) -> String {
     let message = error.message().replace('\n', " ");
-    let message = with_nearest(&message).unwrap_or(message);
+    let message = with_nearest(&message).unwrap_or_else(|| plain(&message));
     let Some(span) = error.span() else { return message };
     let line = text[..span.start.min(text.len())].matches('\n').count() + 1;
     format!("line {line}: {message}")
 }
 
-/// Serde's message about an unknown key or word lists all that there are; the nearest says more.
+/// Serde's message about an unknown key lists all that there are; the nearest says more.
 fn with_nearest(message: &str) -> Option<String> {
-    let what = ["unknown field", "unknown variant"];
-    let what = what.into_iter().find(|what| message.starts_with(what))?;
+    let what = "unknown field";
     let (name, known) = message.strip_prefix(what)?.strip_prefix(" `")?.split_once('`')?;
     let known: Vec<&str> = known.split('`').skip(1).step_by(2).collect();
     let near = nearest(name, &known)?;
@@ -300,6 +300,7 @@ fn with_nearest(message: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use perforate_mmu::L2Part;
     use perforate_timing::WalkerAttachment;
 
     use super::*;
@@ -338,7 +339,7 @@ mod tests {
         assert_eq!(machine.tlb.l1_data_2m, Some(geometry(32, 4)));
         assert_eq!(machine.tlb.l1_data_1g, Some(geometry(4, 4)));
         assert_eq!(machine.tlb.l2, geometry(512, 4));
-        assert!(!machine.tlb.l2_2m && machine.tlb.l2_1g.is_none());
+        assert_eq!((machine.tlb.l2_2m, machine.tlb.l2_1g), (L2Part::NONE, L2Part::NONE));
         assert_eq!(machine.core.frequency_ghz, 2.2);
         // DDR3-1066: a burst of 8 takes 4 clocks of 533⅓ MHz.
         assert_eq!(machine.dram.burst_ns, 7.5);
@@ -361,7 +362,7 @@ mod tests {
         assert_eq!(machine.tlb.l1_data_4k, geometry(64, 4));
         assert_eq!(machine.tlb.l1_data_2m, Some(geometry(32, 4)));
         assert_eq!(machine.tlb.l1_instruction_4k, geometry(64, 4));
-        assert_eq!((machine.tlb.l2, machine.tlb.l2_2m), (geometry(512, 4), true));
+        assert_eq!((machine.tlb.l2, machine.tlb.l2_2m), (geometry(512, 4), L2Part::ALL));
         let caches = machine.walk_cache;
         let entries = (caches.level2_entries, caches.level3_entries, caches.level4_entries);
         assert_eq!(entries, (32, 32, 2));
@@ -451,9 +452,10 @@ mod tests {
         for (key, value, problem) in [
             ("walker.slits", "3", "slits"),
             ("walker.walkers.more", "3", "not a key of a table"),
+            ("tlb.l2.more.ways", "3", "more.ways is not a key of a table"),
             ("tlb.l2", "{ entries = 17, ways = 4 }", "17"),
             ("walk_cache.level2_ways", "5", "32 entries in 5 ways"),
-            ("walker.walkers", "many", "invalid type"),
+            ("walker.walkers", "many", "expected a whole number"),
         ] {
             let error = Machine::load_with("gtsm-table4", [(key, value)].into_iter()).unwrap_err();
             assert!(error.to_string().contains(problem), "{error}");

@@ -56,6 +56,13 @@ pub struct OperatingSystemCosts {
     pub swap_in_ns: f64,
     /// Writing one page to swap, besides its entry and its shootdown.
     pub swap_out_ns: f64,
+    /// Entering and leaving a call of mmap, munmap, mprotect, madvise, mremap or brk, besides its pages
+    /// and its shootdown.
+    #[serde(default)]
+    pub call_ns: f64,
+    /// A fork, besides its pages.
+    #[serde(default)]
+    pub fork_ns: f64,
     /// Running another process.
     pub context_switch_ns: f64,
     /// Saving and loading BASE, LIMIT, OFFSET and the escape filter of a direct segment: at changes
@@ -80,6 +87,9 @@ pub struct OperatingSystemCosts {
     pub interrupt_handler_ns: f64,
     /// Other processors that have run the program and must be interrupted.
     pub interrupted_processors: u32,
+    /// Machine on which faults, clearing, fork and calls were measured, if `perforate calibrate` did it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured_on: Option<String>,
 }
 
 impl Default for OperatingSystemCosts {
@@ -103,6 +113,8 @@ impl Default for OperatingSystemCosts {
             migrate_frame_ns: 2_625.0,
             swap_in_ns: 90_000.0,
             swap_out_ns: 4_000.0,
+            call_ns: 0.0,
+            fork_ns: 0.0,
             context_switch_ns: 1_500.0,
             segment_registers_ns: segment_registers_ns(),
             vm_exit_ns: vm_exit_ns(),
@@ -112,6 +124,7 @@ impl Default for OperatingSystemCosts {
             interrupt_ns: 37.5,
             interrupt_handler_ns: interrupt_handler_ns(),
             interrupted_processors: 1,
+            measured_on: None,
         }
     }
 }
@@ -125,7 +138,7 @@ pub struct OperatingSystemCycles {
     pub zeroing: u64,
     /// Copying frames.
     pub copying: u64,
-    /// Writing entries, splitting, punching and patching.
+    /// Writing entries, splitting, punching and patching, and the calls that ask for it.
     pub mapping: u64,
     /// Invalidating TLB entries, here and on other processors.
     pub shootdowns: u64,
@@ -190,7 +203,7 @@ impl OperatingSystemCosts {
         Ok(())
     }
 
-    fn times(&self) -> [(&'static str, f64); 25] {
+    fn times(&self) -> [(&'static str, f64); 27] {
         [
             ("fault_4k_ns", self.fault_4k_ns),
             ("fault_2m_ns", self.fault_2m_ns),
@@ -209,6 +222,8 @@ impl OperatingSystemCosts {
             ("migrate_frame_ns", self.migrate_frame_ns),
             ("swap_in_ns", self.swap_in_ns),
             ("swap_out_ns", self.swap_out_ns),
+            ("call_ns", self.call_ns),
+            ("fork_ns", self.fork_ns),
             ("context_switch_ns", self.context_switch_ns),
             ("segment_registers_ns", self.segment_registers_ns),
             ("vm_exit_ns", self.vm_exit_ns),
@@ -250,6 +265,8 @@ impl OperatingSystemCosts {
                 (work.large_pages_split + work.huge_pages_split, self.split_ns),
                 (work.subpages_punched + work.pages_escaped, self.punch_ns),
                 (work.subpages_patched, self.patch_ns),
+                (work.memory_calls, self.call_ns),
+                (work.forks, self.fork_ns),
             ]),
             shootdowns: cycles(&[
                 (work.entries_invalidated, self.invalidate_entry_ns),
@@ -266,6 +283,23 @@ impl OperatingSystemCosts {
                 (work.context_switches, self.context_switch_ns),
                 (work.segment_registers_loaded, self.segment_registers_ns),
             ]),
+        }
+    }
+
+    /// Where these costs are from, in words for remarks.
+    pub(crate) fn origin(&self) -> String {
+        let microseconds = (self.fault_4k_ns + self.zero_4k_ns + self.map_ns) / 1_000.0;
+        match &self.measured_on {
+            Some(machine) => {
+                let machine = machine.replace(char::is_control, " ");
+                format!(
+                    "as calibrate measured them on {machine} (a 4KB fault takes {microseconds:.1} µs)"
+                )
+            }
+            None => format!(
+                "which are published ones of other machines (a 4KB fault takes {microseconds:.1} µs); \
+                 `perforate calibrate` measures this one's"
+            ),
         }
     }
 
@@ -304,19 +338,45 @@ impl OperatingSystemCosts {
         let mut background_cycles = costs.cycles(&background, frequency_ghz).total();
         out.record(CAUSES, &cycles);
         let mut total = cycles.total();
-        if let Some(HostWork { work, background, exits, background_exits, segment_exits }) = host {
-            let to_cycles = |ns: f64| (ns * frequency_ghz).round() as u64;
-            let exit_ns = |exits: Exits| exits.total() as f64 * self.vm_exit_ns;
-            let registers_ns = segment_exits as f64 * self.segment_registers_ns;
-            let host = costs.cycles(&(work - background), frequency_ghz).total();
-            let exits = to_cycles(exit_ns(exits - background_exits) + registers_ns);
-            out.record(HOST_CAUSES, &HostCycles { exits, kernel: host });
-            background_cycles += costs.cycles(&background, frequency_ghz).total();
-            background_cycles += to_cycles(exit_ns(background_exits));
-            total += host + exits;
+        if let Some(host) = &host {
+            let cycles = costs.host_cycles(host, frequency_ghz);
+            out.record(HOST_CAUSES, &cycles);
+            background_cycles += cycles.background;
+            total += cycles.kernel + cycles.exits;
         }
         out.record(BACKGROUND, &background_cycles);
         Some(WorkCycles(total))
+    }
+
+    /// Cycles of work that the program waits for, without those that a virtual machine has once
+    /// because its memory is backed.
+    pub(crate) fn program_cycles(&self, program: &ProgramWork, frequency_ghz: f64) -> WorkCycles {
+        let ProgramWork { work, background, host, interrupts } = *program;
+        let beside = if interrupts.is_some() { 0 } else { self.interrupted_processors };
+        let costs = Self { interrupted_processors: beside, ..self.clone() };
+        let own = costs.cycles(&(work - background), frequency_ghz).total();
+        let of_host = host.map_or(0, |host| {
+            let HostCycles { exits, kernel, backing, .. } = costs.host_cycles(&host, frequency_ghz);
+            (exits + kernel).saturating_sub(backing)
+        });
+        WorkCycles(own + of_host)
+    }
+
+    fn host_cycles(&self, host: &HostWork, frequency_ghz: f64) -> HostCycles {
+        let to_cycles = |ns: f64| (ns * frequency_ghz).round() as u64;
+        let kernel = |work: &Work| self.cycles(work, frequency_ghz).total();
+        let exits_ns = |exits: u64, with_segment: u64| {
+            exits as f64 * self.vm_exit_ns + with_segment as f64 * self.segment_registers_ns
+        };
+        let foreground = host.exits - host.background_exits;
+        HostCycles {
+            exits: to_cycles(exits_ns(foreground.total(), host.segment_exits)),
+            kernel: kernel(&(host.work - host.background)),
+            background: kernel(&host.background)
+                + to_cycles(exits_ns(host.background_exits.total(), 0)),
+            backing: kernel(&host.backing)
+                + to_cycles(exits_ns(host.backing_exits, host.backing_segment_exits)),
+        }
     }
 }
 
@@ -325,9 +385,23 @@ impl OperatingSystemCosts {
 pub(crate) struct WorkCycles(u64);
 
 impl WorkCycles {
-    /// Writes them, and the speed with them, of so many instructions and cycles of the program.
+    /// Writes the work of the measured part, and the speed with it, of so many instructions and cycles
+    /// of the program.
     pub(crate) fn record(self, (instructions, steady_cycles): (u64, u64), out: &mut Counters) {
         out.record(SUMS, &Sums { instructions, steady_cycles, total: self.0 });
+    }
+
+    /// Writes the work of the whole run, and the speed with it. The instructions of the warm-up take
+    /// as many cycles each as those of the measured part.
+    pub(crate) fn record_whole(
+        self,
+        instructions: u64,
+        (measured_instructions, cycles): (u64, u64),
+        out: &mut Counters,
+    ) {
+        let steady_cycles = cycles as f64 / measured_instructions as f64 * instructions as f64;
+        let steady_cycles = steady_cycles.round() as u64;
+        out.record(WHOLE_RUN, &Sums { instructions, steady_cycles, total: self.0 });
     }
 }
 
@@ -335,6 +409,10 @@ impl WorkCycles {
 struct HostCycles {
     exits: u64,
     kernel: u64,
+    /// On other processors.
+    background: u64,
+    /// Of `exits` and `kernel`, first backing of the guest's memory.
+    backing: u64,
 }
 
 /// Cycles of an interval.
@@ -349,6 +427,7 @@ struct Sums {
 pub(crate) fn counters() -> Vec<Counter> {
     [
         registered(SUMS),
+        registered(WHOLE_RUN),
         registered(CAUSES),
         registered(HOST_CAUSES),
         registered(BACKGROUND),
@@ -376,6 +455,21 @@ figures! {
             |it| (it.instructions, it.steady_cycles + it.total);
     }
 
+    static WHOLE_RUN: Sums, "Whole run, including OS work" {
+        /// Cycles of the operating system's work in the whole run: warm-up and measured part, but not the
+        /// program's set-up, nor memory that it had before the recording began, nor a host's first
+        /// backing of the guest's memory. Schemes differ in when they do their work; over the whole run
+        /// they can be compared. Absent where a trace has no events of mappings.
+        whole_run_operating_system_cycles, "cycles of OS work, whole run", Cycles, Table:
+            |it| it.total;
+        /// Cycles of that work and of the program, whose warm-up takes as many cycles per instruction as
+        /// the measured part.
+        whole_run_cycles, Cycles, Listed: |it| it.steady_cycles + it.total;
+        /// Instructions per cycle of the whole run with that work.
+        whole_run_ipc, "IPC, whole run with OS work", Ratio, Listed:
+            |it| (it.instructions, it.steady_cycles + it.total);
+    }
+
     static BACKGROUND: u64, "Speed, including OS work" {
         /// What kernel threads (khugepaged, KSM, kcompactd) did meanwhile on another processor; in none
         /// of the sums but for their shootdowns.
@@ -392,7 +486,7 @@ figures! {
         /// Copying frames.
         operating_system_cycles_copying, Cycles, Listed,
             part("operating_system_cycles", "copying", "level3"): |it| it.copying;
-        /// Entries written, pages split, sub-pages punched and patched.
+        /// Entries written, pages split, sub-pages punched and patched; entering calls for it.
         operating_system_cycles_mapping, Cycles, Listed,
             part("operating_system_cycles", "page tables", "level4"): |it| it.mapping;
         /// TLB entries invalidated here, and other processors interrupted and waited for.
@@ -493,6 +587,8 @@ mod tests {
             pages_swapped_in: 2,
             pages_swapped_out: 512,
             context_switches: 5,
+            memory_calls: 4,
+            forks: 2,
             shootdown_batches: 3,
             entries_invalidated: 6,
             spaces_flushed: 1,
@@ -512,6 +608,10 @@ mod tests {
         assert_eq!(cycles.swapping, 2 * (2 * 90_000 + 512 * 4_000));
         assert_eq!(cycles.context_switches, 2 * 5 * 1_500);
         assert_eq!(cycles.total(), 5_521_987);
+        // Four calls and two forks, where they have a cost.
+        let called = OperatingSystemCosts { call_ns: 300.0, fork_ns: 60_000.0, ..costs.clone() };
+        let mapping = called.cycles(&work, 2.0).mapping;
+        assert_eq!(mapping - cycles.mapping, 2 * (4 * 300 + 2 * 60_000));
         // Nobody to interrupt, nobody to wait for.
         let alone = OperatingSystemCosts { interrupted_processors: 0, ..costs };
         assert_eq!(alone.cycles(&work, 2.0).shootdowns, 2 * 7 * 158);
@@ -541,6 +641,23 @@ mod tests {
         assert_eq!(get("operating_system_background_cycles"), 2.0 * 3.0 * 1_000.0);
         assert_eq!(get("operating_system_cycles"), 14_040.0);
         assert_eq!(get("cycles_with_operating_system"), 64_040.0);
+    }
+
+    #[test]
+    fn costs_say_whose_they_are() {
+        let costs = OperatingSystemCosts::default();
+        let others = costs.origin();
+        assert!(others.contains("of other machines (a 4KB fault takes 3.5 µs)"), "{others}");
+        assert!(others.contains("`perforate calibrate`"), "{others}");
+        let costs = OperatingSystemCosts {
+            fault_4k_ns: 1_000.0,
+            zero_4k_ns: 550.0,
+            map_ns: 50.0,
+            measured_on: Some("an EPYC".into()),
+            ..costs
+        };
+        let own = "as calibrate measured them on an EPYC (a 4KB fault takes 1.6 µs)";
+        assert_eq!(costs.origin(), own);
     }
 
     #[test]

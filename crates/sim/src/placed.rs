@@ -52,7 +52,7 @@ pub trait Placed {
 
 impl Placed for Scheme {
     fn check_machine(&self, machine: &Machine) -> Result<(), SimError> {
-        if self.shadow_directories && !machine.tlb.l2_2m {
+        if self.shadow_directories && !machine.tlb.l2_2m.holds_pages() {
             let (scheme, machine) = (self.name.into(), machine.name.clone());
             return Err(SimError::NoLargeEntries { scheme, machine });
         }

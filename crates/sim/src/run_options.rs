@@ -85,8 +85,8 @@ impl Default for PlacementOptions {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct MeasuringOptions {
-    /// Instructions before measuring starts, or auto: as many as every scheme takes to settle
-    /// (MSER-5), found by running twice [default: a fifth of the run].
+    /// Instructions before measuring starts, or auto: as many as every scheme takes to settle,
+    /// found by running twice [default: a fifth of the run].
     #[schemars(extend("form" = "N|auto"))]
     #[schemars(extend("brief" = "Instructions before measuring starts, or auto [default: a fifth]"))]
     pub warmup: Option<WarmupLength>,

@@ -104,6 +104,8 @@ impl Simulation {
         options: RunOptions,
     ) -> Result<Self, SimError> {
         let composition = composition.into();
+        let one_core = ProcessorOptions::default().topology();
+        machine.check_host_memory(one_core, 1, options.functional)?;
         let system = System::new(machine, composition, memory, seed, options.system)?;
         let clock = if options.functional {
             None
@@ -170,9 +172,12 @@ impl Simulation {
 
     /// Has the clock on a thread of its own, beside that which translates; changes no figure, and
     /// nothing where there is no clock. To be said before anything runs.
-    pub fn with_clock_thread(self) -> Self {
-        let clock = self.clock.map(Clock::beside);
-        Self { clock, ..self }
+    ///
+    /// # Errors
+    /// [`SimError::Thread`].
+    pub fn with_clock_thread(self) -> Result<Self, SimError> {
+        let clock = self.clock.map(Clock::beside).transpose().map_err(SimError::Thread)?;
+        Ok(Self { clock, ..self })
     }
 
     /// Programs run on these hardware threads. To be said before anything runs.
@@ -274,6 +279,7 @@ impl Simulation {
         {
             self.run_until(chunk, &mut rest, start)?;
             (self.setup_until, self.setup) = (None, self.done);
+            self.system.start_run();
         }
         if self.measured_from.is_none() && self.setup_until.is_none() {
             let warm_from = self.setup.saturating_add(self.options.warmup);
@@ -402,8 +408,11 @@ impl Simulation {
                 }
                 next = next.min(*at as usize);
             }
-            if now == 0 && self.has_segments {
-                self.system.make_primary_region()?;
+            if now == 0 {
+                if self.has_segments {
+                    self.system.make_primary_region()?;
+                }
+                self.system.start_run();
             }
             let instructions = &chunk.instructions[position.instruction..next];
             accesses = self.run_undisturbed(model, instructions, accesses)?;

@@ -42,16 +42,17 @@ pub(crate) fn note(
     };
     if let Some((scheme, course)) = worst(|course| matches!(course, Course::Unsteady { .. })) {
         return Some(format!(
-            "{figure} of {scheme} do not settle in the measured part (MSER-5): those of its last \
-             batches differ from the mean by {:+.1}%; figures are means over a part that changes",
+            "{figure} of {scheme} change until the end of the measured part: its last pieces differ \
+             from the mean by {:+.1} %; run more instructions, or begin later (--instructions, --skip), \
+             for figures of a steady state",
             change(course) * 100.0
         ));
     }
     let (scheme, course) = worst(|course| matches!(course, Course::Steady { .. }))?;
     let suggested = suggested?;
     Some(format!(
-        "the first {} instructions after the warm-up still differ (MSER-5): without them, {figure} \
-         of {scheme} change by {:+.1}%; try a warmup of {suggested}",
+        "the first {} instructions after the warm-up differ from the rest: without them, {figure} \
+         of {scheme} change by {:+.1} %; try a warmup of {suggested}",
         suggested - warmup,
         change(course) * 100.0
     ))
@@ -61,13 +62,12 @@ pub(crate) fn note(
 pub(crate) fn detection_note(warmup: u64, figure: &str, detected: bool) -> String {
     if detected {
         return format!(
-            "warm-up: {warmup} instructions, after which {figure} have settled under every scheme \
-             (MSER-5)"
+            "warm-up: {warmup} instructions, after which {figure} have settled under every scheme"
         );
     }
     format!(
-        "warm-up: a fifth, {warmup} instructions; none was detected, as {figure} do not settle \
-         under every scheme, or the run is too short (MSER-5)"
+        "warm-up: a fifth, {warmup} instructions: {figure} do not settle under every scheme, or the \
+         run is too short to tell; run more instructions, or name a warm-up (--warmup)"
     )
 }
 
@@ -88,8 +88,8 @@ mod tests {
         let note = note(1000, figure_name(true), &courses(&found), Some(1500)).unwrap();
         assert_eq!(
             note,
-            "the first 500 instructions after the warm-up still differ (MSER-5): without them, \
-             cycles per instruction of ideal change by -6.0%; try a warmup of 1500"
+            "the first 500 instructions after the warm-up differ from the rest: without them, \
+             cycles per instruction of ideal change by -6.0 %; try a warmup of 1500"
         );
     }
 
@@ -101,6 +101,9 @@ mod tests {
         let unsteady = [Course::Steady { after: 0, change: 0.0 }, Course::Unsteady { change: 0.2 }];
         assert_eq!(settled_after(&unsteady), None);
         let note = note(0, figure_name(false), &courses(&unsteady), None).unwrap();
-        assert!(note.starts_with("L2 TLB misses per instruction of thp do not settle"), "{note}");
+        assert!(
+            note.starts_with("L2 TLB misses per instruction of thp change until the end"),
+            "{note}"
+        );
     }
 }

@@ -68,6 +68,9 @@ impl Workload {
     }
 }
 
+/// Most instructions of a synthetic workload that can be skipped: they are generated, for some minutes.
+const MOST_GENERATED: u64 = 10_000_000_000;
+
 /// Opens the workload for one comparison.
 ///
 /// # Errors
@@ -78,7 +81,15 @@ pub fn open_workload(
     seed: u64,
 ) -> Result<Box<dyn Source>, SimError> {
     let mut source = open_together(workload, memory, seed)?;
+    let is_generated = workload.names().any(WorkloadSpec::is_workload);
+    if is_generated && workload.skip > MOST_GENERATED {
+        return Err(SimError::SkipOfGenerated { skip: workload.skip, most: MOST_GENERATED });
+    }
     let skipped = if workload.skip > 0 { source.skip(workload.skip)? } else { 0 };
+    if skipped < workload.skip {
+        let name = source.metadata().name.clone();
+        return Err(SimError::SkipBeyondEnd { name, skip: workload.skip, instructions: skipped });
+    }
     let left = match source.metadata().instructions {
         None if workload.names().all(WorkloadSpec::is_workload) => {
             Some(Workload::DEFAULT_INSTRUCTIONS)
@@ -160,7 +171,12 @@ fn hint(name: &str) -> String {
         (None, Some(format), Some(file)) => format!("did you mean {format}:{file}?"),
         _ => {
             let workloads = workloads().collect::<Vec<_>>().join(", ");
-            format!("workloads are {workloads}; a trace is given by its path")
+            let names: Vec<&str> = traces.iter().map(|(name, _)| &**name).collect();
+            let bundled = match names.is_empty() {
+                true => String::new(),
+                false => format!("traces that come with the program are {}; ", names.join(", ")),
+            };
+            format!("{bundled}workloads are {workloads}; another trace is given by its path")
         }
     }
 }

@@ -87,6 +87,11 @@ impl Cache {
         }
     }
 
+    /// Bytes of this computer's memory that a cache takes.
+    pub(crate) fn host_bytes(config: &CacheConfig) -> u64 {
+        config.size_bytes / LINE_BYTES * (size_of::<u32>() + size_of::<Line>()) as u64
+    }
+
     /// First place of the line's set, and its tag.
     #[inline]
     fn place(&self, number: u64) -> (usize, u32) {

@@ -12,6 +12,8 @@ const GRANULE_SHIFT: u32 = 3;
 /// A store from its place in the program until its data are in the cache.
 #[derive(Clone, Debug)]
 pub(crate) struct Store {
+    /// Number of its instruction.
+    instruction: u64,
     /// The lines it writes.
     pub(crate) line: Data,
     pub(crate) further_lines: Vec<Data>,
@@ -36,28 +38,38 @@ pub(crate) struct Stores {
     /// Number of the next to be released.
     next_released: u64,
     last_released: u64,
+    /// Instruction of the last store that made stores behind it wait to be released.
+    last_writer: u64,
+    /// Instructions whose write the last released stores waited for: store number n at n modulo the
+    /// length, which is a power of two.
+    writers: Vec<u64>,
     youngest: Vec<(u64, u64)>,
 }
 
 impl Stores {
-    pub(crate) fn new() -> Self {
+    /// No stores, in front of a store queue of so many entries.
+    pub(crate) fn new(queue_entries: u32) -> Self {
         Self {
             list: VecDeque::new(),
             first: 0,
             next_released: 0,
             last_released: 0,
+            last_writer: 0,
+            writers: vec![0; (queue_entries as usize).next_power_of_two()],
             youngest: vec![(u64::MAX, 0); REMEMBERED],
         }
     }
 
-    /// A further store in program order; returns its number.
+    /// A further store in program order, of the instruction with this number; returns the store's
+    /// number.
     #[inline]
-    pub(crate) fn push(&mut self, address: u64, line: Data, now: u64) -> u64 {
+    pub(crate) fn push(&mut self, instruction: u64, address: u64, line: Data, now: u64) -> u64 {
         while self.list.front().is_some_and(|store| store.released <= now) {
             self.list.pop_front();
             self.first += 1;
         }
         self.list.push_back(Store {
+            instruction,
             line,
             further_lines: Vec::new(),
             result: UNKNOWN,
@@ -91,6 +103,13 @@ impl Stores {
         (store.released > now).then_some(number)
     }
 
+    /// Number of the instruction whose write the release of a store waited for: its own, or that of a
+    /// store before it. Known for as many stores as the queue has entries.
+    #[inline]
+    pub(crate) fn writer(&self, store: u64) -> u64 {
+        self.writers[store as usize & (self.writers.len() - 1)]
+    }
+
     /// A line of a store is written at `time`. Stores become visible in program order (x86-TSO),
     /// though their misses overlap: those now known to be, and when, go to `released`.
     #[inline]
@@ -102,8 +121,12 @@ impl Stores {
             && let Some(store) = self.list.get_mut(next as usize)
             && store.pending == 0
         {
-            self.last_released = self.last_released.max(store.written);
+            if store.written >= self.last_released {
+                (self.last_released, self.last_writer) = (store.written, store.instruction);
+            }
             store.released = self.last_released;
+            let place = self.next_released as usize & (self.writers.len() - 1);
+            self.writers[place] = self.last_writer;
             self.next_released += 1;
             released(self.last_released);
         }

@@ -18,6 +18,7 @@ mod dram;
 mod error;
 mod forward;
 mod hierarchy;
+mod host_memory;
 mod interval;
 mod near;
 mod pipeline;

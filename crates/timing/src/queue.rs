@@ -29,13 +29,15 @@ impl Queue {
     /// known.
     #[inline]
     pub(crate) fn free_at(&self, count: u64) -> Option<u64> {
-        let last = self.taken + count.min(self.entries);
-        if last <= self.entries {
-            return Some(0);
-        }
-        // The last of them is the one that was given back with this number.
-        let number = last - self.entries - 1;
+        let Some(number) = self.awaited(count) else { return Some(0) };
         (number < self.released).then(|| self.releases[self.place(number)])
+    }
+
+    /// Number of the release that `count` more entries wait for, counted from 0; `None` if they have
+    /// never been taken.
+    #[inline]
+    pub(crate) fn awaited(&self, count: u64) -> Option<u64> {
+        (self.taken + count.min(self.entries)).checked_sub(self.entries + 1)
     }
 
     /// Takes `count` entries.

@@ -266,6 +266,9 @@ pub(crate) struct Translation {
 }
 
 impl Translation {
+    /// Bytes of a slot.
+    pub(crate) const SLOT_BYTES: u64 = size_of::<Slot>() as u64;
+
     /// Walkers that read the cache `walker_level`. `slots` as for [`Core::new`](crate::Core::new).
     pub(crate) fn new(
         config: &WalkerConfig,

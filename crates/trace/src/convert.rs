@@ -13,6 +13,8 @@ pub fn metadata_for(source: &dyn Source) -> TraceMetadata {
         architecture: "x86_64".to_owned(),
         created_by: concat!("perforate ", env!("CARGO_PKG_VERSION")).to_owned(),
         is_cut_off: metadata.is_cut_off,
+        stopped_by: metadata.stopped_by,
+        accesses_unmapped: metadata.accesses_unmapped,
         has_events: metadata.has_events,
         has_dependencies: metadata.has_dependencies,
         has_branches: metadata.has_branches,

@@ -19,7 +19,7 @@ pub use foreign::{
     Compression, ForeignWriter, Losses, PageMap, Schedule, TraceFormat, formats_of_name, open,
     open_bytes, split_format,
 };
-pub use format::{TraceMetadata, TraceReader, TraceSummary, TraceWriter, WriterOptions};
+pub use format::{StoppedBy, TraceMetadata, TraceReader, TraceSummary, TraceWriter, WriterOptions};
 pub use source::{CHUNK_INSTRUCTIONS, Limited, Source, SourceMetadata, Truncation};
 pub use standard_input::{STANDARD_INPUT, standard_input_bytes};
 pub use synthetic::{

@@ -5,7 +5,7 @@ use std::fmt;
 use perforate_types::{Chunk, ProgramEvent};
 use serde::Serialize;
 
-use crate::TraceError;
+use crate::{StoppedBy, TraceError};
 
 /// Instructions per [`Chunk`] that a source delivers at most: few enough that a decoded chunk
 /// stays in a second-level cache.
@@ -37,11 +37,22 @@ pub struct SourceMetadata {
     /// Whether the program ran on after the last instruction: its recording was ended before it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_cut_off: bool,
+    /// The limit or request that ended the recording; none if the program ended, or the trace does not
+    /// say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stopped_by: Option<StoppedBy>,
+    /// Accesses to memory that the trace does not map, as its recorder counted them; 0 if it did not.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub accesses_unmapped: u64,
     /// What a foreign trace says of how it was recorded, in a line.
     #[serde(skip)]
     pub recording: Option<String>,
     /// What the source does not know and what was assumed instead, one sentence each.
     pub assumptions: Vec<String>,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Where and why a recorded trace stops early.

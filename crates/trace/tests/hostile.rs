@@ -4,7 +4,7 @@ mod common;
 
 use common::peak;
 use common::samples::*;
-use perforate_trace::{Source, open_bytes};
+use perforate_trace::{Source, open, open_bytes};
 use perforate_types::Chunk;
 
 /// Instructions of a trace, and the error it ends with.
@@ -58,26 +58,49 @@ fn bombs_are_read_in_little_memory() {
     }
 }
 
+/// An xz stream that wants another dictionary: 40 stands for 4 GB, 28 for 64 MB.
+fn with_dictionary(mut xz: Vec<u8>, size: u8) -> Vec<u8> {
+    let properties = 12 + 1 + 1 + 1 + 1; // block header: size, flags, filter, size of properties
+    assert_eq!(xz[properties - 2], 0x21, "the filter is LZMA2");
+    xz[properties] = size;
+    let header = 12..12 + usize::from(xz[12]) * 4;
+    let checksum = crc32fast::hash(&xz[header.clone()]).to_le_bytes();
+    xz[header.end..header.end + 4].copy_from_slice(&checksum);
+    xz
+}
+
 #[test]
 fn absurd_sizes_are_refused() {
     // A zstd frame that wants a window of 2 GB, and an xz stream that wants a dictionary of 4 GB.
     let mut zstd = zstd::encode_all(&champsim_records()[..], 1).unwrap();
     assert_eq!(zstd[4] & 0x20, 0, "the frame has a window descriptor");
     zstd[5] = 0xa8;
-    let mut xz = xz(&champsim_records());
-    let properties = 12 + 1 + 1 + 1 + 1; // block header: size, flags, filter, size of properties
-    assert_eq!(xz[properties - 2], 0x21, "the filter is LZMA2");
-    xz[properties] = 40;
-    let header = 12..12 + usize::from(xz[12]) * 4;
-    let checksum = crc32fast::hash(&xz[header.clone()]).to_le_bytes();
-    xz[header.end..header.end + 4].copy_from_slice(&checksum);
+    let xz = with_dictionary(xz(&champsim_records()), 40);
     for (name, bytes) in [("zstd", zstd), ("xz", xz)] {
         let error = match open_bytes(name, bytes) {
             Err(error) => error.to_string(),
             Ok(source) => drain(source).1.expect("an error"),
         };
-        assert!(error.contains("stream is damaged"), "{name}: {error}");
+        assert!(error.contains("stream takes too much memory to unpack"), "{name}: {error}");
     }
+}
+
+/// All files of a folder may be open at once: what they take together is bounded.
+#[test]
+fn sizes_that_are_absurd_together_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let large = with_dictionary(xz(&drmemtrace_records()), 28);
+    let write = |files: std::ops::Range<usize>| {
+        files.for_each(|number| {
+            let path = folder.path().join(format!("{number}.memtrace.xz"));
+            std::fs::write(path, &large).unwrap();
+        });
+    };
+    write(0..8);
+    assert_eq!(drain(open(folder.path()).unwrap()).1, None);
+    write(8..100);
+    let error = open(folder.path()).map(drop).unwrap_err().to_string();
+    assert!(error.contains("all files of a trace have 2 GB together"), "{error}");
 }
 
 #[test]

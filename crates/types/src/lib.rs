@@ -21,6 +21,7 @@ mod space;
 mod step;
 mod truth;
 mod update;
+mod words;
 
 pub use address::{
     Address, Frame, GuestFrame, GuestPhysical, GuestPhysicalAddress, PageNumber, Physical,
@@ -46,3 +47,4 @@ pub use space::{PageRun, SpaceId};
 pub use step::{Action, Purpose, Step, StepLists, Steps, Unit};
 pub use truth::Truth;
 pub use update::{Shootdown, Update};
+pub use words::{counted, noun};

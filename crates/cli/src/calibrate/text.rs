@@ -11,7 +11,7 @@ use crate::output::{COLUMNS, notes};
 /// Width of a name.
 const NAME: usize = 38;
 /// Width of a measured value with its spread.
-const MEASURED: usize = 30;
+const MEASURED: usize = 32;
 /// Width of a value of the machine file.
 const VALUE: usize = 13;
 
@@ -21,7 +21,7 @@ pub fn text(found: &Calibration, file: &Path) -> String {
     let name = if processor.name.is_empty() { "unknown processor" } else { &processor.name };
     let mut text = format!(
         "{name}{}\n\n{}",
-        if processor.is_virtual { " (virtual machine)" } else { "" },
+        if processor.is_virtual() { format!(" ({})", processor.hypervisor) } else { String::new() },
         head(["median (least–most)", "before", "in the file"]),
     );
     for quantity in &found.quantities {
@@ -29,7 +29,7 @@ pub fn text(found: &Calibration, file: &Path) -> String {
     }
     text += &format!(
         "\nThe same chases, nanoseconds a load{}\n{}",
-        if processor.is_virtual {
+        if processor.is_virtual() {
             format!(" (simulated: {})", found.assumption)
         } else {
             String::new()

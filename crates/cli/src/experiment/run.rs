@@ -10,6 +10,7 @@ use perforate_experiment::{
 use perforate_report::{
     ReportOptions, experiments_figures, experiments_html, experiments_table, read_experiments,
 };
+use perforate_types::counted;
 
 use super::verdicts::verdicts;
 use super::{RunOptions, shards};
@@ -171,7 +172,7 @@ pub fn write_files(
     let Some(folder) = folder else { return Ok(table) };
     let title = match results.len() {
         1 => results[0].title().to_owned(),
-        several => format!("{several} experiments"),
+        several => counted(several, "experiment"),
     };
     let vocabulary = perforate_sim::vocabulary();
     let (command, results_text) = (command.to_owned(), lines.to_owned());

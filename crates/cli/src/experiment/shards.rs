@@ -4,6 +4,7 @@ use std::path::Path;
 
 use perforate_commands::{Failure, ResultFolder};
 use perforate_experiment::{Experiment, ExperimentOptions, Plan, Shard, Store, build};
+use perforate_types::counted;
 use serde::{Deserialize, Serialize};
 
 use super::MergeArguments;
@@ -43,9 +44,9 @@ pub fn write(
     folder.write(&vec![(PART.to_owned(), text)])?;
     let there = plan.len() - plan.missing(store);
     print(&format!(
-        "part {index} of {count}: {there} of {} points are in {}\n\
+        "part {index} of {count}: {there} of {} in {}\n\
          join the parts with: perforate experiment merge DIR… --out DIR\n{}",
-        plan.len(),
+        counted(plan.len(), "point"),
         folder.kept_file(POINTS)?.display(),
         notes(&store.remarks(), COLUMNS)
     ))
@@ -73,15 +74,15 @@ pub fn merge(arguments: &MergeArguments) -> Result<(), Failure> {
     if missing > 0 {
         let there: Vec<String> = parts.iter().map(|part| part.index.to_string()).collect();
         return Err(Failure::Parts(format!(
-            "{missing} of {} points are missing; there are parts {} of {}",
-            plan.len(),
+            "{missing} of {} missing; the parts that are there: {} of {}",
+            counted(plan.len(), "point"),
             there.join(", "),
             whole.count
         )));
     }
     let unstated = vec![None; experiments.len()];
     let lines = lines(&experiments, &unstated, &plan, &store, quick)?;
-    let points = format!("points:  {}, of {} parts\n", plan.len(), parts.len());
+    let points = format!("points:  {}, of {}\n", plan.len(), counted(parts.len(), "part"));
     let text = write_files(folder.as_ref(), &lines, &command(), &points, false)?;
     print(if arguments.json { &lines } else { &text })
 }

@@ -95,7 +95,8 @@ pub fn sweep(arguments: &SweepArguments) -> Result<(), Failure> {
 }
 
 /// A time that is not nothing.
-fn time(text: &str) -> Result<Duration, String> {
+/// Reads a time that is not 0, for options.
+pub fn time(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(time) if !time.is_zero() => Ok(time),
         Ok(_) => Err("a time of 0; expected 30m, 2h or the like".into()),

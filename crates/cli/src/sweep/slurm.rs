@@ -6,6 +6,7 @@ use std::time::Duration;
 use perforate_commands::Failure;
 use perforate_config::Program;
 use perforate_experiment::{Job, Plan, Shard};
+use perforate_types::counted;
 
 use super::estimate::Estimate;
 use crate::output::quoted;
@@ -59,10 +60,14 @@ impl Array {
     /// How much there is, and how it is packed.
     pub fn summary(&self) -> String {
         let Self { points, jobs, cpus, total, longest, .. } = self;
-        let processors = if *cpus == 1 { String::new() } else { format!(" on {cpus} processors") };
+        let processors = match cpus {
+            1 => String::new(),
+            _ => format!(" on {}", counted(*cpus, "processor")),
+        };
         format!(
-            "{points} points in an array of {jobs}, {} each at most{processors}; {} of one \
-             processor's time in all",
+            "{} in an array of {}, {} each at most{processors}; {} of one processor's time in all",
+            counted(*points, "point"),
+            counted(*jobs, "job"),
             time(*longest),
             time(*total)
         )

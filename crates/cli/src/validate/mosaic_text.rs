@@ -16,14 +16,16 @@ const PREDICTED: usize = 21;
 /// The whole text.
 pub fn text(outcome: &MosaicOutcome) -> String {
     let mut text = title(&outcome.processor, &outcome.machine.name);
-    text += "\nTime with 4KB pages only ÷ time with the layout; error of the prediction\n";
+    text += &format!("\n{}\n", wrapped("", &outcome.summary(), COLUMNS));
+    text +=
+        "\nTime with 4KB pages only ÷ time with the layout; predicted, its difference in points\n";
     for program in outcome.programs() {
         text += &format!("\n{}", wrapped("", program, COLUMNS));
         text += &heading(outcome, "median (least–most)");
         outcome.rows_of(program).for_each(|row| text += &line(row));
     }
-    text += "\nErrors of the predictions: median | worst\n";
-    text += &heading(outcome, "judged, noisy, not");
+    text += "\nDifferences of predicted and measured effects in points: median | worst; of all effects\n";
+    text += &heading(outcome, "judged, noisy, none");
     let scores = outcome.scores();
     for (number, program) in outcome.programs().iter().enumerate() {
         let errors: Vec<Errors> = scores.iter().map(|score| score.programs[number].1).collect();
@@ -31,7 +33,6 @@ pub fn text(outcome: &MosaicOutcome) -> String {
     }
     let errors: Vec<Errors> = scores.iter().map(|score| score.errors).collect();
     text += &errors_line("all programs", &errors);
-    text += &format!("\n{}\n", wrapped("", &outcome.summary(), COLUMNS));
     text + notes(&outcome.notes, COLUMNS).as_str()
 }
 
@@ -49,8 +50,7 @@ fn line(row: &MosaicRow) -> String {
     });
     let mut text = format!("{}{measured:>MEASURED$}", named(&row.layout));
     for predicted in &row.predicted {
-        let error =
-            predicted.error.map_or(String::new(), |error| format!("{:+.0}%", 100.0 * error));
+        let error = predicted.error.map_or(String::new(), |error| format!("{:+.0}", 100.0 * error));
         let verdict = match predicted.verdict {
             Some(verdict) => verdict.to_string(),
             None => "no pages".into(),
@@ -62,14 +62,17 @@ fn line(row: &MosaicRow) -> String {
 
 fn errors_line(name: &str, errors: &[Errors]) -> String {
     let counts = errors.first().map_or(String::new(), |errors| {
-        format!("{}, {}, {}", errors.judged, errors.noisy, errors.not_obtained)
+        let none = errors.no_effect + errors.not_obtained;
+        format!("{}, {}, {none}", errors.judged, errors.noisy)
     });
     let mut text = format!("{}{counts:>MEASURED$}", named(name));
     for errors in errors {
-        let percent = |share: Option<f64>| {
-            share.map_or("–".into(), |share| format!("{:.1} %", 100.0 * share))
+        let points = |share: Option<f64>| {
+            share.map_or("–".into(), |share| format!("{:.1}", 100.0 * share))
         };
-        let both = format!("{} | {}", percent(errors.median_error), percent(errors.worst_error));
+        let all =
+            errors.effect_error.map_or(String::new(), |share| format!("; {:.0} %", 100.0 * share));
+        let both = format!("{} | {}{all}", points(errors.median_error), points(errors.worst_error));
         text += &format!("{both:>PREDICTED$}");
     }
     text + "\n"
@@ -106,20 +109,22 @@ mod tests {
         let found = line(&row);
         assert_eq!(found.trim_end().chars().count(), COLUMNS, "{found}");
         assert!(
-            found.starts_with("random 1/2           2.00 (1.90–2.10)  1.10 -45% disagrees"),
+            found.starts_with("random 1/2           2.00 (1.90–2.10)   1.10 -45 disagrees"),
             "{found}"
         );
         row.predicted[0].verdict = None;
-        assert!(line(&row).contains("1.10 -45% no pages"));
+        assert!(line(&row).contains("1.10 -45 no pages"));
         let errors = Errors {
             judged: 5,
             noisy: 1,
             median_error: Some(0.0612),
             worst_error: Some(0.2),
+            no_effect: 2,
+            effect_error: Some(0.456),
             ..Errors::default()
         };
         let found = errors_line("all programs", &[errors; 3]);
         assert_eq!(found.trim_end().chars().count(), COLUMNS);
-        assert!(found.contains("5, 1, 0") && found.contains("6.1 % | 20.0 %"), "{found}");
+        assert!(found.contains("5, 1, 2") && found.contains("6.1 | 20.0; 46 %"), "{found}");
     }
 }

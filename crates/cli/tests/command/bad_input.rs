@@ -1,6 +1,6 @@
 //! Options and workloads that cannot be: one line, the right exit code, nothing left behind.
 
-use crate::place::Place;
+use crate::place::{Place, assert_complaint, outcome};
 
 const QUICK: [&str; 4] = ["--instructions", "9000", "--functional", "--json"];
 
@@ -259,4 +259,94 @@ fn superpages_that_cannot_be() {
         let memory = ["--scheme", "gt-pde-2m", "--memory", "64M", "--superpages", options];
         fails(&place, &[&["random:size=4M"], &memory[..]].concat(), 2, expected);
     }
+}
+
+#[test]
+fn values_are_told_in_plain_words() {
+    let place = Place::new();
+    for (value, expected) in [
+        (
+            "tlb.l2.entries=abc",
+            "--set tlb.l2.entries=abc: expected a whole number, such as 1536, not \"abc\"",
+        ),
+        ("tlb.l2=5", "--set tlb.l2=5: expected keys and values in braces, such as { entries"),
+        ("tlb.tagged=7", "--set tlb.tagged=7: expected true or false, not 7"),
+        ("walker.attach=foo", "--set walker.attach=foo: expected l1d, l2 or llc, not \"foo\""),
+        (
+            "tlb.l2.more.ways=3",
+            "--set tlb.l2.more.ways=3: l2.more.ways: more.ways is not a key of a table",
+        ),
+    ] {
+        fails(&place, &["random", "--set", value], 2, expected);
+    }
+    fails(
+        &place,
+        &["random", "--memory", "17179869184"],
+        2,
+        "17179869184 has no unit: 16G, which is",
+    );
+    fails(&place, &["nope"], 2, "traces that come with the program are bfs, ");
+    place.fails(
+        &["snapshot", "process", "abc"],
+        2,
+        "<PID>: expected a whole number, such as 8, not \"abc\"",
+    );
+    place.fails(
+        &["record", "--level", "99", "-o", "x", "--", "ls"],
+        2,
+        "--level: expected 1 to 22, not 99",
+    );
+}
+
+#[test]
+fn what_is_quoted_is_shortened() {
+    let place = Place::new();
+    let long = "A".repeat(10_000);
+    for arguments in [
+        &["run", "random", "--seed", &long][..],
+        &["run", &long],
+        &["run", "random", "--set", &long],
+        &["run", "random", &format!("--{long}")],
+        &["run", &format!("random:{long}=3")],
+    ] {
+        let outcome = place.run(arguments);
+        assert_eq!(outcome.code, Some(2), "{}", outcome.err);
+        assert!(outcome.err.contains("AAAA…") && outcome.err.len() < 1500, "{}", outcome.err);
+    }
+}
+
+#[test]
+fn skips_beyond_the_end() {
+    let place = Place::new();
+    fails(
+        &place,
+        &["xz", "--skip", "100G"],
+        2,
+        "--skip 100000000000: xz.trace has 40000000 instructions",
+    );
+    let skip = ["random:size=4M", "--skip", "9223372036854775807"];
+    fails(
+        &place,
+        &skip,
+        2,
+        "is generated as it is skipped, and has no end; expected at most 10000000000",
+    );
+}
+
+/// Each value is possible by itself.
+#[test]
+fn machines_that_no_computer_can_hold() {
+    let place = Place::new();
+    let large = ["--set", "tlb.l2.entries=4194304", "--set", "tlb.l2.ways=16"];
+    let run = [&["random:size=4M", "--scheme", "4k", "--cores", "64"][..], &large].concat();
+    fails(&place, &run, 2, "tlb.l2.entries = 4194304 is too large for 64 cores and 1 scheme");
+}
+
+#[test]
+fn a_thread_that_cannot_be_started_is_an_error() {
+    let place = Place::new();
+    let mut command = place.command(&["run", "random:size=4M", "--instructions", "9000"]);
+    // No thread can have such a stack; a limit on processes would not hold for root.
+    let outcome = outcome(command.env("RUST_MIN_STACK", "999999999999999999"));
+    assert_complaint(&outcome, 1, "a thread cannot be started", "run");
 }

@@ -50,7 +50,7 @@ fn windows_of_coalesced_pages() {
             "tlb.l2_coalescing: windows of 12 pages; a power of two",
         ),
         ("{ pages = 64, form = \"groups\" }", "from 2 to 32 is possible"),
-        ("{ pages = 8, form = \"heaps\" }", "unknown variant `heaps`"),
+        ("{ pages = 8, form = \"heaps\" }", "not \"heaps\""),
         ("{ pages = 8 }", "missing field `form`"),
         ("8", "machine.toml: "),
     ] {

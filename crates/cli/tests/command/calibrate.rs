@@ -3,6 +3,9 @@
 
 use crate::place::{Place, json};
 
+/// A cost of the kernel.
+const COST: &str = "operating_system.fault_4k_ns";
+
 #[test]
 fn a_machine_file_of_this_machine() {
     let place = Place::new();
@@ -10,7 +13,7 @@ fn a_machine_file_of_this_machine() {
     let more = ["1000", "--out", "here.toml", "--json"];
     let lines = json(&place.succeeds(&[&arguments[..], &more[..]].concat()));
     let keys: Vec<&str> = lines.iter().filter_map(|line| line["key"].as_str()).collect();
-    for key in ["core.frequency_ghz", "cache.l2.latency_cycles", "tlb.l2.entries"] {
+    for key in ["core.frequency_ghz", "cache.l2.latency_cycles", "tlb.l2.entries", COST] {
         assert!(keys.contains(&key), "{keys:?}");
     }
     assert!(lines.iter().any(|line| line["simulated_ns"].as_f64().is_some_and(|ns| ns > 0.0)));
@@ -19,6 +22,19 @@ fn a_machine_file_of_this_machine() {
     let run = ["run", "random:size=16M", "--scheme", "4k", "--instructions", "20k", "--json"];
     let result = &json(&place.succeeds(&[&run[..], &["--machine", "here.toml"]].concat()))[0];
     assert_eq!(result["machine"].as_str(), Some("here"), "{result}");
+    let costs = &result["config"]["machine"]["operating_system"];
+    assert!(
+        costs["measured_on"].is_string() && costs["fault_4k_ns"].as_f64() > Some(0.0),
+        "{costs}"
+    );
+    // The costs are another machine's unless they were measured, and every comparison says which.
+    let notes = |machine: &str| {
+        let result = &json(&place.succeeds(&[&run[..], &["--machine", machine]].concat()))[0];
+        result["notes"].to_string()
+    };
+    assert!(notes("here.toml").contains("as calibrate measured them on"), "{}", notes("here.toml"));
+    let others = notes("ice-lake-sp");
+    assert!(others.contains("of other machines (a 4KB fault takes 3.5 µs)"), "{others}");
 }
 
 #[test]

@@ -74,7 +74,7 @@ fn what_cannot_be_is_refused() {
     for (options, problem) in [
         (
             &["--cores", "65"][..],
-            "--cores: 65 cores of 1 hardware threads are too many; at most 64",
+            "--cores: 65 cores of 1 hardware thread each; expected at most 64",
         ),
         (&["--cores", "0"], "--cores"),
         (&["--cores", "2", "--timing", "sampled"], "sampled timing is for one hardware thread"),

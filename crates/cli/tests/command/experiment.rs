@@ -134,7 +134,11 @@ fn parts_are_joined() {
         place.succeeds(&[&run[..], &["--shard", shard, "--out", out]].concat())
     };
     assert!(part("1/2", "one").contains("part 1 of 2: "));
-    place.fails(&["experiment", "merge", "one", "--json"], 1, "of 6 points are missing; there are");
+    place.fails(
+        &["experiment", "merge", "one", "--json"],
+        1,
+        "of 6 points missing; the parts that are there",
+    );
     part("2/2", "two");
     assert_eq!(place.succeeds(&["experiment", "merge", "one", "two", "--json"]), whole);
     let text = place.succeeds(&["experiment", "merge", "one", "two", "--out", "all"]);

@@ -25,7 +25,11 @@ fn options_that_can_change_nothing_are_refused() {
     }
     place.fails(&["run", "random", "--host-memory", "32G"], 2, "--host-memory: has no effect");
     place.fails(&["explain", "--modes", "compute"], 2, "--modes: has no effect");
-    place.fails(&["validate", "--size", "3M", "--quick"], 2, "--size: 3145728 bytes is no power");
+    place.fails(
+        &["validate", "--size", "3M", "--quick"],
+        2,
+        "--size: expected a power of two, such as 2M or 4M, not 3M",
+    );
     let left_out = ["validate", "--size", "4M", "--program-only", "--", "true"];
     place.fails(&left_out, 2, "--size: has no effect with --program-only");
     let convert = ["trace", "convert", "random:size=4M", "--instructions", "1000", "-o"];

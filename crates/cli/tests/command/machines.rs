@@ -47,7 +47,10 @@ fn wrong_keys_and_values_say_what_would_be_right() {
             "--set tlb.l2.entrys=3: there is no key \"tlb.l2.entrys\"; did you mean tlb.l2.entries?",
         ),
         ("walkers=3", "did you mean walker.walkers?"),
-        ("tlb.l2.entries=many", "tlb.l2.entries: invalid type: string \"many\""),
+        (
+            "tlb.l2.entries=many",
+            "tlb.l2.entries=many: expected a whole number, such as 1536, not \"many\"",
+        ),
         ("tlb.l2.entries=1000", "--set tlb.l2.entries=1000: tlb.l2: 1000 entries in 12 ways"),
         ("tlb.l2.entries", "--set: \"tlb.l2.entries\" has no value"),
         ("=3", "expected KEY=VALUE"),
@@ -88,6 +91,18 @@ fn this_machine_is_one_or_says_what_to_do() {
         let own = json(&place.succeeds(&[&RUN[..], &["--machine", "host"]].concat()));
         assert_eq!(of_file[0]["counters"], own[0]["counters"]);
         assert_eq!(own[0]["machine"], "host");
+        let compare = ["compare", "random:size=16M", "--instructions", "20k", "--json"];
+        let found = json(&place.succeeds(&[&compare[..], &["--machine", "host"]].concat()));
+        let schemes: Vec<&str> = found.iter().map(|one| one["scheme"].as_str().unwrap()).collect();
+        let is_remarked =
+            |one: &serde_json::Value| one["notes"].to_string().contains("this is a virtual");
+        if schemes[0].contains('+') {
+            assert_eq!(schemes, ["4k+4k", "thp+4k", "4k+thp", "thp+thp", "ideal"]);
+            assert!(is_remarked(&found[0]) && is_remarked(&own[0]), "{own:?}");
+        } else {
+            assert_eq!(schemes, ["4k", "thp", "perforated", "ideal"]);
+            assert!(!is_remarked(&found[0]), "no virtual machine");
+        }
     } else {
         assert!(outcome.err.contains("no bundled machine is of the maker of"), "{}", outcome.err);
         assert_eq!(outcome.code, Some(2));

@@ -67,6 +67,13 @@ fn mistakes_name_the_file_and_the_place() {
         2,
         "policy: typo.rhai: it defines no function that is asked; expected one of",
     );
+    // A function has no size: what it carries would grow without bound, also while the file is read.
+    let curry = "let f = |x| x; for k in 0..60 { f = f.curry([f, f]) } fn patch(n) { true }";
+    place.write("curry.rhai", curry);
+    fails("curry.rhai", 2, "; a policy has no maps (#{…}), curry, Fn, eval, print and debug");
+    let slow = "fn order_for(area, kind, orders) { let a = []; for i in 0..500 { a.push(i) } 9 }";
+    place.write("slow.rhai", slow);
+    fails("slow.rhai", 1, "order_for: a list of more than 64 elements, lists within it included");
     place.write("bytes.rhai", [b"// \xff\xfe\n".as_slice(), b"fn patch(n) { true }"].concat());
     fails("bytes.rhai", 2, "bytes.rhai: line 1: a byte that is not UTF-8; expected text");
     fails("none.rhai", 2, "policy: none.rhai: No such file");

@@ -42,6 +42,27 @@ fn a_trace_that_cannot_be_written() {
     assert_complaint(&found, 1, "", "record into a missing folder");
 }
 
+#[test]
+fn hardware_counters_or_the_reason_why_there_are_none() {
+    let place = Place::new();
+    place.fails(&["compare", "random", "--counters"], 2, "PROG");
+    let program = ["compare", "--json", "--functional", "--counters", "--", "/bin/echo", "hello"];
+    let found = outcome(place.command(&program).env("TMPDIR", place.path("")));
+    if lacks_emulator(&found) {
+        return;
+    }
+    assert_eq!((found.code, found.err.as_str()), (Some(0), "hello\n"), "its output comes once");
+    for result in json(&found.out) {
+        let notes = result["notes"].as_array().unwrap();
+        let notes = notes.iter().filter_map(|note| note.as_str());
+        let of_counters: Vec<&str> =
+            notes.filter(|note| note.starts_with("hardware counters ")).collect();
+        assert_eq!(of_counters.len(), 1, "{result}");
+        let is_counted = of_counters[0].contains("one native run");
+        assert_eq!(is_counted, !result["config"]["hardware_counters"].is_null(), "{result}");
+    }
+}
+
 /// What the recorded program prints does not get among the JSON lines, and its trace is gone
 /// afterwards.
 #[test]
@@ -141,11 +162,91 @@ fn a_trace_that_was_cut_off_says_so() {
             place.succeeds(&["run", name, "--functional"]),
         ];
         let is_cut = name == "cut.trace";
+        let limit = ", by its limit of instructions: ";
+        assert!(said.iter().all(|text| !is_cut || in_one_line(text).contains(limit)), "{said:?}");
+        let result = &json(&place.succeeds(&["run", name, "--functional", "--json"]))[0];
+        let stopped_by = result["config"]["workload"]["stopped_by"].as_str();
+        assert_eq!(stopped_by, is_cut.then_some("instructions"), "{name}");
         assert!(said.iter().all(|text| text.contains(CUT_OFF) == is_cut), "{name}: {said:?}");
     }
     // What is made of it, too.
     place.succeeds(&["trace", "convert", "cut.trace", "-o", "again.trace"]);
     assert!(place.succeeds(&["trace", "info", "again.trace"]).contains(CUT_OFF));
+}
+
+/// Text without the line breaks that fit it to the terminal.
+fn in_one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_program_that_fails_is_a_failure_and_its_recording_is_kept() {
+    let place = Place::new();
+    for (script, words) in [("exit 7", "exit code 7"), ("kill -SEGV $$", "killed by signal 11")] {
+        let found = place.run(&["record", "-o", "x.trace", "--", "/bin/sh", "-c", script]);
+        if lacks_emulator(&found) {
+            return;
+        }
+        assert_eq!(found.code, Some(1), "{}", found.err);
+        assert!(found.out.contains(words), "{}", found.out);
+        let expected = format!("{words}; what was recorded of it is kept\n");
+        assert!(found.err.ends_with(&expected), "{}", found.err);
+        assert_eq!(place.names(), ["x.trace"]);
+    }
+}
+
+/// The emulator would take these variables for its own options.
+#[test]
+fn variables_with_the_emulators_names_are_the_programs() {
+    let place = Place::new();
+    let script = "test \"$QEMU_PLUGIN\" = file=none,a=b && test \"$QEMU_STRACE\" = 1";
+    let arguments = ["record", "-o", "x.trace", "--", "/bin/sh", "-c", script];
+    let mut command = place.command(&arguments);
+    let found = outcome(command.env("QEMU_PLUGIN", "file=none,a=b").env("QEMU_STRACE", "1"));
+    if !lacks_emulator(&found) {
+        assert_eq!((found.code, found.err.as_str()), (Some(0), ""), "{}", found.out);
+    }
+}
+
+#[test]
+fn a_signal_begins_the_recording_of_a_service_and_another_ends_it() {
+    let place = Place::new();
+    let endless = ["/bin/sh", "-c", "while :; do :; done"];
+    let arguments = [&["record", "-o", "x.trace", "--on-signal", "--"][..], &endless].concat();
+    let mut command = place.command(&arguments);
+    let running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let process = running.id().to_string();
+    for signal in ["-USR1", "-USR2"] {
+        std::thread::sleep(Duration::from_millis(1500));
+        let _ = Command::new("kill").args([signal, &process]).status();
+    }
+    let output = running.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("apt-get install qemu-user") {
+        eprintln!("not tested: there is no emulator to record with");
+        return;
+    }
+    assert!(said.contains(&format!("kill -USR1 {process} begins the recording")), "{said}");
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let about = in_one_line(&place.succeeds(&["trace", "info", "x.trace"]));
+    assert!(about.contains("ended before its program, by its user"), "{about}");
+}
+
+#[test]
+fn ways_to_begin_and_end_that_do_not_go_together() {
+    let place = Place::new();
+    for (options, expected) in [
+        (&["--on-signal", "--after", "1s"][..], "cannot be used with"),
+        (&["--after", "1s", "--skip", "1k"], "cannot be used with"),
+        (&["--for", "10"], "expected 30m, 2h or the like"),
+        (&["--sample", "auto", "--instructions", "1M"], "leave --instructions out"),
+        (&["--sample", "5"], "expected auto or N/M"),
+    ] {
+        let arguments = [&["record", "-o", "x"][..], options, &["--", "/bin/true"]].concat();
+        let found = place.run(&arguments);
+        assert_eq!(found.code, Some(2), "{}", found.err);
+        assert!(found.err.contains(expected), "{options:?}: {}", found.err);
+    }
 }
 
 /// Processes that are ended with the first one leave no processor time: there is no rate to print.

@@ -31,8 +31,10 @@ fn file(page: &str, name: &str) -> String {
 #[test]
 fn the_command_of_a_page_makes_it_again() {
     let place = Place::new();
-    place
-        .write("mine.toml", "base = \"ice-lake-sp\"\nname = \"mine\"\n[tlb]\nl2_1g = \"absent\"\n");
+    place.write(
+        "mine.toml",
+        "base = \"zen4-genoa\"\nname = \"mine\"\n[tlb]\nl1_data_1g = \"absent\"\n",
+    );
     let words = "compare random:size=64M --instructions 30k --memory 1G --scheme 4k,thp,perforated \
                  --machine mine.toml --set tlb.l2.entries=768 --set tlb.l2.ways=12 --seed 7 --out first";
     place.succeeds(&words.split_whitespace().collect::<Vec<_>>());

@@ -193,7 +193,7 @@ fn a_transient_in_the_measured_part_is_seen() {
         "suggested_instructions": 40_000
     });
     assert_eq!(result["warmup"], expected);
-    assert!(!result["notes"].to_string().contains("MSER-5"));
+    assert!(!result["notes"].to_string().contains("differ from the rest"));
 }
 
 #[test]
@@ -228,7 +228,7 @@ fn a_run_too_short_to_tell_keeps_a_fifth() {
     assert_eq!(result["warmup"]["instructions"], 1000);
     assert_eq!(result["warmup"]["detected"], false);
     assert_eq!(result["warmup"]["suggested_instructions"], Value::Null);
-    assert!(result["notes"].to_string().contains("a fifth, 1000 instructions; none was detected"));
+    assert!(result["notes"].to_string().contains("a fifth, 1000 instructions: "));
     let windows = [&run[..], &["--window-warmup", "10"]].concat();
     let result = json(&place.succeeds(&windows)).remove(0);
     assert!(result["notes"].to_string().contains("window-warmup has no effect"));

@@ -16,6 +16,15 @@ fn a_small_machine_check() {
     let names: Vec<&str> = rows.iter().map(|row| row["row"].as_str().unwrap()).collect();
     assert!(names.contains(&"random 8M") && names.contains(&"chase 8M"), "{names:?}");
     let assumptions = all["overall"].as_array().unwrap().len();
+    for score in all["overall"].as_array().unwrap() {
+        let count = |key: &str| score[key].as_u64().unwrap();
+        let verdicts = ["agrees", "same_direction", "disagrees", "noisy", "no_effect"];
+        let judged: u64 = verdicts.iter().map(|verdict| count(verdict)).sum();
+        assert_eq!((judged, count("times")), (rows.len() as u64, rows.len() as u64), "{score}");
+    }
+    // Counters, or the reason why there are none.
+    let has_counters = rows.iter().any(|row| !row["measured_counters"].is_null());
+    assert_eq!(has_counters, all["counters_absent"].is_null(), "{all}");
     for row in rows {
         assert!(row["measured_ratio"]["median"].as_f64().unwrap() > 0.0, "{row}");
         assert!(row["measured_small_pages_ns"]["least"].as_f64().unwrap() > 0.0, "{row}");
@@ -24,7 +33,9 @@ fn a_small_machine_check() {
         for prediction in predicted {
             assert!(prediction["small_pages_ns"].as_f64().unwrap() > 0.0, "{row}");
             let verdict = prediction["verdict"].as_str().unwrap();
-            assert!(["agrees", "same_direction", "disagrees", "noisy"].contains(&verdict));
+            let verdicts = ["agrees", "same_direction", "disagrees", "noisy", "no_effect"];
+            assert!(verdicts.contains(&verdict), "{verdict}");
+            assert!(prediction["time_ratio"].as_f64().unwrap() > 0.0, "{row}");
         }
         if row["instructions_from"] == "synthetic" {
             println!("skipped: recording, as there is no qemu-x86_64 with plugins");
@@ -55,7 +66,7 @@ fn mosaics_of_a_benchmark() {
     }
     let text = place.succeeds(&arguments);
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
-    assert!(text.contains("Errors of the predictions: median | worst"), "{text}");
+    assert!(text.contains("measured effects in points: median | worst"), "{text}");
     let lines = json(&place.read("out/validation.jsonl"));
     let (all, rows) = lines.split_last().expect("a line for all");
     let names: Vec<&str> = rows[..3].iter().map(|row| row["layout"].as_str().unwrap()).collect();

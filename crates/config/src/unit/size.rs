@@ -11,6 +11,9 @@ use crate::ConfigError;
 /// Units, largest first, and the powers of two that they are.
 const UNITS: [(&str, u32); 4] = [("T", 40), ("G", 30), ("M", 20), ("K", 10)];
 
+/// Numbers from here on are not meant in megabytes.
+const LEAST_IN_BYTES: u64 = 1 << 20;
+
 /// A size in bytes: `16G`, `64MiB`, `4KB`, `512B`. Units are powers of 1024; a number without one
 /// may be meant in any, and is refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -37,8 +40,7 @@ impl FromStr for Size {
         let shift = match unit.to_ascii_uppercase().as_str() {
             "" if digits == "0" => 0,
             "" if number::scaled(digits, 1).is_some() => {
-                let problem = format!("{digits} has no unit: {digits}M or {digits}G?");
-                return Err(ConfigError::new(problem));
+                return Err(ConfigError::new(without_unit(digits)));
             }
             "B" => 0,
             "K" | "KB" | "KIB" => 10,
@@ -48,6 +50,17 @@ impl FromStr for Size {
             _ => return Err(wrong()),
         };
         number::scaled(digits, 1 << shift).map(Self).ok_or_else(wrong)
+    }
+}
+
+/// What to say of a number without a unit: those that are most probably meant. A large one is in bytes.
+fn without_unit(digits: &str) -> String {
+    match number::scaled(digits, 1) {
+        Some(bytes) if bytes >= LEAST_IN_BYTES => match Size(bytes).to_string() {
+            size if size.ends_with('B') => format!("{digits} has no unit: {size}?"),
+            size => format!("{digits} has no unit: {size}, which is as many bytes?"),
+        },
+        _ => format!("{digits} has no unit: {digits}M or {digits}G?"),
     }
 }
 
@@ -87,5 +100,9 @@ mod tests {
         }
         let error = "64".parse::<Size>().unwrap_err();
         assert_eq!(error.to_string(), "64 has no unit: 64M or 64G?");
+        let error = "17179869184".parse::<Size>().unwrap_err().to_string();
+        assert_eq!(error, "17179869184 has no unit: 16G, which is as many bytes?");
+        let error = "3_000_001".parse::<Size>().unwrap_err().to_string();
+        assert_eq!(error, "3_000_001 has no unit: 3000001B?");
     }
 }

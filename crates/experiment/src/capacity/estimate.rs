@@ -78,8 +78,11 @@ impl Sampling {
         };
         let threads = thread::available_parallelism().map_or(1, |count| count.get() as u64);
         let (sum, squares) = thread::scope(|scope| {
-            let workers: Vec<_> = (0..threads.min(batches)).map(|_| scope.spawn(work)).collect();
-            workers.into_iter().fold((0, 0), |(sum, squares), worker| {
+            let start = |_| thread::Builder::new().spawn_scoped(scope, work).ok();
+            let workers: Vec<_> = (0..threads.min(batches)).filter_map(start).collect();
+            // Where no thread can be started, this one does the work.
+            let own = if workers.is_empty() { work() } else { (0, 0) };
+            workers.into_iter().fold(own, |(sum, squares), worker| {
                 let part = worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
                 (sum + part.0, squares + part.1)
             })

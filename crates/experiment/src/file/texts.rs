@@ -80,7 +80,7 @@ mod tests {
         for (text, problem) in [
             ("machine.walker.walkers = [2]", "machine.walker.walkers: expected a text or a number"),
             ("machine.walker.slits = 2", "there is no key \"walker.slits\""),
-            ("machine.tlb.l2.entries = \"many\"", "tlb.l2.entries: invalid type"),
+            ("machine.tlb.l2.entries = \"many\"", "tlb.l2.entries: expected a whole number"),
             ("\"machine.a.b\" = 2\nmachine.a.b = 2", "duplicate key"),
             ("\"machine.a.b\" = 2\n\"machine.a\" = { b = 2 }", "machine.a.b is given twice"),
         ] {

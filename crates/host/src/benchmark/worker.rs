@@ -11,14 +11,13 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
-use perf_event::events::{Cache, CacheId, CacheOp, CacheResult};
-use perf_event::{Builder, Counter};
 use perforate_record::{MARKER_BEGIN, MARKER_END};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::{Benchmark, Paging, Prepared};
 use crate::HostError;
+use crate::counters::{Counting, Readings};
 use crate::layout::Intervals;
 use crate::machine::Headroom;
 use crate::process_settings::{be_killed_first, pin, thread_time};
@@ -80,8 +79,8 @@ pub struct Measured {
     pub processor_nanoseconds: u64,
     /// Elapsed time.
     pub wall_nanoseconds: u64,
-    /// Misses of loads in the data TLB, if there are counters.
-    pub tlb_misses: Option<u64>,
+    /// Readings of hardware counters, if there are any.
+    pub counters: Readings,
 }
 
 /// Does a job in this process: the worker's side.
@@ -108,34 +107,27 @@ pub fn serve(job: &Job, input: &mut dyn BufRead, output: &mut dyn Write) -> io::
     }
     let mut send = |line: String| writeln!(output, "{line}").and_then(|()| output.flush());
     send(serde_json::to_string(&state(&prepared)?)?)?;
-    let mut misses = count_tlb_misses().ok();
+    let mut counting = Counting::of_thread().ok();
     for line in input.lines() {
         let operations = line?.parse().map_err(|_| io::ErrorKind::InvalidInput)?;
-        let measured = measure(&mut prepared, operations, misses.as_mut());
+        let measured = measure(&mut prepared, operations, counting.as_mut());
         send(serde_json::to_string(&measured)?)?;
     }
     Ok(())
 }
 
-/// Starts to count misses of loads in the data TLB, of this thread in user mode; that needs no
-/// privilege, but virtual machines often have no counters.
-fn count_tlb_misses() -> io::Result<Counter> {
-    let (which, operation, result) = (CacheId::DTLB, CacheOp::READ, CacheResult::MISS);
-    let mut builder = Builder::new(Cache { which, operation, result });
-    let mut counter = builder.exclude_kernel(true).exclude_hv(true).build()?;
-    counter.enable()?;
-    Ok(counter)
-}
-
-fn measure(prepared: &mut Prepared, operations: u64, mut misses: Option<&mut Counter>) -> Measured {
-    let mut count = || misses.as_mut().and_then(|counter| counter.read().ok());
-    let misses_before = count();
+fn measure(
+    prepared: &mut Prepared,
+    operations: u64,
+    mut counting: Option<&mut Counting>,
+) -> Measured {
+    let mut read = || counting.as_mut().map_or_else(Readings::default, |counting| counting.read());
+    let counted_before = read();
     let (started, before) = (Instant::now(), thread_time());
     std::hint::black_box(prepared.run(operations));
     let processor_nanoseconds = (thread_time() - before).as_nanos() as u64;
     let wall_nanoseconds = started.elapsed().as_nanos() as u64;
-    let tlb_misses = count().zip(misses_before).map(|(now, before)| now.saturating_sub(before));
-    Measured { processor_nanoseconds, wall_nanoseconds, tlb_misses }
+    Measured { processor_nanoseconds, wall_nanoseconds, counters: read().since(counted_before) }
 }
 
 fn state(prepared: &Prepared) -> io::Result<WorkerState> {
@@ -259,14 +251,6 @@ mod tests {
         assert!(serve(&too_large, &mut &b""[..], &mut Vec::new()).is_err());
         let wrong = serve(&job(Benchmark::Chase, None), &mut &b"walk\n"[..], &mut Vec::new());
         assert!(wrong.is_err());
-    }
-
-    #[test]
-    fn counters_can_be_read_where_they_exist() {
-        match count_tlb_misses() {
-            Ok(mut counter) => assert!(counter.read().is_ok()),
-            Err(error) => println!("skipped: no hardware counters here ({error})"),
-        }
     }
 
     #[test]

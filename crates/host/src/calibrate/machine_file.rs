@@ -31,6 +31,38 @@ impl MachineFile {
         Ok(Self { document, base })
     }
 
+    /// Adds all costs of the kernel that the file does not say, so that they can be changed.
+    ///
+    /// # Errors
+    /// The file is wrong.
+    pub(super) fn complete_costs(&mut self) -> Result<(), HostError> {
+        const SECTION: &str = "operating_system";
+        const COMMENT: &str = " # the default, as in perforated-table2";
+        let machine = Machine::from_text(&self.base, &self.text("", &[]))?;
+        let costs = serde_json::to_value(&machine.operating_system).expect("costs are plain data");
+        let section = self.document.entry(SECTION).or_insert_with(|| Item::Table(Table::new()));
+        let Some(section) = section.as_table_like_mut() else { return Ok(()) };
+        for (key, value) in costs.as_object().into_iter().flatten() {
+            let mut value = match (value.as_u64(), value.as_f64()) {
+                (Some(whole), _) => Value::from(whole as i64),
+                (None, Some(number)) => Value::from(number),
+                (None, None) => continue,
+            };
+            if section.get(key).is_none() {
+                value.decor_mut().set_suffix(COMMENT);
+                section.insert(key, Item::Value(value));
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes on which machine the costs of the kernel were measured.
+    pub(super) fn costs_measured_on(&mut self, machine: &str) {
+        if let Some(section) = table_mut(self.document.as_table_mut(), "operating_system") {
+            section.insert("measured_on", toml_edit::value(machine));
+        }
+    }
+
     /// Name of the machine that it was.
     pub(super) fn base(&self) -> &str {
         &self.base
@@ -102,6 +134,11 @@ impl MachineFile {
                     None => ((lines / own).max(1) * own * LINE_BYTES, own),
                 }
             }
+            // Its ways are divided between page sizes.
+            "entries" if section == "tlb.l2" && self.is_divided() => {
+                let sets = (value / own as f64).max(1.0).log2().round();
+                (own << sets as u32, own)
+            }
             "entries" => tlb_geometry(value.round() as i64, own),
             _ => return vec![(key.into(), value)],
         };
@@ -110,6 +147,14 @@ impl MachineFile {
             changes.push((ways_key, ways as f64));
         }
         changes
+    }
+
+    /// True if some page sizes take only some ways of the second-level TLB.
+    fn is_divided(&self) -> bool {
+        let ways = ["l2_4k", "l2_2m", "l2_1g"]
+            .into_iter()
+            .filter_map(|key| table(self.document.as_table(), "tlb")?.get(key)?.as_str());
+        ways.into_iter().any(|ways| ways.contains('-'))
     }
 
     /// Another whole number, with the comment that was there.
@@ -227,6 +272,8 @@ fn table_mut<'a>(root: &'a mut Table, path: &str) -> Option<&'a mut dyn TableLik
 
 #[cfg(test)]
 mod tests {
+    use perforate_types::PageSize;
+
     use super::*;
 
     #[test]
@@ -240,6 +287,7 @@ mod tests {
         file.set_measured("tlb.l1_data_4k.entries", 96.0, "measured");
         file.set_measured("cache.l2.size_bytes", 2097152.0, "measured");
         file.set_measured("cache.llc.size_bytes", 1e8, "measured");
+        file.set_measured("tlb.l2.entries", 1200.0, "measured");
         let text = file.text("# mine", &[]);
         for line in [
             "mshrs = 16 # measured",
@@ -254,6 +302,25 @@ mod tests {
         let machine = Machine::load(path.to_str().unwrap()).unwrap();
         assert_eq!((machine.cache.l2.size_bytes, machine.cache.l2.ways), (2 << 20, 16));
         assert_eq!(machine.cache.l1d.mshrs, 16);
+        let (l2, huge) = (machine.tlb.l2, machine.tlb.l2_entries(PageSize::Size1G));
+        assert_eq!((l2.entries, l2.ways, huge), (1024, 16, 512), "its ways are divided");
+    }
+
+    #[test]
+    fn costs_of_the_kernel_can_be_written_into_any_file() {
+        // It has no section of its own.
+        let mut file = MachineFile::load("gtsm-table4").unwrap();
+        assert_eq!(file.number("operating_system.fault_4k_ns"), None);
+        file.complete_costs().unwrap();
+        assert_eq!(file.number("operating_system.fault_4k_ns"), Some(2625.0));
+        assert_eq!(file.number("operating_system.interrupted_processors"), Some(1.0));
+        file.set_measured("operating_system.fault_4k_ns", 1070.25, "measured: 1070 ns");
+        file.costs_measured_on("an EPYC");
+        let text = file.text("# mine", &[]);
+        assert!(text.contains("fault_4k_ns = 1070.25 # measured: 1070 ns"), "{text}");
+        let costs = Machine::from_text("mine", &text).unwrap().operating_system;
+        assert_eq!((costs.fault_4k_ns, costs.zero_4k_ns, costs.call_ns), (1070.25, 850.0, 0.0));
+        assert_eq!(costs.measured_on.as_deref(), Some("an EPYC"));
     }
 
     #[test]

@@ -41,11 +41,12 @@ pub(super) fn measure(plan: Plan, reporter: &mut dyn Reporter) -> Result<Measure
     let (sender, progress) = mpsc::channel();
     let other = allowed_processors().into_iter().find(|other| *other != plan.processor);
     std::thread::scope(|scope| {
-        let thread = scope.spawn(move || {
+        let thread = std::thread::Builder::new().spawn_scoped(scope, move || {
             on_processor(plan, other, &|done| {
                 let _ = sender.send(done); // the receiver lives longer
             })
         });
+        let thread = thread.map_err(HostError::system("starting a thread"))?;
         for done in progress {
             reporter.progress(Progress { done, total: Some(total) });
         }
@@ -105,12 +106,13 @@ fn loaded(large: &mut Region, plan: Plan, other: usize) -> Result<f64, HostError
     large.link(all.nodes, all.count);
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let reader = std::thread::Builder::new().spawn_scoped(scope, || {
             let _ = pin(other); // where it may not go, it reads from here
             while !is_over.load(Ordering::Relaxed) {
                 std::hint::black_box(read_lines(busy.as_mut_slice()));
             }
         });
+        reader.map_err(HostError::system("starting a thread"))?;
         let nanoseconds = large.nanoseconds(1, plan.run_nanoseconds);
         is_over.store(true, Ordering::Relaxed);
         Ok(nanoseconds)

@@ -2,7 +2,8 @@
 //!
 //! Pointer chases through more and more memory, in 4KB and in 2MB pages, show latency and effective
 //! size of each cache, of memory and of the TLBs, as they are at this moment, neighbours included;
-//! chases side by side show how many misses and walks there can be at once. Two values cannot be read
+//! chases side by side show how many misses and walks there can be at once. Faults, fork and calls that
+//! change mappings show what the kernel takes ([`kernel`]). Two values cannot be read
 //! off a curve: the latency of the memory controller and the work of the walker for each entry. They
 //! are what the simulated chase lacks. No program but these chases is measured, and nothing is fitted
 //! to a program whose time is to be predicted.
@@ -10,6 +11,7 @@
 mod check;
 mod curve;
 mod derive;
+mod kernel;
 mod machine_file;
 mod measure;
 mod points;
@@ -17,10 +19,13 @@ mod quantity;
 mod region;
 mod simulate;
 
+use perforate_config::Size;
 use perforate_sim::{Machine, Progress};
+use std::path::Path;
 
 use crate::machine::nearest_machine;
 use crate::machine::{Headroom, Processor, bounded};
+use crate::proc::kernel_release;
 use crate::process_settings::last_allowed_processor;
 use crate::validate::{Assumption, assumption_of};
 use crate::{HostError, Reporter};
@@ -33,7 +38,7 @@ use derive::Expected;
 use machine_file::MachineFile;
 pub(crate) use machine_file::tlb_geometry;
 use measure::{Measured, Plan};
-use quantity::{expected, is_splintered, quantities};
+use quantity::{Before, expected, is_splintered, quantities};
 
 /// The least memory that shows anything.
 const MIN_BYTES: u64 = 64 << 20;
@@ -110,8 +115,14 @@ pub fn calibrate(options: &Options, reporter: &mut dyn Reporter) -> Result<Calib
     let mut notes = Vec::new();
     let base = base(options.base.as_deref(), &processor, &mut notes)?;
     let mut file = MachineFile::load(&base)?;
+    file.complete_costs()?;
     let bytes = size(options.bytes, &mut notes)?;
     let Options { processor: number, rounds, run_nanoseconds, .. } = *options;
+    // Before there is much memory, of which fork would copy the tables.
+    reporter.stage("measuring the kernel", "rounds");
+    let kernel = kernel::measure(number, rounds, &mut |done| {
+        reporter.progress(Progress { done, total: Some(u64::from(rounds)) });
+    })?;
     let plan = Plan { processor: number, bytes, rounds, run_nanoseconds };
     let Measured { rounds, large_share } = measure::measure(plan, reporter)?;
     if large_share < MOSTLY {
@@ -126,15 +137,18 @@ pub fn calibrate(options: &Options, reporter: &mut dyn Reporter) -> Result<Calib
     let mut expected = expected(&processor, &number, bytes);
     expected.is_splintered = is_splintered(&rounds, &expected);
     let mut found = quantities(&rounds, &expected, &number);
+    found.extend(kernel::quantities(&kernel, &number));
     for quantity in &found {
         if let (Some(key), Some(value)) = (quantity.key, quantity.value) {
             file.set_measured(key, value, &reason(quantity, file.base()));
         }
     }
-    let assumption = assumption_of(processor.is_virtual, expected.is_splintered);
+    let following = follow(&mut file, &found, &number);
+    file.costs_measured_on(&kernel_name(&processor));
+    let assumption = assumption_of(processor.is_virtual(), expected.is_splintered);
     let keys: Vec<&str> = found.iter().filter_map(|quantity| quantity.key).collect();
     let left = ["dram.controller_ns", "walker.read_overhead_cycles"];
-    let keys: Vec<&str> = keys.into_iter().chain(left).collect();
+    let keys: Vec<&str> = keys.into_iter().chain(left).chain(following).collect();
     let summary = format!("{}, measured by perforate calibrate", display_name(&processor));
     file.rename(&options.name, &summary, &processor, &keys);
     let mut instrument = Instrument {
@@ -152,6 +166,31 @@ pub fn calibrate(options: &Options, reporter: &mut dyn Reporter) -> Result<Calib
     let base = file.base().to_owned();
     let assumption = assumption.name;
     Ok(Calibration { processor, base, quantities: found, checks, assumption, notes, file: text })
+}
+
+/// Writes values that the machine file has set equal to measured ones. Returns their keys.
+fn follow(file: &mut MachineFile, found: &[Quantity], before: &Before<'_>) -> Vec<&'static str> {
+    let mut following = Vec::new();
+    for (key, leader, times) in kernel::FOLLOWING {
+        let measured = found.iter().find(|quantity| quantity.key == Some(leader));
+        let Some(measured) = measured.filter(|quantity| quantity.remark.is_none()) else {
+            continue;
+        };
+        let is_equal = before(key) == before(leader).map(|value| value * times);
+        if let (true, Some(value)) = (is_equal, measured.value) {
+            let times_in_words = if times == 1.0 { "as".into() } else { format!("{times} ×") };
+            file.set(key, value * times, &format!("{times_in_words} {leader}, which was measured"));
+            following.push(key);
+        }
+    }
+    following
+}
+
+/// The processor and the kernel whose costs are measured.
+fn kernel_name(processor: &Processor) -> String {
+    let release = kernel_release(Path::new("/proc"));
+    let kernel = if release.is_empty() { String::new() } else { format!(", Linux {release}") };
+    format!("{}{kernel}", display_name(processor)).replace(char::is_control, " ")
 }
 
 /// The machine to start from.
@@ -179,7 +218,7 @@ fn base(
 /// Memory of each of the two chases, so that both fit.
 fn size(wanted: u64, notes: &mut Vec<String>) -> Result<u64, HostError> {
     if wanted < MIN_BYTES {
-        return Err(HostError::Size(format!("{wanted} bytes; expected at least 64M")));
+        return Err(HostError::Size(format!("expected at least 64M, not {}", Size(wanted))));
     }
     let Some(headroom) = Headroom::now() else { return Ok(wanted) };
     match bounded(wanted.saturating_mul(2), headroom, 2 * MIN_BYTES) {
@@ -221,7 +260,7 @@ fn preface(processor: &Processor, base: &str, rounds: usize) -> String {
         "# {}{}, as measured by `perforate calibrate` in {rounds} rounds: median (least to most).\n\
          # Lines that do not say \"measured\" are {base}'s, whose sources follow.\n#",
         display_name(processor),
-        if processor.is_virtual { ", a virtual machine" } else { "" },
+        if processor.is_virtual() { ", a virtual machine" } else { "" },
     )
 }
 
@@ -253,7 +292,7 @@ fn add_notes(
                 .into(),
         );
     }
-    if processor.is_virtual {
+    if processor.is_virtual() {
         notes.push(format!(
             "this is a virtual machine: walks go through its host's tables too; by the reach of 2MB \
              entries it is simulated as \"{}\", for which use schemes such as {} and {}",
@@ -299,6 +338,42 @@ mod tests {
         assert!((machine.core.frequency_ghz - clock.value.unwrap()).abs() < 1e-3);
         assert!(found.file.matches("# measured: ").count() > 10, "{}", found.file);
         assert!(!found.checks.is_empty());
+        let costs = &machine.operating_system;
+        assert!(costs.measured_on.is_some(), "{}", found.file);
+        let fault = found.quantities.iter().find(|one| one.name == "page fault, 4KB").unwrap();
+        let written = costs.fault_4k_ns + costs.zero_4k_ns + costs.map_ns;
+        let measured = fault.measured.unwrap().median;
+        // The parts make the whole, but for a mapping that fork does not show, or that is left of none.
+        let surplus = written - measured;
+        assert!((-1.0..=costs.map_ns + 60.0).contains(&surplus), "{written} of {measured}");
+    }
+
+    #[test]
+    fn costs_that_were_equal_follow_what_was_measured() {
+        let mut file = MachineFile::load("ice-lake-sp").unwrap();
+        file.complete_costs().unwrap();
+        let before = file.clone();
+        let number = |key: &str| before.number(key);
+        let measured = |key, value| {
+            let quantity = Quantity::of("", "ns", &[Some(value)]);
+            Quantity { key: Some(key), value: Some(value), ..quantity }
+        };
+        let found = [
+            measured("operating_system.fault_4k_ns", 1_000.0),
+            measured("operating_system.zero_2m_ns", 100_000.0),
+        ];
+        let keys = follow(&mut file, &found, &number);
+        let of = |key: &str| file.number(&format!("operating_system.{key}")).unwrap();
+        assert_eq!((of("split_ns"), of("migrate_frame_ns")), (1_000.0, 1_000.0));
+        assert_eq!(of("zero_1g_ns"), 51_200_000.0);
+        assert_eq!(of("fault_1g_ns"), 12_975.0, "2MB faults were not measured");
+        assert_eq!(keys.len(), 3);
+        // Another value than the leader's has a reason of its own.
+        let mut own = before.clone();
+        own.set("operating_system.split_ns", 5.0, "");
+        let before = own.clone();
+        follow(&mut own, &found, &|key| before.number(key));
+        assert_eq!(own.number("operating_system.split_ns"), Some(5.0));
     }
 
     #[test]

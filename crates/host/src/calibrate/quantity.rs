@@ -7,6 +7,7 @@ use super::machine_file::MachineFile;
 use crate::machine::Processor;
 use crate::validate::Spread;
 
+const LINE_BYTES: f64 = 64.0;
 /// Measurements whose middle half spreads over more than this share of their median are noisy.
 const MAX_SPREAD: f64 = 0.3;
 /// A size that the processor states is taken if half of the accesses miss within this share of it:
@@ -36,7 +37,7 @@ pub struct Quantity {
 
 /// How values become those of a machine file.
 #[derive(Clone, Copy)]
-enum Kind {
+pub(super) enum Kind {
     /// As measured.
     Measured,
     /// To whole numbers, one at least.
@@ -52,7 +53,8 @@ enum Kind {
 }
 
 impl Quantity {
-    fn of(name: &'static str, unit: &'static str, values: &[Option<f64>]) -> Self {
+    /// The spread of the values of all rounds.
+    pub(super) fn of(name: &'static str, unit: &'static str, values: &[Option<f64>]) -> Self {
         let known: Vec<f64> = values.iter().flatten().copied().collect();
         let measured = Spread::of(&known).filter(|_| known.len() * 2 > values.len());
         let noise = noise(known);
@@ -92,7 +94,8 @@ impl Quantity {
         self.noise > MAX_SPREAD
     }
 
-    fn goes_to(mut self, key: &'static str, before: f64, kind: Kind) -> Self {
+    /// The machine file gets what follows from this measurement, where `before` stood.
+    pub(super) fn goes_to(mut self, key: &'static str, before: f64, kind: Kind) -> Self {
         (self.key, self.before) = (Some(key), Some(before));
         let Some(spread) = self.measured.filter(|spread| spread.median > 0.0) else {
             self.remark = Some("not seen in the measurements: as it was".into());
@@ -234,6 +237,9 @@ pub(super) fn quantities(
     found.push(of("memory: load to use", "ns", &|round| round.memory_ns(expected)));
     found.push(of("memory: while another core reads", "ns", &|round| round.loaded_ns));
     found.push(of("memory: a line, in order", "ns", &|round| Some(round.stream_ns)));
+    found.push(of("memory: reading, in order", "GB/s", &|round| {
+        Some(LINE_BYTES / round.stream_ns) // bytes a nanosecond
+    }));
     found.push(of("2MB pages held as 4KB by the TLB", "of all", &|r| r.splintered(expected)));
     found
 }

@@ -6,6 +6,7 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use perforate_config::Size;
 use perforate_os::{FreeMemory, Policy};
 use perforate_sim::Progress;
 use serde::{Serialize, Serializer};
@@ -145,8 +146,9 @@ fn allowed(wanted: u64, notes: &mut Vec<String>) -> Result<u64, HostError> {
     };
     let Some(bytes) = bounded(wanted, headroom, LARGE_BYTES) else {
         return Err(HostError::Size(format!(
-            "{wanted} bytes; expected at least one 2MB page, and at most half of {limit} ({} bytes)",
-            headroom.bytes
+            "expected at least one 2MB page and at most half of {limit} ({} MB), not {}",
+            headroom.bytes >> 20,
+            Size(wanted)
         )));
     };
     if bytes < wanted / LARGE_BYTES * LARGE_BYTES {

@@ -26,7 +26,9 @@ pub fn clock_ghz() -> Option<f64> {
 /// # Errors
 /// If this process may not run on that processor.
 pub fn clock_ghz_of(processor: usize) -> Result<Option<f64>, HostError> {
-    let clock = std::thread::spawn(move || pin(processor).map(|()| clock_ghz()));
+    let clock = std::thread::Builder::new()
+        .spawn(move || pin(processor).map(|()| clock_ghz()))
+        .map_err(HostError::system("starting a thread"))?;
     let clock = clock.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     clock.map_err(|source| HostError::Processor { number: processor, source })
 }

@@ -2,6 +2,7 @@
 //! used.
 
 mod clock;
+mod hypervisor;
 mod large_pages;
 mod memory_limit;
 mod own;
@@ -9,9 +10,10 @@ mod processor;
 mod stated;
 
 pub use clock::{clock_ghz, clock_ghz_of};
+pub use hypervisor::Hypervisor;
 pub use large_pages::{LargePageSettings, chosen};
 pub use memory_limit::{Headroom, MemoryAmounts, MemoryLimit, bounded, parse_control_groups};
 pub(crate) use own::nearest_machine;
 pub use own::{kept_file, own_machine};
 pub use processor::Processor;
-pub use stated::Stated;
+pub use stated::{Stated, StatedPart};

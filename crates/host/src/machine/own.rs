@@ -102,9 +102,13 @@ fn state(
             &source,
         )?;
     }
+    for part in &processor.l2_parts {
+        file.state(part.key, &part.value, &format!("CPUID leaf {}", part.source))?;
+    }
     let mut remarks = Vec::new();
     let says = |what: &str| processor.stated.iter().any(|one| one.section.starts_with(what));
-    let hides = if processor.is_virtual { "the hypervisor hides" } else { "CPUID does not state" };
+    let hides =
+        if processor.is_virtual() { "the hypervisor hides" } else { "CPUID does not state" };
     for (what, name) in [("tlb.", "the TLBs"), ("cache.", "the caches")] {
         if !says(what) {
             remarks.push(format!("{hides} {name} of this processor; they are those of {base}"));
@@ -162,6 +166,8 @@ pub(crate) fn nearest_machine(processor: &Processor) -> Result<(Machine, bool), 
 
 #[cfg(test)]
 mod tests {
+    use perforate_types::PageSize;
+
     use super::super::processor::tests::processor;
     use super::*;
 
@@ -193,6 +199,24 @@ mod tests {
         let text = machine_of(&genoa(), None).unwrap().text();
         assert!(text.contains("# CPUID leaf 8000_0006"), "{text}");
         assert!(Machine::from_text("host.toml", &text).unwrap().is_of("AuthenticAMD", 25, 17));
+    }
+
+    /// A Skylake over the file of Ice Lake, whose halves it does not have.
+    #[test]
+    fn the_second_level_has_the_parts_that_the_processor_states() {
+        let skylake = processor(
+            b"GenuineIntel",
+            &[
+                ((1, 0), [0x0005_0654, 0, 0, 0]),
+                ((2, 0), [0x76_03_63_01, 0xc3_b6, 0, 0]),
+                ((0x8000_0001, 0), [0, 0, 0, 1 << 26]),
+            ],
+        );
+        let machine = machine_of(&skylake, None).unwrap().machine().unwrap();
+        let entries = PageSize::ALL.map(|size| machine.tlb.l2_entries(size));
+        assert_eq!((entries, machine.tlb.l2.ways), ([1536, 1536, 16], 6));
+        let base = Machine::load("ice-lake-sp").unwrap();
+        assert_eq!(PageSize::ALL.map(|size| base.tlb.l2_entries(size)), [2048, 1024, 1024]);
     }
 
     #[test]

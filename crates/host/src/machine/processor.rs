@@ -2,7 +2,8 @@
 
 use raw_cpuid::{CpuId, CpuIdReader};
 
-use super::stated::{Stated, stated};
+use super::hypervisor::Hypervisor;
+use super::stated::{Stated, StatedPart, l2_parts, stated};
 
 /// A processor as it describes itself. Sizes that it does not report are absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,8 +16,8 @@ pub struct Processor {
     pub model: u32,
     /// Marketing name; empty if unknown.
     pub name: String,
-    /// True in a virtual machine that says so (the CPUID bit `hypervisor`).
-    pub is_virtual: bool,
+    /// The hypervisor that it runs under.
+    pub hypervisor: Hypervisor,
     /// Entries of the first-level TLB for data in 4KB pages.
     pub l1_tlb_entries: Option<u64>,
     /// Entries of the second-level TLB for data in 4KB pages.
@@ -29,21 +30,28 @@ pub struct Processor {
     pub l3_cache_bytes: Option<u64>,
     /// Its TLBs and caches as it states them.
     pub stated: Vec<Stated>,
+    /// Which entries of its second-level TLB take 2MB and 1GB pages, as it states them.
+    pub l2_parts: Vec<StatedPart>,
     /// Whether it has pages of 1GB, if it says so.
     pub has_1g_pages: Option<bool>,
 }
 
 impl Processor {
-    /// The processor that this process runs on.
-    #[cfg(target_arch = "x86_64")]
+    /// The processor that this process runs on. Without CPUID, only the kernel's files say something.
     pub fn own() -> Self {
-        Self::read(&raw_cpuid::native_cpuid::cpuid_count)
+        #[cfg(target_arch = "x86_64")]
+        let mut own = Self::read(&raw_cpuid::native_cpuid::cpuid_count);
+        #[cfg(not(target_arch = "x86_64"))]
+        let mut own = Self::default();
+        if own.hypervisor == Hypervisor::Unknown {
+            own.hypervisor = Hypervisor::of_files(std::path::Path::new("/"));
+        }
+        own
     }
 
-    /// The processor that this process runs on, about which nothing is known.
-    #[cfg(not(target_arch = "x86_64"))]
-    pub fn own() -> Self {
-        Self::default()
+    /// True in a virtual machine that says so.
+    pub fn is_virtual(&self) -> bool {
+        self.hypervisor.is_present()
     }
 
     /// Maker, family and model in words.
@@ -71,13 +79,14 @@ impl Processor {
             family: features.map_or(0, |features| features.family_id().into()),
             model: features.map_or(0, |features| features.model_id().into()),
             name: name.unwrap_or_default(),
-            is_virtual: features.is_some_and(|features| features.has_hypervisor()),
+            hypervisor: Hypervisor::of_cpuid(reader),
             l1_tlb_entries: size("tlb.l1_data_4k"),
             l2_tlb_entries: size("tlb.l2"),
             l1_cache_bytes: size("cache.l1d"),
             l2_cache_bytes: size("cache.l2"),
             l3_cache_bytes: size("cache.llc"),
             has_1g_pages: extended.map(|extended| extended.has_1gib_pages()),
+            l2_parts: l2_parts(reader, &stated),
             stated,
         }
     }
@@ -119,7 +128,7 @@ pub(super) mod tests {
             ((0x8000_001d, 2), [3 | 2 << 5, 7 << 22 | 63, 2047, 0]),
         ];
         let found = processor(b"AuthenticAMD", &leaves);
-        let identity = (found.vendor.as_str(), found.family, found.model, found.is_virtual);
+        let identity = (found.vendor.as_str(), found.family, found.model, found.is_virtual());
         assert_eq!(identity, ("AuthenticAMD", 25, 17, true));
         assert_eq!((found.l1_tlb_entries, found.l2_tlb_entries), (Some(72), Some(3072)));
         let caches = (found.l1_cache_bytes, found.l2_cache_bytes, found.l3_cache_bytes);
@@ -149,12 +158,28 @@ pub(super) mod tests {
         ];
         let found = processor(b"GenuineIntel", &halves);
         assert_eq!((found.stated[0].size, found.stated[0].ways), (2048, Some(16)));
+        let parts = |found: &Processor| {
+            found.l2_parts.iter().map(|one| (one.key, one.value.clone())).collect::<Vec<_>>()
+        };
+        let named = |large: &str, huge: &str| {
+            vec![("tlb.l2_2m", large.to_owned()), ("tlb.l2_1g", huge.to_owned())]
+        };
+        assert_eq!(parts(&found), named("1-8", "9-16"));
+        // An array for 4KB pages, and one of 2 × 64 for 2MB pages alone.
+        let apart = [
+            ((0x18, 0), [2, 0, 0, 0]),
+            ((0x18, 1), [0, 4 << 16 | 1, 128, 2 << 5 | 3]),
+            ((0x18, 2), [0, 2 << 16 | 2, 64, 2 << 5 | 3]),
+        ];
+        let apart = processor(b"GenuineIntel", &apart);
+        assert_eq!(parts(&apart), named("{ entries = 128, ways = 2 }", "none"));
         // Skylake by the descriptors of leaf 2, where leaf 18H is empty.
         let found = processor(b"GenuineIntel", &[((2, 0), [0x76_03_63_01, 0xc3_b6, 0, 0])]);
         let stated = |section: &str| found.stated.iter().find(|one| one.section == section);
         assert_eq!(stated("tlb.l2").map(|one| (one.size, one.ways)), Some((1536, Some(6))));
         assert_eq!(stated("tlb.l1_data_1g").map(|one| one.size), Some(4));
         assert_eq!((found.l1_tlb_entries, found.l2_tlb_entries), (Some(64), Some(1536)));
+        assert_eq!(parts(&found), [("tlb.l2_2m", "all".to_owned())], "1GB pages are stated apart");
         let absurd = [((0x18, 0), [0, 0xffff << 16 | 1, u32::MAX, 1 << 5 | 1])];
         assert!(processor(b"GenuineIntel", &absurd).l1_tlb_entries.is_some());
     }

@@ -22,6 +22,36 @@ impl Stated {
     }
 }
 
+/// Which entries of the second-level TLB take pages of a size, as the processor states it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatedPart {
+    /// Key of a machine file, `tlb.l2_2m` or `tlb.l2_1g`.
+    pub key: &'static str,
+    /// Its value: ways of `tlb.l2`, or an array of its own.
+    pub value: String,
+    /// The leaf that states it.
+    pub source: &'static str,
+}
+
+/// Which entries of the second-level TLB take which pages; empty where the processor does not state
+/// the TLBs.
+pub(super) fn l2_parts<R: CpuIdReader>(reader: &R, stated: &[Stated]) -> Vec<StatedPart> {
+    let Some(l2) = stated.iter().find(|one| one.section == "tlb.l2") else { return Vec::new() };
+    let source = l2.source;
+    let [large, huge] = match source {
+        "18H" => parts_of_leaf_18(&CpuId::with_cpuid_reader(reader.clone())),
+        // Of the descriptors of leaf 2, only that of 512 entries is for 4KB pages alone.
+        "2" => [if l2.size == 512 { "none" } else { "all" }, "none"].map(String::from),
+        // AMD's array takes 4KB and 2MB pages.
+        _ => ["all", "none"].map(String::from),
+    };
+    [("tlb.l2_2m", large), ("tlb.l2_1g", huge)]
+        .into_iter()
+        .filter(|(key, _)| !stated.iter().any(|one| one.section == *key))
+        .map(|(key, value)| StatedPart { key, value, source })
+        .collect()
+}
+
 /// The TLBs and caches that the processor states; none where a hypervisor hides them.
 pub(super) fn stated<R: CpuIdReader>(reader: &R) -> Vec<Stated> {
     let cpuid = &CpuId::with_cpuid_reader(reader.clone());
@@ -138,6 +168,39 @@ fn tlbs_of_leaf_18<R: CpuIdReader>(cpuid: &CpuId<R>) -> Vec<Stated> {
         Some(Stated { section, size, ways: Some(ways), source: "18H" }).filter(|tlb| tlb.size > 0)
     };
     KINDS.iter().filter_map(tlb).collect()
+}
+
+/// Entries for 2MB and 1GB pages by leaf 18H. Structures that hold 4KB pages, too, are ways of one
+/// array; a structure for large pages alone is an array of its own.
+fn parts_of_leaf_18<R: CpuIdReader>(cpuid: &CpuId<R>) -> [String; 2] {
+    let infos = cpuid.get_deterministic_address_translation_info().into_iter().flatten();
+    let is_l2 = |info: &DatInfo| info.cache_level() == 2 && DATA.contains(&info.cache_type());
+    let (shared, apart): (Vec<DatInfo>, Vec<DatInfo>) =
+        infos.filter(is_l2).partition(DatInfo::has_4k_entries);
+    let part = |holds: fn(&DatInfo) -> bool| {
+        let (mut taken, mut before, mut runs) = (0_u64, 0_u64, Vec::new());
+        for info in &shared {
+            let ways = u64::from(info.ways());
+            if holds(info) {
+                taken += 1;
+                runs.push(before + 1..=before + ways);
+            }
+            before += ways;
+        }
+        let is_in_order = runs.windows(2).all(|pair| pair[0].end() + 1 == *pair[1].start());
+        match (runs.first(), runs.last(), apart.iter().find(|info| holds(info))) {
+            (None, _, Some(own)) => {
+                let (ways, sets) = (u64::from(own.ways()), u64::from(own.sets()));
+                format!("{{ entries = {}, ways = {ways} }}", ways * sets)
+            }
+            (None, ..) => "none".into(),
+            (Some(first), Some(last), _) if taken < shared.len() as u64 && is_in_order => {
+                format!("{}-{}", first.start(), last.end())
+            }
+            _ => "all".into(),
+        }
+    };
+    [part(DatInfo::has_2mb_entries), part(DatInfo::has_1gb_entries)]
 }
 
 /// Descriptors of leaf 2 that mean a TLB: the byte, and section, entries and ways of each (Intel SDM,

@@ -1,13 +1,16 @@
 //! Thresholds of verdicts and remarks. They stand here and nowhere else.
 
-/// A prediction this close to the measured median agrees.
-pub const TOLERANCE: f64 = 0.10;
+/// A predicted effect agrees if it differs from the measured one by at most this share of it.
+pub const EFFECT_TOLERANCE: f64 = 0.25;
+/// A predicted time agrees if the larger of the two times is at most this much longer than the other.
+pub const TIME_TOLERANCE: f64 = 0.25;
 /// A ratio this close to 1 is no effect.
-pub(super) const NO_EFFECT: f64 = 0.05;
-/// Measurements that spread over more than this share of their median are too noisy.
-pub(super) const MAX_SPREAD: f64 = 0.50;
-/// Assumptions whose typical errors differ by no more than this cannot be distinguished.
-pub(super) const INDISTINGUISHABLE: f64 = 0.02;
+pub(super) const NO_EFFECT: f64 = 0.02;
+/// Measured effects that spread to either side by more than this share of their median confirm nothing.
+pub(super) const MAX_NOISE: f64 = 0.50;
+/// Assumptions whose errors, as shares of the measured effects, differ by no more than this cannot be
+/// distinguished.
+pub(super) const INDISTINGUISHABLE: f64 = 0.05;
 
 /// Below this share of a benchmark's memory in 2MB pages, or of its groups of consecutive frames, a
 /// remark says so.

@@ -4,6 +4,7 @@ use perforate_sim::Progress;
 
 use super::plan::Row;
 use crate::benchmark::{Job, Measured, Paging, Worker, WorkerCommand};
+use crate::counters::{Rates, Readings};
 use crate::{HostError, Reporter};
 
 /// Operations before anything is timed, by which the number of timed ones is chosen.
@@ -24,7 +25,7 @@ impl Effort {
     /// The default effort, with another number of blocks in all rounds together if one is given.
     pub fn new(is_quick: bool, blocks: Option<u32>) -> Self {
         let (all_blocks, rounds, run_nanoseconds) =
-            if is_quick { (3, 1, 60_000_000) } else { (6, 2, 200_000_000) };
+            if is_quick { (6, 1, 60_000_000) } else { (6, 2, 200_000_000) };
         let all_blocks = blocks.unwrap_or(all_blocks);
         let rounds = rounds.min(all_blocks);
         Self { rounds, blocks: all_blocks.div_ceil(rounds), run_nanoseconds }
@@ -56,7 +57,7 @@ pub(super) struct Measurement {
     wall_nanoseconds: u64,
     processor_nanoseconds: u64,
     operations: [u64; 2],
-    misses: [Option<u64>; 2],
+    counters: [Option<Readings>; 2],
 }
 
 impl Measurement {
@@ -67,9 +68,9 @@ impl Measurement {
         self.processor_nanoseconds += measured.processor_nanoseconds;
         self.wall_nanoseconds += measured.wall_nanoseconds;
         self.operations[which] += operations;
-        if let Some(misses) = measured.tlb_misses {
-            *self.misses[which].get_or_insert(0) += misses;
-        }
+        let counted = self.counters[which];
+        self.counters[which] =
+            Some(counted.map_or(measured.counters, |counted| counted.plus(measured.counters)));
         nanoseconds
     }
 
@@ -78,11 +79,11 @@ impl Measurement {
         self.wall_nanoseconds as f64 / self.processor_nanoseconds.max(1) as f64
     }
 
-    /// Misses in the data TLB per operation, if both kinds of runs have counters.
-    pub fn misses_per_operation(&self) -> Option<[f64; 2]> {
-        let of =
-            |which: usize| Some(self.misses[which]? as f64 / self.operations[which].max(1) as f64);
-        Some([of(0)?, of(1)?])
+    /// Readings of hardware counters per operation; none if nothing was counted.
+    pub fn rates(&self) -> Option<[Rates; 2]> {
+        let both = [self.counters[0]?, self.counters[1]?];
+        let rates = |which: usize| both[which].per(self.operations[which] as f64);
+        both.iter().any(|readings| !readings.is_empty()).then(|| [rates(0), rates(1)])
     }
 }
 
@@ -173,15 +174,23 @@ mod tests {
     }
 
     #[test]
-    fn misses_need_counters_on_both_sides() {
-        let measured =
-            |tlb_misses| Measured { processor_nanoseconds: 10, wall_nanoseconds: 15, tlb_misses };
+    fn counters_are_per_operation_of_each_kind_of_run() {
+        let measured = |tlb_misses| Measured {
+            processor_nanoseconds: 10,
+            wall_nanoseconds: 15,
+            counters: Readings { tlb_misses, ..Readings::default() },
+        };
         let mut measurement = Measurement::default();
         measurement.add(&measured(Some(50)), false, 100);
-        measurement.add(&measured(None), true, 100);
-        assert_eq!(measurement.misses_per_operation(), None);
+        measurement.add(&measured(Some(70)), false, 100);
+        assert_eq!(measurement.rates(), None, "of 4KB pages only");
         measurement.add(&measured(Some(10)), true, 100);
-        assert_eq!(measurement.misses_per_operation(), Some([0.5, 0.05]));
-        assert_eq!(measurement.waiting(), 1.5);
+        let [small, large] = measurement.rates().unwrap();
+        assert_eq!((small.tlb_misses, large.tlb_misses), (Some(0.6), Some(0.1)));
+        assert_eq!((small.cycles, measurement.waiting()), (None, 1.5));
+        let mut uncounted = Measurement::default();
+        uncounted.add(&measured(None), false, 100);
+        uncounted.add(&measured(None), true, 100);
+        assert_eq!(uncounted.rates(), None);
     }
 }

@@ -5,7 +5,7 @@
 //! PR_SET_THP_DISABLE ends with them, memory with and without large pages exists at the same time,
 //! and the recorder can run the very same code. Two workers run alternately (ABBA). Times are
 //! processor time, as elapsed time on a shared machine also measures other programs. A verdict
-//! depends on two ratios and on nothing else.
+//! depends on the two effects (ratios less 1) and on nothing else; absolute times are judged apart.
 
 mod limits;
 mod measure;
@@ -20,15 +20,17 @@ mod verdict;
 
 use std::ffi::OsString;
 
+use perforate_config::Size;
 use perforate_os::Ageing;
 use perforate_sim::{Machine, RunResult};
 
 use crate::benchmark::{Prepared, WorkerCommand};
+use crate::counters::Counting;
 use crate::machine::{Headroom, Processor, bounded, clock_ghz_of};
 use crate::process_settings::last_allowed_processor;
 use crate::{HostError, Reporter};
 
-pub use limits::TOLERANCE;
+pub use limits::{EFFECT_TOLERANCE, TIME_TOLERANCE};
 pub use measure::Effort;
 pub use mosaic::{
     Errors, MosaicOutcome, MosaicPrediction, MosaicRow, MosaicScore, Mosaics, validate_mosaics,
@@ -114,6 +116,7 @@ pub fn validate(
     let (machine, notes) = plan::machine(options.machine.as_ref(), &processor)?;
     let assumptions = plan::assumptions(&processor);
     let mut outcome = Outcome::new(&processor, &machine, &assumptions, notes);
+    outcome.absence = Counting::of_thread().err();
     outcome.clock_ghz = clock_ghz_of(options.processor)?;
     let Options { effort, operations, .. } = *options;
     let age = options.age;
@@ -124,19 +127,19 @@ pub fn validate(
         let bytes = benchmark_size(wanted, 2, &mut outcome.notes)?;
         for row in plan::rows(&machine, bytes) {
             let measured = measure::measure(worker, &row, effort, options.processor, reporter)?;
-            let (times, runs, origin) = predictor.predict_row(&row, reporter)?;
+            let (both, runs, origin) = predictor.predict_row(&row, reporter)?;
             results.extend(runs);
             let outcome_of_row =
-                RowOutcome::of_benchmark(&row, measured, &assumptions, times, origin);
+                RowOutcome::of_benchmark(&row, measured, &assumptions, both, origin);
             outcome.rows.push(outcome_of_row);
         }
     }
     if let Some(sample) = &options.program {
         let measured = program::measure(&sample.words, effort, options.processor, reporter)?;
-        let (times, runs) =
+        let mut predicted =
             program::predict(&predictor, sample, measured.resident_bytes, reporter)?;
-        results.extend(runs);
-        outcome.rows.push(RowOutcome::of_program(sample.name(), measured, &assumptions, times));
+        results.append(&mut predicted.results);
+        outcome.rows.push(RowOutcome::of_program(sample.name(), measured, &assumptions, predicted));
     }
     outcome.add_notes();
     Ok((outcome, results))
@@ -146,10 +149,11 @@ pub fn validate(
 fn benchmark_size(wanted: u64, processes: u64, notes: &mut Vec<String>) -> Result<u64, HostError> {
     let power = 1 << wanted.max(1).ilog2();
     if power < Prepared::MIN_BYTES {
-        return Err(HostError::Size(format!("{wanted} bytes; expected at least 64K")));
+        return Err(HostError::Size(format!("expected at least 64K, not {}", Size(wanted))));
     }
     if power != wanted {
-        let problem = format!("{wanted} bytes is no power of two; {power} and {} are", power << 1);
+        let [wanted, below, above] = [wanted, power, power.saturating_mul(2)].map(Size);
+        let problem = format!("expected a power of two, such as {below} or {above}, not {wanted}");
         return Err(HostError::Size(problem));
     }
     let all = power.saturating_mul(processes);

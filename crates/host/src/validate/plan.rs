@@ -2,6 +2,7 @@
 //! assumptions under which they are predicted.
 
 use perforate_sim::Machine;
+use perforate_types::PageSize;
 use serde::Serialize;
 
 use crate::HostError;
@@ -32,7 +33,7 @@ impl Row {
 /// The rows for a machine: the chase at half the second-level TLB's reach with 4KB pages, at four
 /// times that reach, and at the full size; the others at the full size.
 pub(super) fn rows(machine: &Machine, size_bytes: u64) -> Vec<Row> {
-    let reach = machine.tlb.l2.entries as u64 * 4096;
+    let reach = machine.tlb.l2_entries(PageSize::Size4K) as u64 * 4096;
     let rounded = 1 << reach.ilog2(); // machine files have at least one entry
     let mut sizes: Vec<u64> = [rounded / 2, rounded * 4, size_bytes]
         .into_iter()
@@ -76,7 +77,7 @@ const VIRTUAL: [Assumption; 2] = [
 
 /// The assumptions for a processor: native, and in a virtual machine both kinds of hosts too.
 pub(super) fn assumptions(processor: &Processor) -> Vec<Assumption> {
-    let virtual_machines = if processor.is_virtual { &VIRTUAL[..] } else { &[] };
+    let virtual_machines = if processor.is_virtual() { &VIRTUAL[..] } else { &[] };
     std::iter::once(NATIVE).chain(virtual_machines.iter().copied()).collect()
 }
 
@@ -121,7 +122,11 @@ fn differences(machine: &Machine, processor: &Processor) -> Vec<String> {
     let llc_bytes = cache.llc.as_ref().map(|cache| cache.size_bytes);
     let compared = [
         ("L1 TLB entries for 4KB", processor.l1_tlb_entries, Some(tlb.l1_data_4k.entries as u64)),
-        ("L2 TLB entries for 4KB", processor.l2_tlb_entries, Some(tlb.l2.entries as u64)),
+        (
+            "L2 TLB entries for 4KB",
+            processor.l2_tlb_entries,
+            Some(tlb.l2_entries(PageSize::Size4K) as u64),
+        ),
         ("bytes of L1 data cache", processor.l1_cache_bytes, Some(cache.l1d.size_bytes)),
         ("bytes of L2 cache", processor.l2_cache_bytes, Some(cache.l2.size_bytes)),
         ("bytes of L3 cache", processor.l3_cache_bytes, llc_bytes),
@@ -140,6 +145,7 @@ fn differences(machine: &Machine, processor: &Processor) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::Hypervisor;
 
     #[test]
     fn sizes_around_the_reach() {
@@ -159,7 +165,7 @@ mod tests {
 
     #[test]
     fn hosts_matter_in_virtual_machines_only() {
-        let processor = Processor { is_virtual: true, ..Processor::default() };
+        let processor = Processor { hypervisor: Hypervisor::Present(None), ..Processor::default() };
         assert_eq!(assumptions(&processor).len(), 3);
         assert_eq!(assumptions(&Processor::default()), [NATIVE]);
         for assumption in assumptions(&processor) {

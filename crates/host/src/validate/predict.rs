@@ -11,8 +11,9 @@ use serde::Serialize;
 
 use super::plan::{Assumption, Row};
 use super::spread::Spread;
-use super::verdict::Verdict;
+use super::verdict::{Verdict, farther, is_near};
 use crate::benchmark::{Benchmark, Job, Paging, WorkerCommand};
+use crate::counters::Rates;
 use crate::{HostError, Reporter};
 
 /// Accesses to each line at least, if the caches can hold the benchmark's memory: half of them warm
@@ -31,9 +32,80 @@ pub enum Origin {
     Synthetic,
 }
 
-/// Simulated nanoseconds per operation under one assumption, by the machine file's clock: with 4KB
-/// pages and with large pages.
-pub(super) type Times = [f64; 2];
+/// Simulated time and counters of a unit of work: an operation of a benchmark, an instruction of a
+/// program.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Simulated {
+    /// Nanoseconds, by the machine file's clock.
+    pub ns: f64,
+    /// Counters.
+    pub rates: Rates,
+}
+
+impl Simulated {
+    /// For schemes that were not simulated, or are not timed.
+    const NOTHING: Self = Self {
+        ns: f64::NAN,
+        rates: Rates { cycles: None, instructions: None, tlb_misses: None, walk_cycles: None },
+    };
+
+    fn of(result: &RunResult, units: f64, frequency_ghz: f64) -> Self {
+        let counter = |name| Some(result.counters.get(name)? / units);
+        let cycles = result.cycles.map(|cycles| cycles as f64 / units);
+        let rates = Rates {
+            cycles,
+            instructions: Some(result.instructions as f64 / units),
+            tlb_misses: counter("walks"),
+            walk_cycles: counter("walk_cycles"),
+        };
+        Self { ns: cycles.unwrap_or_default() / frequency_ghz, rates }
+    }
+
+    /// The same of so many units.
+    fn times(self, units: f64) -> Self {
+        let of = |rate: Option<f64>| rate.map(|rate| rate * units);
+        let Rates { cycles, instructions, tlb_misses, walk_cycles } = self.rates;
+        let rates = Rates {
+            cycles: of(cycles),
+            instructions: of(instructions),
+            tlb_misses: of(tlb_misses),
+            walk_cycles: of(walk_cycles),
+        };
+        Self { ns: self.ns * units, rates }
+    }
+}
+
+/// What is simulated under one assumption: with 4KB pages and with large pages.
+pub(super) type Both = [Simulated; 2];
+
+/// Measurements that predictions are judged by. Pairs have values with 4KB pages before those with
+/// large pages.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Observed {
+    /// Of a benchmark: nanoseconds per operation.
+    Operations {
+        /// Time with 4KB pages ÷ time with large pages.
+        ratio: Option<Spread>,
+        /// Times.
+        ns: Option<[Spread; 2]>,
+    },
+    /// Of a program: seconds of the whole.
+    Program {
+        /// Time with 4KB pages ÷ time with large pages.
+        ratio: Option<Spread>,
+        /// Times.
+        seconds: Option<[Spread; 2]>,
+        /// Instructions of the whole program, if they are known.
+        instructions: Option<[f64; 2]>,
+    },
+}
+
+impl Observed {
+    fn ratio(&self) -> Option<Spread> {
+        let (Self::Operations { ratio, .. } | Self::Program { ratio, .. }) = self;
+        *ratio
+    }
+}
 
 /// The prediction of a row under one assumption.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -47,26 +119,57 @@ pub struct Prediction {
     pub small_pages_ns: Option<f64>,
     /// Nanoseconds per operation with large pages; absent for programs.
     pub large_pages_ns: Option<f64>,
-    /// Agreement with the measurement.
+    /// Seconds of the whole program with 4KB and with large pages, where its length is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<[f64; 2]>,
+    /// Predicted ÷ measured time, with 4KB or with large pages, whichever is farther from 1.
+    pub time_ratio: Option<f64>,
+    /// Counters per operation, of programs per 1,000 instructions: with 4KB and with large pages.
+    pub counters: [Rates; 2],
+    /// Agreement of the effect with the measured one.
     pub verdict: Option<Verdict>,
 }
 
 impl Prediction {
-    pub(super) fn new(
-        assumption: Assumption,
-        [small, large]: Times,
-        has_operations: bool,
-        measured: Option<&Spread>,
-    ) -> Self {
+    pub(super) fn new(assumption: Assumption, both: Both, observed: &Observed) -> Self {
+        let [small, large] = both.map(|simulated| simulated.ns);
         let ratio = small / large;
-        let verdict = measured.filter(|_| ratio.is_finite());
-        Self {
+        let measured = observed.ratio().filter(|_| ratio.is_finite());
+        let mut found = Self {
             assumption,
             ratio,
-            small_pages_ns: has_operations.then_some(small),
-            large_pages_ns: has_operations.then_some(large),
-            verdict: verdict.map(|measured| Verdict::of(measured, ratio)),
+            small_pages_ns: None,
+            large_pages_ns: None,
+            seconds: None,
+            time_ratio: None,
+            counters: both.map(|simulated| simulated.rates),
+            verdict: measured.map(|measured| Verdict::of(&measured, ratio)),
+        };
+        let time_ratio = |predicted: [f64; 2], measured: [Spread; 2]| {
+            let of = |which: usize| predicted[which] / measured[which].median;
+            let ratio = farther(of(0), of(1));
+            Some(ratio).filter(|ratio| ratio.is_finite() && *ratio > 0.0)
+        };
+        match *observed {
+            Observed::Operations { ns, .. } => {
+                (found.small_pages_ns, found.large_pages_ns) = (Some(small), Some(large));
+                found.time_ratio = ns.and_then(|ns| time_ratio([small, large], ns));
+            }
+            Observed::Program { seconds, instructions, .. } => {
+                let predicted =
+                    instructions.map(|[one, other]| [small * one * 1e-9, large * other * 1e-9]);
+                found.seconds = predicted;
+                found.time_ratio =
+                    predicted.zip(seconds).and_then(|(one, other)| time_ratio(one, other));
+                found.counters = both.map(|simulated| simulated.times(1000.0).rates);
+            }
         }
+        found
+    }
+
+    /// True if predicted times are near the measured ones; none if there are none.
+    pub fn is_time_near(&self) -> Option<bool> {
+        self.time_ratio.map(is_near)
     }
 }
 
@@ -87,7 +190,7 @@ impl Predictor<'_> {
         &self,
         row: &Row,
         reporter: &mut dyn Reporter,
-    ) -> Result<(Vec<Times>, Vec<RunResult>, Origin), HostError> {
+    ) -> Result<(Vec<Both>, Vec<RunResult>, Origin), HostError> {
         let mut trace = TemporaryTrace::new(format!("{}.trace", row.name().replace(' ', "-")))?;
         let operations = self.operations_of(row);
         let (name, instructions, origin) = match self.record(row, operations, &trace, reporter) {
@@ -104,7 +207,7 @@ impl Predictor<'_> {
             trace.end_if_interrupted();
         })?;
         let operations = |result: &RunResult| result.counters.get("loads").unwrap_or_default();
-        Ok((self.times(&results, operations), results, origin))
+        Ok((self.simulated(&results, operations), results, origin))
     }
 
     /// Operations of a row to record; more if they have to warm up the caches.
@@ -186,20 +289,16 @@ impl Predictor<'_> {
         MemoryOptions { memory, age, defrag, ..MemoryOptions::default() }.resolve()
     }
 
-    /// Times per operation from the results, for each assumption.
-    pub fn times(
-        &self,
-        results: &[RunResult],
-        operations: impl Fn(&RunResult) -> f64,
-    ) -> Vec<Times> {
-        let time = |scheme: &str| {
+    /// Times and counters for each unit of work from the results, for each assumption.
+    pub fn simulated(&self, results: &[RunResult], units: impl Fn(&RunResult) -> f64) -> Vec<Both> {
+        let frequency_ghz = self.machine.core.frequency_ghz;
+        let of = |scheme: &str| {
             let result = results.iter().find(|result| result.scheme == scheme);
-            result.map_or(f64::NAN, |result| {
-                let cycles = result.cycles.unwrap_or_default() as f64;
-                cycles / operations(result) / self.machine.core.frequency_ghz
+            result.map_or(Simulated::NOTHING, |result| {
+                Simulated::of(result, units(result), frequency_ghz)
             })
         };
-        self.assumptions.iter().map(|assumption| assumption.schemes.map(time)).collect()
+        self.assumptions.iter().map(|assumption| assumption.schemes.map(of)).collect()
     }
 }
 
@@ -250,16 +349,52 @@ mod tests {
         let workload = Workload { instructions: Some(10_000), ..Workload::named("random:size=1M") };
         let results = predictor.simulate(workload, 1 << 20, &mut |_| {}).unwrap();
         assert_eq!(results.len(), 3, "thp is simulated once");
-        let times = predictor.times(&results, |_| 100.0);
+        let both = predictor.simulated(&results, |_| 100.0);
         let cycles = |scheme: &str| {
             results.iter().find(|result| result.scheme == scheme).unwrap().cycles.unwrap() as f64
         };
-        assert_eq!(times[0][0], cycles("4k") / 100.0 / 3.7);
-        assert_eq!(times[0][1], times[1][1]);
-        assert!(times[1][0] > 0.0);
-        let predicted = Prediction::new(assumptions[1], times[1], false, None);
-        assert_eq!(predicted.ratio, times[1][0] / times[1][1]);
+        assert_eq!(both[0][0].ns, cycles("4k") / 100.0 / 3.7);
+        assert_eq!(both[0][1].ns, both[1][1].ns);
+        assert!(both[1][0].ns > 0.0 && both[1][0].rates.tlb_misses.is_some());
+        let observed = Observed::Program { ratio: None, seconds: None, instructions: None };
+        let predicted = Prediction::new(assumptions[1], both[1], &observed);
+        assert_eq!(predicted.ratio, both[1][0].ns / both[1][1].ns);
         assert_eq!((predicted.small_pages_ns, predicted.verdict), (None, None));
+        assert_eq!((predicted.seconds, predicted.time_ratio), (None, None));
+        let cycles = both[1][0].rates.cycles.map(|cycles| cycles * 1000.0);
+        assert_eq!(predicted.counters[0].cycles, cycles, "for 1,000 instructions");
+    }
+
+    fn simulated(ns: f64) -> Simulated {
+        Simulated { ns, ..Simulated::NOTHING }
+    }
+
+    #[test]
+    fn absolute_times_are_judged() {
+        let assumption = Assumption { name: "a", schemes: ["4k", "thp"] };
+        let spread = |value: f64| Spread::of(&[value]).unwrap();
+        let observed = Observed::Operations {
+            ratio: Some(spread(1.1)),
+            ns: Some([spread(0.28), spread(0.25)]),
+        };
+        let both = [simulated(1.65), simulated(1.49)];
+        let predicted = Prediction::new(assumption, both, &observed);
+        assert_eq!(predicted.verdict, Some(Verdict::Agrees), "the effect alone");
+        assert!((predicted.time_ratio.unwrap() - 1.49 / 0.25).abs() < 1e-12, "the farther one");
+        assert_eq!(predicted.is_time_near(), Some(false));
+        // A program of 2 and 1 G instructions: 3 s and 1.2 s.
+        let observed = Observed::Program {
+            ratio: Some(spread(2.5)),
+            seconds: Some([spread(3.0), spread(1.0)]),
+            instructions: Some([2e9, 1e9]),
+        };
+        let predicted = Prediction::new(assumption, [simulated(1.5), simulated(1.2)], &observed);
+        assert_eq!(
+            predicted.seconds.map(|both| both.map(|one| (one * 10.0).round())),
+            Some([30.0, 12.0])
+        );
+        assert!((predicted.time_ratio.unwrap() - 1.2).abs() < 1e-9);
+        assert_eq!(predicted.is_time_near(), Some(true));
     }
 
     #[test]

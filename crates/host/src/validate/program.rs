@@ -2,15 +2,16 @@
 
 use std::ffi::OsString;
 
-use perforate_record::{RecordOptions, Selection, TemporaryTrace, record};
+use perforate_record::{Ending, RecordOptions, Selection, TemporaryTrace, record};
 use perforate_sim::{Progress, RunResult, Workload};
 
 use super::ProgramSample;
 use super::limits::{PROGRAM_LARGE_SHARE, SHORT_PROGRAM_SECONDS};
 use super::measure::{Effort, order};
-use super::predict::{Predictor, Times};
+use super::predict::{Both, Predictor};
 use super::spread::Spread;
 use crate::benchmark::Paging;
+use crate::counters::{Rates, Readings};
 use crate::machine::LargePageSettings;
 use crate::program::{largest_residency, time_program};
 use crate::{HostError, Reporter};
@@ -21,8 +22,10 @@ pub(super) struct ProgramMeasurement {
     pub user_ratios: Vec<f64>,
     /// The same of elapsed time.
     pub wall_ratios: Vec<f64>,
-    /// Median user time with large pages.
-    pub user_seconds: f64,
+    /// User time of each run, without large pages and with them.
+    pub user_seconds: [Vec<f64>; 2],
+    /// Readings of hardware counters of all runs, without large pages and with them.
+    pub counters: [Option<Readings>; 2],
     /// Share of resident memory in 2MB pages at its largest, with large pages on.
     pub large_share: f64,
     /// Largest resident memory.
@@ -42,38 +45,67 @@ pub(super) fn measure(
     let largest = largest_residency(program, Paging::Large, processor)?;
     let blocks = effort.blocks * effort.rounds;
     let (mut user_ratios, mut wall_ratios) = (Vec::new(), Vec::new());
-    let (mut seconds, mut codes) = (Vec::new(), Vec::new());
+    let (mut seconds, mut codes) = ([Vec::new(), Vec::new()], Vec::new());
+    let mut counters: [Option<Readings>; 2] = [None; 2];
     for block in 0..blocks {
         let (mut user, mut wall) = ([0.0; 2], [0.0; 2]);
         for is_large in order(block) {
             let paging = if is_large { Paging::Large } else { Paging::Small };
             let time = time_program(program, paging, processor)?;
             codes.push(time.exit_code.ok_or(HostError::ProgramKilled)?);
-            user[usize::from(is_large)] += time.user.as_secs_f64();
-            wall[usize::from(is_large)] += time.wall.as_secs_f64();
-            if is_large {
-                seconds.push(time.user.as_secs_f64());
-            }
+            let which = usize::from(is_large);
+            user[which] += time.user.as_secs_f64();
+            wall[which] += time.wall.as_secs_f64();
+            seconds[which].push(time.user.as_secs_f64());
+            let counted = counters[which];
+            counters[which] = Some(counted.map_or(time.counters, |sum| sum.plus(time.counters)));
             let (done, total) = (codes.len() as u64, Some(u64::from(blocks) * 4));
             reporter.progress(Progress { done, total });
         }
         user_ratios.push(user[0] / user[1]);
         wall_ratios.push(wall[0] / wall[1]);
     }
-    let user_seconds = Spread::of(&seconds).map_or(0.0, |spread| spread.median);
+    let shortest = Spread::of(&seconds[1]).map_or(0.0, |spread| spread.median);
     let remarks = [
         remark_on_codes(&codes),
         remark_on_pages(largest.large_share()),
-        remark_on_length(user_seconds),
+        remark_on_length(shortest),
     ];
     Ok(ProgramMeasurement {
         user_ratios,
         wall_ratios,
-        user_seconds,
+        user_seconds: seconds,
+        counters,
         large_share: largest.large_share(),
         resident_bytes: largest.resident_bytes,
         notes: remarks.into_iter().flatten().collect(),
     })
+}
+
+impl ProgramMeasurement {
+    /// Spreads of the user time, without large pages and with them.
+    pub fn seconds(&self) -> Option<[Spread; 2]> {
+        let [small, large] = &self.user_seconds;
+        Some([Spread::of(small)?, Spread::of(large)?])
+    }
+
+    /// Instructions of one run by hardware counters, without large pages and with them.
+    pub fn instructions(&self) -> Option<[f64; 2]> {
+        let of = |which: usize| {
+            let all = self.counters[which]?.instructions?;
+            Some(all as f64 / self.user_seconds[which].len() as f64)
+        };
+        Some([of(0)?, of(1)?])
+    }
+
+    /// Readings of hardware counters per 1,000 instructions; none without counted instructions.
+    pub fn rates(&self) -> Option<[Rates; 2]> {
+        let of = |readings: Option<Readings>| {
+            let readings = readings?;
+            Some(readings.per(readings.instructions? as f64 / 1000.0))
+        };
+        Some([of(self.counters[0])?, of(self.counters[1])?])
+    }
 }
 
 pub(super) fn remark_on_codes(codes: &[i32]) -> Option<String> {
@@ -106,23 +138,34 @@ fn remark_on_pages(large_share: f64) -> Option<String> {
     })
 }
 
+/// What a program is predicted to take.
+pub(super) struct ProgramPrediction {
+    /// Times and counters of an instruction under each assumption.
+    pub both: Vec<Both>,
+    /// Instructions of the program, if all of them were recorded.
+    pub instructions: Option<u64>,
+    /// Results of the simulations.
+    pub results: Vec<RunResult>,
+}
+
 /// Records the sample and simulates it under each assumption.
 pub(super) fn predict(
     predictor: &Predictor<'_>,
     sample: &ProgramSample,
     resident_bytes: u64,
     reporter: &mut dyn Reporter,
-) -> Result<(Vec<Times>, Vec<RunResult>), HostError> {
+) -> Result<ProgramPrediction, HostError> {
     let mut trace = TemporaryTrace::new("program.trace")?;
-    let instructions = Some(sample.instructions);
+    let wanted = Some(sample.instructions);
     let options = RecordOptions {
-        selection: Selection { skip: sample.skip, instructions, ..Selection::default() },
+        selection: Selection { skip: sample.skip, instructions: wanted, ..Selection::default() },
         ..trace.options(sample.words.clone())
     };
     reporter.stage("recording the program", "instructions");
-    record(options, &mut |progress| {
-        reporter.progress(Progress { done: progress.instructions, total: instructions });
+    let summary = record(options, &mut |progress| {
+        reporter.progress(Progress { done: progress.instructions, total: wanted });
     })?;
+    let is_whole = sample.skip == 0 && matches!(summary.ending, Ending::Exited(_));
     let name = trace.path().to_string_lossy().into_owned();
     let workload = Workload::named(name);
     reporter.stage("simulating the program", "instructions");
@@ -131,8 +174,8 @@ pub(super) fn predict(
         reporter.progress(progress);
         trace.end_if_interrupted();
     })?;
-    let instructions = |result: &RunResult| result.instructions as f64;
-    Ok((predictor.times(&results, instructions), results))
+    let both = predictor.simulated(&results, |result| result.instructions as f64);
+    Ok(ProgramPrediction { both, instructions: is_whole.then_some(summary.instructions), results })
 }
 
 #[cfg(test)]

@@ -4,10 +4,11 @@ use serde::Serialize;
 
 use super::measure::Measurement;
 use super::plan::{Assumption, Row};
-use super::predict::{Origin, Prediction, Times};
-use super::program::ProgramMeasurement;
+use super::predict::{Both, Observed, Origin, Prediction};
+use super::program::{ProgramMeasurement, ProgramPrediction};
 use super::spread::Spread;
 use crate::benchmark::Benchmark;
+use crate::counters::Rates;
 
 /// One row: a benchmark or a program. Serialized as a line of JSON.
 #[derive(Clone, Debug, Serialize)]
@@ -27,13 +28,17 @@ pub struct RowOutcome {
     /// Measured nanoseconds per operation with large pages; absent for programs.
     #[serde(rename = "measured_large_pages_ns")]
     pub large_ns: Option<Spread>,
+    /// Measured seconds of a program in user mode, with 4KB and with large pages.
+    #[serde(rename = "measured_seconds", skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<[Spread; 2]>,
     /// Share of the memory in 2MB pages where large pages were wanted.
     pub large_share: Option<f64>,
     /// Share of groups of four small pages in consecutive frames.
     pub grouped_share: Option<f64>,
-    /// Misses in the data TLB per operation, with 4KB and with large pages.
-    #[serde(rename = "tlb_misses_per_operation")]
-    pub tlb_misses: Option<[f64; 2]>,
+    /// Readings of hardware counters per operation, of programs per 1,000 instructions: with 4KB and
+    /// with large pages.
+    #[serde(rename = "measured_counters")]
+    pub counters: Option<[Rates; 2]>,
     /// Elapsed time ÷ processor time.
     #[serde(rename = "wall_per_processor_time")]
     pub waiting: Option<f64>,
@@ -57,23 +62,25 @@ impl RowOutcome {
         row: &Row,
         measured: Measurement,
         assumptions: &[Assumption],
-        times: Vec<Times>,
+        both: Vec<Both>,
         origin: Origin,
     ) -> Self {
         let ratio = Spread::of(&measured.ratios);
-        let [small, large] = &measured.nanoseconds;
+        let [small_ns, large_ns] = measured.nanoseconds.each_ref().map(|ns| Spread::of(ns));
+        let ns = small_ns.zip(large_ns).map(|(small, large)| [small, large]);
         Self {
             name: row.name(),
             ratio,
             wall_ratio: None,
-            small_ns: Spread::of(small),
-            large_ns: Spread::of(large),
+            small_ns,
+            large_ns,
+            seconds: None,
             large_share: measured.large_share,
             grouped_share: measured.grouped_share,
-            tlb_misses: measured.misses_per_operation(),
+            counters: measured.rates(),
             waiting: Some(measured.waiting()),
             origin,
-            predicted: predictions(assumptions, times, true, ratio),
+            predicted: predictions(assumptions, both, &Observed::Operations { ratio, ns }),
             notes: Vec::new(),
             is_chase: row.benchmark == Benchmark::Chase,
             bytes: row.bytes,
@@ -84,28 +91,40 @@ impl RowOutcome {
         name: String,
         measured: ProgramMeasurement,
         assumptions: &[Assumption],
-        times: Vec<Times>,
+        predicted: ProgramPrediction,
     ) -> Self {
         let ratio = Spread::of(&measured.user_ratios);
+        let (seconds, counters) = (measured.seconds(), measured.rates());
+        let recorded = predicted.instructions.map(|all| [all as f64; 2]);
+        let instructions = measured.instructions().or(recorded);
+        let observed = Observed::Program { ratio, seconds, instructions };
         let mut notes = measured.notes;
+        let user_seconds = seconds.map_or(0.0, |[_, large]| large.median);
         notes.push(format!(
-            "the program: {:.2} s in user mode, {} MB; its ratio is of time in user mode, and the \
-             prediction is for the recorded part, without the operating system's work",
-            measured.user_seconds,
+            "the program: {user_seconds:.2} s in user mode, {} MB; its ratio is of time in user mode, \
+             and the prediction is for the recorded part, without the operating system's work",
             measured.resident_bytes >> 20
         ));
+        if instructions.is_none() {
+            notes.push(
+                "the time of the whole program is not predicted: the recording is a part of it, and \
+                 without hardware counters the number of its instructions is not known"
+                    .into(),
+            );
+        }
         Self {
             name,
             ratio,
             wall_ratio: Spread::of(&measured.wall_ratios),
             small_ns: None,
             large_ns: None,
+            seconds,
             large_share: Some(measured.large_share),
             grouped_share: None,
-            tlb_misses: None,
+            counters,
             waiting: None,
             origin: Origin::Recorded,
-            predicted: predictions(assumptions, times, false, ratio),
+            predicted: predictions(assumptions, predicted.both, &observed),
             notes,
             is_chase: false,
             bytes: 0,
@@ -115,13 +134,9 @@ impl RowOutcome {
 
 fn predictions(
     assumptions: &[Assumption],
-    times: Vec<Times>,
-    has_operations: bool,
-    measured: Option<Spread>,
+    both: Vec<Both>,
+    observed: &Observed,
 ) -> Vec<Prediction> {
-    let pairs = assumptions.iter().zip(times);
-    let predict = |(assumption, times): (&Assumption, Times)| {
-        Prediction::new(*assumption, times, has_operations, measured.as_ref())
-    };
-    pairs.map(predict).collect()
+    let pairs = assumptions.iter().zip(both);
+    pairs.map(|(assumption, both)| Prediction::new(*assumption, both, observed)).collect()
 }

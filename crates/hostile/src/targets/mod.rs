@@ -3,6 +3,7 @@
 mod machine;
 mod options;
 mod reports;
+mod scripts;
 mod sequences;
 mod settings;
 mod snapshots;
@@ -24,6 +25,7 @@ pub const TARGETS: &[&[Target]] = &[
     machine::TARGETS,
     snapshots::TARGETS,
     settings::TARGETS,
+    scripts::TARGETS,
     options::TARGETS,
     reports::TARGETS,
     sequences::TARGETS,

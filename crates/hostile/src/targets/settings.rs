@@ -1,26 +1,29 @@
-//! Files that people write: machines, policies, experiments, measured counters, lists of faulty frames.
+//! Files that people write: machines, experiments, measured counters, lists of faulty frames.
 
-use std::fmt::Debug;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use perforate_experiment::Experiment;
 use perforate_os::FaultMap;
-use perforate_script::{
-    AreaFacts, BlockFacts, Purpose, RegionFacts, Script, ScriptError, VictimFacts, WayFacts,
-};
 use perforate_sim::linear_model::{ResultSchemes, read_perf, read_results};
-use perforate_sim::{FaultyFrames, Machine, MemoryOptions};
+use perforate_sim::{
+    Composition, FaultyFrames, Machine, MemoryOptions, MemoryState, ProcessorOptions, RunOptions,
+    Scheme, Simulation, SystemOptions,
+};
 
 use super::{Target, target, told, with_file};
 use crate::target::Seeds;
+
+/// Memory of a machine that is built, with a simulated memory of 8MB.
+const BUILT_BYTES: usize = 160 << 20;
+/// Memory that its structures take at most, as they say before they are built.
+const SAID_BYTES: u64 = 96 << 20;
 
 pub const TARGETS: &[Target] = &[
     target("machine-file", |bytes| {
         with_file(bytes, |path| drop(told(Machine::load(&path.to_string_lossy()))));
     })
     .with_seeds(Seeds::Folder("machines")),
-    target("policy-file", |bytes| with_file(bytes, policy))
-        .with_seeds(Seeds::Folder("examples/policies")),
+    target("machine-built", built).with_memory(BUILT_BYTES),
     target("experiment-file", |bytes| {
         with_file(bytes, |path| drop(told(Experiment::load(&path.to_string_lossy()))));
     })
@@ -50,54 +53,25 @@ pub const TARGETS: &[Target] = &[
     }),
 ];
 
-/// A script that compiles is asked everything, and asked again: its answers are the same.
-fn policy(path: &Path) {
-    let Some(script) = told(Script::read(path)) else { return };
-    let answers = || {
-        [
-            answer(script.order_for(AREA, Purpose::Fault, &[0, 9, 18])),
-            answer(script.order_for(AREA, Purpose::Khugepaged, &[0, 9])),
-            answer(script.with_holes(BLOCK)),
-            answer(script.promote(REGION, &[WAY])),
-            answer(script.patch(1)),
-            answer(script.demote(BLOCK)),
-            answer(script.reclaim(VICTIM)),
-        ]
+/// Values of a machine, `KEY=VALUE` a line, and `cores`: each may be possible, and all together too large. A
+/// machine that says it takes little memory is built, and takes no more.
+fn built(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let values = text.lines().filter_map(|line| line.split_once('=')).take(16);
+    let (cores, values): (Vec<_>, Vec<_>) = values.partition(|(key, _)| *key == "cores");
+    let cores = cores.first().and_then(|(_, count)| count.parse().ok()).unwrap_or(1);
+    let processors = ProcessorOptions { cores, ..ProcessorOptions::default() };
+    let Some(machine) = told(Machine::load_with(Machine::DEFAULT, values.into_iter())) else {
+        return;
     };
-    assert_eq!(answers(), answers());
+    if told(processors.check()).is_none() || machine.host_bytes(&processors, false) > SAID_BYTES {
+        return;
+    }
+    let scheme = Composition::from(Scheme::find("4k").expect("it is registered"));
+    let memory = MemoryState::of(8 << 20);
+    let system = SystemOptions { check: true, implicit_maps: true, counts_only: false };
+    let options = RunOptions { functional: false, system, warmup: 0 };
+    let simulation = Simulation::new(&machine, scheme, &memory, 1, options);
+    let Some(simulation) = told(simulation) else { return };
+    told(simulation.with_hardware_threads(&processors));
 }
-
-/// An answer or an error in words.
-fn answer<T: Debug>(outcome: Result<T, ScriptError>) -> Option<String> {
-    told(outcome).map(|answer| format!("{answer:?}"))
-}
-
-const AREA: AreaFacts = AreaFacts {
-    address: 0x7000_0020_0000,
-    start: 0x7000_0000_0000,
-    length: 2 << 30,
-    kind: "anonymous",
-    advice: "hugepage",
-    shared: false,
-    writable: true,
-    executable: false,
-    memory_bytes: 4 << 30,
-    free_bytes: 1 << 30,
-    free_blocks: 17,
-};
-const BLOCK: BlockFacts = BlockFacts { holes: 77, regions_with_holes: 3, aged: true };
-const REGION: RegionFacts = RegionFacts { pages_present: 500, pages_absent: 12, pages_shared: 1 };
-const WAY: WayFacts = WayFacts {
-    name: "collapse",
-    frames_copied: 500,
-    frames_migrated: 3,
-    frames_zeroed: 12,
-    holes: 0,
-};
-const VICTIM: VictimFacts = VictimFacts {
-    address: 0x7000_0020_0000,
-    pages_present: 512,
-    large: true,
-    holes: 0,
-    advice: "none",
-};

@@ -13,6 +13,10 @@ const TRACE_BYTES: usize = 160 << 20;
 /// Chunks looked at: an endless trace is sound.
 const MOST_CHUNKS: usize = 6;
 
+/// Files of a folder at most, and what stands between them.
+const MOST_FILES: usize = 8;
+const BETWEEN_FILES: &[u8] = b"--next file--";
+
 const SAMPLES: Seeds = Seeds::Folder("crates/trace/tests/samples");
 
 pub const TARGETS: &[Target] = &[
@@ -20,6 +24,7 @@ pub const TARGETS: &[Target] = &[
     of_trace("trace-champsim", |bytes| open("champsim:trace", bytes)),
     of_trace("trace-cloudsuite", |bytes| open("cloudsuite:trace", bytes)),
     of_trace("trace-drmemtrace", |bytes| open("drmemtrace:trace", bytes)),
+    target("trace-drmemtrace-folder", folder).with_memory(TRACE_BYTES),
     of_trace("trace-gem5", |bytes| open("gem5:trace", bytes)),
     of_trace("trace-lackey", |bytes| open("lackey:trace", bytes)),
     of_trace("trace-csv", |bytes| open("csv:trace", bytes)),
@@ -49,6 +54,22 @@ fn open(name: &str, bytes: &[u8]) {
         && let Some(skipped) = told(source.skip(instructions / 2))
     {
         assert!(skipped <= instructions / 2, "{skipped} of {instructions} / 2 skipped");
+        drain(source);
+    }
+}
+
+/// Files of threads in a folder, with [`BETWEEN_FILES`] between them.
+fn folder(bytes: &[u8]) {
+    let folder = tempfile::tempdir().expect("temporary folders can be made");
+    let mut rest = bytes;
+    for number in 0..MOST_FILES {
+        let end = rest.windows(BETWEEN_FILES.len()).position(|part| part == BETWEEN_FILES);
+        let path = folder.path().join(format!("thread.{number}.memtrace.any"));
+        std::fs::write(path, &rest[..end.unwrap_or(rest.len())]).expect("files can be written");
+        let Some(end) = end else { break };
+        rest = &rest[end + BETWEEN_FILES.len()..];
+    }
+    if let Some(source) = told(perforate_trace::open(folder.path())) {
         drain(source);
     }
 }

@@ -68,7 +68,7 @@ impl L2Tlb {
         }
         let number = page.number() / self.window;
         let entry = L2Entry::run(run, allows);
-        Some(self.shared.insert(number, Tag::Run.key_of(space, number), entry) as u32)
+        self.insert_small(number, Tag::Run.key_of(space, number), entry)
     }
 
     /// Forgets the run that holds `page`, if there is one.

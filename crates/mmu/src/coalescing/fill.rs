@@ -1,5 +1,7 @@
 //! Filling runs of 4KB pages into the second-level TLB.
 
+use std::ops::Range;
+
 use perforate_types::{SpaceId, VirtualPage};
 
 use super::{Coalescing, RunRequest};
@@ -7,8 +9,8 @@ use crate::tlb::L2Tlb;
 use crate::{Dimension, Reach};
 
 impl Coalescing {
-    /// Fills the run around a page whose walk ended in a reach of 4KB. Returns the slot and the
-    /// pages of the run; `None` where the page is alone, or its window holds a longer run already.
+    /// Fills the run around a page whose walk ended in a reach of 4KB. Returns the slot and the numbers
+    /// of the run's pages; `None` where the page is alone, or its window holds a longer run already.
     /// Holes of perforated pages and guest-physical pages are never in runs.
     #[cold]
     #[inline(never)]
@@ -18,12 +20,13 @@ impl Coalescing {
         reach: &Reach,
         dimension: &dyn Dimension,
         l2: &mut L2Tlb,
-    ) -> Option<(u32, u64)> {
+    ) -> Option<(u32, Range<u64>)> {
         let run = dimension.run_around(&RunRequest::new(space, page, reach, self.pages));
         if !self.holds(&run) {
             return None;
         }
         let slot = l2.fill_run(space, page, &run, reach.allows)?;
-        Some((slot, run.pages))
+        let first = page.number() / self.pages * self.pages + run.first;
+        Some((slot, first..first + run.pages))
     }
 }

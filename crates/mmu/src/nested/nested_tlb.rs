@@ -11,7 +11,7 @@ pub(super) enum NestedTlb {
     /// In the second-level TLB.
     Shared,
     /// In a structure of its own.
-    Apart(L2Tlb),
+    Apart(Box<L2Tlb>),
     /// Nowhere.
     None,
 }
@@ -21,7 +21,7 @@ impl NestedTlb {
         match geometry {
             None => Self::Shared,
             Some(TlbGeometry { entries: 0, .. }) => Self::None,
-            Some(geometry) => Self::Apart(L2Tlb::nested(geometry)),
+            Some(geometry) => Self::Apart(Box::new(L2Tlb::nested(geometry))),
         }
     }
 

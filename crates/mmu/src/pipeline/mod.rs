@@ -6,6 +6,8 @@ mod holes;
 mod intermediate;
 mod shootdown;
 
+use std::ops::Range;
+
 use perforate_types::{
     AccessKind, Action, Counters, Frame, GuestFrame, PageSize, PhysicalAddress, Purpose, SpaceId,
     Steps, Unit, VirtualAddress, VirtualPage,
@@ -15,7 +17,7 @@ use crate::capability::{BesideCounters, BesideL2, BesideUse};
 use crate::coalescing::Coalescing;
 use crate::counters::MmuCounters;
 use crate::nested::{Host, entry_of, loading_of};
-use crate::tlb::{EntryKind, L1Hit, L1Tlb, L2Contents, L2Entry, L2Tlb};
+use crate::tlb::{EntryKind, L1Hit, L1Tlb, L2Contents, L2Entry, L2Tlb, WalkedPages};
 use crate::{
     BitmapLoading, BitmapUpdates, ConfigError, Dimension, Mark, MmuConfig, PageFault, Parked,
     Reach, WalkCaches, WalkRequest, Walker, allow,
@@ -77,6 +79,8 @@ pub struct Mmu {
     /// The use made of a unit beside the second-level TLB.
     unit: BesideUse,
     tagged: bool,
+    /// 4KB pages that the last walk has translated.
+    translated: Range<u64>,
     /// Of all cores.
     counters: MmuCounters,
 }
@@ -88,6 +92,8 @@ struct OfCore {
     instruction: L1Tlb,
     l2: L2Tlb,
     caches: WalkCaches,
+    /// Pages that it has walked to, by which compulsory misses are told from others.
+    walked: WalkedPages,
     /// The address space that it runs.
     space: SpaceId,
 }
@@ -97,6 +103,15 @@ struct OfCore {
 struct Request {
     kind: AccessKind,
     page: VirtualPage,
+}
+
+impl Request {
+    /// The 4KB pages of the page of `size` around it.
+    #[inline]
+    fn around(self, size: PageSize) -> Range<u64> {
+        let first = self.page.align_down(size).number();
+        first..first + size.pages()
+    }
 }
 
 /// The 4KB translation found, before it is put together with the offset.
@@ -132,6 +147,7 @@ impl Mmu {
                 instruction: L1Tlb::new(config.l1(true)),
                 l2: L2Tlb::new(&config.tlb),
                 caches: WalkCaches::new(&config.walk_cache, dimension.cached_leaf_pages()),
+                walked: WalkedPages::default(),
                 space: SpaceId::default(),
             },
             parked: Parked::default(),
@@ -145,6 +161,7 @@ impl Mmu {
             dimension,
             coalescing: config.tlb.l2_coalescing,
             tagged: config.tlb.tagged,
+            translated: 0..0,
             counters: MmuCounters::default(),
         })
     }
@@ -230,6 +247,9 @@ impl Mmu {
                     Err(fault) => return Err(fault),
                 };
                 self.counters.add(found.case, walked, steps);
+                if walked {
+                    self.count_first_walk(request);
+                }
                 *if kind == AccessKind::Fetch {
                     &mut self.counters.l1_instruction_misses
                 } else {
@@ -241,6 +261,16 @@ impl Mmu {
         self.count_access(kind);
         let Found { frame, slot, case } = found;
         Ok(Translated { physical: physical(frame, address), slot, case, walked })
+    }
+
+    /// Tells whether a TLB of any size would have missed as well.
+    #[inline(always)]
+    fn count_first_walk(&mut self, request: Request) {
+        let translated = self.translated.clone();
+        let own = &mut self.own;
+        let first = own.walked.walk(own.space, request.page.number(), translated);
+        self.counters.l2_compulsory_misses += u64::from(first.in_run);
+        self.counters.l2_first_misses += u64::from(first.in_measured_part);
     }
 
     /// A first-level hit that lacks a permission, or a first store to a clean page. Setting the
@@ -319,6 +349,7 @@ impl Mmu {
         let walk_request = self.walk_request(request, false);
         let mut walker = Walker::native(&mut self.own.caches, &mut self.own.l2, steps);
         let reach = self.dimension.walk(walk_request, &mut walker)?;
+        self.translated = request.around(reach.size);
         if self.unit.replaces_l2 {
             self.fill_unit(walk_request, &reach, steps);
             if self.find_in_unit(request).is_some() {
@@ -350,6 +381,7 @@ impl Mmu {
             return self.through_perforated(request, entry, slot, true, steps);
         }
         if let Some(guest) = self.walked_intermediate() {
+            self.translated = request.around(guest.kind().size());
             return self.fill_intermediate(request, guest, reach, steps);
         }
         self.allow(request, entry.allows())?;
@@ -371,11 +403,12 @@ impl Mmu {
         steps: &mut Steps,
     ) -> Option<u32> {
         let (place, dimension) = ((self.own.space, request.page), self.dimension.as_ref());
-        let Some((slot, pages)) = coalescing.fill(place, reach, dimension, &mut self.own.l2) else {
+        let Some((slot, run)) = coalescing.fill(place, reach, dimension, &mut self.own.l2) else {
             return self.fill_l2(request, Purpose::Page, entry_of(reach), steps);
         };
         self.counters.coalesced_fills += 1;
-        self.counters.coalesced_pages += pages;
+        self.counters.coalesced_pages += run.end - run.start;
+        self.translated = run;
         steps.beside(Purpose::Page, Action::Fill { unit: Unit::L2Tlb, slot });
         Some(slot)
     }
@@ -468,6 +501,7 @@ impl Mmu {
     /// Starts counting anew; cached translations stay.
     pub fn reset_counters(&mut self) {
         self.counters = MmuCounters::default();
+        self.on_all_cores(|mmu| mmu.own.walked.start_measuring());
         if let Some(unit) = self.dimension.beside_l2_mut() {
             unit.reset_counters();
         }

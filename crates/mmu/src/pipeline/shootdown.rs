@@ -72,6 +72,7 @@ impl Mmu {
         self.own.data.flush();
         self.own.instruction.flush();
         self.own.l2.flush();
+        self.own.walked.invalidate_all();
         self.own.caches.flush();
         self.flush_unit();
     }
@@ -94,6 +95,7 @@ impl Mmu {
                 self.own.instruction.invalidate_page(space, page);
                 self.own.l2.invalidate_page(space, page);
                 self.own.l2.invalidate_run(space, page);
+                self.own.walked.invalidate(space, &(page.number()..page.number() + 1));
                 self.own.caches.invalidate(space, page);
             }
             Shootdown::Large { space, page, size } => {
@@ -113,6 +115,7 @@ impl Mmu {
                 self.own.data.invalidate_space(space);
                 self.own.instruction.invalidate_space(space);
                 self.own.l2.invalidate_space(space);
+                self.own.walked.invalidate_space(space);
                 self.own.caches.invalidate_space(space);
             }
         }
@@ -147,6 +150,7 @@ impl Mmu {
         self.own.data.invalidate_range(space, pages);
         self.own.instruction.invalidate_range(space, pages);
         self.own.l2.invalidate_range(space, pages);
+        self.own.walked.invalidate(space, pages);
     }
 
     /// Runs another address space from now on. Without tags that ends what is cached of virtual
@@ -156,6 +160,7 @@ impl Mmu {
             self.own.data.flush();
             self.own.instruction.flush();
             self.own.l2.flush_virtual();
+            self.own.walked.invalidate_all();
             self.own.caches.flush();
             self.flush_unit();
         }

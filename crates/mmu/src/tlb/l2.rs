@@ -2,14 +2,18 @@
 //! with them runs of 4KB pages, where it coalesces.
 //!
 //! Every kind of entry has an index and a key of its own: the number of its 4KB page, 2MB region,
-//! 128KB of bitmap, or window of pages. A window has at most one run at a time.
+//! 1GB region, 128KB of bitmap, or window of pages. A window has at most one run at a time.
+//!
+//! An entry goes where the machine holds entries of its size ([`EntryKind::size`]): into any way of
+//! the shared array, into some of the ways, or into an array that 2MB or 1GB pages have of their own.
+//! It is looked up in all ways, as no other way can hold its key.
 
 use std::ops::Range;
 
 use perforate_types::{Frame, PageSize, SpaceId, VirtualPage};
 
 use super::{L2Contents, SetAssociative};
-use crate::{TlbConfig, TlbGeometry, allow};
+use crate::{TlbConfig, TlbGeometry, Ways, allow};
 
 /// Sub-pages whose holes one bitmap entry tells: 32 bits fit a TLB entry (P §IV.C).
 pub(crate) const SUBPAGES_PER_BITMAP_ENTRY: u64 = 32;
@@ -130,14 +134,21 @@ impl L2Entry {
     }
 }
 
-/// The kind of thing that a key in the shared array names; part of the key.
+/// The kind of thing that a key names; part of the key.
 #[derive(Clone, Copy)]
 pub(crate) enum Tag {
     Page4K = 0,
     Page2M = 1,
     Run = 2,
     Bitmap = 3,
+    Page1G = 4,
 }
+
+/// Bits of a key that are its [`Tag`].
+const TAG_BITS: u32 = 3;
+/// Bits of a key below the number: an address space, and the tag. Numbers of 4KB pages have at most
+/// 45 bits, those of addresses of 57.
+const NUMBER_SHIFT: u32 = 16 + TAG_BITS;
 
 impl Tag {
     /// Of what is not a run, whose windows the TLB knows.
@@ -145,6 +156,7 @@ impl Tag {
         match self {
             Self::Page4K | Self::Run => page.number(),
             Self::Page2M => page.number() / PageSize::Size2M.pages(),
+            Self::Page1G => page.number() / PageSize::Size1G.pages(),
             Self::Bitmap => page.number() / SUBPAGES_PER_BITMAP_ENTRY,
         }
     }
@@ -154,7 +166,7 @@ impl Tag {
     }
 
     pub(crate) const fn key_of(self, space: SpaceId, number: u64) -> u64 {
-        number << 18 | (space.0 as u64) << 2 | self as u64
+        number << NUMBER_SHIFT | (space.0 as u64) << TAG_BITS | self as u64
     }
 }
 
@@ -162,46 +174,98 @@ impl Tag {
 pub(crate) const NESTED: u16 = 1 << 15;
 
 const fn space_of(key: u64) -> u16 {
-    (key >> 2) as u16
+    (key >> TAG_BITS) as u16
 }
 
-/// Key in the array of 1GB pages.
-const fn huge_key(space: SpaceId, page: VirtualPage) -> u64 {
-    (page.number() / PageSize::Size1G.pages()) << 18 | (space.0 as u64) << 2
+/// Ways of the shared array that take entries of one size.
+#[derive(Clone)]
+enum Places {
+    All,
+    Some(Range<usize>),
+    None,
+}
+
+impl Places {
+    fn new(ways: Ways, of: usize) -> Self {
+        match ways.of(of) {
+            none if none.is_empty() => Self::None,
+            all if all.len() == of => Self::All,
+            some => Self::Some(some),
+        }
+    }
 }
 
 /// The second-level TLB.
 #[derive(Clone)]
 pub(crate) struct L2Tlb {
     pub(crate) shared: SetAssociative<L2Entry>,
+    /// Array of its own of 2MB entries.
+    large: Option<SetAssociative<L2Entry>>,
+    /// Array of its own of 1GB entries.
     huge: Option<SetAssociative<L2Entry>>,
-    /// Whether `shared` takes 2MB-grained entries.
-    large: bool,
+    /// Ways of `shared` by page size.
+    places: [Places; 3],
+    /// True if a 1GB entry was filled since the TLB was emptied: few programs have any.
+    has_huge: bool,
     /// Pages of a window of runs; 0 where the TLB does not coalesce.
     pub(crate) window: u64,
 }
 
 impl L2Tlb {
     pub(crate) fn new(config: &TlbConfig) -> Self {
+        let ways = [config.l2_4k, config.l2_2m.ways(), config.l2_1g.ways()];
         Self {
             shared: SetAssociative::new(config.l2),
-            huge: config.l2_1g.map(SetAssociative::new),
-            large: config.l2_2m,
+            large: config.l2_2m.own().map(SetAssociative::new),
+            huge: config.l2_1g.own().map(SetAssociative::new),
+            places: ways.map(|ways| Places::new(ways, config.l2.ways)),
+            has_huge: false,
             window: config.l2_coalescing.map_or(0, |coalescing| coalescing.pages),
         }
     }
 
-    /// A TLB of guest-physical addresses apart from the second level. It does not coalesce.
+    /// A TLB of guest-physical addresses apart from the second level, for pages of 4KB and 2MB. It does
+    /// not coalesce.
     pub(crate) fn nested(geometry: TlbGeometry) -> Self {
-        Self { shared: SetAssociative::new(geometry), huge: None, large: true, window: 0 }
+        Self {
+            shared: SetAssociative::new(geometry),
+            large: None,
+            huge: None,
+            places: [Places::All, Places::All, Places::None],
+            has_huge: false,
+            window: 0,
+        }
+    }
+
+    /// All arrays, in the order of their slots.
+    fn arrays(&self) -> impl Iterator<Item = &SetAssociative<L2Entry>> {
+        std::iter::once(&self.shared).chain(&self.large).chain(&self.huge)
+    }
+
+    fn arrays_mut(&mut self) -> impl Iterator<Item = &mut SetAssociative<L2Entry>> {
+        std::iter::once(&mut self.shared).chain(&mut self.large).chain(&mut self.huge)
     }
 
     pub(crate) fn slots(&self) -> usize {
-        self.shared.slots() + self.huge.as_ref().map_or(0, SetAssociative::slots)
+        self.arrays().map(SetAssociative::slots).sum()
     }
 
     fn entries(&self) -> usize {
-        self.shared.entries() + self.huge.as_ref().map_or(0, SetAssociative::entries)
+        self.arrays().map(SetAssociative::entries).sum()
+    }
+
+    /// The array of its own that entries of this size have, and its first slot.
+    #[inline]
+    fn own(&mut self, size: PageSize) -> Option<(&mut SetAssociative<L2Entry>, usize)> {
+        let shared = self.shared.slots();
+        match size {
+            PageSize::Size4K => None,
+            PageSize::Size2M => Some((self.large.as_mut()?, shared)),
+            PageSize::Size1G => {
+                let large = self.large.as_ref().map_or(0, SetAssociative::slots);
+                Some((self.huge.as_mut()?, shared + large))
+            }
+        }
     }
 
     #[inline]
@@ -209,22 +273,40 @@ impl L2Tlb {
         self.shared.look_up(tag.number(page), tag.key(space, page))
     }
 
+    /// Looks up an entry of a large page where entries of its size are.
+    #[inline]
+    fn find_large(
+        &mut self,
+        (tag, size): (Tag, PageSize),
+        space: SpaceId,
+        page: VirtualPage,
+    ) -> Option<(u32, L2Entry)> {
+        if let Some((array, first_slot)) = self.own(size) {
+            let slot = array.look_up(tag.number(page), tag.key(space, page))?;
+            return Some(((first_slot + slot) as u32, array.value(slot)));
+        }
+        let slot = self.find(tag, space, page)?;
+        Some((slot as u32, self.shared.value(slot)))
+    }
+
     /// Looks up 4KB and 2MB entries, runs and 1GB entries at once.
     #[inline]
     pub(crate) fn look_up(&mut self, space: SpaceId, page: VirtualPage) -> Option<(u32, L2Entry)> {
-        let shared =
-            self.find(Tag::Page4K, space, page).or_else(|| self.find(Tag::Page2M, space, page));
-        if let Some(slot) = shared {
+        if let Some(slot) = self.find(Tag::Page4K, space, page) {
             return Some((slot as u32, self.shared.value(slot)));
+        }
+        if let Some(found) = self.find_large((Tag::Page2M, PageSize::Size2M), space, page) {
+            return Some(found);
         }
         if self.window != 0
             && let Some(found) = self.look_up_run(space, page)
         {
             return Some(found);
         }
-        let huge = self.huge.as_mut().filter(|huge| !huge.is_empty())?;
-        let slot = huge.look_up(page.number() / PageSize::Size1G.pages(), huge_key(space, page))?;
-        Some(((self.shared.slots() + slot) as u32, huge.value(slot)))
+        if !self.has_huge {
+            return None;
+        }
+        self.find_large((Tag::Page1G, PageSize::Size1G), space, page)
     }
 
     /// Looks up the 32 bits of bitmap that tell of `page`.
@@ -237,9 +319,8 @@ impl L2Tlb {
         Some((slot as u32, self.shared.value(slot).bits()))
     }
 
-    /// Fills an entry for `page`; `None` where no array can hold it (a 1GB page, or a 2MB page
-    /// where the array takes 4KB entries only). An entry for a page was looked up in vain; one of
-    /// bitmap bits may be there already.
+    /// Fills an entry for `page`; `None` where the machine holds no entries of its size. An entry for
+    /// a page was looked up in vain; one of bitmap bits may be there already.
     pub(crate) fn fill(
         &mut self,
         space: SpaceId,
@@ -249,35 +330,63 @@ impl L2Tlb {
         let tag = match entry.kind() {
             EntryKind::Page4K | EntryKind::Hole => Tag::Page4K,
             EntryKind::Run => unreachable!("runs are filled with their window"),
-            EntryKind::Page2M | EntryKind::Perforated | EntryKind::Intermediate => {
-                if !self.large {
-                    return None;
-                }
-                Tag::Page2M
-            }
+            EntryKind::Page2M | EntryKind::Perforated | EntryKind::Intermediate => Tag::Page2M,
             EntryKind::Bitmap => {
                 let (number, key) = (Tag::Bitmap.number(page), Tag::Bitmap.key(space, page));
-                return Some(self.shared.insert(number, key, entry) as u32);
+                return self.insert_small(number, key, entry);
             }
             EntryKind::Page1G => {
-                let number = page.number() / PageSize::Size1G.pages();
-                let slot = self.huge.as_mut()?.insert_absent(number, huge_key(space, page), entry);
-                return Some((self.shared.slots() + slot) as u32);
+                self.has_huge = true;
+                Tag::Page1G
             }
         };
-        Some(self.shared.insert_absent(tag.number(page), tag.key(space, page), entry) as u32)
+        self.insert_absent(entry.kind().size(), (tag.number(page), tag.key(space, page)), entry)
+    }
+
+    /// Puts an entry of this size, whose key is absent, in place of the least recently used one.
+    #[inline]
+    fn insert_absent(
+        &mut self,
+        size: PageSize,
+        (number, key): (u64, u64),
+        entry: L2Entry,
+    ) -> Option<u32> {
+        if let Some((array, first_slot)) = self.own(size) {
+            return Some((first_slot + array.insert_absent(number, key, entry)) as u32);
+        }
+        let slot = match &self.places[size as usize] {
+            Places::All => self.shared.insert_absent(number, key, entry),
+            Places::Some(ways) => self.shared.insert_absent_among(ways, number, key, entry),
+            Places::None => return None,
+        };
+        Some(slot as u32)
+    }
+
+    /// Puts a 4KB-grained entry in place of one with its key, if there is one.
+    pub(crate) fn insert_small(&mut self, number: u64, key: u64, entry: L2Entry) -> Option<u32> {
+        match self.shared.find_key(number, key) {
+            Some(slot) => {
+                self.shared.put(slot, key, entry);
+                Some(slot as u32)
+            }
+            None => self.insert_absent(PageSize::Size4K, (number, key), entry),
+        }
     }
 
     /// Notes that the leaf behind `entry` is dirty now, if `slot` still holds it: what was filled
     /// since may have taken its place.
     pub(crate) fn mark_dirty(&mut self, slot: u32, entry: L2Entry) {
-        let slot = slot as usize;
-        let held = match &mut self.huge {
-            Some(huge) if slot >= self.shared.slots() => huge.value_mut(slot - self.shared.slots()),
-            _ => self.shared.value_mut(slot),
-        };
-        if *held == entry {
-            held.0 |= u64::from(allow::DIRTY) << ALLOWS_SHIFT;
+        let mut slot = slot as usize;
+        for array in self.arrays_mut() {
+            let slots = array.slots();
+            if slot < slots {
+                let held = array.value_mut(slot);
+                if *held == entry {
+                    held.0 |= u64::from(allow::DIRTY) << ALLOWS_SHIFT;
+                }
+                return;
+            }
+            slot -= slots;
         }
     }
 
@@ -302,53 +411,45 @@ impl L2Tlb {
     /// Forgets every entry that overlaps a range of 4KB pages, bitmap entries included. Over a host
     /// with smaller pages, a large page of a guest is in small entries.
     pub(crate) fn invalidate_range(&mut self, space: SpaceId, pages: &Range<u64>) {
+        let window = self.window;
         let overlaps = |number: u64, length: u64| {
             number * length < pages.end && pages.start < (number + 1) * length
         };
-        self.shared.invalidate_if(|key| {
-            let length = match key & 3 {
+        let is_dead = |key: u64| {
+            let length = match key & ((1 << TAG_BITS) - 1) {
                 0 => 1,
                 1 => PageSize::Size2M.pages(),
-                2 => self.window,
-                _ => SUBPAGES_PER_BITMAP_ENTRY,
+                2 => window,
+                3 => SUBPAGES_PER_BITMAP_ENTRY,
+                _ => PageSize::Size1G.pages(),
             };
-            space_of(key) == space.0 && overlaps(key >> 18, length)
-        });
-        if let Some(huge) = &mut self.huge {
-            huge.invalidate_if(|key| {
-                space_of(key) == space.0 && overlaps(key >> 18, PageSize::Size1G.pages())
-            });
-        }
+            space_of(key) == space.0 && overlaps(key >> NUMBER_SHIFT, length)
+        };
+        self.invalidate_if(is_dead);
     }
 
     pub(crate) fn invalidate_space(&mut self, space: SpaceId) {
-        self.shared.invalidate_if(|key| space_of(key) == space.0);
-        if let Some(huge) = &mut self.huge {
-            huge.invalidate_if(|key| space_of(key) == space.0);
-        }
+        self.invalidate_if(|key| space_of(key) == space.0);
     }
 
     pub(crate) fn flush(&mut self) {
-        self.shared.invalidate_if(|_| true);
-        if let Some(huge) = &mut self.huge {
-            huge.invalidate_if(|_| true);
-        }
+        self.invalidate_if(|_| true);
+        self.has_huge = false;
     }
 
     /// Forgets everything but guest-physical addresses.
     pub(crate) fn flush_virtual(&mut self) {
-        let is_virtual = |key| space_of(key) & NESTED == 0;
-        self.shared.invalidate_if(is_virtual);
-        if let Some(huge) = &mut self.huge {
-            huge.invalidate_if(is_virtual);
-        }
+        self.invalidate_if(|key| space_of(key) & NESTED == 0);
+    }
+
+    fn invalidate_if(&mut self, is_dead: impl Fn(u64) -> bool) {
+        self.arrays_mut().for_each(|array| array.invalidate_if(&is_dead));
     }
 
     /// The numbers of entries now.
     pub(crate) fn contents(&self) -> L2Contents {
         let mut contents = L2Contents { empty: self.entries() as u64, ..L2Contents::default() };
-        let entries = self.shared.iter().chain(self.huge.iter().flat_map(|huge| huge.iter()));
-        for (key, entry) in entries {
+        for (key, entry) in self.arrays().flat_map(SetAssociative::iter) {
             contents.empty -= 1;
             if space_of(key) & NESTED != 0 {
                 contents.nested += 1;
@@ -366,5 +467,54 @@ impl L2Tlb {
             } += 1;
         }
         contents
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Coalescing, CoalescingForm, L2Part, MmuConfig, Run};
+
+    /// Every kind of entry, many of each, of virtual and of guest-physical addresses: none is ever in a
+    /// way that is not for its size.
+    #[test]
+    fn entries_of_every_kind_stay_in_the_ways_for_their_size() {
+        let geometry = TlbGeometry { entries: 64, ways: 8 };
+        let mut tlb = MmuConfig::plain(geometry, geometry).tlb;
+        tlb.l2_4k = Ways::Range { first: 1, last: 4 };
+        tlb.l2_2m = L2Part::Ways(Ways::Range { first: 3, last: 6 });
+        tlb.l2_1g = L2Part::Ways(Ways::Range { first: 8, last: 8 });
+        tlb.l2_coalescing = Some(Coalescing { pages: 4, form: CoalescingForm::Runs });
+        let mut l2 = L2Tlb::new(&tlb);
+        let ways_of = |size| match size {
+            PageSize::Size4K => 0..4,
+            PageSize::Size2M => 2..6,
+            PageSize::Size1G => 7..8,
+        };
+        let mut filled = [0_u32; 3];
+        for number in 0..4_000_u64 {
+            let kind = KINDS[(number % 8) as usize];
+            let page = VirtualPage::new(number * 7919 % 512 * kind.size().pages());
+            let space = SpaceId(if number % 3 == 0 { NESTED } else { 1 });
+            let slot = match kind {
+                EntryKind::Run => {
+                    let run = Run { first: 0, pages: 4, frame: Frame::new(number) };
+                    l2.fill_run(space, page, &run, 1)
+                }
+                EntryKind::Bitmap => l2.fill(space, page, L2Entry::bitmap(1)),
+                _ if l2.look_up(space, page).is_some() => None,
+                _ => l2.fill(space, page, L2Entry::page(kind, Frame::new(number), 1, 1)),
+            };
+            let Some(slot) = slot else { continue };
+            assert!(ways_of(kind.size()).contains(&(slot as usize % 8)), "{kind:?} in {slot}");
+            filled[kind.size() as usize] += 1;
+        }
+        assert!(filled.iter().all(|&count| count > 50), "{filled:?}");
+        assert_eq!(l2.contents().page_1g + l2.contents().page_2m, {
+            let held = l2.shared.iter().filter(|(key, _)| space_of(*key) & NESTED == 0);
+            let kinds = held.map(|(_, entry)| entry.kind());
+            kinds.filter(|kind| matches!(kind, EntryKind::Page2M | EntryKind::Page1G)).count()
+                as u64
+        });
     }
 }

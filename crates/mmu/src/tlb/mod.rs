@@ -1,10 +1,12 @@
 //! TLBs: arrays of translations, and what hardware has of them at each level.
 
+mod compulsory;
 mod contents;
 mod l1;
 mod l2;
 mod set_associative;
 
+pub(crate) use compulsory::WalkedPages;
 pub use contents::L2Contents;
 pub(crate) use l1::{L1Hit, L1Tlb};
 pub use l2::EntryKind;

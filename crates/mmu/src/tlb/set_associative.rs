@@ -58,6 +58,12 @@ impl<V: Copy + Default> SetAssociative<V> {
         }
     }
 
+    /// Bytes of this computer's memory that an array takes.
+    pub fn host_bytes(geometry: TlbGeometry) -> u64 {
+        let groups = geometry.entries / geometry.ways.max(1) * geometry.ways.div_ceil(GROUP);
+        (groups as u64).saturating_mul(size_of::<Group<V>>() as u64)
+    }
+
     /// Entries it can hold.
     pub(crate) fn entries(&self) -> usize {
         self.entries
@@ -177,8 +183,22 @@ impl<V: Copy + Default> SetAssociative<V> {
         slot
     }
 
+    /// Like [`Self::insert_absent`], in one of these ways, counted from 0.
+    pub(crate) fn insert_absent_among(
+        &mut self,
+        ways: &Range<usize>,
+        index: u64,
+        key: u64,
+        value: V,
+    ) -> usize {
+        debug_assert!(self.find_key(index, key).is_none());
+        let slot = self.victim_among(ways, index);
+        self.put(slot, key, value);
+        slot
+    }
+
     #[inline]
-    fn put(&mut self, slot: usize, key: u64, value: V) {
+    pub(crate) fn put(&mut self, slot: usize, key: u64, value: V) {
         self.clock += TICK;
         let group = &mut self.groups[slot / GROUP];
         let place = slot % GROUP;
@@ -199,6 +219,16 @@ impl<V: Copy + Default> SetAssociative<V> {
             oldest = oldest.min(*a.min(b).min(c.min(d)));
         }
         first + (oldest & (TICK - 1)) as usize
+    }
+
+    /// Like [`Self::victim`], among these ways of the set.
+    fn victim_among(&self, ways: &Range<usize>, index: u64) -> usize {
+        let first = self.set(index).start;
+        let groups = first + ways.start / GROUP..first + ways.end.div_ceil(GROUP);
+        let uses = self.groups[groups].iter().flat_map(|group| group.last_used);
+        let is_among = |used: &u64| ways.contains(&((used & (TICK - 1)) as usize));
+        let oldest = uses.filter(is_among).min().expect("there is a way");
+        first * GROUP + (oldest & (TICK - 1)) as usize
     }
 
     pub(crate) fn invalidate(&mut self, index: u64, key: u64) {
@@ -248,6 +278,24 @@ mod tests {
         assert!(array.look_up(0, 10).is_none());
         array.insert(6, 16, 'd');
         assert!(array.look_up(4, 14).is_some(), "the empty place is taken first");
+    }
+
+    #[test]
+    fn the_least_recently_used_of_some_ways_goes() {
+        // One set of six ways: 0 to 2, and 3 to 5, which do not begin where a group does.
+        let mut array = SetAssociative::new(TlbGeometry { entries: 6, ways: 6 });
+        for key in 0..3 {
+            array.insert_absent_among(&(0..3), 0, key, key);
+            array.insert_absent_among(&(3..6), 0, 10 + key, key);
+        }
+        assert_eq!(array.iter().count(), 6, "empty ways are taken first");
+        array.look_up(0, 10);
+        array.insert_absent_among(&(3..6), 0, 20, 20);
+        assert!(array.find_key(0, 11).is_none(), "11 was used last before 12 and 10");
+        let held = [0, 1, 2, 10, 12, 20].map(|key| array.find_key(0, key).is_some());
+        assert_eq!(held, [true; 6], "0 was used longest ago, in another way");
+        array.insert_absent_among(&(0..6), 0, 30, 30);
+        assert!(array.find_key(0, 0).is_none(), "all ways: 0 goes");
     }
 
     #[test]

@@ -5,15 +5,82 @@ use perforate_types::{Frame, PageTableEntry, PhysicalAddress};
 
 /// Frames per group of the two-level index.
 const GROUP: usize = 1024;
-/// Index of a frame that holds nothing.
+/// Place of a frame that holds nothing.
 const ABSENT: u32 = u32::MAX;
+/// Set in the place of a frame with few words.
+const IS_FEW: u32 = 1 << 31;
+/// Words that a frame with few words has at most.
+const MOST_FEW: usize = 7;
 
-/// Sparse memory of 64-bit words. Frames never written read as zero and take no host memory.
+/// Sparse memory of 64-bit words. Frames never written read as zero and take no host memory. A frame takes
+/// host memory in proportion to what was written to it: a page-table node for a single page takes 80 bytes,
+/// and 4KB with its eighth entry.
 #[derive(Default)]
 pub struct TableMemory {
     groups: Vec<Option<Box<[u32; GROUP]>>>,
-    contents: Vec<[u64; 512]>,
+    whole: Pool<[u64; 512]>,
+    few: Pool<FewWords>,
+}
+
+/// A frame with few words that were written: all others are zero.
+#[derive(Clone, Copy, Default)]
+struct FewWords {
+    words: [u64; MOST_FEW],
+    /// Their indices in the frame.
+    indices: [u16; MOST_FEW],
+    count: u16,
+}
+
+impl FewWords {
+    #[inline]
+    fn find(&self, index: usize) -> Option<usize> {
+        let known = &self.indices[..usize::from(self.count)];
+        known.iter().position(|&known| usize::from(known) == index)
+    }
+
+    /// The place of a word, a new one if it is new; `None` if there is none left.
+    #[inline]
+    fn find_or_add(&mut self, index: usize) -> Option<usize> {
+        self.find(index).or_else(|| {
+            let place = usize::from(self.count);
+            *self.indices.get_mut(place)? = index as u16;
+            self.count += 1;
+            Some(place)
+        })
+    }
+}
+
+/// Contents of frames, of one size, and places that are free again.
+struct Pool<T> {
+    contents: Vec<T>,
     free: Vec<u32>,
+}
+
+impl<T> Default for Pool<T> {
+    fn default() -> Self {
+        Self { contents: Vec::new(), free: Vec::new() }
+    }
+}
+
+impl<T> Pool<T> {
+    fn add(&mut self, content: T) -> u32 {
+        if let Some(place) = self.free.pop() {
+            self.contents[place as usize] = content;
+            return place;
+        }
+        if self.contents.len() == self.contents.capacity() {
+            // By a quarter: doubling gigabytes asks for many that are never used.
+            self.contents.reserve_exact(self.contents.len() / 4 + 16);
+        }
+        self.contents.push(content);
+        self.contents.len() as u32 - 1
+    }
+}
+
+/// Index of a word in its frame.
+#[inline]
+const fn index_in_frame(address: PhysicalAddress) -> usize {
+    (address.value() as usize & 0xfff) / 8
 }
 
 impl TableMemory {
@@ -23,18 +90,26 @@ impl TableMemory {
     }
 
     #[inline]
-    fn place(&self, frame: Frame) -> Option<usize> {
+    fn place(&self, frame: Frame) -> u32 {
         let number = frame.number() as usize;
-        let group = self.groups.get(number / GROUP)?.as_ref()?;
-        let place = group[number % GROUP];
-        (place != ABSENT).then_some(place as usize)
+        match self.groups.get(number / GROUP) {
+            Some(Some(group)) => group[number % GROUP],
+            _ => ABSENT,
+        }
     }
 
     /// The aligned 64-bit word at `address`.
     #[inline]
     pub fn word(&self, address: PhysicalAddress) -> u64 {
-        let word = (address.value() as usize & 0xfff) / 8;
-        self.place(address.page()).map_or(0, |place| self.contents[place][word])
+        let (place, index) = (self.place(address.page()), index_in_frame(address));
+        if place & IS_FEW == 0 {
+            return self.whole.contents[place as usize][index];
+        }
+        if place == ABSENT {
+            return 0;
+        }
+        let few = &self.few.contents[(place & !IS_FEW) as usize];
+        few.find(index).map_or(0, |place| few.words[place])
     }
 
     /// Writes the aligned 64-bit word at `address`.
@@ -45,8 +120,34 @@ impl TableMemory {
 
     #[inline]
     fn word_mut(&mut self, address: PhysicalAddress) -> &mut u64 {
-        let place = self.place(address.page()).unwrap_or_else(|| self.allocate(address.page()));
-        &mut self.contents[place][(address.value() as usize & 0xfff) / 8]
+        let (place, index) = (self.place(address.page()), index_in_frame(address));
+        if place & IS_FEW == 0 {
+            return &mut self.whole.contents[place as usize][index];
+        }
+        self.word_of_few(address.page(), place, index)
+    }
+
+    /// A word of a frame that holds few words or nothing so far.
+    fn word_of_few(&mut self, frame: Frame, mut place: u32, index: usize) -> &mut u64 {
+        if place == ABSENT {
+            place = self.few.add(FewWords::default()) | IS_FEW;
+            self.set_place(frame, place);
+        }
+        let number = place & !IS_FEW;
+        match self.few.contents[number as usize].find_or_add(index) {
+            Some(found) => &mut self.few.contents[number as usize].words[found],
+            None => {
+                let few = self.few.contents[number as usize];
+                self.few.free.push(number);
+                let mut whole = [0; 512];
+                for (index, word) in few.indices.into_iter().zip(few.words) {
+                    whole[usize::from(index)] = word;
+                }
+                let place = self.whole.add(whole);
+                self.set_place(frame, place);
+                &mut self.whole.contents[place as usize][index]
+            }
+        }
     }
 
     /// The page-table entry at `address`.
@@ -73,28 +174,25 @@ impl TableMemory {
 
     /// Sets a whole frame to zero.
     pub fn clear_frame(&mut self, frame: Frame) {
-        if let Some(place) = self.place(frame) {
-            let number = frame.number() as usize;
-            let group = self.groups[number / GROUP].as_mut().expect("the frame has a place");
-            group[number % GROUP] = ABSENT;
-            self.contents[place] = [0; 512];
-            self.free.push(place as u32);
+        let place = self.place(frame);
+        if place == ABSENT {
+            return;
         }
+        match place & IS_FEW {
+            0 => self.whole.free.push(place),
+            _ => self.few.free.push(place & !IS_FEW),
+        }
+        self.set_place(frame, ABSENT);
     }
 
     #[cold]
-    fn allocate(&mut self, frame: Frame) -> usize {
+    fn set_place(&mut self, frame: Frame, place: u32) {
         let number = frame.number() as usize;
         if self.groups.len() <= number / GROUP {
             self.groups.resize_with(number / GROUP + 1, || None);
         }
-        let place = self.free.pop().unwrap_or_else(|| {
-            self.contents.push([0; 512]);
-            self.contents.len() as u32 - 1
-        });
         let group = self.groups[number / GROUP].get_or_insert_with(|| Box::new([ABSENT; GROUP]));
         group[number % GROUP] = place;
-        place as usize
     }
 }
 
@@ -114,5 +212,33 @@ mod tests {
         assert_eq!(memory.word(address), 0);
         memory.set_word(PhysicalAddress::new(0), 9);
         assert_eq!(memory.word(PhysicalAddress::new(8)), 0, "a reused place starts empty");
+    }
+
+    #[test]
+    fn a_frame_takes_host_memory_for_what_it_holds() {
+        let mut memory = TableMemory::new();
+        let at = |frame: u64, word: u64| PhysicalAddress::new(frame * 4096 + word * 8);
+        for frame in 0..1000 {
+            for word in 0..MOST_FEW as u64 {
+                memory.set_word(at(frame, word * 70), frame + word);
+            }
+        }
+        assert_eq!((memory.few.contents.len(), memory.whole.contents.len()), (1000, 0));
+        assert!(size_of::<FewWords>() <= 80);
+        memory.set_word(at(5, 511), 9);
+        assert_eq!((memory.few.free.len(), memory.whole.contents.len()), (1, 1));
+        for word in 0..MOST_FEW as u64 {
+            assert_eq!(memory.word(at(5, word * 70)), 5 + word);
+            assert_eq!(memory.word(at(5, word * 70 + 1)), 0);
+        }
+        assert_eq!(memory.word(at(5, 511)), 9);
+        // Both kinds of places are used again, and empty.
+        memory.clear_frame(Frame::new(5));
+        memory.clear_frame(Frame::new(6));
+        assert_eq!((memory.word(at(5, 511)), memory.word(at(6, 70))), (0, 0));
+        memory.set_word(at(2000, 1), 1);
+        (0..8).for_each(|word| memory.set_word(at(2001, word), 1));
+        assert_eq!((memory.word(at(2000, 70)), memory.word(at(2001, 511))), (0, 0));
+        assert_eq!((memory.few.contents.len(), memory.whole.contents.len()), (1000, 1));
     }
 }

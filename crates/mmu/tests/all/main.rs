@@ -1,4 +1,5 @@
 //! The memory-management unit with ordinary page tables, from outside.
 
 mod coalescing;
+mod parts;
 mod small_entries;

@@ -1,4 +1,4 @@
-//! A second-level TLB that holds 4KB entries only (`l2_2m = false`; D Table VI), worked out by
+//! A second-level TLB that holds 4KB entries only (`l2_2m = "none"`; D Table VI), worked out by
 //! hand: 2MB pages live in the first level alone, 4KB pages in both.
 //!
 //! One process with two 2MB pages at 1GB and 1GB + 2MB and a 4KB page at 1GB + 4MB, ordinary
@@ -6,7 +6,7 @@
 //! each size, so that the other page drives out the first. No walk caches: a walk reads 3 entries
 //! for a 2MB page, 4 for a 4KB page.
 
-use perforate_mmu::{L2Contents, Mmu, MmuConfig, Radix, TlbGeometry};
+use perforate_mmu::{L2Contents, L2Part, Mmu, MmuConfig, Radix, TlbGeometry};
 use perforate_types::{
     AccessKind, Action, Frame, PageSize, Permissions, SpaceId, Steps, TableOperation, Unit,
     VirtualPage,
@@ -18,7 +18,7 @@ const OTHER_LARGE: VirtualPage = VirtualPage::new((1 << 18) + 512);
 const SMALL: VirtualPage = VirtualPage::new((1 << 18) + 1024);
 const OTHER_SMALL: VirtualPage = VirtualPage::new((1 << 18) + 1025);
 
-fn unit(l2_2m: bool) -> Mmu {
+fn unit(l2_2m: L2Part) -> Mmu {
     let one = TlbGeometry { entries: 1, ways: 1 };
     let mut config = MmuConfig::plain(one, TlbGeometry { entries: 512, ways: 4 });
     (config.tlb.l1_data_2m, config.tlb.l2_2m) = (Some(one), l2_2m);
@@ -59,7 +59,7 @@ fn load(mmu: &mut Mmu, page: VirtualPage) -> (u64, usize, bool) {
 
 #[test]
 fn large_pages_live_in_the_first_level_only() {
-    let mut mmu = unit(false);
+    let mut mmu = unit(L2Part::NONE);
     assert_eq!(load(&mut mmu, LARGE.add(7)), (0x1007, 3, false));
     // The whole page is in the first level.
     assert_eq!(load(&mut mmu, LARGE.add(500)), (0x11f4, 0, false));
@@ -72,7 +72,7 @@ fn large_pages_live_in_the_first_level_only() {
 
 #[test]
 fn small_pages_still_live_in_both_levels() {
-    let mut mmu = unit(false);
+    let mut mmu = unit(L2Part::NONE);
     assert_eq!(load(&mut mmu, SMALL), (0x9001, 4, true));
     assert_eq!(load(&mut mmu, OTHER_SMALL), (0x9002, 4, true));
     assert_eq!(load(&mut mmu, SMALL), (0x9001, 0, false));
@@ -83,7 +83,7 @@ fn small_pages_still_live_in_both_levels() {
 /// The same accesses where the second level takes 2MB pages: the third access hits it.
 #[test]
 fn without_the_restriction_the_second_level_hits() {
-    let mut mmu = unit(true);
+    let mut mmu = unit(L2Part::ALL);
     assert_eq!(load(&mut mmu, LARGE.add(7)), (0x1007, 3, true));
     assert_eq!(load(&mut mmu, OTHER_LARGE), (0x2000, 3, true));
     assert_eq!(load(&mut mmu, LARGE.add(7)), (0x1007, 0, false));

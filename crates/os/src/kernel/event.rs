@@ -18,6 +18,7 @@ impl Kernel {
         updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
         let core = &mut self.core;
+        core.ledger.call(event);
         match *event {
             ProgramEvent::Map {
                 start,

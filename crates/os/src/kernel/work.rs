@@ -7,7 +7,8 @@
 use std::ops::{AddAssign, Sub};
 
 use perforate_types::{
-    CounterUnit, CounterValue, Counters, Figure, Prominence, Shootdown, TableOperation,
+    CounterUnit, CounterValue, Counters, Figure, ProgramEvent, Prominence, Shootdown,
+    TableOperation,
 };
 
 /// 4KB pages of a 2MB block.
@@ -123,6 +124,10 @@ account! {
     pages_swapped_out;
     /// Pages read from swap, by faults or before a page is populated, shared or patched.
     pages_swapped_in;
+    /// Calls that change mappings or ask for it: mmap, munmap, mprotect, madvise, mremap and brk.
+    memory_calls;
+    /// Calls of fork.
+    forks;
     /// Times another process began to run.
     context_switches;
     /// Such switches from or to an address space with a direct segment, whose registers are saved,
@@ -231,6 +236,25 @@ impl Ledger {
             TableOperation::Map { .. } => done.pages_mapped += 1,
             TableOperation::Unmap { .. } => done.pages_unmapped += 1,
             TableOperation::Protect { .. } => done.pages_protected += 1,
+        }
+    }
+
+    /// Counts a call of the program.
+    pub(crate) fn call(&mut self, event: &ProgramEvent) {
+        use ProgramEvent::{
+            Advise, Brk, Exec, Exit, Fork, Gap, Map, Phase, Protect, Remap, Switch, Unmap,
+        };
+        match event {
+            Map { .. }
+            | Unmap { .. }
+            | Protect { .. }
+            | Advise { .. }
+            | Remap { .. }
+            | Brk { .. } => {
+                self.done.memory_calls += 1;
+            }
+            Fork { .. } => self.done.forks += 1,
+            Exec | Exit { .. } | Switch { .. } | Gap { .. } | Phase { .. } => {}
         }
     }
 

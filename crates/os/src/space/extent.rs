@@ -10,9 +10,9 @@
 use std::any::Any;
 use std::ops::Range;
 
-use perforate_types::{Frame, HoleSet, PageTableEntry, Permissions, VirtualPage};
+use perforate_types::{Frame, HoleSet, Permissions, VirtualPage};
 
-use super::{AddressSpace, Attributes, Effects, FrameVisitor, Holed, Usage};
+use super::{AddressSpace, Attributes, Effects, Entries, FrameVisitor, Holed, Usage};
 use crate::OsError;
 use crate::memory::{PhysicalMemory, Recount};
 
@@ -80,9 +80,9 @@ pub trait Extent: Any + Send {
     /// Translation of page number `offset` of the extent.
     fn find(&self, offset: u64) -> Present;
 
-    /// 4KB entries of detached pages, by offset; empty where none can be detached.
-    fn entries(&self) -> &[PageTableEntry] {
-        &[]
+    /// 4KB entries of detached pages, by offset; `None` where none can be detached.
+    fn entries(&self) -> Option<&Entries> {
+        None
     }
 
     /// Whether all of its pages are in place.

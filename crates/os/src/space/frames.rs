@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use perforate_types::{Frame, HoleSet, PageSize, PageTableEntry};
+use perforate_types::{Frame, HoleSet, PageSize};
 
-use super::{AddressSpace, Mapping, REGION_PAGES};
+use super::{AddressSpace, Entries, Mapping, REGION_PAGES};
 use crate::FrameClass;
 use crate::memory::PhysicalMemory;
 
@@ -22,7 +22,7 @@ impl AddressSpace {
         self.wide.values().for_each(|extent| extent.visit_frames(visitor));
         for region in self.regions.values() {
             match &region.mapping {
-                Mapping::Pages(pages) => visit_entries(&pages.entries[..], visitor),
+                Mapping::Pages(pages) => visit_entries(&pages.entries, visitor),
                 Mapping::Extent(extent) => extent.visit_frames(visitor),
                 Mapping::Changing => unreachable!("nothing changes between operations"),
             }
@@ -70,10 +70,10 @@ impl AddressSpace {
 }
 
 /// Frames of 4KB entries, those that follow each other in one block together.
-pub fn visit_entries(entries: &[PageTableEntry], visitor: &mut dyn FrameVisitor) {
+pub fn visit_entries(entries: &Entries, visitor: &mut dyn FrameVisitor) {
     let mut block = Frame::new(0);
     let mut frames = HoleSet::EMPTY;
-    for frame in entries.iter().filter(|entry| entry.is_present()).map(|entry| entry.frame()) {
+    for frame in entries.present().map(|(_, entry)| entry.frame()) {
         let of_frame = frame.align_down(PageSize::Size2M);
         if of_frame != block && !frames.is_empty() {
             visitor.frames(block, &frames, FrameClass::Movable);

@@ -5,10 +5,10 @@ use std::ops::Range;
 use perforate_types::{Frame, HoleSet, PageSize, Permissions, TableOperation, VirtualPage};
 
 use super::extent::{Detacher, Extent, Mechanism, Part, Present, SharedBlock};
-use super::region::no_entries;
 use super::{
-    AddressSpace, Attributes, Effects, FrameVisitor, Mapping, PAGES, Pages, REGION_PAGES, Region,
-    RegionPlace, Usage, allowed, first_of, first_page, leaf, pages_of, region_of, subpages_of,
+    AddressSpace, Attributes, Effects, Entries, FrameVisitor, Mapping, PAGES, Pages, REGION_PAGES,
+    Region, RegionPlace, Usage, allowed, first_of, first_page, leaf, pages_of, region_of,
+    subpages_of,
 };
 use crate::memory::{PhysicalMemory, Recount, complement};
 use crate::{FrameClass, OsError};
@@ -261,10 +261,10 @@ impl AddressSpace {
         let large = self.take_large(number, effects);
         effects.ledger.done.large_pages_split += 1;
         self.add_node(number, node, PAGES, effects);
-        let mut entries = no_entries();
+        let mut entries = Entries::default();
         for index in keep.iter() {
             let frame = large.block.add(index as u64);
-            entries[index] = leaf(frame, large.permissions);
+            entries.replace(index, leaf(frame, large.permissions));
             effects.memory.set_owner(frame, self.id, first_page(number).add(index as u64));
             effects.table(TableOperation::Map {
                 space: self.id,

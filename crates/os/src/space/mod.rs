@@ -5,6 +5,7 @@
 
 mod area;
 mod check;
+mod entries;
 mod extent;
 mod extents;
 mod frames;
@@ -37,6 +38,7 @@ use crate::{OsError, TableFormat};
 pub use area::LargePageAdvice;
 pub use area::{Area, Attributes};
 pub(crate) use area::{Areas, SharedObject, effective};
+pub use entries::Entries;
 pub use extent::{Detacher, Extent, Mechanism, Part, Present, SharedBlock};
 pub use extents::{allowed, covers};
 pub use frames::{FrameVisitor, visit_entries, visit_run};
@@ -54,7 +56,6 @@ pub(crate) use numbers::{
 };
 pub use overlay::{Departure, Overlay, OverlayMechanism};
 use reclaimed::Reclaimed;
-pub use region::{Entries, no_entries};
 pub(crate) use region::{Mapping, Pages, Region};
 use tables::Tables;
 

@@ -2,10 +2,9 @@
 
 use perforate_types::{Frame, HoleSet, PageSize, Permissions, TableOperation, VirtualPage};
 
-use super::region::no_entries;
 use super::{
-    AddressSpace, Effects, Mapping, PAGES, Pages, Region, first_of, index_of, leaf, pages_of,
-    region_of,
+    AddressSpace, Effects, Entries, Mapping, PAGES, Pages, Region, first_of, index_of, leaf,
+    pages_of, region_of,
 };
 use crate::OsError;
 
@@ -21,7 +20,7 @@ impl AddressSpace {
             return self.open_pages(page, effects);
         }
         let node = self.open_node(number, PAGES, effects)?;
-        let mapping = Mapping::Pages(Pages { node, used: 0, entries: no_entries() });
+        let mapping = Mapping::Pages(Pages { node, used: 0, entries: Entries::default() });
         self.regions.insert(number, Region { mapping, fragment: None });
         Ok(())
     }
@@ -51,7 +50,7 @@ impl AddressSpace {
     ) {
         self.add_node(number, node, PAGES, effects);
         let region = self.regions.get_mut(&number).expect("its record was left");
-        region.mapping = Mapping::Pages(Pages { node, used: 0, entries: no_entries() });
+        region.mapping = Mapping::Pages(Pages { node, used: 0, entries: Entries::default() });
         for (page, frame, permissions) in pages {
             self.write_page(page, frame, permissions, effects).expect("the node is there");
         }
@@ -129,9 +128,8 @@ impl AddressSpace {
         let Mapping::Pages(pages) = &mut region.mapping else {
             unreachable!("{page:#x} is mapped by a 2MB page")
         };
-        let entry = &mut pages.entries[index_of(page)];
-        assert!(!entry.is_present(), "mapped twice");
-        *entry = leaf(frame, permissions);
+        let before = pages.entries.replace(index_of(page), leaf(frame, permissions));
+        assert!(!before.is_present(), "mapped twice");
         pages.used += 1;
         true
     }
@@ -140,7 +138,7 @@ impl AddressSpace {
     /// stays until [`Self::close_pages_if_empty`].
     pub(crate) fn unmap_page(&mut self, page: u64, effects: &mut Effects<'_>) -> Frame {
         let pages = self.pages_mut(page);
-        let entry = std::mem::take(&mut pages.entries[index_of(page)]);
+        let entry = pages.entries.take(index_of(page));
         assert!(entry.is_present(), "not mapped");
         pages.used -= 1;
         self.usage.pages -= 1;
@@ -161,11 +159,12 @@ impl AddressSpace {
         permissions: Permissions,
         effects: &mut Effects<'_>,
     ) {
-        let entry = &mut self.pages_mut(page).entries[index_of(page)];
+        let entries = &mut self.pages_mut(page).entries;
+        let entry = entries[index_of(page)];
         if entry.permissions() == permissions {
             return;
         }
-        *entry = leaf(entry.frame(), permissions);
+        entries.replace(index_of(page), leaf(entry.frame(), permissions));
         self.tell_protected((page, 1), permissions, effects);
         effects.table(TableOperation::Protect {
             space: self.id,
@@ -180,7 +179,7 @@ impl AddressSpace {
     pub(crate) fn mapped_pages(&self, number: u64) -> HoleSet {
         match self.regions.get(&number).map(|region| &region.mapping) {
             Some(Mapping::Pages(pages)) => {
-                (0..HoleSet::SUBPAGES).filter(|&index| pages.entries[index].is_present()).collect()
+                pages.entries.present().map(|(index, _)| index).collect()
             }
             _ => HoleSet::EMPTY,
         }

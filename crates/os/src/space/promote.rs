@@ -1,7 +1,7 @@
 //! A 2MB page takes the place of a region's 4KB pages. The directory above keeps its entry, so
 //! nothing here can fail.
 
-use perforate_types::{HoleSet, PageSize, TableOperation};
+use perforate_types::{PageSize, TableOperation};
 
 use super::{
     AddressSpace, Effects, Entries, Extent, Large, Mapping, PAGES, REGION_PAGES, first_of,
@@ -45,7 +45,7 @@ impl AddressSpace {
         let Mapping::Pages(pages) = std::mem::replace(&mut region.mapping, mapping) else {
             unreachable!("region {number:#x} is a 2MB page already");
         };
-        for index in (0..HoleSet::SUBPAGES).filter(|&index| pages.entries[index].is_present()) {
+        for (index, _) in pages.entries.present() {
             let page = first_page(number).add(index as u64);
             let (space, size) = (self.id, PageSize::Size4K);
             effects.table(TableOperation::Unmap { space, page, size });

@@ -2,17 +2,10 @@
 
 use perforate_types::{Frame, PageTableEntry, VirtualPage};
 
+use super::entries::Entries;
 use super::extent::Extent;
 use super::first_page;
 use crate::memory::Fragment;
-
-/// The 4KB entries of a level-1 node; 8 bytes per page.
-pub type Entries = Box<[PageTableEntry; 512]>;
-
-/// A level-1 node without entries.
-pub fn no_entries() -> Entries {
-    Box::new([PageTableEntry::ABSENT; 512])
-}
 
 /// One mapped 2MB region.
 pub(crate) struct Region {
@@ -39,12 +32,12 @@ impl Mapping {
         number: u64,
     ) -> impl Iterator<Item = (VirtualPage, PageTableEntry)> + '_ {
         let entries = match self {
-            Self::Pages(pages) => &pages.entries[..],
+            Self::Pages(pages) => Some(&pages.entries),
             Self::Extent(extent) => extent.entries(),
-            Self::Changing => &[],
+            Self::Changing => None,
         };
-        let present = entries.iter().enumerate().filter(|(_, entry)| entry.is_present());
-        present.map(move |(index, &entry)| (first_page(number).add(index as u64), entry))
+        let present = entries.into_iter().flat_map(Entries::present);
+        present.map(move |(index, entry)| (first_page(number).add(index as u64), entry))
     }
 
     /// The extent, if it is one.

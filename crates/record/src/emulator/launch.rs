@@ -1,7 +1,9 @@
 //! Starting the emulator, and ending all that it started.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -12,10 +14,11 @@ use perforate_config::NewFile;
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
 
 use super::program::CommandLine;
-use super::shared::{MemoryFile, SharedMemory};
+use super::reception::Reception;
+use super::shared::SharedMemory;
 use super::spool::runs;
-use crate::RecordError;
 use crate::options::RecordOptions;
+use crate::{RecordError, environment};
 
 /// The emulated processor: everything that the emulator supports except fast string copies (ERMS).
 /// Libraries would choose those where they are fast, and the emulator copies byte by byte.
@@ -34,14 +37,12 @@ pub fn spawn(
     options: &RecordOptions,
     emulator: &Path,
     line: &CommandLine,
-    plugin: &MemoryFile,
-    shared: &SharedMemory,
+    reception: &Reception,
 ) -> Result<Child, RecordError> {
-    let (plugin, records) = (plugin.path(), shared.path());
     let mut command = Command::new(emulator);
     command.args(["-cpu", PROCESSOR]);
-    command.arg("-plugin");
-    command.arg(format!("{},shared={}", plugin.display(), records.display()));
+    command.arg("-plugin").arg(reception.plugin_option());
+    mask_environment(&mut command);
     for (name, value) in &options.environment {
         let mut variable = OsString::from(format!("{name}="));
         variable.push(value);
@@ -57,6 +58,27 @@ pub fn spawn(
         command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?));
     }
     command.spawn().map_err(RecordError::system("starting the emulator"))
+}
+
+/// Keeps the variables of this process's environment from the emulator that it would take for options
+/// of its own; the plugin gives them to the program.
+fn mask_environment(command: &mut Command) {
+    for (name, value) in std::env::vars_os() {
+        let masked = environment::masked(name.as_bytes());
+        if masked != name.as_bytes() {
+            command.env_remove(&name).env(OsStr::from_bytes(&masked), value);
+        }
+    }
+}
+
+/// An emulator without options from the environment.
+pub fn plain_emulator(path: &Path) -> Command {
+    let mut command = Command::new(path);
+    let names = std::env::vars_os().map(|(name, _)| name);
+    for name in names.filter(|name| name.as_bytes().starts_with(environment::NAMES)) {
+        command.env_remove(name);
+    }
+    command
 }
 
 /// Rounds of killing: a process may fork just before it is killed.
@@ -99,8 +121,12 @@ const GUARD_PERIOD: Duration = Duration::from_millis(50);
 pub struct Guard(libc::pid_t);
 
 impl Guard {
-    /// Starts it.
-    pub fn start(shared: &SharedMemory, emulator: &Path) -> Result<Self, RecordError> {
+    /// Starts it. It removes the folder, too.
+    pub fn start(
+        shared: &SharedMemory,
+        emulator: &Path,
+        folder: &Path,
+    ) -> Result<Self, RecordError> {
         let recorder = std::process::id();
         // SAFETY: the child calls nothing but the C library's memory allocation, which may be used
         // after a fork, and system calls; it returns nowhere and runs no destructors.
@@ -120,6 +146,7 @@ impl Guard {
                     std::thread::sleep(GUARD_PERIOD);
                 }
                 kill_all(shared, emulator);
+                let _ = fs::remove_dir_all(folder); // nobody is left to tell
                 // SAFETY: ends this process only.
                 unsafe { libc::_exit(0) }
             }

@@ -34,13 +34,19 @@ pub fn program_of(pid: u32) -> io::Result<PathBuf> {
     // The option is followed by the program's zeroth argument and the program.
     let program = words.by_ref().find(|word| *word == b"-0").and_then(|_| words.nth(1));
     let program = program.ok_or(io::ErrorKind::NotFound)?;
+    let program = Path::new(OsStr::from_bytes(program));
+    // A program without a name, which the emulator has by a descriptor.
+    if let Ok(own) = program.strip_prefix("/proc/self") {
+        return fs::read_link(Path::new("/proc").join(pid.to_string()).join(own));
+    }
     let folder = fs::read_link(format!("/proc/{pid}/cwd"))?;
-    Ok(folder.join(OsStr::from_bytes(program)))
+    Ok(folder.join(program))
 }
 
 /// Reads the mappings of the emulator's process `pid` that belong to the program.
 pub fn loaded_program(pid: u32, emulator: &Path, program: &Path) -> io::Result<LoadedProgram> {
-    let program = fs::canonicalize(program)?;
+    // A program that was deleted is mapped under the name by which its descriptor is known.
+    let program = fs::canonicalize(program).unwrap_or_else(|_| program.to_owned());
     Ok(LoadedProgram::new(&mappings(pid)?, emulator, &program))
 }
 

@@ -6,5 +6,6 @@ pub mod launch;
 pub mod loaded;
 pub mod program;
 pub mod questions;
+pub mod reception;
 pub mod shared;
 pub mod spool;

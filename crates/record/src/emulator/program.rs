@@ -10,6 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use super::launch::plain_emulator;
 use crate::RecordError;
 use crate::file_kind::{FileKind, MAX_INTERPRETERS, START_BYTES, identify};
 
@@ -103,7 +104,7 @@ pub fn find_emulator(given: Option<&Path>) -> Result<PathBuf, RecordError> {
             None => RecordError::EmulatorMissing,
         });
     };
-    let help = Command::new(&path).arg("-help").stdin(Stdio::null()).output();
+    let help = plain_emulator(&path).arg("-help").stdin(Stdio::null()).output();
     let help = help.map_err(|_| RecordError::EmulatorMissing)?.stdout;
     if String::from_utf8_lossy(&help).contains("-plugin") {
         Ok(path)

@@ -42,7 +42,11 @@ impl Answerer {
             QUESTION_PAGES => existing_pages(process, &self.emulator).ok().map(Answer::Pages),
             _ => None,
         };
-        shared.answer(ring);
+        let stack_end = match &answer {
+            Some(Answer::Image { loaded, .. }) => loaded.layout.stack.as_ref().map(|it| it.end),
+            _ => None,
+        };
+        shared.answer(ring, stack_end.unwrap_or(0));
         answer
     }
 

@@ -2,6 +2,7 @@
 
 use std::ffi::CStr;
 use std::fs::File;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
@@ -10,23 +11,24 @@ use std::slice;
 use std::sync::atomic::Ordering;
 
 use memmap2::{MmapOptions, MmapRaw};
-use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 
 use crate::RecordError;
 use crate::instructions::blocks::{Dictionary, ENTRY_HEADER_BYTES, entry_bytes};
 use crate::layout::{
     DICTIONARY_BYTES, DICTIONARY_OFFSET, DICTIONARY_UNIT_BYTES, Header, MAGIC, RING_ENDED,
     RING_FREE, RING_RECORDS, RING_USED, RINGS, RingHeader, TOTAL_BYTES, ring_header_offset,
-    ring_offset,
+    ring_offset, ring_process_and_state, ring_user,
 };
 
 /// An anonymous file in memory that another process of this user can open through `/proc`. It is
-/// freed when the last process that uses it exits.
+/// freed when the last process that uses it exits. Nobody can change its length: a shorter file would
+/// kill whoever has mapped it (SIGBUS).
 pub struct MemoryFile(File);
 
 impl MemoryFile {
     fn new(name: &CStr) -> Result<Self, RecordError> {
-        let file = memfd_create(name, MemfdFlags::CLOEXEC);
+        let file = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING);
         Ok(Self(file.map_err(RecordError::system("making a file in memory"))?.into()))
     }
 
@@ -34,7 +36,14 @@ impl MemoryFile {
     pub fn with_content(name: &CStr, content: &[u8]) -> Result<Self, RecordError> {
         let mut file = Self::new(name)?;
         file.0.write_all(content).map_err(RecordError::system("writing a file in memory"))?;
+        file.seal()?;
         Ok(file)
+    }
+
+    /// Forbids changes of the length.
+    fn seal(&self) -> Result<(), RecordError> {
+        let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+        fcntl_add_seals(&self.0, seals).map_err(RecordError::system("sealing a file in memory"))
     }
 
     /// The path by which other processes open it while this process lives.
@@ -57,16 +66,20 @@ impl SharedMemory {
         let file = MemoryFile::new(c"perforate-records")?;
         let failed = "making shared memory";
         file.0.set_len(TOTAL_BYTES as u64).map_err(RecordError::system(failed))?;
+        file.seal()?;
         let memory = MmapOptions::new().len(TOTAL_BYTES).no_reserve_swap().map_raw(&file.0);
         let shared = Self { file, memory: memory.map_err(RecordError::system(failed))? };
+        // Random, without a crate for it: from the keys that the standard library gives its hash maps.
+        let token = RandomState::new().build_hasher().finish().max(1);
+        shared.header().token.store(token, Ordering::Release);
         shared.header().recorder.store(std::process::id().into(), Ordering::Release);
         shared.header().magic.store(MAGIC, Ordering::Release);
         Ok(shared)
     }
 
-    /// The path that the plugin opens.
-    pub fn path(&self) -> PathBuf {
-        self.file.path()
+    /// The file behind it.
+    pub fn file(&self) -> &File {
+        &self.file.0
     }
 
     /// The header.
@@ -87,29 +100,33 @@ impl SharedMemory {
         (self.header().rings.load(Ordering::Acquire) as usize).min(RINGS)
     }
 
+    /// The process that uses or used a ring, and the ring's state.
+    fn process_and_state(&self, ring: usize) -> (u64, u64) {
+        ring_process_and_state(self.ring_header(ring).user.load(Ordering::Acquire))
+    }
+
     /// The process that uses or used a ring, if the ring is not free.
     pub fn user(&self, ring: usize) -> Option<u32> {
-        let header = self.ring_header(ring);
-        let is_free = header.state.load(Ordering::Acquire) == RING_FREE;
-        (!is_free).then(|| header.process.load(Ordering::Acquire) as u32)
+        let (process, state) = self.process_and_state(ring);
+        (state != RING_FREE).then_some(process as u32)
     }
 
     /// True if the virtual CPU of a ring has exited.
     pub fn is_ended(&self, ring: usize) -> bool {
-        self.ring_header(ring).state.load(Ordering::Acquire) == RING_ENDED
+        self.process_and_state(ring).1 == RING_ENDED
     }
 
     /// Marks the virtual CPU of a ring as exited, for a process that was killed.
-    pub fn end(&self, ring: usize) {
-        let state = &self.ring_header(ring).state;
+    pub fn end(&self, ring: usize, process: u32) {
+        let user = &self.ring_header(ring).user;
+        let [used, ended] = [RING_USED, RING_ENDED].map(|state| ring_user(process.into(), state));
         // Fails if the plugin has done so meanwhile.
-        let (used, ended) = (RING_USED, RING_ENDED);
-        let _ = state.compare_exchange(used, ended, Ordering::AcqRel, Ordering::Relaxed);
+        let _ = user.compare_exchange(used, ended, Ordering::AcqRel, Ordering::Relaxed);
     }
 
     /// Lets a ring be used again.
     pub fn free(&self, ring: usize) {
-        self.ring_header(ring).state.store(RING_FREE, Ordering::Release);
+        self.ring_header(ring).user.store(RING_FREE, Ordering::Release);
     }
 
     /// The question on whose answer a ring's virtual CPU waits, if it does.
@@ -120,9 +137,10 @@ impl SharedMemory {
         is_open.then(|| header.question.load(Ordering::Acquire))
     }
 
-    /// Marks all questions of a ring's virtual CPU as answered.
-    pub fn answer(&self, ring: usize) {
+    /// Marks all questions of a ring's virtual CPU as answered. `number` belongs to the answer.
+    pub fn answer(&self, ring: usize, number: u64) {
         let header = self.ring_header(ring);
+        header.answer.store(number, Ordering::Relaxed);
         header.answers.store(header.questions.load(Ordering::Acquire), Ordering::Release);
     }
 
@@ -172,5 +190,21 @@ impl Dictionary for SharedMemory {
 impl Drop for SharedMemory {
     fn drop(&mut self) {
         self.header().closed.store(1, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Programs can open it by its path; a shorter file would kill the recorder (SIGBUS).
+    #[test]
+    fn nobody_can_shorten_the_shared_memory() {
+        let shared = SharedMemory::new().unwrap();
+        let path = shared.file.path();
+        let file = File::options().write(true).open(&path).unwrap();
+        assert!(file.set_len(0).is_err());
+        assert!(File::create(&path).is_err(), "truncates");
+        assert_eq!(file.metadata().unwrap().len(), TOTAL_BYTES as u64);
     }
 }

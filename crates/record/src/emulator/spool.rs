@@ -181,9 +181,10 @@ impl State {
     /// Ends the rings of processes that were killed, or replaced by a program that is not recorded.
     fn end_orphans(&self) {
         for ring in 0..self.shared.rings() {
-            if self.shared.user(ring).is_some_and(|process| !runs(process, &self.answerer.emulator))
+            if let Some(process) = self.shared.user(ring)
+                && !runs(process, &self.answerer.emulator)
             {
-                self.shared.end(ring);
+                self.shared.end(ring, process);
             }
         }
     }

@@ -22,6 +22,21 @@ struct Area {
     shared: bool,
 }
 
+impl Area {
+    /// The event that maps a part of it.
+    fn map_event(&self, start: u64, end: u64) -> ProgramEvent {
+        ProgramEvent::Map {
+            start: VirtualAddress::new(start),
+            length: end - start,
+            permissions: self.permissions,
+            accessible: self.accessible,
+            backing: self.backing,
+            shared: self.shared,
+            populate: false,
+        }
+    }
+}
+
 /// The mappings of one process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AddressSpace {
@@ -117,6 +132,31 @@ impl AddressSpace {
         self.advised.remap(from..end, to..to_end);
     }
 
+    /// Events that map the parts of a range as they are mapped here.
+    pub fn mappings(&self, range: Range<u64>) -> Vec<ProgramEvent> {
+        let before = self.areas.range(..range.start).next_back().into_iter();
+        let areas = before.chain(self.areas.range(range.start..range.end.max(range.start)));
+        let parts = areas.filter_map(|(start, area)| {
+            let (start, end) = ((*start).max(range.start), area.end.min(range.end));
+            (start < end).then(|| area.map_event(start, end))
+        });
+        parts.collect()
+    }
+
+    /// The mapping that begins at an address.
+    pub fn area(&self, start: u64) -> Option<Range<u64>> {
+        self.areas.get(&start).map(|area| start..area.end)
+    }
+
+    /// True if the program may read a byte, or write it if `is_write`.
+    pub fn allows(&self, address: u64, is_write: bool) -> bool {
+        let area = self.areas.range(..=address).next_back().map(|(_, area)| area);
+        match area.filter(|area| area.end > address) {
+            Some(area) => area.accessible && (area.permissions.write || !is_write),
+            None => self.heap.as_ref().is_some_and(|heap| heap.contains(&address)),
+        }
+    }
+
     /// The start of the heap.
     pub fn heap_start(&self) -> Option<u64> {
         self.heap.as_ref().map(|heap| heap.start)
@@ -146,15 +186,11 @@ impl AddressSpace {
             let runs = if area.accessible { present(range.clone()) } else { Vec::new() };
             let is_advised = self.advised.overlaps(&range);
             let populate = !is_advised && runs.first() == Some(&range);
-            events.push(ProgramEvent::Map {
-                start: VirtualAddress::new(*start),
-                length: area.end - start,
-                permissions: area.permissions,
-                accessible: area.accessible,
-                backing: area.backing,
-                shared: area.shared,
-                populate,
-            });
+            let mut map = area.map_event(range.start, range.end);
+            if let ProgramEvent::Map { populate: is_populated, .. } = &mut map {
+                *is_populated = populate;
+            }
+            events.push(map);
             if !populate {
                 let events = if is_advised { &mut later } else { &mut events };
                 events.extend(runs.into_iter().map(populate_event));
@@ -171,7 +207,8 @@ impl AddressSpace {
     }
 }
 
-fn populate_event(range: Range<u64>) -> ProgramEvent {
+/// The event that makes pages exist.
+pub fn populate_event(range: Range<u64>) -> ProgramEvent {
     ProgramEvent::Advise {
         start: VirtualAddress::new(range.start),
         length: range.end - range.start,
@@ -214,6 +251,26 @@ mod tests {
     fn a_hole_in_the_middle_leaves_both_ends() {
         let left = after(&[map(0x10000, 0x4000, RW), unmap(0x11000, 0x1000)]);
         assert_eq!(left, [map(0x10000, 0x1000, RW), map(0x12000, 0x2000, RW)]);
+    }
+
+    #[test]
+    fn accesses_are_allowed_where_memory_is_mapped() {
+        let mut space = AddressSpace::default();
+        space.apply(&map(0x10000, 0x2000, RW));
+        space.apply(&map(0x12000, 0x1000, Permissions::READ));
+        let (start, end) = (VirtualAddress::new(0x50000), VirtualAddress::new(0x52000));
+        space.apply(&ProgramEvent::Brk { start, end });
+        for (address, read, write) in [
+            (0xffff, false, false),
+            (0x10000, true, true),
+            (0x12fff, true, false),
+            (0x13000, false, false),
+            (0x51fff, true, true),
+            (0x52000, false, false),
+        ] {
+            let found = (space.allows(address, false), space.allows(address, true));
+            assert_eq!(found, (read, write), "{address:x}");
+        }
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub struct Image {
     pub is_mapped: bool,
     /// The process in whose memory it runs until it executes another program (vfork).
     pub borrows: Option<ProcessId>,
+    /// The image of that process.
+    pub lender: Option<u64>,
     /// Number of live threads.
     pub threads: u32,
     /// True once it has had a thread.
@@ -106,12 +108,15 @@ impl Images {
         shares: bool,
     ) -> Result<ProcessId, RecordError> {
         let id = self.next_process()?;
+        let lender = self.get(parent)?.lender.unwrap_or(parent);
+        let is_traced = self.get(lender)?.is_traced();
         let parent = self.get(parent)?.clone();
         let image = self.get(child)?;
         *image = Image {
             id: Some(id),
             borrows: shares.then(|| parent.memory()),
-            is_known: parent.is_traced() && !shares,
+            lender: shares.then_some(lender),
+            is_known: is_traced && !shares,
             is_mapped: parent.is_mapped,
             program: parent.program,
             space: parent.space,

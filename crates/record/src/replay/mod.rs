@@ -2,6 +2,7 @@
 
 pub mod address_space;
 mod advised;
+mod allowed;
 pub mod images;
 pub mod output;
 pub mod relocation;
@@ -10,7 +11,7 @@ mod syscalls;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use perforate_types::{Branch, Instruction, MemoryAccess, ProgramEvent, ThreadId};
+use perforate_types::{Advice, Branch, Instruction, MemoryAccess, ProgramEvent, ThreadId};
 
 use crate::RecordError;
 use crate::emulator::questions::Answer;
@@ -20,6 +21,7 @@ use crate::instructions::blocks::{Blocks, Dictionary};
 use crate::instructions::execution::{RunningRepetition, executed, repeat};
 use crate::record::{self, Control, Record, SYSCALL_WORDS};
 
+use allowed::AllowedPages;
 use images::{Image, Images};
 use output::{Output, Place, Sink};
 use syscalls::{Syscall, is_failure};
@@ -42,6 +44,8 @@ pub enum Step {
         ring: usize,
         /// Instructions skipped so far by all threads.
         skipped: u64,
+        /// The phase of the recording.
+        phase: u64,
     },
     /// The limit of instructions is reached.
     Full,
@@ -82,6 +86,16 @@ impl Thread {
     }
 }
 
+/// True for events by which a process has less memory than before.
+fn takes_memory(event: &ProgramEvent) -> bool {
+    matches!(
+        event,
+        ProgramEvent::Unmap { .. }
+            | ProgramEvent::Remap { .. }
+            | ProgramEvent::Advise { advice: Advice::DontNeed | Advice::Free, .. }
+    )
+}
+
 /// Replays records as instructions and events.
 pub struct Replay<S> {
     /// Indexed by ring.
@@ -91,6 +105,9 @@ pub struct Replay<S> {
     next_ticket: u64,
     next_thread: u16,
     blocks: Blocks,
+    allowed: AllowedPages,
+    /// Accesses to memory that is not mapped, as far as the system calls tell.
+    pub unmapped: u64,
     /// Accesses of one instruction; a field to avoid allocations.
     joined: Vec<MemoryAccess>,
     /// The process images.
@@ -108,6 +125,8 @@ impl<S: Sink> Replay<S> {
             next_ticket: 0,
             next_thread: 0,
             blocks: Blocks::new(),
+            allowed: AllowedPages::new(),
+            unmapped: 0,
             joined: Vec::new(),
             images: Images::default(),
             output: None,
@@ -266,11 +285,22 @@ impl<S: Sink> Replay<S> {
     ) -> Result<Option<Step>, RecordError> {
         while let Some(found) = self.threads[ring].peek() {
             match found {
+                Record::Access { .. } if self.is_dropping() => {}
                 Record::Access { index, write, size, address } => {
                     let thread = &mut self.threads[ring];
-                    let relocation = &self.images.get(thread.image)?.relocation;
-                    let access = accesses::access(relocation.relocate(address), size, write);
+                    let image = self.images.get(thread.image)?;
+                    let access = accesses::access(image.relocation.relocate(address), size, write);
                     thread.pieces.push((index, access));
+                    if self.output.is_some() && !image.has_ended {
+                        let last = address.saturating_add(u64::from(size) - 1);
+                        let places = [address, last];
+                        let places =
+                            if address >> 12 == last >> 12 { &places[..1] } else { &places };
+                        let number = thread.image;
+                        let is_allowed =
+                            |place: &u64| self.allowed.check(number, *place, write, &image.space);
+                        self.unmapped += u64::from(!places.iter().all(is_allowed));
+                    }
                 }
                 Record::Block(number) => {
                     let start = self.block_start(ring, number, dictionary)?;
@@ -341,7 +371,9 @@ impl<S: Sink> Replay<S> {
                 self.images.load(image)?;
                 return Ok(Some(Step::Image { ring, image }));
             }
-            Control::Start => return Ok(Some(Step::Start { ring, skipped: payload })),
+            Control::Start => {
+                return Ok(Some(Step::Start { ring, skipped: payload, phase: words[0] }));
+            }
             Control::Segment | Control::ThreadStart => {
                 return Err(RecordError::Damaged("a segment inside another"));
             }
@@ -359,10 +391,8 @@ impl<S: Sink> Replay<S> {
         let Some(call) = thread.syscall.take().filter(|call| call.number == number) else {
             return Ok(());
         };
-        match call.end(result, &self.images.get(thread.image)?.space) {
-            Some(event) => self.event(ring, event),
-            None => Ok(()),
-        }
+        let events = call.end(result, &self.images.get(thread.image)?.space);
+        events.into_iter().try_for_each(|event| self.event(ring, event))
     }
 
     fn fork(&mut self, ring: usize, image: u64, shares: bool) -> Result<(), RecordError> {
@@ -378,6 +408,10 @@ impl<S: Sink> Replay<S> {
         Ok(())
     }
 
+    fn is_dropping(&self) -> bool {
+        self.output.as_ref().is_some_and(|output| output.is_dropping)
+    }
+
     /// Process and thread of a ring.
     fn place(&mut self, ring: usize) -> Result<Place, RecordError> {
         let Thread { id, image, .. } = self.threads[ring];
@@ -386,8 +420,20 @@ impl<S: Sink> Replay<S> {
 
     fn event(&mut self, ring: usize, event: ProgramEvent) -> Result<(), RecordError> {
         let place = self.place(ring)?;
+        self.allowed.forget();
         let image = self.images.get(self.threads[ring].image)?;
         image.space.apply(&event);
+        let image = match image.lender {
+            None => image,
+            // In the emulator the child of a vfork has a copy of its parent's memory: the parent goes on
+            // to use what the child gives up.
+            Some(_) if takes_memory(&event) => return Ok(()),
+            Some(lender) => {
+                let lender = self.images.get(lender)?;
+                lender.space.apply(&event);
+                lender
+            }
+        };
         if image.is_traced() {
             put(&mut self.output, image, place, &event)?;
         }
@@ -402,7 +448,9 @@ impl<S: Sink> Replay<S> {
         mut present: impl FnMut(Range<u64>) -> Vec<Range<u64>>,
     ) -> Result<(), RecordError> {
         let place = self.place(ring)?;
-        let image = self.images.get(self.threads[ring].image)?;
+        let own = self.threads[ring].image;
+        let lender = self.images.get(own)?.lender;
+        let image = self.images.get(lender.unwrap_or(own))?;
         let mut events = Vec::new();
         match (image.is_known, image.is_mapped) {
             // A later window: pages were touched since the last one.
@@ -446,6 +494,12 @@ impl<S: Sink> Replay<S> {
         let Some(block) = self.blocks.get(number) else { return Ok(()) };
         let instructions = self.blocks.instructions(block);
         let executed = executed(&self.blocks, block, next, &image.relocation);
+        if output.is_dropping {
+            output.dropped += executed as u64;
+            thread.pieces.clear();
+            thread.repetition = None;
+            return Ok(());
+        }
         let Some(first) = instructions.first() else { return Ok(()) };
         let start = first.instruction.ip.value();
         output

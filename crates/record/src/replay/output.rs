@@ -66,6 +66,10 @@ pub struct Output<S> {
     pub instructions: u64,
     /// Memory accesses so far.
     pub accesses: u64,
+    /// True while instructions are only counted, in a window that is not kept.
+    pub is_dropping: bool,
+    /// Instructions dropped and not in a gap yet.
+    pub dropped: u64,
     limit: u64,
     place: Place,
     /// Instructions of the running process that are not in `processes` yet.
@@ -83,6 +87,8 @@ impl<S: Sink> Output<S> {
             sink,
             instructions: 0,
             accesses: 0,
+            is_dropping: false,
+            dropped: 0,
             limit,
             place: Place::default(),
             uncounted: 0,

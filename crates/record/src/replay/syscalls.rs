@@ -14,6 +14,8 @@ pub mod number {
     pub const BRK: u64 = 12;
     pub const MREMAP: u64 = 25;
     pub const MADVISE: u64 = 28;
+    pub const SHMAT: u64 = 30;
+    pub const SHMDT: u64 = 67;
     pub const EXECVE: u64 = 59;
     pub const EXECVEAT: u64 = 322;
 }
@@ -26,6 +28,7 @@ const MAP_PRIVATE: u64 = 2;
 const MAP_ANONYMOUS: u64 = 0x20;
 const MAP_POPULATE: u64 = 0x8000;
 const MREMAP_DONTUNMAP: u64 = 4;
+const SHM_RDONLY: u64 = 0o10000;
 
 /// A system call of the recorded program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,12 +48,22 @@ impl Syscall {
         is_valid.then(|| ProgramEvent::Unmap { start: address(start), length: round_up(length) })
     }
 
-    /// The event that has taken effect when the call returns `result`.
-    pub fn end(&self, result: i64, space: &AddressSpace) -> Option<ProgramEvent> {
+    /// The events that have taken effect when the call returns `result`.
+    pub fn end(&self, result: i64, space: &AddressSpace) -> Vec<ProgramEvent> {
         if is_failure(result) {
-            return None;
+            return Vec::new();
         }
-        let [first, second, third, fourth, ..] = self.arguments;
+        let [from, length, _, flags, ..] = self.arguments;
+        let mut events: Vec<_> = self.ended(result, space).into_iter().collect();
+        if self.number == number::MREMAP && flags & MREMAP_DONTUNMAP != 0 {
+            // The pages move, and their mapping stays behind without them.
+            events.extend(space.mappings(from..from.saturating_add(round_up(length))));
+        }
+        events
+    }
+
+    fn ended(&self, result: i64, space: &AddressSpace) -> Option<ProgramEvent> {
+        let [first, second, third, fourth, _, sixth] = self.arguments;
         let length = round_up(second);
         match self.number {
             number::MMAP => Some(ProgramEvent::Map {
@@ -76,11 +89,28 @@ impl Syscall {
                 let advice = advice(third as i32);
                 Some(ProgramEvent::Advise { start: address(first), length, advice })
             }
-            number::MREMAP if fourth & MREMAP_DONTUNMAP == 0 => Some(ProgramEvent::Remap {
+            number::MREMAP => Some(ProgramEvent::Remap {
                 from: address(first),
                 from_length: length,
                 to: address(result as u64),
                 to_length: round_up(third),
+            }),
+            // The plugin puts the size of the segment behind the arguments.
+            number::SHMAT if sixth != 0 => Some(ProgramEvent::Map {
+                start: address(result as u64),
+                length: round_up(sixth),
+                permissions: match third & SHM_RDONLY {
+                    0 => Permissions::READ_WRITE,
+                    _ => Permissions::READ,
+                },
+                accessible: true,
+                backing: Backing::Anonymous,
+                shared: true,
+                populate: false,
+            }),
+            number::SHMDT => space.area(first).map(|area| ProgramEvent::Unmap {
+                start: address(area.start),
+                length: area.end - area.start,
             }),
             number::BRK => brk(result as u64, space),
             _ => None,
@@ -141,7 +171,7 @@ mod tests {
     use super::*;
 
     fn end(number: u64, arguments: [u64; 6], result: i64) -> Option<ProgramEvent> {
-        Syscall { number, arguments }.end(result, &AddressSpace::default())
+        Syscall { number, arguments }.end(result, &AddressSpace::default()).pop()
     }
 
     #[test]
@@ -185,11 +215,56 @@ mod tests {
             (0x40_0002_e123, 0x40_0000_d000, 0x40_0002_f000),
         ] {
             let call = Syscall { number: number::BRK, arguments: [0; 6] };
-            let event = call.end(result, &space).unwrap();
+            let event = call.end(result, &space).pop().unwrap();
             let (start, end) = (VirtualAddress::new(start), VirtualAddress::new(heap_end));
             assert_eq!(event, ProgramEvent::Brk { start, end });
             space.apply(&event);
         }
+    }
+
+    /// mremap(0x10000, 0x2000, 0x2000, MREMAP_MAYMOVE | MREMAP_DONTUNMAP) returns 0x80000.
+    #[test]
+    fn memory_that_moves_may_leave_its_mapping() {
+        let mut space = AddressSpace::default();
+        let map = |start, length| ProgramEvent::Map {
+            start: VirtualAddress::new(start),
+            length,
+            permissions: Permissions::READ_WRITE,
+            accessible: true,
+            backing: Backing::Anonymous,
+            shared: false,
+            populate: false,
+        };
+        space.apply(&map(0xf000, 0x4000));
+        let call = |flags| Syscall {
+            number: number::MREMAP,
+            arguments: [0x10000, 0x2000, 0x2000, flags, 0, 0],
+        };
+        let moved = call(5).end(0x80000, &space);
+        assert!(matches!(moved[0], ProgramEvent::Remap { .. }), "{moved:?}");
+        assert_eq!(moved[1..], [map(0x10000, 0x2000)]);
+        moved.iter().for_each(|event| space.apply(event));
+        let expected = [map(0xf000, 0x1000), map(0x10000, 0x2000), map(0x12000, 0x1000)];
+        assert_eq!(space.events(|_| Vec::new())[..3], expected);
+        assert_eq!(call(1).end(0x90000, &space).len(), 1, "an ordinary move");
+    }
+
+    #[test]
+    fn attached_segments_are_mapped_until_they_are_detached() {
+        let mut space = AddressSpace::default();
+        let attach = Syscall { number: number::SHMAT, arguments: [1, 0, SHM_RDONLY, 0, 0, 5000] };
+        let events = attach.end(0x40_0300_0000, &space);
+        let start = VirtualAddress::new(0x40_0300_0000);
+        let is_mapped = matches!(events[..], [ProgramEvent::Map { start: at, length: 8192,
+            permissions: Permissions::READ, shared: true, .. }] if at == start);
+        assert!(is_mapped, "{events:?}");
+        space.apply(&events[0]);
+        let detach = |start| Syscall { number: number::SHMDT, arguments: [start, 0, 0, 0, 0, 0] };
+        assert_eq!(
+            detach(0x40_0300_0000).end(0, &space),
+            [ProgramEvent::Unmap { start, length: 8192 }]
+        );
+        assert_eq!(detach(0x40_0300_1000).end(0, &space), [], "not where one begins");
     }
 
     #[test]

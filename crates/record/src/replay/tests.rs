@@ -251,12 +251,47 @@ fn a_vfork_runs_in_its_parents_memory_until_it_is_replaced() {
     records[1] = 101;
     replay.add(batch(2, records));
     assert_eq!(replay.advance(&dictionary()).unwrap(), Step::Image { ring: 2, image: 2 });
-    let start = Step::Start { ring: 2, skipped: 0 };
+    let start = Step::Start { ring: 2, skipped: 0, phase: 1 };
     assert_eq!(replay.advance(&dictionary()).unwrap(), start);
     replay.start_image(2, |_| Vec::new()).unwrap();
     assert_eq!(replay.advance(&dictionary()).unwrap(), Step::Starved);
     // No fork: the parent's pages are not shared, and process 1 begins empty.
     assert_eq!(kept(replay).events, [(2, switch(0, 1)), (4, switch(1, 2))]);
+}
+
+/// The emulator gives the child a copy; natively what it maps is its parent's as well.
+#[test]
+fn memory_that_the_child_of_a_vfork_maps_is_its_parents() {
+    let parent = [segment(0), control(Control::Fork, 1), 1, end(0)];
+    let call = |number, first, second, result| {
+        let begin = control(Control::Syscall, number);
+        [begin, first, second, 3, 0x22, 0, 0, control(Control::Return, number), result]
+    };
+    let mapping = call(number::MMAP, 0, 4096, 0x10_0000);
+    let unmapping = call(number::MUNMAP, 0x20_0000, 4096, 0);
+    let access = access(access_template(0), true, 3, 0x10_0ff8);
+    let outside = access + 8;
+    let child = [&[segment(1)][..], &mapping, &unmapping, &[block(0), access, outside, end(0)]];
+    let mut replay = started(u64::MAX);
+    replay.add(batch(0, thread(&parent)));
+    replay.add(batch(1, other_image(1, &child.concat())));
+    assert_eq!(replay.advance(&dictionary()).unwrap(), Step::Starved);
+    assert!(replay.images.get(0).unwrap().space.allows(0x10_0000, true));
+    assert_eq!(replay.unmapped, 1, "behind the mapping");
+    let kept = kept(replay);
+    let [(_, first), (_, second)] = &kept.events[..] else { panic!("{:?}", kept.events) };
+    assert_eq!(*first, switch(0, 1));
+    assert!(matches!(second, ProgramEvent::Map { .. }), "and no Unmap: {second:?}");
+}
+
+#[test]
+fn instructions_of_a_window_that_is_not_kept_are_counted() {
+    let mut replay = started(u64::MAX);
+    replay.output.as_mut().unwrap().is_dropping = true;
+    replay.add(batch(0, thread(&[segment(0), block(0), byte(true, 0x5000), block(3), end(0)])));
+    replay.advance(&dictionary()).unwrap();
+    let output = replay.output.as_ref().unwrap();
+    assert_eq!((output.dropped, output.instructions, replay.unmapped), (4, 0, 0));
 }
 
 #[test]

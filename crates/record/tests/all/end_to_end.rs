@@ -1,7 +1,6 @@
 //! Records real programs and checks their traces.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -9,27 +8,13 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use perforate_record::{
-    Ending, RecordError, RecordOptions, RecordSummary, Region, Sampling, Selection, record,
-};
+use perforate_record::{Ending, RecordError, RecordSummary, Region, Sampling, Selection, record};
 use perforate_types::{Backing, Branch, Chunk, ProgramEvent, ThreadId, VirtualAddress};
 
-use crate::{is_missing, read};
-
-fn emulator_is_missing() -> bool {
-    is_missing("qemu-x86_64", "qemu-user")
-}
-
-fn options(output: &Path, program: &[&str]) -> RecordOptions {
-    RecordOptions::new(output, program.iter().map(OsString::from).collect())
-}
-
-fn record_quietly(options: RecordOptions) -> Result<RecordSummary, RecordError> {
-    record(options, &mut |_| {})
-}
+use crate::{emulator_is_missing, options, read, record_quietly};
 
 /// Compiles a C program; none where there is no compiler.
-fn compile(folder: &Path, source: &str, flags: &[&str]) -> Option<String> {
+pub fn compile(folder: &Path, source: &str, flags: &[&str]) -> Option<String> {
     let (file, program) = (folder.join("program.c"), folder.join("program"));
     std::fs::write(&file, source).unwrap();
     let mut compiler = Command::new("cc");
@@ -149,14 +134,14 @@ fn a_program_that_replaces_itself_is_followed() {
 }
 
 /// The programs of each process, by name.
-fn programs(summary: &RecordSummary) -> Vec<Vec<String>> {
+pub fn programs(summary: &RecordSummary) -> Vec<Vec<String>> {
     let name = |path: &std::path::PathBuf| path.file_name().unwrap().to_str().unwrap().to_owned();
     summary.processes.iter().map(|process| process.programs.iter().map(name).collect()).collect()
 }
 
 /// All instructions and accesses of a process lie in memory that the events before have mapped in
 /// it, accessibly.
-fn assert_accesses_are_mapped(trace: &Chunk) {
+pub fn assert_accesses_are_mapped(trace: &Chunk) {
     let mut spaces: BTreeMap<u16, BTreeSet<u64>> = BTreeMap::new();
     let (mut current, mut events) = (0, trace.events.iter().peekable());
     let mut accesses = trace.accesses.iter();
@@ -369,7 +354,7 @@ fn windows_of_a_long_run_add_up_to_it() {
     let whole = record_quietly(options(&whole, &["sh", "-c", script])).unwrap();
     let file = folder.path().join("sample.trace");
     let mut sampled = options(&file, &["sh", "-c", script]);
-    sampled.selection.sampling = Some(Sampling { window: 200_000, period: 2_000_000 });
+    sampled.selection.sampling = Some(Sampling::Periodic { window: 200_000, period: 2_000_000 });
     let sampled = record_quietly(sampled).unwrap();
     let all = sampled.instructions + sampled.instructions_between;
     let difference = all.abs_diff(whole.instructions) as f64 / whole.instructions as f64;

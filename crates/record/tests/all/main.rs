@@ -3,10 +3,14 @@
 
 mod end_to_end;
 mod lackey;
+mod ordinary_programs;
+mod parts_of_programs;
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
 
+use perforate_record::{RecordError, RecordOptions, RecordSummary, record};
 use perforate_trace::open;
 use perforate_types::Chunk;
 
@@ -17,6 +21,28 @@ fn is_missing(program: &str, package: &str) -> bool {
         println!("skipped: {program} is not installed (apt-get install {package})");
     }
     missing
+}
+
+fn emulator_is_missing() -> bool {
+    is_missing("qemu-x86_64", "qemu-user")
+}
+
+/// True, and says so, where tests may not change users or make namespaces.
+fn is_not_root() -> bool {
+    let is_root =
+        std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap()) == 0;
+    if !is_root {
+        println!("skipped: only root may do this");
+    }
+    !is_root
+}
+
+fn options(output: &Path, program: &[&str]) -> RecordOptions {
+    RecordOptions::new(output, program.iter().map(OsString::from).collect())
+}
+
+fn record_quietly(options: RecordOptions) -> Result<RecordSummary, RecordError> {
+    record(options, &mut |_| {})
 }
 
 /// The whole trace in one chunk.

@@ -1,46 +1,112 @@
 //! Why translation costs what it costs.
 
+use perforate_types::{Counter, Part};
+
 use super::{Sentence, WORTH_A_LOOK};
-use crate::comparison::Comparison;
-use crate::format::percent;
+use crate::comparison::{Comparison, SchemeRuns};
+use crate::format::{percent, share};
 use crate::{ids, waiting};
 
 /// A part that is taken for this share of the time is what limits a run.
 const SATURATED: f64 = 0.9;
+/// A part of the cycle stack below this share of its whole is not named.
+const NAMED: f64 = 0.1;
+/// Difference of translation's share of the critical path from the share that its absence saves, above
+/// which the answer says what makes it.
+const MARGIN: f64 = 0.05;
 
-/// What the reference waits for when it waits for translation: a part that is always taken, if there
-/// is one, and the largest parts of its cycle stack.
+/// Translation's share of the reference's critical path with its largest parts, hardware that is always
+/// busy, and the reason where the share is not what free translation would save.
 pub(super) fn bottleneck(comparison: &Comparison<'_>) -> Option<Sentence> {
     let reference = &comparison.schemes[comparison.reference];
-    let cycles = reference.spread(|run| run.cycles())?.median;
-    let stall = reference.counter(ids::TRANSLATION_STALL_CYCLES)?;
-    if cycles <= 0.0 || stall / cycles < WORTH_A_LOOK {
-        return None;
+    let on_path = comparison.translation_share(comparison.reference)?;
+    let saving = comparison.saving(comparison.reference);
+    let mut clauses = Vec::new();
+    if on_path.mean >= WORTH_A_LOOK {
+        clauses.push(critical_path(comparison, reference, share(on_path))?);
     }
-    let mut parts: Vec<(&str, f64)> = waiting::parts(comparison.vocabulary)
-        .filter_map(|(counter, part)| Some((&*part.label, reference.counter(&counter.id)? / stall)))
-        .collect();
-    parts.sort_by(|one, other| other.1.total_cmp(&one.1));
+    clauses.extend(saturated(reference));
+    clauses.extend(saving.and_then(|saving| discrepancy(comparison, on_path.mean, saving.mean)));
+    let sentence = Sentence::default().strong("Why: ").plain(clauses.join("; ")).plain(".");
+    (!clauses.is_empty()).then_some(sentence)
+}
+
+/// Translation's share of the critical path, and what it is made of.
+fn critical_path(
+    comparison: &Comparison<'_>,
+    reference: &SchemeRuns<'_>,
+    on_path: String,
+) -> Option<String> {
+    let stall = reference.counter(ids::TRANSLATION_STALL_CYCLES)?;
+    let parts = largest(waiting::parts(comparison.vocabulary), &|counter| {
+        Some(reference.counter(&counter.id)? / stall)
+    });
     let named: Vec<String> = parts
         .iter()
-        .filter(|(_, share)| *share >= 0.1)
+        .filter(|(_, share)| *share >= NAMED)
         .take(3)
-        .map(|(label, share)| format!("{:.0} % is {label}", share * 100.0))
+        .map(|(label, share)| format!("{label} {:.0} %", share * 100.0))
         .collect();
-    let mut clauses = Vec::new();
-    if !named.is_empty() {
-        clauses.push(format!("of that wait, {}", named.join(", ")));
-    }
+    let of_it = if named.is_empty() { String::new() } else { format!(" ({})", named.join(", ")) };
+    Some(format!("translation is {on_path} of the critical path{of_it}"))
+}
+
+/// Hardware that is busy nearly all the time.
+fn saturated(reference: &SchemeRuns<'_>) -> impl Iterator<Item = String> {
     let busy = [
         (ids::PAGE_WALKERS_BUSY, "the page walkers are busy"),
         (ids::L1D_MSHRS_BUSY, "the L1D's MSHRs are taken"),
         (ids::DRAM_BUSY, "memory's buses are busy"),
     ];
-    let saturated = busy.into_iter().filter_map(|(id, what)| {
+    busy.into_iter().filter_map(|(id, what)| {
         let busy = reference.counter(id).filter(|&busy| busy >= SATURATED)?;
         Some(format!("{what} {} of the time", percent(busy)))
-    });
-    clauses.extend(saturated);
-    let sentence = Sentence::default().strong("Why: ").plain(clauses.join("; ")).plain(".");
-    (!clauses.is_empty()).then_some(sentence)
+    })
+}
+
+/// The reason why translation's absence saves another share than it has of the critical path: other
+/// waits overlap with it and remain, or are caused by it and go with it.
+fn discrepancy(comparison: &Comparison<'_>, on_path: f64, saved: f64) -> Option<String> {
+    if (on_path - saved).abs() <= MARGIN {
+        return None;
+    }
+    let reference = &comparison.schemes[comparison.reference];
+    let ideal = &comparison.schemes[comparison.ideal?];
+    let base = reference.spread(|run| run.cycles())?.median;
+    // Both in cycles of the reference: the ideal run has the same instructions.
+    let change = |counter: &Counter| {
+        Some((ideal.counter(&counter.id)? - reference.counter(&counter.id)?) / base)
+    };
+    let others = || waiting::other_parts(comparison.vocabulary);
+    if on_path > saved {
+        let (label, more) = largest(others(), &change).into_iter().next()?;
+        return (more > 0.0).then(|| {
+            format!(
+                "free translation would save less, {}, as other waits then show: {label} takes {} more \
+                 of the time",
+                percent(saved),
+                percent(more)
+            )
+        });
+    }
+    let (label, less) = largest(others(), &|counter| Some(-change(counter)?)).into_iter().next()?;
+    (less > 0.0).then(|| {
+        format!(
+            "free translation would save more, {}, as other waits shorten with it: {label} takes {} \
+             less of the time",
+            percent(saved),
+            percent(less)
+        )
+    })
+}
+
+/// Labels of parts of the cycle stack and a figure of each, the largest first.
+fn largest<'v>(
+    parts: impl Iterator<Item = (&'v Counter, &'v Part)>,
+    figure: &dyn Fn(&Counter) -> Option<f64>,
+) -> Vec<(&'v str, f64)> {
+    let mut found: Vec<(&str, f64)> =
+        parts.filter_map(|(counter, part)| Some((&*part.label, figure(counter)?))).collect();
+    found.sort_by(|one, other| other.1.total_cmp(&one.1));
+    found
 }

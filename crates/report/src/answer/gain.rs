@@ -55,7 +55,7 @@ impl Gain {
             return Sentence::default().plain("Today, none of ").strong(names).plain(format!(
                 " {A_DIFFERENCE}{}{}.",
                 around(self.speed),
-                self.in_all()
+                self.in_all() + &forbidden(comparison)
             ));
         }
         let set = comparison.setting(name).map_or(String::new(), |setting| format!(" ({setting})"));
@@ -72,7 +72,10 @@ impl Gain {
                 .strong(format::speed(self.speed))
                 .plain(" the speed"),
         };
-        let asked = if self.is_faster() { never_asked(comparison) } else { "" };
+        let asked = match self.is_faster() {
+            true => never_asked(comparison).to_owned(),
+            false => forbidden(comparison),
+        };
         sentence.plain(self.in_all()).plain(asked).plain(".")
     }
 
@@ -84,7 +87,7 @@ impl Gain {
             Difference::None => {
                 let none = format!("; {name}, the best, {NO_DIFFERENCE}{}", around(self.speed));
                 let sentence = sentence.plain("No proposal gains anything").plain(none);
-                return sentence.plain(self.in_all()).plain(".");
+                return sentence.plain(self.in_all()).plain(forbidden(comparison)).plain(".");
             }
             Difference::Slower => {
                 return sentence
@@ -125,13 +128,26 @@ impl Gain {
         if names.is_empty() {
             return String::new();
         }
-        format!(" (no difference to {} that this run can show)", names.join(", "))
+        format!(" (no difference from {} that this run can show)", names.join(", "))
     }
 }
 
 /// The interval of a speed that may be none.
 fn around(speed: Interval) -> String {
     speed.half_width_95.map_or(String::new(), |half| format!(" ({})", format::plus_minus(half, 2)))
+}
+
+/// What keeps large pages from a program that forbids them, where it does.
+fn forbidden(comparison: &Comparison<'_>) -> String {
+    let refusals = comparison.schemes[comparison.reference].counter(ids::HUGE_PAGE_REFUSALS);
+    match refusals.filter(|&calls| calls > 0.0) {
+        Some(calls) => format!(
+            "; the program forbids large pages for memory of its own (MADV_NOHUGEPAGE, {} {})",
+            format::compact(calls),
+            if calls == 1.0 { "call" } else { "calls" }
+        ),
+        None => String::new(),
+    }
 }
 
 /// That large pages on request would change nothing, where that is so.

@@ -1,7 +1,8 @@
 //! The answer in one sentence.
 
+use super::cost::{Cost, cost, cost_end};
 use super::gain::Gain;
-use super::{Sentence, answer, cost, cost_end, is_worth_a_look, proposed, today};
+use super::{Sentence, answer, proposed, today};
 use crate::comparison::Comparison;
 use crate::format;
 
@@ -10,13 +11,13 @@ pub(crate) fn headline(comparison: &Comparison<'_>) -> Sentence {
     let gains = [today(comparison), proposed(comparison)];
     let has_others = gains.iter().any(Option::is_some);
     let [today, proposed] = gains.map(|gain| gain.filter(Gain::is_faster));
-    let share = comparison.translation_share(comparison.reference);
-    let has_gain = share.is_none_or(is_worth_a_look) && (today.is_some() || proposed.is_some());
+    let own = Cost::of(comparison, comparison.reference);
+    let has_gain = own.is_none_or(Cost::is_worth_a_look) && (today.is_some() || proposed.is_some());
     let name = |gain: &Gain| comparison.schemes[gain.scheme].name;
     let speed = |gain: &Gain| format::speed(gain.speed);
     let start = match cost(comparison) {
         Some(cost) if has_gain => cost.plain("; "),
-        Some(cost) if share.is_some_and(is_worth_a_look) && has_others => {
+        Some(cost) if own.is_some_and(Cost::is_worth_a_look) && has_others => {
             return cost.plain("; no scheme makes it faster by more than this run can show.");
         }
         Some(cost) => return cost.plain(cost_end(comparison)),

@@ -2,6 +2,7 @@
 //! gain, and why. The terminal and the page begin with it.
 
 mod bottleneck;
+mod cost;
 mod gain;
 mod headline;
 
@@ -11,7 +12,8 @@ use perforate_results::Interval;
 use crate::comparison::Comparison;
 use crate::format;
 use crate::ids;
-use crate::metric::{ipc_with_operating_system, per_kilo_instruction};
+use crate::metric::{ipc_of_whole_run, per_kilo_instruction};
+use cost::{cold_misses, cost, cost_end, few_windows, left};
 use gain::Gain;
 pub(crate) use headline::{headline, subject};
 
@@ -79,10 +81,12 @@ pub(crate) fn answer(comparison: &Comparison<'_>) -> Vec<Sentence> {
     let (today, proposed) = (today(comparison), proposed(comparison));
     let found = [
         cost(comparison).map(|cost| cost.plain(cost_end(comparison))),
+        cold_misses(comparison),
+        few_windows(comparison),
         today.as_ref().map(|gain| gain.today(comparison)),
         proposed.as_ref().map(|gain| gain.proposed(comparison, today.as_ref())),
         left(comparison, today.as_ref()),
-        work(comparison),
+        work(comparison, today.as_ref()),
         bottleneck::bottleneck(comparison),
     ];
     let found: Vec<Sentence> = found.into_iter().flatten().collect();
@@ -99,35 +103,6 @@ fn proposed(comparison: &Comparison<'_>) -> Option<Gain> {
     best(comparison, &|index| !comparison.is_available(index))
 }
 
-/// How the reference is spoken of.
-fn under(comparison: &Comparison<'_>) -> String {
-    match comparison.reference_name() {
-        "4KB" => "With 4KB pages".into(),
-        name => format!("Under {name}"),
-    }
-}
-
-/// What translation costs the reference, up to the sentence's end.
-fn cost(comparison: &Comparison<'_>) -> Option<Sentence> {
-    let share = comparison.translation_share(comparison.reference)?;
-    let only = if is_worth_a_look(share) { "" } else { "only " };
-    let start =
-        Sentence::default().plain(format!("{}, ", under(comparison))).strong(comparison.workload);
-    let spends = start.plain(format!(" spends {only}")).strong(format::share(share));
-    Some(spends.plain(" of its time waiting for address translation"))
-}
-
-/// The end of that sentence.
-fn cost_end(comparison: &Comparison<'_>) -> &'static str {
-    let share = comparison.translation_share(comparison.reference);
-    if share.is_none_or(is_worth_a_look) { "." } else { ": no scheme can save much of it." }
-}
-
-/// Whether translation may take a share of the time that is worth it.
-fn is_worth_a_look(share: Interval) -> bool {
-    share.mean + share.half_width_95.unwrap_or(0.0) >= WORTH_A_LOOK
-}
-
 /// The fastest of some schemes, the reference and ideal ones apart, and those that are as fast.
 fn best(comparison: &Comparison<'_>, is_one: &dyn Fn(usize) -> bool) -> Option<Gain> {
     let ideal = comparison.ideal_of_pairs();
@@ -139,8 +114,7 @@ fn best(comparison: &Comparison<'_>, is_one: &dyn Fn(usize) -> bool) -> Option<G
     };
     let gains = candidates().filter_map(|scheme| {
         let speed = comparison.speed(scheme, comparison.reference)?;
-        let figure = ipc_with_operating_system;
-        let with_work = comparison.relative(scheme, comparison.reference, figure);
+        let with_work = comparison.relative(scheme, comparison.reference, ipc_of_whole_run);
         let with_work = with_work.map(|speed| speed.median);
         Some(Gain { scheme, speed, with_work, as_fast: Vec::new() })
     });
@@ -154,43 +128,23 @@ fn best(comparison: &Comparison<'_>, is_one: &dyn Fn(usize) -> bool) -> Option<G
     Some(Gain { as_fast, ..best })
 }
 
-/// What is left to gain beyond what can be had today.
-fn left(comparison: &Comparison<'_>, today: Option<&Gain>) -> Option<Sentence> {
-    let today = today.filter(|gain| gain.is_faster())?;
-    let share = comparison.translation_share(today.scheme)?;
-    let name = comparison.schemes[today.scheme].name;
-    (share.mean >= WORTH_A_LOOK).then(|| {
-        Sentence::default()
-            .plain("With ")
-            .strong(name)
-            .plain(", translation still takes ")
-            .strong(format::share(share))
-            .plain(" of its time.")
-    })
-}
-
-/// The kernel's work, where it is worth mentioning.
-fn work(comparison: &Comparison<'_>) -> Option<Sentence> {
-    let reference = &comparison.schemes[comparison.reference];
+/// The kernel's work in the whole run, where it is worth mentioning: of the reference, and of the best
+/// that can be had today.
+fn work(comparison: &Comparison<'_>, today: Option<&Gain>) -> Option<Sentence> {
     let share = |index: usize| {
         let scheme = &comparison.schemes[index];
-        let all = scheme.counter(ids::CYCLES_WITH_OPERATING_SYSTEM).filter(|&all| all > 0.0)?;
-        Some(scheme.counter(ids::OPERATING_SYSTEM_CYCLES)? / all)
+        let all = scheme.counter(ids::WHOLE_RUN_CYCLES).filter(|&all| all > 0.0)?;
+        Some(scheme.counter(ids::WHOLE_RUN_OPERATING_SYSTEM_CYCLES)? / all)
     };
     let own = share(comparison.reference).filter(|&share| share >= WORTH_A_LOOK)?;
-    let is_sampled = reference.first().sampled.as_ref().is_some_and(|sampled| !sampled.only_timing);
-    let of = if is_sampled { "of the whole program's time" } else { "of the total time" };
     let sentence = Sentence::default()
         .plain("The kernel's work (page faults, clearing, page tables) is not in these figures. It takes ")
         .strong(format::percent(own))
-        .plain(format!(" {of}"));
-    let others = (0..comparison.schemes.len()).filter(|&index| index != comparison.reference);
-    let least = others
-        .filter_map(|index| Some((index, share(index)?)))
-        .reduce(|least, next| if next.1 < least.1 { next } else { least });
-    Some(match least.filter(|(_, share)| own - share >= WORTH_A_LOOK) {
-        Some((index, share)) => {
-            let name = comparison.schemes[index].name;
+        .plain(" of the whole run's time");
+    let other = today.and_then(|today| Some((today, share(today.scheme)?)));
+    Some(match other.filter(|(_, share)| (own - share).abs() >= WORTH_A_LOOK) {
+        Some((today, share)) => {
+            let name = comparison.schemes[today.scheme].name;
             sentence.plain(format!(", and {} with {name}.", format::percent(share)))
         }
         None => sentence.plain("."),
@@ -217,7 +171,8 @@ fn counted(comparison: &Comparison<'_>) -> Option<Sentence> {
     };
     let base = misses(comparison.reference)?;
     let sentence = Sentence::default()
-        .plain(format!("{}, ", under(comparison)))
+        .plain(format!("{}, ", cost::pages(comparison)))
+        .capital()
         .strong(comparison.workload)
         .plain(" misses the L2 TLB ")
         .strong(format::ratio(base))

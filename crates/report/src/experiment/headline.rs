@@ -1,5 +1,7 @@
 //! What became of the claims, in a sentence: the worst miss is named.
 
+use perforate_types::counted;
+
 use super::claim::{Claim, Verdict};
 use super::tally::Tally;
 
@@ -14,7 +16,8 @@ pub(super) fn headline<'a>(claims: impl Iterator<Item = &'a Claim>) -> Option<St
         (tally.same_direction, "in the same direction only"),
         (tally.not_reproduced, "not reproduced"),
     ];
-    let mut text = format!("{} of {} claims reproduced", tally.reproduced, tally.total());
+    let all = counted(tally.total(), "claim");
+    let mut text = format!("{} of {all} reproduced", tally.reproduced);
     for (count, verdict) in verdicts.into_iter().filter(|(count, _)| *count > 0) {
         text += &format!(", {count} {verdict}");
     }
@@ -74,7 +77,7 @@ mod tests {
             "1 of 4 claims reproduced, 1 in the same direction only, 2 not reproduced; furthest from \
              the paper: C, ours +5.00 %, the paper's +10.0 %."
         );
-        assert_eq!(of(&[("A", "reproduced", 1.2, 1.2)]).unwrap(), "1 of 1 claims reproduced.");
+        assert_eq!(of(&[("A", "reproduced", 1.2, 1.2)]).unwrap(), "1 of 1 claim reproduced.");
         assert_eq!(of(&[]), None);
     }
 }

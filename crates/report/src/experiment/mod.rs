@@ -14,6 +14,7 @@ mod text;
 mod unstated;
 mod verdicts;
 
+use perforate_types::counted;
 use serde_json::Value;
 
 use claim::Claim;
@@ -98,8 +99,9 @@ impl ExperimentResult {
         let (agreeing, all) = self.agreement();
         (all > 0).then(|| {
             format!(
-                "Monte Carlo agrees with the closed form at {agreeing} of {all} points (within \
-                 twice the 95 % interval)."
+                "Monte Carlo agrees with the closed form at {agreeing} of {} (within twice the 95 % \
+                 interval).",
+                counted(all, "point")
             )
         })
     }

@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 use perforate_results::Vocabulary;
+use perforate_types::counted;
 
 use super::headline::headline;
 use super::summary::{claim_cells, sections, summary};
@@ -60,10 +61,7 @@ fn body(results: &[ExperimentResult], options: &ReportOptions, page: &mut Page) 
 }
 
 fn top(results: &[ExperimentResult], options: &ReportOptions, page: &mut Page) -> Markup {
-    let counted = || match results.len() {
-        1 => "1 experiment without claims.".to_owned(),
-        several => format!("{several} experiments without claims."),
-    };
+    let counted = || format!("{} without claims.", counted(results.len(), "experiment"));
     let headline = html! {
         p.headline { (headline(claims(results)).unwrap_or_else(counted)) }
         // One experiment goes on with its own charts.

@@ -1,5 +1,6 @@
 //! How far our numbers depend on what the papers leave open.
 
+use perforate_types::counted;
 use serde::Deserialize;
 
 use super::ExperimentResult;
@@ -75,8 +76,8 @@ impl Range {
     pub fn text(&self, show: Show) -> String {
         let (least, greatest) = (show.text(self.least), show.text(self.greatest));
         let mut text = format!(
-            "{least} to {greatest} over {} readings of what is left open: {}",
-            self.variants,
+            "{least} to {greatest} over {} of what is left open: {}",
+            counted(self.variants, "reading"),
             self.reading.text()
         );
         let Some(default) = self.default else { return text };

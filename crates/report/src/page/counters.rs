@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use maud::{Markup, html};
-use perforate_types::CounterValue;
+use perforate_types::{CounterValue, noun};
 use serde_json::{Number, Value};
 
 use crate::comparison::{Comparison, SchemeRuns};
@@ -56,7 +56,7 @@ fn exact(value: CounterValue) -> Cell {
 pub(super) fn configuration(comparison: &Comparison<'_>, page: &mut Page) -> Markup {
     let mut one = |scheme: &SchemeRuns<'_>| {
         let seeds: Vec<String> = scheme.runs.iter().map(|run| run.seed.to_string()).collect();
-        let word = if seeds.len() == 1 { "seed " } else { "seeds " };
+        let word = noun(seeds.len() as u64, "seed") + " ";
         let text = match &scheme.first().config {
             Value::Null => "not in the results file".to_string(),
             config => serde_json::to_string_pretty(config).unwrap_or_default(),

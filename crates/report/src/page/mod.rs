@@ -13,6 +13,7 @@ mod why;
 pub(crate) use memory::single_map;
 
 use maud::{Markup, html};
+use perforate_types::counted;
 
 use crate::comparison::{Comparison, SchemeRuns, comparisons};
 use crate::format::compact;
@@ -47,11 +48,20 @@ pub fn figures(
     svg::save(page.kept())
 }
 
+/// Most values of which a page shows all figures one by one: each has charts of its own.
+const MOST_VALUES: usize = 32;
+
+/// False for more values of an option than a reader looks through, and than a browser draws at ease.
+fn is_shown_one_by_one(found: &[Comparison<'_>]) -> bool {
+    found.len() <= MOST_VALUES || !varied::is_varied(found)
+}
+
 fn body(results: &[RunResult], options: &ReportOptions, page: &mut Page) -> Markup {
     let found = comparisons(results, &options.vocabulary);
     let top = top(&found, results, options, page);
     let varied = varied::section(&found);
-    let sections = found.iter().enumerate().map(|(index, comparison)| {
+    let shown = if is_shown_one_by_one(&found) { &found[..] } else { &[] };
+    let sections = shown.iter().enumerate().map(|(index, comparison)| {
         section(comparison, &format!("c{index}"), found.len() == 1, page)
     });
     let sections = all(sections.collect::<Vec<_>>());
@@ -76,7 +86,7 @@ fn top(
         add("c0-counters", "All counters");
         add("c0-configuration", "Configuration");
     }
-    if varied::varied_key(found).is_some() {
+    if varied::is_varied(found) {
         add(varied::ANCHOR, "Values");
     }
     add("words", "Words");
@@ -87,7 +97,11 @@ fn top(
     let again = Origin::of_runs(results).section(options, page);
     html! {
         (header("Address translation report", options, &first, &again, &sections))
-        @if found.len() > 1 { (headlines(found)) }
+        @if !is_shown_one_by_one(found) {
+            p { "All figures of each of these " (found.len()) " comparisons are in results.jsonl." }
+        } @else if found.len() > 1 {
+            (headlines(found))
+        }
     }
 }
 
@@ -164,7 +178,7 @@ fn folded(id: &str, line: &str, content: &Markup) -> Markup {
 fn folded_notes(comparison: &Comparison<'_>, id: &str) -> Markup {
     let lines = remarks(comparison);
     let count = lines.len();
-    let line = format!("{count} {}", if count == 1 { "note" } else { "notes" });
+    let line = counted(count, "note");
     html! { @if count > 0 { (folded(&format!("{id}-notes"), &line, &notes(&lines))) } }
 }
 

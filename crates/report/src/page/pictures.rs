@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 use perforate_results::Region;
+use perforate_types::counted;
 
 use super::stacks::{entries, kinds_of_entries};
 use crate::chart::{Areas, Axis, Sample, Series, changes, furthest, holes as draw_holes};
@@ -113,7 +114,8 @@ fn one_page(scheme: &str, region: &Region, id: String) -> Figure {
         kind => format!("{scheme}, {kind}"),
     };
     let caption = format!(
-        "{kind}: {hole_count} holes of 512 ({allocated} allocated, {} not), {} of 8 filter bits set",
+        "{kind}: {} of 512 sub-pages ({allocated} allocated, {} not), {} of 8 filter bits set",
+        counted(hole_count, "hole"),
         hole_count - allocated,
         (region.filter & 0xff).count_ones()
     );

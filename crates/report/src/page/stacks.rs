@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use perforate_results::ContentsPoint;
+use perforate_types::counted;
 
 use crate::RunResult;
 use crate::chart::{Axis, Mark, Series, Stacks, broken};
@@ -98,7 +99,7 @@ impl Stack {
             let kept = values.filter(|(index, _)| is_kept(*index)).map(|(_, value)| *value);
             row.values = kept.chain([Some(rest)]).collect();
         }
-        let label = format!("{} others", small.len());
+        let label = counted(small.len(), "other");
         let others = Series { label, colour: palette::known("other"), ..Series::default() };
         let series = std::mem::take(&mut self.series).into_iter().enumerate();
         let kept = series.filter(|(index, _)| is_kept(*index)).map(|(_, series)| series);

@@ -1,5 +1,7 @@
 //! Why one scheme is faster than another: what each part of the wait for translation takes and saves.
 
+use perforate_types::counted;
+
 use crate::RunResult;
 use crate::answer;
 use crate::chart::{Axis, Side, Waterfall};
@@ -84,7 +86,7 @@ pub(super) fn figure(comparison: &Comparison<'_>, id: &str) -> Option<Figure> {
     }
     let mut parts: Vec<String> = large.iter().map(|&place| named[place].to_owned()).collect();
     if !small.is_empty() {
-        parts.push(format!("{} others", small.len()));
+        parts.push(counted(small.len(), "other"));
     }
     let chart = Waterfall {
         parts,

@@ -1,5 +1,6 @@
 //! The tables of a snapshot of a process.
 
+use perforate_types::counted;
 use serde::Deserialize;
 
 use super::{Section, Value, count};
@@ -53,11 +54,11 @@ const MOST_AREAS: usize = 24;
 impl ProcessRecord {
     pub(super) fn title(&self) -> String {
         format!(
-            "{}: {} mapped, {} resident in {} areas",
+            "{}: {} mapped, {} resident in {}",
             self.program,
             bytes(self.totals.mapped_bytes),
             bytes(self.totals.resident_bytes),
-            self.areas.len()
+            counted(self.areas.len(), "area")
         )
     }
 

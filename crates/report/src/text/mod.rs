@@ -53,6 +53,11 @@ impl Column {
         Self::new(vec![heading.to_owned()], cells, true)
     }
 
+    /// The same with a heading that is broken at this width.
+    pub(crate) fn texts_under(width: usize, heading: &str, cells: Vec<String>) -> Self {
+        Self { is_text: true, ..Self::broken_at(width, heading, cells) }
+    }
+
     fn new(heading: Vec<String>, cells: Vec<String>, is_text: bool) -> Self {
         let width = heading.iter().chain(&cells).map(|text| text.width()).max().unwrap_or(0);
         Self { heading, cells, width, is_text }

@@ -210,9 +210,9 @@ fn a_section_says_how_it_was_made_and_how_to_make_it_again() {
     // An experiment of the user's has no name that could be run, but a file.
     let own = records::Records::new("mine/tlb", json!({"file": "my tlb.toml"})).text();
     check(&self::page(&own), |document| {
-        let all = text(document.root());
-        assert!(all.contains("perforate experiment run 'my tlb.toml'"), "{all}");
-        assert!(all.contains("1 experiment without claims."), "{all}");
+        let own = text(document.root());
+        assert!(own.contains("perforate experiment run 'my tlb.toml'"), "{own}");
+        assert!(own.contains("1 experiment without claims."), "{own}");
     });
 }
 

@@ -42,7 +42,7 @@ fn tables_say_what_the_record_says() {
     }
     assert!(text.lines().all(|line| line.chars().count() <= 100 && !line.contains('\u{1b}')));
     let text = snapshot_table(&read_snapshot(PROCESS).unwrap(), 100);
-    assert!(text.starts_with("a&b: 8.00 KB mapped, 4.00 KB resident in 1 areas"), "{text}");
+    assert!(text.starts_with("a&b: 8.00 KB mapped, 4.00 KB resident in 1 area"), "{text}");
     let places = ["4K  ", "64K ", "2M  "].map(|label| text.find(label).unwrap());
     assert!(places.is_sorted(), "sizes in order: {text}");
 }

@@ -72,7 +72,15 @@ pub(super) fn put(
         return Ok(());
     };
     let item = table.entry(section).or_insert_with(|| Item::Table(Table::new()));
+    // A value may be written as a text or as a table: ways of a TLB, or an array of its own.
+    if item.is_str() {
+        *item = Item::Value(InlineTable::new().into());
+    }
     if let Item::Value(Value::InlineTable(braces)) = item {
+        // No table of its own can be made in braces.
+        if rest.split_once('.').is_some_and(|(inner, _)| !braces.contains_key(inner)) {
+            return Err(format!("{key}: {rest} is not a key of a table"));
+        }
         put(braces, rest, value, "")?;
         tidy(braces);
         braces.decor_mut().set_suffix(behind(comment));
@@ -173,6 +181,7 @@ mod tests {
         assert!(with("b.f.g", "true").unwrap().contains("g = true # why\n"));
         assert!(with("b.n", "1").unwrap().contains("n = 1 # why\n"));
         assert!(with("x.y", "1").unwrap().contains("[x]\ny = 1 # why\n"));
+        assert!(with("b.f.g.i", "1").unwrap().contains("g = { i = 1 } # why\n"));
         assert!(with("a.b", "1").unwrap_err().contains("not a key of a table"));
     }
 

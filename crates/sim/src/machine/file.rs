@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use perforate_config::{Size, nearest, read};
+use perforate_config::{Size, nearest, plain, read};
 use toml_edit::{DocumentMut, Item, Value};
 
 use super::document::{Leaf, comment_of, find, key_at, leaves, line_of, put, remove};
@@ -250,7 +250,7 @@ impl MachineFile {
         let message = error.message().replace('\n', " ");
         match message.strip_prefix("unknown field `").and_then(|rest| rest.split_once('`')) {
             Some((name, _)) => self.unknown(key, name),
-            None => format!("{key}: {message}"),
+            None => format!("{key}: {}", plain(&message)),
         }
     }
 
@@ -522,8 +522,8 @@ mod tests {
             ("tlb.l2.ents = 3", "/m.toml: line 2: unknown field `ents`"),
             ("[[caches]]\nx = 1", "line 2: unknown field `caches`; did you mean `cache`?"),
             ("[cash]", "line 2: unknown field `cash`"),
-            ("core.width = \"wide\"", "/m.toml: line 2: invalid type"),
-            ("tlb = 3", "line 2: invalid type"),
+            ("core.width = \"wide\"", "/m.toml: line 2: expected a whole number"),
+            ("tlb = 3", "line 2: expected keys and values in braces"),
             ("tlb.l2.entries = 17", "/m.toml: tlb.l2: 17 entries in"),
             ("tlb.l2 = \"absent\"", "missing field `l2`"),
             ("name = \"two\\nlines\"", "one line"),
@@ -599,8 +599,8 @@ mod tests {
             ("zzzzzzzzzzzz", "3", "there are tlb, walk_cache, "),
             ("cache.l4", "absent", "there is no key \"cache.l4\""),
             ("walker.walkers.more", "3", "not a key of a table"),
-            ("walker.walkers", "many", "walker.walkers: invalid type: string \"many\""),
-            ("cache.l2.size_bytes", "large", "cache.l2.size_bytes: invalid type"),
+            ("walker.walkers", "many", "walker.walkers: expected a whole number of at most"),
+            ("cache.l2.size_bytes", "large", "cache.l2.size_bytes: expected a whole number"),
         ] {
             let problem_found =
                 MachineFile::load("gtsm-table4").unwrap().set(key, value).unwrap_err().to_string();

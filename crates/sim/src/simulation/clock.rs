@@ -4,6 +4,7 @@
 //! it calls the core for is then written down in blocks, and a thread calls the core for it in the
 //! same order: the figures are the same.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
@@ -37,11 +38,11 @@ impl Clock {
     }
 
     /// The same on a thread of its own, of one core.
-    pub(super) fn beside(self) -> Self {
-        match self {
-            Self::Here(core) => Self::Beside(ClockThread::start(*core)),
+    pub(super) fn beside(self) -> io::Result<Self> {
+        Ok(match self {
+            Self::Here(core) => Self::Beside(ClockThread::start(*core)?),
             other => other,
-        }
+        })
     }
 
     /// Does something with the core after all that it was called for.
@@ -147,13 +148,13 @@ pub(super) struct ClockThread {
 }
 
 impl ClockThread {
-    fn start(mut core: Core) -> Self {
+    fn start(mut core: Core) -> io::Result<Self> {
         let (orders, received) = channel();
         let (back, emptied) = channel();
         for _ in 1..BLOCKS_AHEAD {
             back.send(Block::default()).expect("the receiver is here");
         }
-        let thread = thread::spawn(move || {
+        let thread = thread::Builder::new().spawn(move || {
             let mut empty = Vec::new();
             for order in received {
                 match order {
@@ -170,8 +171,8 @@ impl ClockThread {
                 }
             }
             core
-        });
-        Self { block: Block::default(), orders, emptied, thread: Some(thread) }
+        })?;
+        Ok(Self { block: Block::default(), orders, emptied, thread: Some(thread) })
     }
 
     /// From here on, instructions are timed or only warm the core.

@@ -1,5 +1,7 @@
 //! The end of a run: its figures.
 
+use std::ops::Not;
+
 use perforate_os::Span;
 use perforate_results::{ContentsPoint, EntryCounts, HardwareThread, MemoryMap, Sampled, Series};
 use perforate_schemes::perforated::{PerforatedPage, PerforatedRadix};
@@ -7,7 +9,7 @@ use perforate_timing::ThreadFigures;
 
 use super::*;
 use crate::energy::{self, Activity};
-use crate::operating_system::{ProgramWork, WorkCycles};
+use crate::operating_system::WorkCycles;
 use crate::warmup::Slices;
 
 /// Perforated pages pictured in a result.
@@ -20,8 +22,11 @@ pub(crate) struct Figures {
     /// Of several hardware threads, each.
     pub(crate) threads: Vec<HardwareThread>,
     pub(crate) counters: Counters,
-    /// Cycles of the operating system's work; none without a clock.
+    /// Cycles of the operating system's work in the measured part; none without a clock.
     work_cycles: Option<WorkCycles>,
+    /// Those of the whole run, and its instructions; none where the trace has no events of mappings,
+    /// as all is mapped as it is touched then, by whichever part touches it first.
+    work_of_run: Option<(WorkCycles, u64)>,
     pub(crate) series: Series,
     pub(crate) regions: Vec<Region>,
     pub(crate) memory_maps: Vec<MemoryMap>,
@@ -43,7 +48,14 @@ impl Figures {
             let cycles = sampled.extrapolated.get("cycles")?.mean.round() as u64;
             Some((sampled.instructions_represented, cycles))
         });
-        work.record(whole.unwrap_or(measured), &mut self.counters);
+        let program = whole.unwrap_or(measured);
+        work.record(program, &mut self.counters);
+        if let Some((work, instructions)) = self.work_of_run {
+            // A sampled trace stands for more instructions than it has.
+            let represented = program.0 as f64 / self.instructions as f64;
+            let instructions = (instructions as f64 * represented).round() as u64;
+            work.record_whole(instructions, program, &mut self.counters);
+        }
     }
 }
 
@@ -91,6 +103,9 @@ impl Simulation {
         let mut counters = Counters::default();
         self.system.record_of(Span::Run, instructions, &mut counters);
         let core = self.clock.map(Clock::end);
+        if core.as_ref().is_some_and(|core| core.cycles() == 0) {
+            return Err(SimError::NothingTimed { instructions });
+        }
         if let Some(core) = &core {
             core.counters(&mut counters);
             let translations = self.system.mmu().counters();
@@ -107,12 +122,14 @@ impl Simulation {
             };
             energy::record(&self.machine, &activity, &mut counters);
         }
-        let (work, background) = (self.system.work(), self.system.background_work());
-        let (host, interrupts) = (self.system.host_work(), self.system.shootdown_interrupts());
-        let program = ProgramWork { work, background, host, interrupts };
         let frequency_ghz = self.machine.core.frequency_ghz;
         let costs = &self.machine.operating_system;
-        let work_cycles = costs.record(&program, frequency_ghz, core.is_some(), &mut counters);
+        let measured = self.system.measured_work();
+        let work_cycles = costs.record(&measured, frequency_ghz, core.is_some(), &mut counters);
+        let work_of_run = self.options.system.implicit_maps.not().then(|| {
+            let cycles = costs.program_cycles(&self.system.work_of_run(), frequency_ghz);
+            (cycles, self.done - self.setup)
+        });
         let threads = core.as_ref().map(clock::Ended::threads).unwrap_or_default();
         if core.is_some() {
             counters.record(SHOOTDOWNS, &sum(&threads));
@@ -131,6 +148,7 @@ impl Simulation {
             cycles: core.as_ref().map(clock::Ended::cycles),
             counters,
             work_cycles,
+            work_of_run,
             series: Series { l2_tlb_contents, memory },
             regions,
             memory_maps,

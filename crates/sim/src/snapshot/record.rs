@@ -2,7 +2,9 @@
 
 use perforate_schemes::perforated::Perforated;
 use std::collections::BTreeMap;
+use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::thread;
 
 use perforate_os::{
     Defrag, FrameState, FreeMemory, HostSnapshot, KernelConfig, Policy, Survey, Thp,
@@ -186,11 +188,14 @@ fn serve_all(
         SnapshotRequest { case: text, perforates, paper, shares: request.serve(memory).ok() }
     };
     let pairs = CASES.chunks(2).flat_map(|pair| {
-        std::thread::scope(|scope| {
-            let started: Vec<_> =
-                pair.iter().map(|case| scope.spawn(move || serve(case))).collect();
-            let joined = started.into_iter().map(|thread| {
-                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        thread::scope(|scope| {
+            let start =
+                |case| (case, thread::Builder::new().spawn_scoped(scope, move || serve(case)));
+            let started: Vec<_> = pair.iter().map(start).collect();
+            let joined = started.into_iter().map(|(case, thread)| match thread {
+                Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
+                // Where no thread can be started, this one does the work.
+                Err(_) => serve(case),
             });
             joined.collect::<Vec<_>>()
         })

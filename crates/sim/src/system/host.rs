@@ -1,14 +1,14 @@
 //! The host's side of a system: what the hypervisor does and what is counted of it.
 
 use perforate_mmu::{Dimension, Host, HostFault, MmuConfig, Nested, RegisteredRun};
-use perforate_os::{FaultOutcome, Hypervisor, Kernel, OsError, Span, Work};
+use perforate_os::{FaultOutcome, Hypervisor, Kernel, OsError, Span};
 use perforate_schemes::Hardware;
 use perforate_schemes::segment::DirectSegments;
 use perforate_schemes::shadow::Shadow;
 use perforate_types::{Counter, Counters, GuestFrame, PageSize, Prominence, Update};
 
 use super::System;
-use crate::exits::{Exits, HostWork};
+use crate::exits::{Account, HostWork};
 use crate::placed::Placed;
 use crate::wiring::{Connections, Side};
 use crate::{Composition, Machine, MemoryState, Scheme, SimError};
@@ -44,21 +44,6 @@ pub(crate) fn counter(own: &Counter) -> Option<Counter> {
     })
 }
 
-/// What the hypervisor did.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct HostAccount {
-    /// Its kernel's account when measuring started.
-    pub(super) before: Work,
-    /// Of the work since then, what other processors did.
-    pub(super) background: Work,
-    /// Exits of the virtual machine since then, those apart that the guest's own work tells.
-    pub(crate) exits: Exits,
-    /// Those of them that kernel threads of the guest took on other processors.
-    pub(super) background_exits: Exits,
-    /// Those of them for which the registers of the host's direct segment were saved and loaded.
-    pub(super) segment_exits: u64,
-}
-
 impl System {
     /// Has the hypervisor back the guest's hole bitmap with contiguous memory, whose place a
     /// register says (P §V). Where the host has none, every read of the bitmap is translated. A
@@ -82,17 +67,22 @@ impl System {
         self.hypervisor.as_ref()
     }
 
-    /// What the hypervisor did since measuring started, and how often the virtual machine was left;
-    /// `None` natively.
+    /// Work of the hypervisor since measuring started, with exits of the virtual machine; `None`
+    /// natively.
     pub fn host_work(&self) -> Option<HostWork> {
+        self.host_part(&(self.account() - self.measured_from))
+    }
+
+    /// The hypervisor's part of an account, with the exits that the guest's own work took; `None`
+    /// natively.
+    pub(super) fn host_part(&self, account: &Account) -> Option<HostWork> {
         let hypervisor = self.hypervisor.as_ref()?;
-        let work = hypervisor.kernel().work() - self.host.before;
-        let HostAccount { background, exits, background_exits, segment_exits, .. } = self.host;
+        let HostWork { exits, .. } = account.host;
         let exits = match hypervisor.shadow_tables() {
-            Some(_) => exits.with_guest_work(&self.work()),
+            Some(_) => exits.with_guest_work(&account.work),
             None => exits,
         };
-        Some(HostWork { work, background, exits, background_exits, segment_exits })
+        Some(HostWork { exits, ..account.host })
     }
 
     /// Figures of the host's kernel, by the names of the guest's with `host_` before them.
@@ -183,10 +173,20 @@ impl System {
     #[inline(never)]
     pub(super) fn serve_host_fault(&mut self, fault: HostFault) -> Result<bool, SimError> {
         self.host.exits.nested_fault += 1;
+        let before = self.account().host.work;
         let allowed = self.has_host_back(fault);
         let host = self.hypervisor.as_ref();
         let segment = host.and_then(|host| host.kernel().segment(host.space()));
-        self.host.segment_exits += u64::from(segment.is_some_and(|segment| segment.is_active));
+        let has_segment = u64::from(segment.is_some_and(|segment| segment.is_active));
+        self.host.segment_exits += has_segment;
+        let work = self.account().host.work - before;
+        // Memory that the host had given before is swapped in or copied.
+        let is_backing = work.pages_swapped_in == 0 && work.frames_copied == 0;
+        if is_backing && !self.hardware.is_background {
+            self.host.backing += work;
+            self.host.backing_exits += 1;
+            self.host.backing_segment_exits += has_segment;
+        }
         allowed
     }
 

@@ -14,12 +14,13 @@ use perforate_types::{
     registered,
 };
 
+use crate::exits::{Account, HostWork};
 use crate::host_memory::HostMemory;
+use crate::operating_system::ProgramWork;
 use crate::oracles::{Access, GuestTables, Oracles};
 use crate::placed::Placed;
 use crate::wiring::{Connections, Side, Wiring};
 use crate::{Composition, Machine, MemoryState, SimError};
-use host::HostAccount;
 pub(crate) use host::counter as host_counter;
 use shootdowns::Hardware;
 pub(crate) use shootdowns::Sent;
@@ -65,12 +66,15 @@ pub struct System {
     seed: u64,
     instruction: u64,
     refused: u64,
-    /// The kernel's account when measuring started.
-    work_before: Work,
+    /// Account of all work when measuring started.
+    measured_from: Account,
+    /// Account of all work when the run began.
+    run_from: Account,
     host_memory: HostMemory,
-    /// What of the work since then other processors did.
+    /// Work of the kernel on other processors.
     background: Work,
-    pub(crate) host: HostAccount,
+    /// Work of the host, that of its kernel apart, which keeps its own account.
+    pub(crate) host: HostWork,
     hardware: Hardware,
     /// Tables of mechanisms that a guest's kernel has written and the host may not have backed.
     written_tables: Vec<Frame>,
@@ -141,10 +145,11 @@ impl System {
             seed,
             instruction: 0,
             refused: 0,
-            work_before: Work::default(),
+            measured_from: Account::default(),
+            run_from: Account::default(),
             host_memory,
             background: Work::default(),
-            host: HostAccount::default(),
+            host: HostWork::default(),
             hardware: Hardware::default(),
             written_tables: Vec::new(),
             located: Vec::new(),
@@ -185,22 +190,45 @@ impl System {
     /// What hardware and operating system count as done from here on is measured.
     pub fn start_measuring(&mut self) {
         self.mmu.reset_counters();
-        self.work_before = self.kernel.work();
-        self.background = Work::default();
+        self.measured_from = self.account();
         self.hardware.interrupts = 0;
-        let before = self.hypervisor.as_ref().map(|host| host.kernel().work());
-        self.host = HostAccount { before: before.unwrap_or_default(), ..HostAccount::default() };
     }
 
-    /// What the operating system did since measuring started.
+    /// The program's run begins: memory that it had before is there.
+    pub(crate) fn start_run(&mut self) {
+        self.run_from = self.account();
+    }
+
+    /// Work of operating systems since the system was made.
+    pub(super) fn account(&self) -> Account {
+        let host = self.hypervisor.as_ref().map(|host| host.kernel().work());
+        let host = HostWork { work: host.unwrap_or_default(), ..self.host };
+        Account { work: self.kernel.work(), background: self.background, host }
+    }
+
+    /// Work of operating systems since measuring started.
+    pub(crate) fn measured_work(&self) -> ProgramWork {
+        self.work_since(self.measured_from)
+    }
+
+    /// Work of operating systems since the run began, the warm-up's included.
+    pub(crate) fn work_of_run(&self) -> ProgramWork {
+        self.work_since(self.run_from)
+    }
+
+    fn work_since(&self, before: Account) -> ProgramWork {
+        let account = self.account() - before;
+        ProgramWork {
+            work: account.work,
+            background: account.background,
+            host: self.host_part(&account),
+            interrupts: self.shootdown_interrupts(),
+        }
+    }
+
+    /// Work of the program's operating system since measuring started.
     pub fn work(&self) -> Work {
-        self.kernel.work() - self.work_before
-    }
-
-    /// What of that kernel threads did on other processors, their shootdowns apart: these
-    /// interrupt the program.
-    pub fn background_work(&self) -> Work {
-        self.background
+        self.kernel.work() - self.measured_from.work
     }
 
     /// As [`Self::change`], by a kernel thread on another processor.

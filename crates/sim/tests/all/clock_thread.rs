@@ -33,7 +33,7 @@ fn run(
         simulation = simulation.with_timed_windows(windows, 200, 1);
     }
     if has_thread {
-        simulation = simulation.with_clock_thread();
+        simulation = simulation.with_clock_thread().unwrap();
     }
     let (name, instructions) = (workload.to_owned(), Some(INSTRUCTIONS));
     let workload = Workload { instructions, ..Workload::named(name) };

@@ -354,3 +354,24 @@ fn company_changes_nothing() {
         assert_eq!(line(&run(&given)[0]), line(result), "{}", result.scheme);
     }
 }
+
+/// A second-level TLB with room for everything misses when it must, and then only (the definition of a
+/// compulsory miss). Hits and misses of the real one add up to the same accesses.
+#[test]
+fn a_tlb_with_room_for_all_pages_has_compulsory_misses_only() {
+    let schemes = "4k,thp,1g,perforated,gt-pde-2m,ideal,4k+4k,thp+thp,perforated+thp,4k+perforated";
+    let fragmented = "portion=50%,holes=25%,clustered";
+    let [small, mut large] = [(); 2].map(|()| comparison("random:size=16M", schemes, fragmented));
+    large.machine.tlb.l2 = TlbGeometry { entries: 1 << 20, ways: 16 };
+    for (small, large) in run(&small).iter().zip(&run(&large)) {
+        let of_large = counter(large, "l2_tlb_misses");
+        assert!(of_large > 0, "{}", large.scheme);
+        assert_eq!(counter(large, "l2_tlb_compulsory_misses"), of_large, "{}", large.scheme);
+        assert_eq!(counter(large, "l2_tlb_first_misses"), of_large, "{}", large.scheme);
+        assert!(counter(small, "l2_tlb_misses") >= of_large, "{}", small.scheme);
+    }
+    let [small, large] = [&small, &large].map(|comparison| run(comparison).swap_remove(0));
+    let compulsory = counter(&small, "l2_tlb_compulsory_misses");
+    assert_eq!(compulsory, counter(&large, "l2_tlb_misses"), "whatever the size");
+    assert!(compulsory < counter(&small, "l2_tlb_misses") / 2, "most are of capacity here");
+}

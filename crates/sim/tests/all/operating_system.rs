@@ -118,3 +118,75 @@ fn without_a_clock_only_the_work_is_counted() {
     assert!(result.counters.get("operating_system_cycles").is_none());
     assert!(result.counters.get("ipc_with_operating_system").is_none());
 }
+
+/// Short runs of the first instructions of a workload, timed.
+fn runs(workload: &str, schemes: &str, warmup: u64) -> Vec<RunResult> {
+    let comparison = Comparison {
+        processors: ProcessorOptions::default(),
+        workload: Workload { instructions: Some(200_000), ..Workload::named(workload) },
+        machine: Machine::load(Machine::DEFAULT).unwrap(),
+        schemes: Composition::list(schemes).unwrap(),
+        memory: MemoryState::of(4 << 30),
+        seed: 1,
+        functional: false,
+        check: false,
+        warmup: Some(warmup),
+    };
+    compare(&comparison, &mut |_| {}).unwrap()
+}
+
+/// Pieces of 256KB are unmapped, mapped anew and filled, one after 500 accesses.
+const CHURN: &str = "churn:size=16M,piece=256K,between=500";
+
+/// Schemes fault at different times. Where measuring begins must not decide whose faults count.
+#[test]
+fn work_of_the_whole_run_does_not_depend_on_the_warm_up() {
+    let schemes = "4k,thp,perforated-lazy,4k+4k";
+    let [without, with] = [0, 150_000].map(|warmup| runs(CHURN, schemes, warmup));
+    for (without, with) in without.iter().zip(&with) {
+        let whole = "whole_run_operating_system_cycles";
+        assert!(counter(without, whole) > 0.0, "{}", without.scheme);
+        assert_eq!(counter(without, whole), counter(with, whole), "{}", without.scheme);
+        let part = counter(with, "operating_system_cycles");
+        assert!(part < counter(without, "operating_system_cycles"), "{}", without.scheme);
+    }
+}
+
+/// Memory that the host backs for the first time is work of the virtual machine, which natively there is
+/// none of: the program's work is its own kernel's and no more.
+#[test]
+fn first_backing_by_the_host_is_not_work_of_the_program() {
+    let results = runs(CHURN, "4k,4k+4k", 0);
+    let [native, virtualized] = &results[..] else { panic!("two schemes") };
+    let whole = |result| counter(result, "whole_run_operating_system_cycles");
+    assert!(whole(native) > 0.0);
+    assert!(counter(virtualized, "operating_system_cycles_host") > 0.0);
+    assert!(counter(virtualized, "virtual_machine_exits_nested_fault") > 0.0);
+    assert_eq!(whole(virtualized), whole(native));
+}
+
+/// A trace that says nothing of mappings has its pages mapped by whoever touches them first, in the
+/// warm-up or after it: no share of the time is the kernel's.
+#[test]
+fn traces_without_events_of_mappings_have_no_work_of_the_whole_run() {
+    let sample = "champsim:".to_owned()
+        + concat!(env!("CARGO_MANIFEST_DIR"), "/../trace/tests/samples/champsim.xz");
+    let mut comparison = Comparison {
+        processors: ProcessorOptions::default(),
+        workload: Workload::named(&sample),
+        machine: Machine::load(Machine::DEFAULT).unwrap(),
+        schemes: Composition::list("4k").unwrap(),
+        memory: MemoryState::of(1 << 30),
+        seed: 1,
+        functional: false,
+        check: false,
+        warmup: Some(0),
+    };
+    let found = compare(&comparison, &mut |_| {}).unwrap().remove(0);
+    assert_eq!(found.counters.get("whole_run_ipc"), None);
+    assert_eq!(found.counters.get("whole_run_operating_system_cycles"), None);
+    assert!(found.notes.iter().any(|note| note.starts_with("the trace has no events of mappings")));
+    comparison.workload = Workload { instructions: Some(1_000), ..Workload::named(CHURN) };
+    let recorded = compare(&comparison, &mut |_| {}).unwrap().remove(0);
+    assert!(recorded.counters.get("whole_run_ipc").is_some());
+}

@@ -82,8 +82,9 @@ pub(crate) struct Times {
     pub(crate) producers: [u16; SOURCES],
     /// It was dispatched after all before it had retired.
     pub(crate) waited_for_retirement: bool,
-    /// It was dispatched when the store queue had room.
-    pub(crate) waited_for_store_queue: bool,
+    /// How far back the instruction lies whose store had to be written before this one was
+    /// dispatched; 0 if it did not wait for room in the store queue.
+    pub(crate) store_queue_writer: u32,
     pub(crate) has_stores: bool,
 }
 

@@ -181,9 +181,18 @@ impl Tracer<'_> {
             return before.map(Node::Dispatch);
         }
         let head = path.head_at(dispatch);
-        if times.waited_for_store_queue || head >= number {
+        if times.store_queue_writer > 0 || head >= number {
             let started = dispatch_before.max(times.available).max(room_at);
-            self.charge(started, Cause::STORE_QUEUE);
+            // The store is written once it has retired, and retires once it is translated.
+            let writer = match times.store_queue_writer {
+                0 => None,
+                distance => number.checked_sub(distance.into()),
+            };
+            let written_from = path.times(writer).retired;
+            self.charge(started.max(written_from), Cause::STORE_QUEUE);
+            if written_from > started {
+                return writer.map(Node::Retirement);
+            }
             return match started {
                 _ if started == dispatch_before => before.map(Node::Dispatch),
                 _ if started == room_at => room.map(Node::Retirement),

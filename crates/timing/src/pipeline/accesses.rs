@@ -143,7 +143,7 @@ impl Core {
         }
         let line =
             self.shared.memory.locate(self.levels.l1d, first, true, Origin::Program, now).data;
-        let number = self.stores.push(address, line, now);
+        let number = self.stores.push(self.window.handed_over(), address, line, now);
         if first < last {
             let further_lines = self.further_lines(first, last, true);
             let store = self.stores.get(number).expect("it has just begun");

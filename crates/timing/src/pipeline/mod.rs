@@ -200,7 +200,7 @@ impl Core {
             registers: Registers::new(),
             window: Window::new(core),
             accesses: Accesses::default(),
-            stores: Stores::new(),
+            stores: Stores::new(core.store_queue_entries),
             dispatch: InOrder::new(core.width),
             retire: InOrder::new(core.retire_width),
             reorder_buffer: Queue::new(core.reorder_buffer_entries),

@@ -53,8 +53,9 @@ pub(super) struct InFlight {
     destinations: [u8; 2],
     /// How far back the instructions lie that wrote its sources; 0 for none within reach.
     producers: [u16; 4],
-    /// The store queue had no room for it earlier.
-    waited_for_store_queue: bool,
+    /// How far back the instruction lies whose store had to be written before the store queue had room
+    /// for this one; 0 if there was room.
+    store_queue_writer: u32,
 }
 
 /// What the last load and the last store of an instruction did when.
@@ -163,7 +164,7 @@ impl InFlight {
             retired,
             producers: self.producers,
             waited_for_retirement: self.waits_for_retirement,
-            waited_for_store_queue: self.waited_for_store_queue,
+            store_queue_writer: self.store_queue_writer,
             has_stores: self.stores > 0,
         }
     }
@@ -353,15 +354,23 @@ impl Core {
         if entry.loads > 0 {
             time = time.max(self.load_queue.free_at(entry.loads.into())?);
         }
-        entry.waited_for_store_queue = false;
+        entry.store_queue_writer = 0;
         if entry.stores > 0 {
-            let room = self.store_queue.free_at(entry.stores.into())?;
-            entry.waited_for_store_queue = room > time;
+            let stores = entry.stores.into();
+            let room = self.store_queue.free_at(stores)?;
+            if room > time
+                && let Some(store) = self.store_queue.awaited(stores)
+            {
+                let distance = number - self.stores.writer(store);
+                entry.store_queue_writer = distance.try_into().unwrap_or(u32::MAX);
+            }
             time = time.max(room);
         }
         match self.scheduler.free_at(time, self.shared.agenda.now) {
             Ok(free) => {
-                entry.waited_for_store_queue &= free == time;
+                if free > time {
+                    entry.store_queue_writer = 0;
+                }
                 Some(free)
             }
             Err(again) => {

@@ -126,8 +126,21 @@ fn a_full_store_queue_has_a_part_of_its_own() {
     config.core.store_queue_entries = 4;
     let mut machine = Machine::new(&config);
     (0..5).for_each(|line| machine.store(line, 0));
-    // The first writes from its retirement at 1 on.
-    assert_stack(&machine, &[("base", 1), ("store_queue", 1 + MISS)]);
+    // The first writes from its retirement at 2 on, and then the fifth is dispatched.
+    assert_stack(&machine, &[("base", 2), ("store_queue", MISS)]);
+}
+
+#[test]
+fn stores_that_fill_the_queue_until_they_are_translated_wait_for_translation() {
+    let mut config = config();
+    config.core.store_queue_entries = 1;
+    let mut machine = Machine::new(&config);
+    machine.warm((TABLES..TABLES + 4).chain([DATA]));
+    let walked = |number: u64| walk(&[TABLES + number], number as u32);
+    (0..4).for_each(|number| machine.translated_store(DATA, number as u32, &walked(number)));
+    // Each is translated, retires, is written in the cycles of an L1 hit, and lets the next one in.
+    assert_stack(&machine, &[("walk_level1", 4 * L1), ("store_queue", 3 * L1)]);
+    assert_eq!(machine.counter("translation_stall_cycles"), 4 * L1);
 }
 
 #[test]

@@ -12,21 +12,37 @@ const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd";
 const LZ4: &[u8] = b"\x04\x22\x4d\x18";
 const SNAPPY: &[u8] = b"\xff\x06\0\0sNaP";
 
-/// Most memory an .xz file may ask for: eight times what `xz -9` uses.
-const XZ_MEMORY_KB: u32 = 512 << 10;
+/// Most memory that what unpacks the files of a trace may take, all together.
+const MOST_BYTES: u64 = 2 << 30;
+/// Most memory that one file may ask for: eight times what `xz -9` uses.
+const MOST_BYTES_OF_FILE: u64 = 512 << 20;
+/// zstd's largest window (2²⁷ bytes), as its own tool has it without being asked.
+const MOST_WINDOW_LOG: u32 = 27;
+
+/// Memory for unpacking each of so many files, which may all be open at once.
+pub(super) fn share_of_memory(files: usize) -> u64 {
+    (MOST_BYTES / files.max(1) as u64).min(MOST_BYTES_OF_FILE)
+}
 
 const BUFFER_BYTES: usize = 1 << 16;
 
-/// The content of `stream`, which begins with `magic`, and the name of its compression.
-pub(super) fn decompress(stream: Stream, magic: &[u8]) -> io::Result<(Stream, &'static str)> {
+/// The content of `stream`, which begins with `magic`, and the name of its compression. Unpacking takes
+/// `memory_bytes` at most.
+pub(super) fn decompress(
+    stream: Stream,
+    magic: &[u8],
+    memory_bytes: u64,
+) -> io::Result<(Stream, &'static str)> {
     if magic.starts_with(XZ) {
-        let content = lzma_rust2::XzReader::new_mem_limit(stream, true, XZ_MEMORY_KB);
+        let content =
+            lzma_rust2::XzReader::new_mem_limit(stream, true, (memory_bytes >> 10) as u32);
         Ok((Box::new(BufReader::with_capacity(BUFFER_BYTES, content)), "xz"))
     } else if magic.starts_with(GZIP) {
         let content = flate2::bufread::MultiGzDecoder::new(stream);
         Ok((Box::new(BufReader::with_capacity(BUFFER_BYTES, content)), "gzip"))
     } else if magic.starts_with(ZSTD) {
-        let content = zstd::stream::read::Decoder::with_buffer(stream)?;
+        let mut content = zstd::stream::read::Decoder::with_buffer(stream)?;
+        content.window_log_max(memory_bytes.ilog2().clamp(10, MOST_WINDOW_LOG))?;
         Ok((Box::new(BufReader::with_capacity(BUFFER_BYTES, content)), "zstd"))
     } else if magic.starts_with(LZ4) {
         let content = lz4_flex::frame::FrameDecoder::new(stream);

@@ -71,6 +71,15 @@ impl Input {
         if self.compression == "none" {
             return TraceError::io(&self.path, "read", error);
         }
+        // As xz and zstd say it, in this order.
+        let needs_memory =
+            error.kind() == io::ErrorKind::OutOfMemory || error.to_string().contains("memory");
+        if needs_memory {
+            let problem =
+                format!("the {} stream takes too much memory to unpack", self.compression);
+            let expected = "a smaller dictionary or gzip; all files of a trace have 2 GB together";
+            return self.damaged(self.offset + further as u64, problem, expected);
+        }
         TraceError::damaged(
             &self.path,
             self.offset + further as u64,
@@ -82,6 +91,38 @@ impl Input {
     /// An error in the content at `offset`.
     pub(super) fn damaged(&self, offset: u64, problem: String, expected: &str) -> TraceError {
         TraceError::damaged(&self.path, offset, problem, expected)
+    }
+}
+
+/// Bytes of lines that say nothing, as texts may have them: compressed, gigabytes of them take no room and
+/// much time.
+#[derive(Default)]
+pub(super) struct Silence {
+    /// Bytes so far.
+    bytes: u64,
+    /// Bytes that what else was read makes up for.
+    made_up: u64,
+}
+
+impl Silence {
+    /// Bytes that need nothing to make up for them.
+    const FREE_BYTES: u64 = 16 << 20;
+    /// Bytes that a line which says something makes up for.
+    const BYTES_PER_LINE: u64 = 4096;
+
+    /// A line that says something.
+    #[inline]
+    pub(super) fn broken(&mut self) {
+        self.made_up += Self::BYTES_PER_LINE;
+    }
+
+    /// A line of so many bytes that says nothing. `Err` says what is wrong.
+    pub(super) fn add(&mut self, bytes: usize) -> Result<(), String> {
+        self.bytes += bytes as u64;
+        if self.bytes <= Self::FREE_BYTES + self.made_up {
+            return Ok(());
+        }
+        Err(format!("{} bytes of empty lines and comments", self.bytes))
     }
 }
 

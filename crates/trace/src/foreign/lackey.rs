@@ -5,7 +5,7 @@
 
 use perforate_types::{AccessKind, Chunk, Instruction, MemoryAccess, VirtualAddress};
 
-use super::foreign_source::{Format, Input, NO_EVENTS, Pending};
+use super::foreign_source::{Format, Input, NO_EVENTS, Pending, Silence};
 use crate::source::Truncation;
 use crate::{SourceMetadata, TraceError};
 
@@ -65,6 +65,7 @@ pub(super) struct Lackey {
     /// Instructions delivered.
     instructions: u64,
     truncation: Option<Truncation>,
+    silence: Silence,
 }
 
 impl Lackey {
@@ -75,6 +76,7 @@ impl Lackey {
             pending: Pending::default(),
             instructions: 0,
             truncation: None,
+            silence: Silence::default(),
         }
     }
 
@@ -98,6 +100,13 @@ impl Lackey {
             let text: String = String::from_utf8_lossy(line).chars().take(40).collect();
             self.input.damaged(start, format!("{text:?}"), EXPECTED)
         })?;
+        match parsed {
+            Line::Ignored => self
+                .silence
+                .add(self.line.len())
+                .map_err(|problem| self.input.damaged(start, problem, EXPECTED))?,
+            _ => self.silence.broken(),
+        }
         if self.pending.instruction.is_none() && matches!(parsed, Line::Access { .. }) {
             let problem = "an access before the first instruction".to_owned();
             return Err(self.input.damaged(start, problem, "a line 'I  ADDRESS,SIZE' first"));

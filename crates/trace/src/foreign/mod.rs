@@ -77,7 +77,8 @@ fn read(
         return Ok(Box::new(TraceReader::read(path, content)?));
     }
     let length = content.length;
-    let (mut input, compression) = decompressed(path, content, &magic)?;
+    let (mut input, compression) =
+        decompressed(path, content, &magic, compressed::share_of_memory(1))?;
     let sample = input.peek(SAMPLE_BYTES)?;
     if sample.is_empty() {
         let found = format!("a {compression} stream of nothing");
@@ -109,13 +110,14 @@ fn decompressed(
     path: &Path,
     content: Content,
     magic: &[u8],
+    memory_bytes: u64,
 ) -> Result<(Input, &'static str), TraceError> {
     if zip::MAGIC.iter().any(|start| magic.starts_with(start)) {
         let stream = zip::content(path, content)?;
         return Ok((Input::new(path, stream, "zip"), "zip"));
     }
     let stream = Box::new(BufReader::with_capacity(1 << 16, content.bytes));
-    let (stream, compression) = compressed::decompress(stream, magic)
+    let (stream, compression) = compressed::decompress(stream, magic, memory_bytes)
         .map_err(|error| TraceError::io(path, "decompress", error))?;
     Ok((Input::new(path, stream, compression), compression))
 }
@@ -149,11 +151,12 @@ fn recognize(path: &Path, sample: &[u8], length: Option<u64>) -> Result<TraceFor
     champsim::which(sample, length).map_err(|found| TraceError::unrecognized(path, found))
 }
 
-/// The content of one of a drmemtrace folder's files.
-fn open_thread(path: &Path) -> Result<Input, TraceError> {
+/// The content of one of the `files` of a drmemtrace folder.
+fn open_thread(path: &Path, files: usize) -> Result<Input, TraceError> {
     let mut content = Content::open(path)?;
     let magic = content.peek(MAGIC_BYTES).map_err(|error| TraceError::io(path, "read", error))?;
-    let (mut input, _) = decompressed(path, content, &magic)?;
+    let memory_bytes = compressed::share_of_memory(files);
+    let (mut input, _) = decompressed(path, content, &magic, memory_bytes)?;
     let sample = input.peek(SAMPLE_BYTES)?;
     match recognize(path, &sample, None)? {
         TraceFormat::Drmemtrace => Ok(input),

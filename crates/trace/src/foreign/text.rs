@@ -9,7 +9,7 @@
 use perforate_types::{AccessKind, Chunk, Instruction, MemoryAccess, VirtualAddress};
 
 use super::ASSUMED_IP;
-use super::foreign_source::{ACCESSES_ONLY, Format, Input, NO_EVENTS, Pending, Running};
+use super::foreign_source::{ACCESSES_ONLY, Format, Input, NO_EVENTS, Pending, Running, Silence};
 use super::formats::TraceFormat;
 use crate::{SourceMetadata, TraceError};
 
@@ -136,6 +136,7 @@ pub(super) struct Text {
     has_line: bool,
     running: Running,
     any: bool,
+    silence: Silence,
 }
 
 impl Text {
@@ -148,6 +149,7 @@ impl Text {
             has_line: false,
             running: Running::default(),
             any: false,
+            silence: Silence::default(),
         }
     }
 
@@ -166,7 +168,14 @@ impl Text {
                 let problem = "column names below the first line".to_owned();
                 Err(self.input.damaged(start, problem, EXPECTED))
             }
-            Some(line) => Ok(Some(line)),
+            Some(Line::Ignored) => match self.silence.add(self.line.len()) {
+                Ok(()) => Ok(Some(Line::Ignored)),
+                Err(problem) => Err(self.input.damaged(start, problem, EXPECTED)),
+            },
+            Some(line) => {
+                self.silence.broken();
+                Ok(Some(line))
+            }
             None => {
                 let line = String::from_utf8_lossy(&self.line);
                 let text: String = line.trim_end().chars().take(40).collect();

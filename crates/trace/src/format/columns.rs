@@ -1,5 +1,7 @@
 //! Columns of bytes, each compressed by itself, and the variable-length numbers in them.
 
+use perforate_types::counted;
+
 use super::MAX_PAYLOAD_BYTES;
 use super::header::{Problem, field, problem};
 
@@ -151,7 +153,7 @@ impl Unpacker {
 }
 
 fn columns_of(columns: &[Column]) -> String {
-    format!("{} columns", columns.len())
+    counted(columns.len(), "column")
 }
 
 #[cfg(test)]

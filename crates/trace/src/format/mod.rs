@@ -17,7 +17,7 @@ pub(crate) mod metadata;
 mod reader;
 mod writer;
 
-pub use metadata::TraceMetadata;
+pub use metadata::{StoppedBy, TraceMetadata};
 pub use reader::TraceReader;
 pub use writer::{TraceSummary, TraceWriter, WriterOptions};
 

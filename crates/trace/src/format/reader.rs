@@ -86,6 +86,8 @@ impl TraceReader {
             has_branches: metadata.has_branches,
             setup_until: None,
             is_cut_off: metadata.is_cut_off,
+            stopped_by: metadata.stopped_by,
+            accesses_unmapped: metadata.accesses_unmapped,
             recording: None,
             assumptions: assumptions(&file),
         };

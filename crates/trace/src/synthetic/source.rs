@@ -135,10 +135,7 @@ pub(crate) fn metadata(name: String) -> SourceMetadata {
         has_events: true,
         has_dependencies: true,
         has_branches: true,
-        setup_until: None,
-        is_cut_off: false,
-        recording: None,
-        assumptions: Vec::new(),
+        ..SourceMetadata::default()
     }
 }
 

@@ -99,6 +99,8 @@ fn metadata(sources: &[Box<dyn Source>]) -> SourceMetadata {
         // Each sets up while others run.
         setup_until: None,
         is_cut_off: all().any(|it| it.is_cut_off),
+        stopped_by: all().find_map(|it| it.stopped_by),
+        accesses_unmapped: all().fold(0, |sum: u64, it| sum.saturating_add(it.accesses_unmapped)),
         assumptions,
     }
 }

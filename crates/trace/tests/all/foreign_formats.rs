@@ -201,6 +201,42 @@ fn encodings_of_other_instruction_sets_are_passed_over() {
     assert_eq!(chunk.instructions[8].operation, Operation::Integer);
 }
 
+/// Encodings are remembered for a process, whose threads execute the same code, and not for each file.
+#[test]
+fn threads_of_a_process_share_what_encodings_said() {
+    let folder = tempdir().unwrap();
+    let start = |process, thread, time| {
+        let mut bytes = drmemtrace_start(process, thread, time);
+        bytes[2 * 12 + 4..2 * 12 + 8].copy_from_slice(&0x2_0e00u32.to_le_bytes());
+        bytes
+    };
+    let execute = |encoding: Vec<u8>| [encoding, drmemtrace(10, 3, 0x1000)].concat();
+    let known = encoding(&[0x11, 0, 1, 0, 6, 9, 6, 0]);
+    for (name, start, records) in [
+        ("a", start(7, 1, 10), execute(known)),
+        ("b", start(7, 2, 20), execute(Vec::new())),
+        ("c", start(8, 3, 30), execute(Vec::new())),
+    ] {
+        let path = folder.path().join(format!("{name}.memtrace.raw"));
+        std::fs::write(path, [start, records, drmemtrace(26, 0, 0)].concat()).unwrap();
+    }
+    let mut chunk = Chunk::default();
+    assert!(open(folder.path()).unwrap().next_chunk(&mut chunk).unwrap());
+    let destinations: Vec<_> = chunk.instructions.iter().map(|one| one.destinations[0]).collect();
+    assert_eq!(destinations, [29, 29, 0], "the other process has other code");
+}
+
+/// Gigabytes of them take no room in a compressed file.
+#[test]
+fn lines_that_say_nothing_have_an_end() {
+    let silence = |first: &str, bytes: usize| [first.as_bytes(), &vec![b'\n'; bytes]].concat();
+    for (name, first) in [("list", "R,0x1000\n"), ("lackey", "I  1000,4\n")] {
+        assert!(whole(silence(first, 1 << 20)).instructions.len() == 1, "{name}");
+        let text = error_of(name, silence(first, 17 << 20));
+        assert!(text.contains("bytes of empty lines and comments; expected"), "{text}");
+    }
+}
+
 #[test]
 fn wrong_regdeps_encodings_get_one_clear_line() {
     let start = |bytes: &[u8]| {

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::Command;
 
 use perforate_trace::{
-    CHUNK_INSTRUCTIONS, Limited, Source, TraceError, TraceMetadata, TraceReader, TraceSummary,
-    TraceWriter, WorkloadSpec, WriterOptions, convert, metadata_for, open,
+    CHUNK_INSTRUCTIONS, Limited, Source, StoppedBy, TraceError, TraceMetadata, TraceReader,
+    TraceSummary, TraceWriter, WorkloadSpec, WriterOptions, convert, metadata_for, open,
 };
 use perforate_types::{AccessKind, Chunk, MemoryAccess};
 use proptest::prelude::*;
@@ -149,7 +149,9 @@ fn the_last_metadata_count() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("a.trace");
     let begun = TraceMetadata { recorder: "by hand".into(), ..TraceMetadata::default() };
-    let ended = TraceMetadata { is_cut_off: true, ..begun.clone() };
+    let stopped_by = Some(StoppedBy::Size);
+    let ended =
+        TraceMetadata { is_cut_off: true, stopped_by, accesses_unmapped: 7, ..begun.clone() };
     let write = |count: u64| {
         let mut writer = TraceWriter::create(&path, &begun).unwrap();
         (0..count).for_each(|number| {
@@ -164,6 +166,8 @@ fn the_last_metadata_count() {
         let mut reader = TraceReader::open(&path).unwrap();
         assert_eq!(reader.trace_metadata(), &ended);
         assert!(reader.metadata().is_cut_off && reader.truncated().is_none());
+        let metadata = reader.metadata();
+        assert_eq!((metadata.stopped_by, metadata.accesses_unmapped), (stopped_by, 7));
         assert_eq!(read_all(&mut reader).0.instructions.len() as u64, count);
     }
     let bytes = std::fs::read(&path).unwrap();

@@ -131,7 +131,7 @@ pub fn validate_mosaics(
         rows.retain(|row| row.bytes / LARGE_BYTES >= LEAST_PAGES);
         if rows.is_empty() {
             let least = (LEAST_PAGES * LARGE_BYTES) >> 20;
-            let problem = format!("{} MB; expected at least {least}M for layouts", bytes >> 20);
+            let problem = format!("expected at least {least}M for layouts, not {}M", bytes >> 20);
             return Err(HostError::Size(problem));
         }
         for row in rows {

@@ -7,7 +7,7 @@ use super::errors::Errors;
 use super::row::MosaicRow;
 use super::{Cycles, Measured};
 use crate::machine::{LargePageSettings, Processor};
-use crate::validate::limits::INDISTINGUISHABLE;
+use crate::validate::limits::{EFFECT_TOLERANCE, INDISTINGUISHABLE};
 use crate::validate::outcome::under;
 use crate::validate::plan::Assumption;
 
@@ -91,44 +91,46 @@ impl MosaicOutcome {
         self.assumptions.iter().enumerate().map(score).collect()
     }
 
-    /// Errors if every layout is predicted to have no effect.
-    pub fn without_effect(&self) -> Errors {
-        Errors::of_no_effect(self.rows.iter())
-    }
-
-    /// The scores with the lowest typical error and those indistinguishable from it, best first; none
-    /// if no row could be judged.
+    /// The scores with the smallest error of the effects and those indistinguishable from it, best
+    /// first; none if no effect could be judged.
     pub fn closest(&self) -> Vec<MosaicScore> {
         let mut found = self.scores();
         found.retain(|score| score.errors.judged > 0);
-        found.sort_by(|a, b| a.errors.typical_error.total_cmp(&b.errors.typical_error));
-        let best = found.first().map_or(0.0, |best| best.errors.typical_error);
-        found.retain(|score| score.errors.typical_error <= best + INDISTINGUISHABLE);
+        found.sort_by(|a, b| a.errors.error().total_cmp(&b.errors.error()));
+        let limit = found.first().map_or(0.0, |best| best.errors.error() + INDISTINGUISHABLE);
+        found.retain(|score| score.errors.error() <= limit);
         found
     }
 
-    /// The verdict in one sentence.
+    /// The answer in a sentence.
     pub fn summary(&self) -> String {
         let closest = self.closest();
         let [best, others @ ..] = closest.as_slice() else {
-            return "Verdict: nothing could be judged; the measurements are too noisy, or no layout \
-                    was obtained."
+            return "Nothing could be judged: the measurements are too noisy, no layout has an effect, or \
+                    none was obtained."
                 .into();
         };
         let others = others.iter().map(|score| score.assumption);
         let under = under(self.assumptions.len(), best.assumption, others);
-        let Errors { judged, noisy, not_obtained, median_error, worst_error, .. } = best.errors;
-        let nothing = self.without_effect();
+        let errors = &best.errors;
         let percent = |share: Option<f64>| 100.0 * share.unwrap_or(0.0);
+        let all = errors.effect_error.map_or(String::new(), |error| {
+            let percent = 100.0 * error;
+            format!(" In all, predictions miss {percent:.0} % of the effects (100 % is no effect).")
+        });
         format!(
-            "Verdict{under}: over {judged} layouts of {} programs the error is {:.0} % in the median \
-             and {:.0} % at worst (that of predicting no effect: {:.0} % and {:.0} %); {noisy} more are \
-             too noisy, {not_obtained} were not obtained.",
+            "{} of {} layouts of {} programs with an effect are predicted within {:.0} % of it{under}. \
+             Differences are {:.1} points in the median and {:.1} at worst.{all} Not judged: {} without \
+             an effect to predict, {} too noisy, {} not obtained.",
+            errors.agrees,
+            errors.judged,
             self.programs().len(),
-            percent(median_error),
-            percent(worst_error),
-            percent(nothing.median_error),
-            percent(nothing.worst_error)
+            100.0 * EFFECT_TOLERANCE,
+            percent(errors.median_error),
+            percent(errors.worst_error),
+            errors.no_effect,
+            errors.noisy,
+            errors.not_obtained
         )
     }
 
@@ -137,7 +139,6 @@ impl MosaicOutcome {
         #[derive(Serialize)]
         struct Summary<'a> {
             overall: Vec<MosaicScore>,
-            no_effect: Errors,
             closest: Vec<&'static str>,
             processor: &'a str,
             is_virtual: bool,
@@ -148,10 +149,9 @@ impl MosaicOutcome {
         }
         let summary = Summary {
             overall: self.scores(),
-            no_effect: self.without_effect(),
             closest: self.closest().iter().map(|score| score.assumption).collect(),
             processor: &self.processor.name,
-            is_virtual: self.processor.is_virtual,
+            is_virtual: self.processor.is_virtual(),
             machine: &self.machine.name,
             clock_ghz: self.clock_ghz,
             notes: &self.notes,
@@ -171,7 +171,7 @@ impl MosaicOutcome {
                  a layout get 2MB pages, as predicted"
             ));
         }
-        if self.processor.is_virtual {
+        if self.processor.is_virtual() {
             self.notes.push(
                 "this is a virtual machine: the pages of its host cannot be seen from inside, and \
                  other machines share its caches and memory; the best fit is no proof of what the \
@@ -239,23 +239,38 @@ mod tests {
         assert_eq!(found.rows.len(), 2, "the base has no row");
         let [large, second] = &found.rows[..] else { panic!("two rows") };
         assert_eq!((large.layout.as_str(), second.layout.as_str()), ("all 2MB", "every second"));
-        assert!((large.predicted[0].error.unwrap() + 0.1).abs() < 1e-12);
-        assert!((large.predicted[1].error.unwrap() - 0.1).abs() < 1e-12);
-        assert!((second.predicted[0].error.unwrap() + 0.2).abs() < 1e-12);
+        assert!((large.predicted[0].error.unwrap() + 0.2).abs() < 1e-12);
+        assert!((large.predicted[1].error.unwrap() - 0.2).abs() < 1e-12);
+        assert!((second.predicted[0].error.unwrap() + 0.25).abs() < 1e-12);
         assert_eq!(second.predicted[1].verdict, Some(Verdict::Agrees));
         assert_eq!(second.predicted[0].verdict, Some(Verdict::Disagrees));
         let scores = found.scores();
-        assert!((scores[0].errors.median_error.unwrap() - 0.15).abs() < 1e-12);
-        assert!((scores[0].errors.worst_error.unwrap() - 0.2).abs() < 1e-12);
-        assert!((scores[1].errors.median_error.unwrap() - 0.05).abs() < 1e-12);
+        assert!((scores[0].errors.median_error.unwrap() - 0.225).abs() < 1e-12);
+        assert!((scores[0].errors.worst_error.unwrap() - 0.25).abs() < 1e-12);
+        // 0.2 and 0.25 of effects of 1 and 0.25; 0.2 of them.
+        assert!((scores[0].errors.effect_error.unwrap() - 0.36).abs() < 1e-12);
+        assert!((scores[1].errors.effect_error.unwrap() - 0.16).abs() < 1e-12);
+        assert_eq!((scores[0].errors.agrees, scores[1].errors.agrees), (1, 2));
         assert_eq!(scores[1].programs[0].1, scores[1].errors);
         assert_eq!(found.closest()[0].assumption, "two");
         let summary = found.summary();
-        assert!(
-            summary.contains("under \"two\", which fits best: over 2 layouts of 1"),
-            "{summary}"
-        );
-        assert!(summary.contains("5 % in the median and 10 % at worst (that of"), "{summary}");
+        let expected = "2 of 2 layouts of 1 programs with an effect are predicted within 25 % of it \
+                        under \"two\", which fits best.";
+        assert!(summary.starts_with(expected), "{summary}");
+        assert!(summary.contains("10.0 points in the median and 20.0 at worst"), "{summary}");
+        assert!(summary.contains("miss 16 % of the effects"), "{summary}");
+    }
+
+    /// Layouts without an effect are no success of a prediction that there is none.
+    #[test]
+    fn layouts_without_an_effect_count_for_nothing() {
+        let mut found = outcome();
+        let times = [[4.0, 4.0], [3.98, 4.02], [4.0, 3.99]];
+        let cycles = [vec![9.0, 11.0], vec![9.0, 11.0], vec![9.0, 11.0]];
+        found.add("program", &measured(&times, &[0, 100, 100]), &cycles);
+        let errors = found.scores()[0].errors;
+        assert_eq!((errors.judged, errors.no_effect, errors.median_error), (0, 2, None));
+        assert!(found.summary().starts_with("Nothing could be judged"));
     }
 
     #[test]
@@ -268,7 +283,7 @@ mod tests {
         let errors = found.scores()[0].errors;
         assert_eq!((errors.judged, errors.noisy, errors.not_obtained), (0, 1, 1));
         assert_eq!((errors.median_error, errors.worst_error), (None, None));
-        assert!(found.summary().contains("nothing could be judged"));
+        assert!(found.summary().starts_with("Nothing could be judged"));
         found.add_notes();
         let notes = found.notes.join("\n");
         assert!(notes.contains("program: a remark") && notes.contains("not obtained"), "{notes}");

@@ -75,7 +75,7 @@ impl<'a> Program<'a> {
     ) -> Result<Start<'a>, HostError> {
         Ok(Start {
             program: self.words,
-            processor: options.processor,
+            processor: Some(options.processor),
             environment: self.preload.environment(self.pools, layout, reports)?,
             disables_large_pages: false,
         })
@@ -163,7 +163,12 @@ fn look(words: &[OsString], preload: &Preload, processor: usize) -> Result<Use, 
     let pools = Pools { heap_bytes: bytes, mapped_bytes: bytes };
     preload.clear_report()?;
     let environment = preload.environment(pools, &Layout::default(), true)?;
-    let start = Start { program: words, processor, environment, disables_large_pages: false };
+    let start = Start {
+        program: words,
+        processor: Some(processor),
+        environment,
+        disables_large_pages: false,
+    };
     let mut found = Use::default();
     let mut samples = 0;
     start.watch(|process| {

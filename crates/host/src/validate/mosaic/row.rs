@@ -34,7 +34,7 @@ pub struct MosaicPrediction {
     pub assumption: &'static str,
     /// Predicted time with 4KB pages only ÷ time with the layout.
     pub ratio: f64,
-    /// Predicted ratio ÷ measured ratio − 1.
+    /// Predicted effect less the measured one, as a share of the time with the layout.
     pub error: Option<f64>,
     /// Agreement with the measurement; none if the layout was not obtained.
     pub verdict: Option<Verdict>,
@@ -70,7 +70,7 @@ impl MosaicRow {
                 row.predicted.push(MosaicPrediction {
                     assumption: assumption.name,
                     ratio,
-                    error: row.ratio.map(|measured| ratio / measured.median - 1.0),
+                    error: row.ratio.map(|measured| ratio - measured.median),
                     verdict: measured.map(|measured| Verdict::of(&measured, ratio)),
                 });
             }

@@ -125,7 +125,7 @@ pub(super) fn map_hole(
     }
     let perforated = perforated_mut(space, region_of(page));
     assert!(perforated.holes.contains(index) && !perforated.entries[index].is_present());
-    perforated.entries[index] = leaf(frame, permissions);
+    perforated.entries.replace(index, leaf(frame, permissions));
     perforated.allocated += 1;
     space.usage_mut().holes_allocated += 1;
     space.usage_mut().holes_unallocated -= 1;
@@ -162,7 +162,7 @@ pub(super) fn remap_hole(
 fn take_hole(space: &mut AddressSpace, page: u64, effects: &mut Effects<'_>) -> Frame {
     let index = index_of(page);
     let perforated = perforated_mut(space, region_of(page));
-    let entry = std::mem::take(&mut perforated.entries[index]);
+    let entry = perforated.entries.take(index);
     assert!(entry.is_present(), "hole is not allocated");
     perforated.allocated -= 1;
     space.usage_mut().holes_allocated -= 1;
@@ -214,7 +214,7 @@ pub(super) fn patch(
     let filter = perforated.holes.filter();
     assert!(perforated.holes.remove(index), "not a hole");
     let filter_changed = perforated.holes.filter() != filter;
-    let entry = std::mem::take(&mut perforated.entries[index]);
+    let entry = perforated.entries.take(index);
     perforated.allocated -= u32::from(entry.is_present());
     let (block, permissions) = (perforated.block, perforated.permissions);
     if entry.is_present() {

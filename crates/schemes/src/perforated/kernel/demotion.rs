@@ -16,7 +16,7 @@ pub(super) fn demote(
     let perforated = take_perforated(space, number, effects);
     let mut entries = perforated.entries.clone();
     for index in complement(&perforated.holes).iter() {
-        entries[index] = leaf(perforated.in_place(index), perforated.permissions);
+        entries.replace(index, leaf(perforated.in_place(index), perforated.permissions));
     }
     effects.memory.free_frames_of(perforated.block, &perforated.reserved);
     let present = (0..HoleSet::SUBPAGES).filter(|&index| entries[index].is_present());

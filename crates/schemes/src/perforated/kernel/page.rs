@@ -3,7 +3,7 @@
 use perforate_os::FrameClass;
 use perforate_os::mechanism::{
     AddressSpace, Entries, Extent, FrameVisitor, Holed, Large, Mechanism, PhysicalMemory, Present,
-    REGION_PAGES, Recount, SharedBlock, Usage, complement, expect, no_entries, visit_entries,
+    REGION_PAGES, Recount, SharedBlock, Usage, complement, expect, visit_entries,
 };
 use perforate_types::{Frame, HoleSet, PageTableEntry, Permissions, VirtualPage};
 
@@ -38,7 +38,7 @@ impl PerforatedPage {
             node,
             reserved: HoleSet::EMPTY,
             allocated: 0,
-            entries: no_entries(),
+            entries: Entries::default(),
         }
     }
 
@@ -84,8 +84,8 @@ impl Extent for PerforatedPage {
         }
     }
 
-    fn entries(&self) -> &[PageTableEntry] {
-        &self.entries[..]
+    fn entries(&self) -> Option<&Entries> {
+        Some(&self.entries)
     }
 
     fn is_whole(&self) -> bool {
@@ -144,7 +144,7 @@ impl Extent for PerforatedPage {
     fn visit_frames(&self, visitor: &mut dyn FrameVisitor) {
         visitor.frames(self.block, &complement(&self.holes), FrameClass::Perforated);
         visitor.frames(self.block, &self.reserved, FrameClass::Reserved);
-        visit_entries(&self.entries[..], visitor);
+        visit_entries(&self.entries, visitor);
     }
 
     fn forget_owners(&self, memory: &mut PhysicalMemory) {

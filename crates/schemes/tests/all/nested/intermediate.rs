@@ -1,6 +1,6 @@
 //! Intermediate entries, worked out by hand: a guest's large page over 4KB pages of its host (P §V).
 
-use perforate_mmu::{Case, MmuConfig, PageFault, TlbGeometry};
+use perforate_mmu::{Case, L2Part, MmuConfig, PageFault, TlbGeometry};
 use perforate_schemes::perforated::PerforatedOperation;
 use perforate_types::{
     AccessKind, Frame, GuestFrame, PageSize, Permissions, Shootdown, TableOperation, Update,
@@ -65,7 +65,7 @@ fn other_hardware_holds_4kb_entries() {
     let mut uncached = intermediate();
     uncached.virtualization.nested_tlb = Some(TlbGeometry { entries: 0, ways: 1 });
     let mut small = intermediate();
-    small.tlb.l2_2m = false;
+    small.tlb.l2_2m = L2Part::NONE;
     let mut without = intermediate();
     without.virtualization.intermediate_entries = false;
     for config in [uncached, small, without] {

@@ -12,8 +12,8 @@
 //! *n*. Its own bitmaps are at 0x100_0000.
 
 use perforate_mmu::{
-    BitmapLoading, Case, Dimension, Host, Mmu, MmuConfig, Nested, PageFault, Radix, RegisteredRun,
-    TlbGeometry, WalkCacheConfig,
+    BitmapLoading, Case, Dimension, Host, L2Part, Mmu, MmuConfig, Nested, PageFault, Radix,
+    RegisteredRun, TlbGeometry, WalkCacheConfig,
 };
 use perforate_schemes::perforated::PerforatedRadix;
 use perforate_schemes::perforated::{HOLE_BRANCH, PerforatedOperation};
@@ -55,7 +55,7 @@ pub fn config() -> MmuConfig {
         TlbGeometry { entries: 1536, ways: 12 },
     );
     config.tlb.l1_data_2m = Some(TlbGeometry { entries: 32, ways: 4 });
-    config.tlb.l2_1g = Some(TlbGeometry { entries: 16, ways: 4 });
+    config.tlb.l2_1g = L2Part::Own(TlbGeometry { entries: 16, ways: 4 });
     config.virtualization.nested_tlb = Some(TlbGeometry { entries: 0, ways: 1 });
     config.virtualization.host_walk_cache = Some(WalkCacheConfig::NONE);
     config

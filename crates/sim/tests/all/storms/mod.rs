@@ -10,7 +10,7 @@ mod tampered;
 mod virtualized;
 
 use perforate_config::{Count, Given, read};
-use perforate_mmu::{BitmapUpdates, ShadowReads, TlbGeometry, allow};
+use perforate_mmu::{BitmapUpdates, L2Part, ShadowReads, TlbConfig, TlbGeometry, Ways, allow};
 use perforate_os::{
     HoleContent, Kernel, KhugepagedConfig, KsmConfig, LaidOut, OsError, PageLayout,
 };
@@ -137,6 +137,7 @@ impl Storm {
         if random.one_in(2) {
             // Small TLBs evict much.
             machine.tlb.l2 = TlbGeometry { entries: 48, ways: 12 };
+            divide(&mut machine.tlb, seed);
             machine.tlb.l1_data_4k = TlbGeometry { entries: 8, ways: 4 };
         }
         machine.tlb.tagged = !random.one_in(4);
@@ -205,7 +206,10 @@ impl Storm {
             virtualize(&mut machine, &mut memory, &mut Random(!seed));
             // Perforated pages need a second level with large entries.
             let perforates = composition.in_hardware().any(|scheme| scheme.shadow_directories);
-            machine.tlb.l2_2m = perforates || !seed.is_multiple_of(6);
+            let holds_large = perforates || !seed.is_multiple_of(6);
+            if !holds_large {
+                machine.tlb.l2_2m = L2Part::NONE;
+            }
         }
         let options = SystemOptions { check: true, implicit_maps: false, counts_only: false };
         let wiring = defect.map(|defect| -> Box<dyn Wiring> { Defective::new(defect) });
@@ -534,6 +538,18 @@ fn processors(mixed: u64, defect: Option<Defect>) -> ProcessorOptions {
         _ => (1, 1),
     };
     ProcessorOptions { cores, threads_per_core, ..ProcessorOptions::default() }
+}
+
+/// Gives page sizes some of the ways of the second level, or entries of their own, or leaves it as it is.
+fn divide(tlb: &mut TlbConfig, seed: u64) {
+    let ways = |first, last| Ways::Range { first, last };
+    let own = L2Part::Own(TlbGeometry { entries: 8, ways: 4 });
+    (tlb.l2_4k, tlb.l2_2m, tlb.l2_1g) = match seed / 2 % 4 {
+        0 => return,
+        1 => (Ways::All, L2Part::Ways(ways(1, 6)), L2Part::Ways(ways(7, 12))),
+        2 => (ways(1, 7), L2Part::Ways(ways(6, 12)), L2Part::NONE),
+        _ => (ways(5, 12), own, own),
+    };
 }
 
 /// Running out of the small memories is part of the storm; a script that fails is not.

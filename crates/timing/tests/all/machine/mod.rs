@@ -120,9 +120,18 @@ impl Machine {
 
     /// A store to `line` of data in `from`, hitting the first-level TLB.
     pub fn store(&mut self, line: u64, from: Register) {
+        self.store_from(line, from, 63, &Steps::new());
+    }
+
+    /// A store to `line` with the given translation.
+    pub fn translated_store(&mut self, line: u64, slot: u32, steps: &Steps) {
+        self.store_from(line, 0, slot, steps);
+    }
+
+    fn store_from(&mut self, line: u64, from: Register, slot: u32, steps: &Steps) {
         let instruction = integer(from, 0);
         self.core.begin(&instruction);
-        self.core.store(PhysicalAddress::new(line * 64), 8, 63, &Steps::new());
+        self.core.store(PhysicalAddress::new(line * 64), 8, slot, steps);
         self.core.finish(&instruction);
     }
 

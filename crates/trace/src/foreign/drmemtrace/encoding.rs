@@ -19,8 +19,9 @@ use super::record::Record;
 const MAX_BYTES: usize = 16;
 /// Most registers of an instruction.
 const MAX_REGISTERS: usize = 8;
-/// Addresses whose encodings are remembered: more than the code of any program has.
-const MAX_KNOWN: usize = 1 << 24;
+/// Instructions whose encodings are remembered, of all files together: more than any program executes,
+/// and as many as a table of 210 MB holds.
+const MAX_KNOWN: usize = 7 << 20;
 
 /// Categories (`dr_instr_category_t`), a bit each.
 mod category {
@@ -43,11 +44,28 @@ struct Decoded {
     is_branch: bool,
 }
 
+/// Encodings that all files of a trace have given, by process and address: threads of a process execute
+/// the same code.
+#[derive(Default)]
+pub(super) struct Known(HashMap<(u64, u64), Decoded>);
+
+impl Known {
+    fn insert(&mut self, process: u64, ip: u64, decoded: Decoded) {
+        if self.0.len() >= MAX_KNOWN {
+            self.0.clear();
+        }
+        self.0.insert((process, ip), decoded);
+    }
+
+    fn get(&self, process: u64, ip: u64) -> Decoded {
+        self.0.get(&(process, ip)).copied().unwrap_or_default()
+    }
+}
+
 /// The encodings of a file: each comes before the first execution of its instruction, and again
 /// where the code has changed.
 #[derive(Default)]
 pub(super) struct Encodings {
-    known: HashMap<u64, Decoded>,
     next: [u8; MAX_BYTES],
     next_bytes: usize,
 }
@@ -71,20 +89,22 @@ impl Encodings {
         self.next_bytes = 0;
     }
 
-    /// Completes an instruction by what its encoding says: the one before it, or the last one of
-    /// its address.
-    pub(super) fn complete(&mut self, instruction: &mut Instruction) -> Result<(), String> {
+    /// Completes an instruction of a process by what its encoding says: the one before it, or the last
+    /// one of its address.
+    pub(super) fn complete(
+        &mut self,
+        instruction: &mut Instruction,
+        process: u64,
+        known: &mut Known,
+    ) -> Result<(), String> {
         let ip = instruction.ip.value();
         let decoded = if self.next_bytes > 0 {
             let decoded = decode(&self.next[..self.next_bytes])?;
             self.next_bytes = 0;
-            if self.known.len() >= MAX_KNOWN {
-                self.known.clear();
-            }
-            self.known.insert(ip, decoded);
+            known.insert(process, ip, decoded);
             decoded
         } else {
-            self.known.get(&ip).copied().unwrap_or_default()
+            known.get(process, ip)
         };
         instruction.sources = decoded.sources;
         instruction.destinations = decoded.destinations;

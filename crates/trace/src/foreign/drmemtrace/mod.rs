@@ -9,6 +9,7 @@ mod beside;
 mod encoding;
 mod folder;
 mod record;
+mod shared;
 mod thread;
 
 use std::cmp::Reverse;
@@ -19,8 +20,9 @@ use perforate_types::Chunk;
 
 pub use self::beside::{PageMap, Schedule};
 pub(super) use self::folder::files;
+use self::shared::Shared;
 use self::thread::{Stop, Thread};
-use super::foreign_source::{Format, Input, Running};
+use super::foreign_source::{Format, Input};
 use super::formats::TraceFormat;
 use crate::source::Truncation;
 use crate::{SourceMetadata, TraceError};
@@ -63,8 +65,8 @@ pub(super) fn recognize(sample: &[u8]) -> Option<Kind> {
     records.take(64).all(known).then_some(Kind::Final)
 }
 
-/// Opens the file of a thread.
-type Open = fn(&Path) -> Result<Input, TraceError>;
+/// Opens the file of a thread, one of so many.
+type Open = fn(&Path, usize) -> Result<Input, TraceError>;
 
 /// A file of a trace, usually of one thread.
 enum File {
@@ -75,10 +77,10 @@ enum File {
 }
 
 impl File {
-    /// The thread of a file that something comes next in.
-    fn begun(&mut self) -> Result<&mut Thread, TraceError> {
+    /// The thread of a file that something comes next in, one of so many files.
+    fn begun(&mut self, files: usize) -> Result<&mut Thread, TraceError> {
         if let Self::Ahead(path, open) = self {
-            let mut thread = Thread::new(open(path)?);
+            let mut thread = Thread::new(open(path, files)?);
             thread.look_ahead()?;
             *self = Self::Begun(Box::new(thread));
         }
@@ -95,7 +97,7 @@ pub(super) struct Drmemtrace {
     files: Vec<File>,
     /// Files that are not at their end, by the time of what comes next in them, earliest first.
     waiting: BinaryHeap<Reverse<(u64, usize)>>,
-    running: Running,
+    shared: Shared,
     facts: record::Facts,
     instructions: u64,
     truncation: Option<Truncation>,
@@ -140,8 +142,9 @@ impl Format for Drmemtrace {
     fn fill(&mut self, chunk: &mut Chunk, at_most: usize) -> Result<(), TraceError> {
         while chunk.instructions.len() < at_most {
             let Some(Reverse((time, number))) = self.waiting.pop() else { break };
-            let thread = self.files[number].begun()?;
-            match thread.advance(chunk, at_most, &mut self.running)? {
+            let files = self.files.len();
+            let thread = self.files[number].begun(files)?;
+            match thread.advance(chunk, at_most, &mut self.shared)? {
                 Stop::Full => self.waiting.push(Reverse((time, number))),
                 // A thread's clock does not go back, whatever its file says.
                 Stop::Time(next) => self.waiting.push(Reverse((next.max(time), number))),
@@ -171,8 +174,9 @@ pub(super) fn of_folder(folder: &Path, open: Open) -> Result<Drmemtrace, TraceEr
     let list = files(folder)?;
     folder::allow_open_files(list.len());
     let mut trace = Drmemtrace::default();
+    let files = list.len();
     for path in list {
-        let facts = Thread::new(open(&path)?).look_ahead()?;
+        let facts = Thread::new(open(&path, files)?).look_ahead()?;
         trace.add(File::Ahead(path, open), facts);
     }
     Ok(trace)

@@ -1,6 +1,6 @@
 //! What the records of a final trace mean.
 
-use perforate_types::Branch;
+use perforate_types::{Branch, counted};
 
 use super::super::foreign_source::NO_EVENTS;
 use crate::source::ALL_MAKE_ADDRESSES;
@@ -154,7 +154,7 @@ impl Facts {
         if self.page_bytes > 0 {
             text += &format!(", pages of {} bytes", self.page_bytes);
         }
-        text + &format!(", {files} {}", if files == 1 { "file" } else { "files" })
+        text + ", " + &counted(files, "file")
     }
 
     /// What a trace does not tell and what is assumed instead.

@@ -1,15 +1,14 @@
 //! One file of a drmemtrace trace: usually one thread.
 
-use std::collections::HashMap;
-
 use perforate_types::{
     AccessKind, Branch, Chunk, Instruction, MemoryAccess, Operation, VirtualAddress,
 };
 
 use super::encoding::Encodings;
 use super::record::{self, Facts, Flow, Record};
+use super::shared::Shared;
 use crate::TraceError;
-use crate::foreign::foreign_source::{Input, Pending, Running, Window};
+use crate::foreign::foreign_source::{Input, Pending, Window};
 
 /// What comes after a record.
 enum Next {
@@ -31,9 +30,6 @@ pub(super) enum Stop {
     End,
 }
 
-/// Threads in one file whose processes are remembered.
-const MAX_THREADS: usize = 1 << 16;
-
 pub(super) struct Thread {
     window: Window,
     pending: Pending,
@@ -47,7 +43,6 @@ pub(super) struct Thread {
     ip: Option<u64>,
     process: u64,
     thread: u64,
-    processes: HashMap<u64, u64>,
     in_kernel: bool,
     /// The encodings, where they name registers.
     encodings: Option<Encodings>,
@@ -67,7 +62,6 @@ impl Thread {
             ip: None,
             process: 0,
             thread: 0,
-            processes: HashMap::new(),
             in_kernel: false,
             encodings: None,
             finished: false,
@@ -113,7 +107,7 @@ impl Thread {
         &mut self,
         chunk: &mut Chunk,
         at_most: usize,
-        running: &mut Running,
+        shared: &mut Shared,
     ) -> Result<Stop, TraceError> {
         while chunk.instructions.len() < at_most {
             let bytes = self.window.at_least(record::BYTES)?;
@@ -123,7 +117,7 @@ impl Thread {
                 return Ok(Stop::End);
             }
             let one = Record::decode(bytes);
-            let next = self.apply(one, chunk, running)?;
+            let next = self.apply(one, chunk, shared)?;
             if !matches!(next, Next::Same) {
                 self.window.consume(record::BYTES);
             }
@@ -139,27 +133,24 @@ impl Thread {
         &mut self,
         one: Record,
         chunk: &mut Chunk,
-        running: &mut Running,
+        shared: &mut Shared,
     ) -> Result<Next, TraceError> {
         if let Some(flow) = record::flow(one.kind) {
-            self.instruction(one.value, one.size, flow, chunk, running)?;
+            self.instruction(one.value, one.size, flow, chunk, shared)?;
             return Ok(Next::Record);
         }
         match one.kind {
-            0 | record::WRITE => self.access(one, chunk, running)?,
-            record::BUNDLE => return self.bundle(one, chunk, running),
+            0 | record::WRITE => self.access(one, chunk, shared)?,
+            record::BUNDLE => return self.bundle(one, chunk, shared),
             record::THREAD | record::THREAD_EXIT => {
                 self.complete(chunk, None);
                 self.thread = one.value;
-                self.process = self.processes.get(&one.value).copied().unwrap_or(self.process);
+                self.process = shared.process_of(one.value).unwrap_or(self.process);
             }
             record::PROCESS => {
                 self.complete(chunk, None);
                 self.process = one.value;
-                if self.processes.len() >= MAX_THREADS {
-                    self.processes.clear();
-                }
-                self.processes.insert(self.thread, one.value);
+                shared.note_process(self.thread, one.value);
             }
             record::FOOTER => self.finished = true,
             record::MARKER => return self.marker(one, chunk),
@@ -182,7 +173,7 @@ impl Thread {
         length: u16,
         flow: Flow,
         chunk: &mut Chunk,
-        running: &mut Running,
+        shared: &mut Shared,
     ) -> Result<(), TraceError> {
         if self.in_kernel {
             self.encodings.iter_mut().for_each(Encodings::drop_next);
@@ -209,11 +200,12 @@ impl Thread {
             ..Instruction::default()
         };
         if let Some(encodings) = &mut self.encodings
-            && let Err(problem) = encodings.complete(&mut instruction)
+            && let Err(problem) =
+                encodings.complete(&mut instruction, self.process, &mut shared.known)
         {
             return Err(self.wrong_encoding(problem));
         }
-        self.begin(instruction, chunk, running)
+        self.begin(instruction, chunk, shared)
     }
 
     /// Makes an instruction the pending one, and says who executes it.
@@ -221,9 +213,9 @@ impl Thread {
         &mut self,
         instruction: Instruction,
         chunk: &mut Chunk,
-        running: &mut Running,
+        shared: &mut Shared,
     ) -> Result<(), TraceError> {
-        let event = running.switch(self.process, self.thread).map_err(|()| {
+        let event = shared.running.switch(self.process, self.thread).map_err(|()| {
             self.damaged("too many threads or processes".to_owned(), "at most 65536")
         })?;
         event.into_iter().for_each(|event| chunk.push_event(event));
@@ -237,7 +229,7 @@ impl Thread {
         &mut self,
         one: Record,
         chunk: &mut Chunk,
-        running: &mut Running,
+        shared: &mut Shared,
     ) -> Result<Next, TraceError> {
         let lengths = one.value.to_le_bytes();
         let Some(lengths) = lengths.get(..usize::from(one.size)) else {
@@ -245,7 +237,7 @@ impl Thread {
         };
         if let Some(&length) = lengths.get(self.bundled) {
             let flow = Flow::Known(Branch::None, false);
-            self.instruction(self.after, u16::from(length), flow, chunk, running)?;
+            self.instruction(self.after, u16::from(length), flow, chunk, shared)?;
             self.bundled += 1;
         }
         if self.bundled < lengths.len() {
@@ -259,7 +251,7 @@ impl Thread {
         &mut self,
         one: Record,
         chunk: &mut Chunk,
-        running: &mut Running,
+        shared: &mut Shared,
     ) -> Result<(), TraceError> {
         if self.in_kernel {
             return Ok(());
@@ -270,7 +262,7 @@ impl Thread {
                 return Err(self.damaged(problem, "an instruction first"));
             };
             let ip = VirtualAddress::new(ip);
-            self.begin(Instruction { ip, ..Instruction::default() }, chunk, running)?;
+            self.begin(Instruction { ip, ..Instruction::default() }, chunk, shared)?;
         }
         let kind = if one.kind == record::WRITE { AccessKind::Write } else { AccessKind::Read };
         let address = VirtualAddress::new(one.value);

@@ -6,6 +6,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use perforate_config::open_file;
+use perforate_types::counted;
 
 use super::text_message::{Item, Problem, TextMessage, Value, line_and_column};
 use crate::TraceError;
@@ -163,7 +164,8 @@ fn read(text: &str) -> Result<(Vec<Page>, Vec<String>), Problem> {
     let frames: BTreeSet<u64> = pages.iter().map(|page| page.physical).collect();
     if frames.len() < pages.len() {
         let shared = pages.len() - frames.len();
-        remarks.push(format!("{shared} pages have the physical address of another"));
+        let have = if shared == 1 { "has" } else { "have" };
+        remarks.push(format!("{} {have} the physical address of another", counted(shared, "page")));
     }
     Ok((pages, remarks))
 }
@@ -337,7 +339,7 @@ information { page_count: 3 bytes_mapped: 6291456 }
         let remarks = [
             "a group says that it has 4 pages, and has 3",
             "the file says that it has 6291456 bytes, and has 6295552",
-            "1 pages have the physical address of another",
+            "1 page has the physical address of another",
         ];
         assert_eq!(map.remarks(), remarks);
     }

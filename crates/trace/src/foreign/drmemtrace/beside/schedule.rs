@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::TraceError;
 use crate::content::Content;
+use crate::foreign::compressed::share_of_memory;
 use crate::foreign::foreign_source::Input;
 use crate::foreign::{MAGIC_BYTES, decompressed};
 
@@ -87,7 +88,7 @@ impl Schedule {
 fn content_of(path: &Path, mut content: Content) -> Result<Input, TraceError> {
     let failed = |error| TraceError::io(path, "read", error);
     let magic = content.peek(MAGIC_BYTES).map_err(failed)?;
-    Ok(decompressed(path, content, &magic)?.0)
+    Ok(decompressed(path, content, &magic, share_of_memory(1))?.0)
 }
 
 fn words(entry: &[u8]) -> [u64; 4] {

@@ -1,0 +1,75 @@
+//! Messages that quote what somebody wrote, however long that is.
+
+/// Characters of a quotation or a word that are kept of a long one.
+const KEPT: usize = 60;
+/// Longest quotation that is kept whole.
+const MOST_QUOTED: usize = 80;
+/// Longest word that is kept whole: paths and lists of options may be long.
+const MOST_WORD: usize = 300;
+
+/// A message with what it quotes at a readable length: a long text in quotation marks, or a long word, ends
+/// after 60 characters with `…`.
+pub fn shorten(message: &str) -> String {
+    let mut short = String::with_capacity(message.len().min(4096));
+    let mut rest = message;
+    while let Some(first) = rest.chars().next() {
+        let (piece, most, end) = if first == '"' {
+            let (quoted, closing) = quotation(rest);
+            (quoted, MOST_QUOTED, closing)
+        } else if first.is_whitespace() {
+            (&rest[..first.len_utf8()], MOST_WORD, "")
+        } else {
+            let is_end = |letter: char| letter.is_whitespace() || letter == '"';
+            let end = rest.find(is_end).unwrap_or(rest.len());
+            (&rest[..end], MOST_WORD, "")
+        };
+        rest = &rest[piece.len()..];
+        match piece.chars().count() {
+            length if length <= most => short.push_str(piece),
+            _ => {
+                short.extend(piece.chars().take(KEPT));
+                short.push('…');
+                short.push_str(end);
+            }
+        }
+    }
+    short
+}
+
+/// A quotation at the beginning of a text, as `{:?}` writes it, and the mark that ends it.
+fn quotation(text: &str) -> (&str, &'static str) {
+    let mut is_escaped = false;
+    for (place, letter) in text.char_indices().skip(1) {
+        match letter {
+            _ if is_escaped => is_escaped = false,
+            '\\' => is_escaped = true,
+            '"' => return (&text[..=place], "\""),
+            _ => {}
+        }
+    }
+    (text, "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_quoted_is_shortened_and_nothing_else() {
+        for short in ["", "plain", "--memory: expected a size, not \"abc\"", "a \"b", "é\n\t \"\""]
+        {
+            assert_eq!(shorten(short), short);
+        }
+        let long = "x \\\" y".repeat(3_000);
+        let message = shorten(&format!("--seed: expected a whole number, not {long:?}; or none"));
+        assert!(message.starts_with("--seed: expected a whole number, not \"x "), "{message}");
+        assert!(message.ends_with("…\"; or none") && message.chars().count() < 120, "{message}");
+        let message = shorten(&format!("there is no key {}; there are a, b", "é".repeat(10_000)));
+        assert!(
+            message.ends_with("é… there are a, b") && message.chars().count() < 120,
+            "{message}"
+        );
+        let path = format!("/{}: No such file", "folder/".repeat(40));
+        assert_eq!(shorten(&path), path);
+    }
+}

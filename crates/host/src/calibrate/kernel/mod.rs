@@ -1,0 +1,84 @@
+//! Costs of this machine's kernel: page faults, clearing and copying, fork, and calls that change
+//! mappings. They go into `[operating_system]` of the machine file.
+//!
+//! Each cost of a call is split into a part for the call and a part for each page, by calls for one page
+//! and for many. The machine file splits faults, too: what clearing takes is measured in user mode, and
+//! the rest of a fault is what is left.
+
+mod calls;
+mod derive;
+mod faults;
+mod quantities;
+
+use crate::HostError;
+use crate::process_settings::pin;
+
+pub(super) use derive::KernelRound;
+pub(super) use quantities::{FOLLOWING, quantities};
+
+/// Memory of each measurement.
+const BYTES: u64 = 64 << 20;
+const PAGE_BYTES: u64 = 4096;
+/// Pages of the calls for many pages.
+const MANY_PAGES: u64 = BYTES / PAGE_BYTES;
+const LARGE_BYTES: u64 = 2 << 20;
+
+/// Measures all rounds, on this processor. `done` hears of each.
+///
+/// # Errors
+/// If this process may not use the processor, or a call is refused.
+pub(super) fn measure(
+    processor: usize,
+    rounds: u32,
+    done: &mut dyn FnMut(u64),
+) -> Result<Vec<KernelRound>, HostError> {
+    std::thread::scope(|scope| {
+        let (sender, progress) = std::sync::mpsc::channel();
+        let thread = scope.spawn(move || {
+            pin(processor).map_err(|source| HostError::Processor { number: processor, source })?;
+            let failed = HostError::system("measuring the kernel");
+            // The first time, a hypervisor may have to find memory.
+            round().map_err(failed)?;
+            let mut found = Vec::new();
+            for number in 0..rounds {
+                found.push(round().map_err(HostError::system("measuring the kernel"))?);
+                let _ = sender.send(u64::from(number) + 1); // the receiver lives longer
+            }
+            Ok(found)
+        });
+        progress.into_iter().for_each(done);
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn round() -> std::io::Result<KernelRound> {
+    Ok(KernelRound {
+        fault_4k_ns: faults::small()?,
+        fault_2m_ns: faults::large()?,
+        clear_4k_ns: faults::clear(false)?,
+        clear_2m_ns: faults::clear(true)? * (LARGE_BYTES / PAGE_BYTES) as f64,
+        copy_4k_ns: faults::copy()?,
+        fork: calls::fork()?,
+        protect: calls::protect()?,
+        unmap: calls::unmap()?,
+        advise: calls::advise()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_has_times() {
+        let mut heard = 0;
+        let processor = crate::process_settings::last_allowed_processor();
+        let found = measure(processor, 1, &mut |done| heard = done).unwrap();
+        assert_eq!((found.len(), heard), (1, 1));
+        let round = &found[0];
+        assert!(round.fault_4k_ns > 0.0 && round.clear_4k_ns > 0.0 && round.copy_4k_ns > 0.0);
+        assert!(round.fork.many_ns > 0.0 && round.unmap.many_ns > 0.0, "{round:?}");
+        assert!(round.protect.one_ns > 0.0 && round.advise.one_ns > 0.0, "{round:?}");
+        assert!(measure(usize::MAX, 1, &mut |_| ()).is_err());
+    }
+}

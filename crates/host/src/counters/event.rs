@@ -1,0 +1,96 @@
+//! Events, and their numbers on different processors.
+
+use perf_event::Builder;
+use perf_event::events::{Cache, CacheId, CacheOp, CacheResult, Hardware, Raw};
+
+use crate::machine::Processor;
+
+/// An event that is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Cycles of the core.
+    Cycles,
+    /// Retired instructions.
+    Instructions,
+    /// Loads that missed all data TLBs: Linux's `dTLB-load-misses`, which is
+    /// DTLB_LOAD_MISSES.MISS_CAUSES_A_WALK or WALK_COMPLETED on Intel's processors and 0xf045, misses
+    /// of the L2 data TLB, on AMD's since family 17H (arch/x86/events/{intel,amd}/core.c).
+    TlbMisses,
+    /// Cycles of page walks for loads, each walker counted.
+    WalkCycles,
+}
+
+impl Event {
+    /// All events.
+    pub const ALL: [Self; 4] =
+        [Self::Cycles, Self::Instructions, Self::TlbMisses, Self::WalkCycles];
+
+    /// A counter to be; none if this processor has no such event that is known.
+    pub(super) fn builder(self, processor: &Processor) -> Option<Builder<'static>> {
+        Some(match self {
+            Self::Cycles => Builder::new(Hardware::CPU_CYCLES),
+            Self::Instructions => Builder::new(Hardware::INSTRUCTIONS),
+            Self::TlbMisses => Builder::new(Cache {
+                which: CacheId::DTLB,
+                operation: CacheOp::READ,
+                result: CacheResult::MISS,
+            }),
+            Self::WalkCycles => Builder::new(Raw::new(walk_cycles(processor)?)),
+        })
+    }
+}
+
+/// Event of walks' cycles by models of Intel's family 6, event number and unit mask as
+/// tools/perf/pmu-events/arch/x86/*/virtual-memory.json of Linux has them (WALK_DURATION before
+/// Skylake, WALK_PENDING since: 1 for each busy walker and cycle).
+const WALK_CYCLES: &[(&[u32], u64, u64)] = &[
+    // Sandy Bridge: sandybridge, jaketown.
+    (&[0x2a, 0x2d], 0x08, 0x04),
+    // Ivy Bridge: ivybridge, ivytown.
+    (&[0x3a, 0x3e], 0x08, 0x84),
+    // Haswell and Broadwell.
+    (&[0x3c, 0x3f, 0x45, 0x46, 0x3d, 0x47, 0x4f, 0x56], 0x08, 0x10),
+    // Skylake, Cascade Lake and their successors. Walks of the host's tables are left out of these.
+    (&[0x4e, 0x5e, 0x55, 0x8e, 0x9e, 0xa5, 0xa6], 0x08, 0x10),
+    // Ice Lake, Tiger Lake, Rocket Lake.
+    (&[0x6a, 0x6c, 0x7d, 0x7e, 0x8c, 0x8d, 0xa7], 0x08, 0x10),
+    // Sapphire Rapids, Emerald Rapids; their numbers changed.
+    (&[0x8f, 0xcf], 0x12, 0x10),
+];
+
+/// The raw event of walks' cycles. AMD's processors have none in their documentation (PPR for family
+/// 19H, "Load/store events"); processors with two kinds of cores are left out, as numbers differ
+/// between these.
+fn walk_cycles(processor: &Processor) -> Option<u64> {
+    let Processor { vendor, family, model, .. } = processor;
+    if vendor != "GenuineIntel" || *family != 6 {
+        return None;
+    }
+    let known = WALK_CYCLES.iter().find(|(models, ..)| models.contains(model));
+    known.map(|(_, event, mask)| event | mask << 8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn walk_cycles_by_processor() {
+        let event = |vendor: &str, family, model| {
+            let vendor = vendor.to_owned();
+            walk_cycles(&Processor { vendor, family, model, ..Processor::default() })
+        };
+        assert_eq!(event("GenuineIntel", 6, 0x2d), Some(0x0408), "Sandy Bridge");
+        assert_eq!(event("GenuineIntel", 6, 106), Some(0x1008), "Ice Lake");
+        assert_eq!(event("GenuineIntel", 6, 143), Some(0x1012), "Sapphire Rapids");
+        assert_eq!(event("GenuineIntel", 6, 0x97), None, "two kinds of cores");
+        assert_eq!(event("AuthenticAMD", 25, 17), None);
+        assert_eq!(event("", 0, 0), None);
+        let mut models: Vec<u32> =
+            WALK_CYCLES.iter().flat_map(|(models, ..)| *models).copied().collect();
+        let count = models.len();
+        models.sort_unstable();
+        models.dedup();
+        assert_eq!(models.len(), count, "each model once");
+    }
+}

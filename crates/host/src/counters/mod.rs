@@ -1,0 +1,121 @@
+//! Hardware counters of programs that run natively: cycles, instructions, misses of the data TLB, and
+//! cycles of page walks.
+//!
+//! Each counter is opened alone, in user mode only, so that one that a processor lacks takes no other
+//! with it. Where more are open than the hardware has, the kernel lets them take turns, and readings
+//! are scaled to the whole time.
+
+mod absence;
+mod event;
+mod reading;
+
+use std::io;
+
+use perf_event::{Builder, Counter};
+
+use crate::machine::Processor;
+
+pub use absence::Absence;
+pub use event::Event;
+pub use reading::{Rates, Readings};
+
+/// Counters that are open.
+pub struct Counting {
+    counters: Vec<(Event, Counter)>,
+}
+
+impl Counting {
+    /// Counts what the calling thread does from now on.
+    ///
+    /// # Errors
+    /// There are no counters, or this process may not use them.
+    pub fn of_thread() -> Result<Self, Absence> {
+        Self::open(&|builder| builder.enabled(true).build())
+    }
+
+    /// Counts what the next program does that the calling thread starts, from its first instruction, with
+    /// its threads and the programs that it starts. For one program only: the kernel may hand the counter
+    /// itself to the program, after which later ones are not counted.
+    ///
+    /// # Errors
+    /// As those of [`Self::of_thread`].
+    pub fn of_next_program() -> Result<Self, Absence> {
+        Self::open(&|builder| builder.inherit(true).enable_on_exec(true).build())
+    }
+
+    fn open(build: &dyn Fn(&mut Builder<'_>) -> io::Result<Counter>) -> Result<Self, Absence> {
+        let processor = Processor::own();
+        let mut counters = Vec::new();
+        let mut refused = None;
+        for event in Event::ALL {
+            let Some(mut builder) = event.builder(&processor) else { continue };
+            match build(builder.exclude_kernel(true).exclude_hv(true)) {
+                Ok(counter) => counters.push((event, counter)),
+                Err(error) if refused.is_none() => refused = Some(error),
+                Err(_) => {}
+            }
+        }
+        match refused {
+            Some(error) if counters.is_empty() => Err(Absence::of(&error, &processor)),
+            _ => Ok(Self { counters }),
+        }
+    }
+
+    /// What was counted so far. Counters that cannot be read are left out.
+    pub fn read(&mut self) -> Readings {
+        let mut readings = Readings::default();
+        for (event, counter) in &mut self.counters {
+            let Ok(data) = counter.read_full() else { continue };
+            let times = data.time_enabled().zip(data.time_running());
+            let times = times.map(|(enabled, running)| (enabled.as_nanos(), running.as_nanos()));
+            readings.set(*event, reading::scaled(data.count(), times));
+        }
+        readings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use perf_event::events::Software;
+
+    use super::*;
+
+    /// Page faults are counted by the kernel, so that any machine can count those of a program that is
+    /// started: the same way as events of the hardware.
+    #[test]
+    fn programs_are_counted_and_this_process_is_not() {
+        let mut builder = Builder::new(Software::PAGE_FAULTS);
+        let counter = builder.exclude_kernel(true).inherit(true).enable_on_exec(true).build();
+        let mut counter = match counter {
+            Ok(counter) => counter,
+            Err(error) => return println!("skipped: perf_event_open: {error}"),
+        };
+        let mut memory = vec![0_u8; 1 << 20];
+        memory.iter_mut().step_by(4096).for_each(|byte| *byte = 1);
+        std::hint::black_box(&memory);
+        assert_eq!(counter.read().unwrap(), 0, "no program was started");
+        if std::process::Command::new("sh").args(["-c", "true & wait"]).status().is_err() {
+            return println!("skipped: there is no shell");
+        }
+        assert!(counter.read().unwrap() > 0);
+        memory.iter_mut().for_each(|byte| *byte = 2);
+        let after = counter.read().unwrap();
+        let more = vec![1_u8; 1 << 20];
+        std::hint::black_box((&memory, &more));
+        assert_eq!(counter.read().unwrap(), after, "nor is it after the program");
+    }
+
+    #[test]
+    fn counters_can_be_read_where_they_exist() {
+        match Counting::of_thread() {
+            Ok(mut counting) => {
+                let before = counting.read();
+                let sum: u64 = (0..100_000_u64).map(std::hint::black_box).sum();
+                std::hint::black_box(sum);
+                let counted = counting.read().since(before);
+                assert!(counted.instructions.is_none_or(|count| count > 100_000), "{counted:?}");
+            }
+            Err(absence) => println!("skipped: {absence}"),
+        }
+    }
+}

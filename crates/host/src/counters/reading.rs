@@ -1,0 +1,120 @@
+//! Readings of counters, and rates made of them.
+
+use serde::{Deserialize, Serialize};
+
+use super::Event;
+
+/// Counts of one or several runs. Events that were not counted are absent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Readings {
+    /// Cycles of the core.
+    pub cycles: Option<u64>,
+    /// Retired instructions.
+    pub instructions: Option<u64>,
+    /// Loads that missed all data TLBs.
+    pub tlb_misses: Option<u64>,
+    /// Cycles of page walks for loads, each walker counted.
+    pub walk_cycles: Option<u64>,
+}
+
+impl Readings {
+    pub(super) fn set(&mut self, event: Event, count: Option<u64>) {
+        *match event {
+            Event::Cycles => &mut self.cycles,
+            Event::Instructions => &mut self.instructions,
+            Event::TlbMisses => &mut self.tlb_misses,
+            Event::WalkCycles => &mut self.walk_cycles,
+        } = count;
+    }
+
+    /// True if nothing was counted.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// What was counted since these readings.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        self.with(before, u64::saturating_sub)
+    }
+
+    /// The sum with other readings; of events that both counted.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        self.with(other, u64::saturating_add)
+    }
+
+    fn with(self, other: Self, combine: fn(u64, u64) -> u64) -> Self {
+        let both = |one: Option<u64>, other: Option<u64>| Some(combine(one?, other?));
+        Self {
+            cycles: both(self.cycles, other.cycles),
+            instructions: both(self.instructions, other.instructions),
+            tlb_misses: both(self.tlb_misses, other.tlb_misses),
+            walk_cycles: both(self.walk_cycles, other.walk_cycles),
+        }
+    }
+
+    /// The same for each of so many units of work; none of anything without work.
+    pub fn per(&self, units: f64) -> Rates {
+        let of =
+            |count: Option<u64>| count.filter(|_| units > 0.0).map(|count| count as f64 / units);
+        Rates {
+            cycles: of(self.cycles),
+            instructions: of(self.instructions),
+            tlb_misses: of(self.tlb_misses),
+            walk_cycles: of(self.walk_cycles),
+        }
+    }
+}
+
+/// Readings, or predictions of them, for each unit of work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Rates {
+    /// Cycles of the core.
+    pub cycles: Option<f64>,
+    /// Retired instructions.
+    pub instructions: Option<f64>,
+    /// Loads that missed all data TLBs; of a prediction, page walks.
+    pub tlb_misses: Option<f64>,
+    /// Cycles of page walks for loads, each walker counted; of a prediction, of all page walks.
+    pub walk_cycles: Option<f64>,
+}
+
+/// A count scaled to the time that its counter was enabled, from the nanoseconds that it was enabled
+/// and ran. None if it never ran.
+pub(super) fn scaled(count: u64, times: Option<(u128, u128)>) -> Option<u64> {
+    match times {
+        None => Some(count),
+        // Nothing has run yet that could be counted.
+        Some((0, _)) => Some(count),
+        Some((_, 0)) => None,
+        Some((enabled, running)) if enabled == running => Some(count),
+        Some((enabled, running)) => Some((count as f64 * enabled as f64 / running as f64) as u64),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_that_took_turns_are_scaled() {
+        assert_eq!(scaled(100, Some((10, 10))), Some(100));
+        assert_eq!(scaled(100, Some((10, 4))), Some(250));
+        assert_eq!(scaled(0, Some((10, 0))), None, "it never had its turn");
+        assert_eq!(scaled(0, Some((0, 0))), Some(0));
+        assert_eq!(scaled(7, None), Some(7));
+    }
+
+    #[test]
+    fn readings_are_added_and_divided() {
+        let one = Readings { cycles: Some(500), instructions: Some(100), ..Readings::default() };
+        let other = Readings { cycles: Some(700), tlb_misses: Some(3), ..Readings::default() };
+        assert_eq!(other.since(one).cycles, Some(200));
+        assert_eq!(one.plus(other), Readings { cycles: Some(1200), ..Readings::default() });
+        let rates = one.per(50.0);
+        assert_eq!((rates.cycles, rates.instructions), (Some(10.0), Some(2.0)));
+        assert_eq!((rates.tlb_misses, one.per(0.0)), (None, Rates::default()));
+        assert!(Readings::default().is_empty() && !one.is_empty());
+    }
+}

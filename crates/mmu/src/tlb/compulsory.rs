@@ -1,0 +1,202 @@
+//! Compulsory misses: misses that a second-level TLB of any size has too (Hill and Smith's "three
+//! Cs", IEEE Transactions on Computers 38(12), 1989).
+//!
+//! A miss is compulsory if no walk has translated the page since the run began, or since the
+//! translation was invalidated. All other misses are of capacity or conflicts: a TLB that never evicts
+//! would have hit. Pages are noted by the range that their walk has translated, so that the first walk
+//! to a 2MB page counts once for all of it.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use perforate_types::SpaceId;
+
+/// 4KB pages of a chunk of an address space, a bit each.
+const CHUNK_PAGES: u64 = 4096;
+const CHUNK_WORDS: usize = CHUNK_PAGES as usize / 64;
+
+/// Pages of a chunk that a TLB of unlimited size would translate.
+#[derive(Clone)]
+struct Chunk {
+    /// By a walk since the run began.
+    in_run: [u64; CHUNK_WORDS],
+    /// By a walk since counting began.
+    in_measured_part: [u64; CHUNK_WORDS],
+}
+
+impl Chunk {
+    const EMPTY: Self = Self { in_run: [0; CHUNK_WORDS], in_measured_part: [0; CHUNK_WORDS] };
+}
+
+/// Whether the page of a miss had been walked to before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FirstWalk {
+    /// The first walk since the run began or the translation was invalidated.
+    pub(crate) in_run: bool,
+    /// The same, or the first since counting began.
+    pub(crate) in_measured_part: bool,
+}
+
+/// Contents of a second-level TLB of unlimited size, as far as walks filled it.
+#[derive(Clone, Default)]
+pub(crate) struct WalkedPages {
+    /// Places in `chunks` by address space and number of the chunk.
+    places: BTreeMap<(SpaceId, u64), u32>,
+    chunks: Vec<Chunk>,
+    /// The chunk that was used last, and its place.
+    last: Option<((SpaceId, u64), u32)>,
+}
+
+impl WalkedPages {
+    /// Notes a miss of `page`, for which a walk has translated the pages of `translated` at once.
+    pub(crate) fn walk(&mut self, space: SpaceId, page: u64, translated: Range<u64>) -> FirstWalk {
+        let (word, bit) = position(page);
+        let chunk = self.chunk((space, page / CHUNK_PAGES));
+        let first = FirstWalk {
+            in_run: chunk.in_run[word] & bit == 0,
+            in_measured_part: chunk.in_measured_part[word] & bit == 0,
+        };
+        if first.in_measured_part {
+            if translated.end - translated.start == 1 {
+                chunk.in_run[word] |= bit;
+                chunk.in_measured_part[word] |= bit;
+            } else {
+                self.note(space, translated);
+            }
+        }
+        first
+    }
+
+    /// Notes that a walk has translated these pages.
+    fn note(&mut self, space: SpaceId, translated: Range<u64>) {
+        for number in chunks_of(&translated) {
+            let chunk = self.chunk((space, number));
+            for (word, mask) in masks(&translated, number) {
+                chunk.in_run[word] |= mask;
+                chunk.in_measured_part[word] |= mask;
+            }
+        }
+    }
+
+    /// The translations of these pages are invalid.
+    pub(crate) fn invalidate(&mut self, space: SpaceId, pages: &Range<u64>) {
+        for number in chunks_of(pages) {
+            let Some(&place) = self.places.get(&(space, number)) else { continue };
+            let chunk = &mut self.chunks[place as usize];
+            for (word, mask) in masks(pages, number) {
+                chunk.in_run[word] &= !mask;
+                chunk.in_measured_part[word] &= !mask;
+            }
+        }
+    }
+
+    /// All translations of an address space are invalid.
+    pub(crate) fn invalidate_space(&mut self, space: SpaceId) {
+        for (_, &place) in self.places.range((space, 0)..=(space, u64::MAX)) {
+            self.chunks[place as usize] = Chunk::EMPTY;
+        }
+    }
+
+    /// All translations are invalid.
+    pub(crate) fn invalidate_all(&mut self) {
+        self.chunks.fill(Chunk::EMPTY);
+    }
+
+    /// Counting begins.
+    pub(crate) fn start_measuring(&mut self) {
+        for chunk in &mut self.chunks {
+            chunk.in_measured_part = [0; CHUNK_WORDS];
+        }
+    }
+
+    fn chunk(&mut self, key: (SpaceId, u64)) -> &mut Chunk {
+        let place = match self.last {
+            Some((last, place)) if last == key => place,
+            _ => {
+                let chunks = &mut self.chunks;
+                *self.places.entry(key).or_insert_with(|| {
+                    chunks.push(Chunk::EMPTY);
+                    (chunks.len() - 1) as u32
+                })
+            }
+        };
+        self.last = Some((key, place));
+        &mut self.chunks[place as usize]
+    }
+}
+
+/// The word of a page in its chunk, and its bit there.
+fn position(page: u64) -> (usize, u64) {
+    let place = page % CHUNK_PAGES;
+    ((place / 64) as usize, 1 << (place % 64))
+}
+
+/// Numbers of the chunks that pages lie in.
+fn chunks_of(pages: &Range<u64>) -> Range<u64> {
+    pages.start / CHUNK_PAGES..pages.end.div_ceil(CHUNK_PAGES)
+}
+
+/// The words of a chunk that have bits of these pages, and the bits.
+fn masks(pages: &Range<u64>, chunk: u64) -> impl Iterator<Item = (usize, u64)> + use<> {
+    let first = chunk * CHUNK_PAGES;
+    let from = pages.start.saturating_sub(first);
+    let until = (pages.end - first).min(CHUNK_PAGES);
+    let words = (from / 64) as usize..(until.div_ceil(64)) as usize;
+    words.map(move |word| {
+        let start = word as u64 * 64;
+        let low = from.max(start) - start;
+        let high = until.min(start + 64) - start;
+        (word, (u64::MAX >> (64 - (high - low))) << low)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SPACE: SpaceId = SpaceId(3);
+    const FIRST: FirstWalk = FirstWalk { in_run: true, in_measured_part: true };
+    const AGAIN: FirstWalk = FirstWalk { in_run: false, in_measured_part: false };
+
+    fn small(pages: &mut WalkedPages, page: u64) -> FirstWalk {
+        pages.walk(SPACE, page, page..page + 1)
+    }
+
+    #[test]
+    fn the_first_walk_to_a_page_is_compulsory_and_no_other() {
+        let mut pages = WalkedPages::default();
+        assert_eq!(
+            [small(&mut pages, 7), small(&mut pages, 7), small(&mut pages, 8)],
+            [FIRST, AGAIN, FIRST]
+        );
+        assert_eq!(pages.walk(SpaceId(4), 7, 7..8), FIRST, "another address space");
+        // A 2MB page over the end of a chunk is not possible; a 1GB page fills 64 chunks.
+        assert_eq!(pages.walk(SPACE, 262_144 + 9, 262_144..524_288), FIRST);
+        assert_eq!(small(&mut pages, 524_287), AGAIN);
+        assert_eq!(small(&mut pages, 524_288), FIRST);
+    }
+
+    #[test]
+    fn the_first_walk_of_the_measured_part_is_told_apart() {
+        let mut pages = WalkedPages::default();
+        pages.walk(SPACE, 512, 512..1024);
+        pages.start_measuring();
+        let known = FirstWalk { in_run: false, in_measured_part: true };
+        assert_eq!([small(&mut pages, 700), small(&mut pages, 700)], [known, AGAIN]);
+    }
+
+    #[test]
+    fn an_invalidated_translation_is_compulsory_again() {
+        let mut pages = WalkedPages::default();
+        pages.walk(SPACE, 4096, 4096..4608);
+        pages.invalidate(SPACE, &(4160..4225));
+        let walks = [4159, 4160, 4224, 4225].map(|page| small(&mut pages, page));
+        assert_eq!(walks, [AGAIN, FIRST, FIRST, AGAIN]);
+        pages.invalidate_space(SpaceId(2));
+        assert_eq!(small(&mut pages, 4096), AGAIN);
+        pages.invalidate_space(SPACE);
+        assert_eq!(small(&mut pages, 4096), FIRST);
+        pages.invalidate_all();
+        assert_eq!(small(&mut pages, 4096), FIRST);
+    }
+}

@@ -1,0 +1,218 @@
+//! A second-level TLB of which page sizes take some of the ways, worked out by hand.
+//!
+//! The second level has 4 sets of 4 ways, as an Ice Lake in small: 4KB pages take all ways, 2MB pages
+//! ways 1 and 2, 1GB pages ways 3 and 4. One process with ordinary tables: 2MB pages from 1GB on, 4KB
+//! pages in the 2MB behind the eighth of these, a 1GB page at 2GB. The pages that are used are all of
+//! set 0. The first level holds one entry of a size, so that the page before is driven out. No walk
+//! caches: a walk reads 2, 3 or 4 entries.
+
+use perforate_mmu::{
+    ConfigError, L2Contents, L2Part, Mmu, MmuConfig, Radix, TlbConfig, TlbGeometry, Ways,
+};
+use perforate_types::{
+    AccessKind, Action, Frame, PageSize, Permissions, Shootdown, SpaceId, Steps, TableOperation,
+    VirtualPage,
+};
+
+const SPACE: SpaceId = SpaceId(1);
+const GIGABYTE: u64 = 1 << 18;
+const HUGE: VirtualPage = VirtualPage::new(2 * GIGABYTE);
+/// 2MB pages and 4KB pages that are mapped.
+const LARGE_PAGES: u64 = 64;
+const SMALL_PAGES: u64 = 256;
+
+/// 2MB page number `index` of set 0.
+fn large(index: u64) -> VirtualPage {
+    VirtualPage::new(GIGABYTE + 4 * index * 512)
+}
+
+/// 4KB page number `index` of set 0.
+fn small(index: u64) -> VirtualPage {
+    VirtualPage::new(GIGABYTE + LARGE_PAGES * 512 + 4 * index)
+}
+
+fn ways(first: usize, last: usize) -> L2Part {
+    L2Part::Ways(Ways::Range { first, last })
+}
+
+/// 4KB and 2MB pages in the first half, 4KB and 1GB pages in the second.
+fn halves(tlb: &mut TlbConfig) {
+    (tlb.l2_2m, tlb.l2_1g) = (ways(1, 2), ways(3, 4));
+}
+
+fn config(change: impl Fn(&mut TlbConfig)) -> MmuConfig {
+    let one = TlbGeometry { entries: 1, ways: 1 };
+    let mut config = MmuConfig::plain(one, TlbGeometry { entries: 16, ways: 4 });
+    (config.tlb.l1_data_2m, config.tlb.l1_data_1g) = (Some(one), Some(one));
+    change(&mut config.tlb);
+    config
+}
+
+fn unit(change: impl Fn(&mut TlbConfig)) -> Mmu {
+    let mut mmu = Mmu::new(&config(change), Box::new(Radix::new())).unwrap();
+    mmu.switch(SPACE);
+    let (zero, first_large) = (VirtualPage::new(0), large(0));
+    let nodes = [(4, zero, 0x10), (3, zero, 0x11), (2, first_large, 0x12), (1, small(0), 0x13)];
+    for (level, page, frame) in nodes {
+        let frame = Frame::new(frame);
+        let table = TableOperation::AddNode { space: SPACE, level, page, frame, branch: 0 };
+        mmu.apply(&table.into());
+    }
+    let mut map = |page: VirtualPage, size| {
+        let (frame, permissions) = (Frame::new(page.number()), Permissions::READ);
+        let map = TableOperation::Map { space: SPACE, page, size, frame, permissions };
+        mmu.apply(&map.into());
+    };
+    (0..LARGE_PAGES).for_each(|at| map(large(0).add(at * 512), PageSize::Size2M));
+    (0..SMALL_PAGES).for_each(|at| map(small(0).add(at), PageSize::Size4K));
+    map(HUGE, PageSize::Size1G);
+    mmu
+}
+
+/// Brings a page into the TLBs.
+fn touch(mmu: &mut Mmu, page: VirtualPage) {
+    reads(mmu, page);
+}
+
+/// Entries that the walker read to translate a page: none if the second level held it.
+fn reads(mmu: &mut Mmu, page: VirtualPage) -> usize {
+    // Out of the first level by pages of the other sizes and of another set.
+    mmu.flush_first_level();
+    let mut steps = Steps::new();
+    let found = mmu.translate(AccessKind::Read, page.address(), &mut steps).unwrap();
+    assert_eq!(found.physical.page().number(), page.number());
+    steps.as_slice().iter().filter(|step| matches!(step.action, Action::Read { .. })).count()
+}
+
+#[test]
+fn a_2mb_page_never_takes_a_way_for_other_pages() {
+    let mut mmu = unit(halves);
+    for index in [0, 1, 2] {
+        assert_eq!(reads(&mut mmu, large(index)), 3);
+    }
+    // Ways 3 and 4 are empty, and large(0) is gone all the same.
+    let held = L2Contents { empty: 14, page_2m: 2, ..L2Contents::default() };
+    assert_eq!(mmu.l2_contents(), held);
+    assert_eq!((reads(&mut mmu, large(2)), reads(&mut mmu, large(1))), (0, 0));
+    assert_eq!(reads(&mut mmu, large(0)), 3);
+    // An array that takes 2MB pages everywhere holds all three.
+    let mut mmu = unit(|_| {});
+    (0..3).for_each(|index| touch(&mut mmu, large(index)));
+    assert_eq!([0, 1, 2].map(|index| reads(&mut mmu, large(index))), [0, 0, 0]);
+}
+
+#[test]
+fn the_least_recently_used_entry_of_the_part_goes() {
+    let mut mmu = unit(halves);
+    [large(0), large(1)].into_iter().for_each(|page| touch(&mut mmu, page)); // ways 1 and 2
+    [small(0), small(1)].into_iter().for_each(|page| touch(&mut mmu, page)); // ways 3 and 4, which are empty
+    // All four ways take 4KB pages; large(0) was used longest ago.
+    assert_eq!(reads(&mut mmu, small(2)), 4); // way 1
+    assert_eq!(reads(&mut mmu, large(1)), 0);
+    // Of ways 1 and 2, small(2) was used longest ago; small(0) and small(1) are older, in other ways.
+    assert_eq!(reads(&mut mmu, large(2)), 3);
+    assert_eq!((reads(&mut mmu, small(0)), reads(&mut mmu, small(1))), (0, 0));
+    assert_eq!(reads(&mut mmu, small(2)), 4, "it was driven out");
+}
+
+#[test]
+fn a_1gb_page_has_its_own_ways_and_its_own_key() {
+    let mut mmu = unit(halves);
+    assert_eq!((reads(&mut mmu, HUGE), reads(&mut mmu, HUGE.add(70_000))), (2, 0));
+    assert_eq!(mmu.l2_contents().page_1g, 1);
+    // 2MB pages come and go in ways 1 and 2.
+    (0..8).for_each(|index| touch(&mut mmu, large(index)));
+    assert_eq!(reads(&mut mmu, HUGE), 0);
+    // The 1GB page is number 2 of its size, as a 4KB page or a 2MB page may be of theirs.
+    let page = VirtualPage::new(HUGE.number() / GIGABYTE);
+    mmu.apply(&Shootdown::Page { space: SPACE, page }.into());
+    assert_eq!(reads(&mut mmu, HUGE), 0);
+    // Where no entries are for 1GB, the first level alone has them.
+    let mut mmu = unit(|_| {});
+    assert_eq!((reads(&mut mmu, HUGE), reads(&mut mmu, HUGE)), (2, 2));
+}
+
+#[test]
+fn shootdowns_reach_every_part() {
+    let own = L2Part::Own(TlbGeometry { entries: 2, ways: 2 });
+    let shapes: [fn(&mut TlbConfig, L2Part); 3] = [
+        |tlb, _| halves(tlb),
+        |tlb, own| (tlb.l2_2m, tlb.l2_1g) = (own, own),
+        |tlb, own| (tlb.l2_2m, tlb.l2_1g) = (own, ways(4, 4)),
+    ];
+    let pages = [
+        (large(0), PageSize::Size2M),
+        (HUGE, PageSize::Size1G),
+        (small(0), PageSize::Size4K),
+        (small(1), PageSize::Size4K),
+    ];
+    for shape in shapes {
+        for (gone, size) in pages {
+            let mut mmu = unit(|tlb| shape(tlb, own));
+            pages.iter().for_each(|(page, _)| touch(&mut mmu, *page));
+            mmu.apply(&match size {
+                PageSize::Size4K => Shootdown::Page { space: SPACE, page: gone }.into(),
+                _ => Shootdown::Large { space: SPACE, page: gone, size }.into(),
+            });
+            let held = pages.map(|(page, _)| reads(&mut mmu, page) == 0);
+            assert_eq!(held, pages.map(|(page, _)| page != gone), "{gone:?}");
+        }
+        let mut mmu = unit(|tlb| shape(tlb, own));
+        pages.iter().for_each(|(page, _)| touch(&mut mmu, *page));
+        mmu.apply(&Shootdown::Space { space: SPACE }.into());
+        assert!(pages.iter().all(|(page, _)| reads(&mut mmu, *page) > 0));
+    }
+}
+
+#[test]
+fn an_array_of_its_own_leaves_the_others_alone() {
+    let own = L2Part::Own(TlbGeometry { entries: 2, ways: 2 });
+    let mut mmu = unit(|tlb| tlb.l2_2m = own);
+    (0..4).for_each(|index| touch(&mut mmu, small(index)));
+    (0..5).for_each(|index| touch(&mut mmu, large(index)));
+    let held = L2Contents { empty: 12, page_4k: 4, page_2m: 2, ..L2Contents::default() };
+    assert_eq!(mmu.l2_contents(), held);
+    assert_eq!([3, 4].map(|index| reads(&mut mmu, large(index))), [0, 0]);
+    assert_eq!([0, 1, 2, 3].map(|index| reads(&mut mmu, small(index))), [0; 4]);
+}
+
+/// For pages of one size, an array that takes all sizes everywhere never misses more. (Of a mixture it
+/// may: ways that 2MB pages cannot take are a shelter for 4KB pages.)
+#[test]
+fn ways_for_all_sizes_are_never_worse_for_pages_of_one_size() {
+    let streams: [fn(u64) -> VirtualPage; 2] = [
+        |random| large(0).add(random % LARGE_PAGES * 512),
+        |random| small(0).add(random % SMALL_PAGES),
+    ];
+    for (page_of, seed) in streams.into_iter().flat_map(|of| (1..9).map(move |seed| (of, seed))) {
+        let [all, parted] = [unit(|tlb| tlb.l2_1g = L2Part::ALL), unit(halves)].map(|mut mmu| {
+            let mut state = seed * 0x1e37_79b9_7f4a_7c15_u64;
+            for _ in 0..2_000 {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                // Some pages are used more than others.
+                reads(&mut mmu, page_of((state >> 20) % (1 + (state >> 40) % 64)));
+            }
+            mmu.counters().l2_misses
+        });
+        assert!(all <= parted, "{all} misses with ways for all sizes, {parted} in parts");
+    }
+}
+
+#[test]
+fn ways_that_there_are_not_are_refused() {
+    let refused = |change: fn(&mut TlbConfig)| config(change).validate().unwrap_err();
+    let message = refused(|tlb| tlb.l2_2m = ways(3, 5)).to_string();
+    assert_eq!(message, "tlb.l2_2m: ways 3-5 of 4; expected ways from 1 to 4, such as \"1-4\"");
+    assert!(matches!(refused(|tlb| tlb.l2_1g = ways(2, 1)), ConfigError::Ways { .. }));
+    assert!(matches!(refused(|tlb| tlb.l2_1g = ways(0, 1)), ConfigError::Ways { .. }));
+    assert_eq!(refused(|tlb| tlb.l2_4k = Ways::None), ConfigError::NoSmallEntries);
+    let own = |tlb: &mut TlbConfig| tlb.l2_2m = L2Part::Own(TlbGeometry { entries: 3, ways: 2 });
+    assert!(refused(own).to_string().starts_with("tlb.l2_2m: 3 entries in 2 ways"));
+    let sizes = [PageSize::Size4K, PageSize::Size2M, PageSize::Size1G];
+    let entries =
+        |change: fn(&mut TlbConfig)| sizes.map(|size| config(change).tlb.l2_entries(size));
+    assert_eq!(entries(halves), [16, 8, 8]);
+    assert_eq!(entries(|_| {}), [16, 16, 0]);
+}

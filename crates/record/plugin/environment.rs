@@ -1,0 +1,41 @@
+//! Variables of the program's environment that the emulator would take for its own options
+//! (`QEMU_PLUGIN`, `QEMU_CPU`, …).
+//!
+//! They pass the emulator under masked names of the same length, and the plugin writes the real names
+//! into the program's memory before it runs. Shared by the recorder and the plugin.
+
+/// Beginning of the names that the emulator reads.
+pub const NAMES: &[u8] = b"QEMU_";
+/// Beginning of their masked names: no program has such.
+pub const MASKED: &[u8] = b"\x02PFT_";
+
+/// A variable, or its name, in the form in which it passes the emulator.
+pub fn masked(variable: &[u8]) -> Vec<u8> {
+    match variable.strip_prefix(NAMES) {
+        Some(rest) => [MASKED, rest].concat(),
+        None => variable.to_vec(),
+    }
+}
+
+/// Places of masked names in memory that holds strings, one after another.
+pub fn masked_places(memory: &[u8]) -> Vec<usize> {
+    let is_masked =
+        |at: &usize| memory[*at..].starts_with(MASKED) && (*at == 0 || memory[*at - 1] == 0);
+    (0..memory.len()).filter(is_masked).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_the_emulator_are_masked_and_found_again() {
+        assert_eq!(NAMES.len(), MASKED.len());
+        assert_eq!(masked(b"QEMU_CPU=a,b"), b"\x02PFT_CPU=a,b");
+        assert_eq!(masked(b"PATH=QEMU_"), b"PATH=QEMU_");
+        let strings =
+            [&b"x=\x02PFT_"[..], &masked(b"QEMU_CPU=1"), b"y", &masked(b"QEMU_LOG="), b""];
+        assert_eq!(masked_places(&strings.join(&0)), [8, 21]);
+        assert!(masked_places(b"").is_empty());
+    }
+}

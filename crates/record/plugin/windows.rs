@@ -1,0 +1,86 @@
+//! Adaptive sampling: windows of one length that cover a program of unknown length.
+//!
+//! At first everything is recorded, as windows without gaps. Once there are twice as many windows as
+//! are to be kept, every second one is dropped and the distance doubles; and so on. Windows are
+//! numbered in the order of recording, and their positions count window lengths from the start.
+//! Window `number` is recorded at level 0 while everything is recorded, and at level L while one of 2^L
+//! windows is. At the end, the windows at multiples of 2^L of the last level are kept: between `kept`
+//! and twice as many. Shared by the recorder and the plugin.
+
+/// Limit of levels: longer programs do not exist.
+const MAX_LEVEL: u64 = 40;
+
+/// The level at which a window is recorded.
+pub const fn level(number: u64, kept: u64) -> u32 {
+    match number.checked_sub(2 * kept) {
+        None => 0,
+        Some(later) if later / kept < MAX_LEVEL => 1 + (later / kept) as u32,
+        Some(_) => MAX_LEVEL as u32,
+    }
+}
+
+/// Number of windows that are recorded without gaps at first: those of level 0, and the first of level
+/// 1, which follows immediately.
+pub const fn contiguous(kept: u64) -> u64 {
+    2 * kept + 1
+}
+
+/// Number of windows' lengths that pass unrecorded after a window.
+pub const fn skipped_after(number: u64, kept: u64) -> u64 {
+    if number + 1 < contiguous(kept) { 0 } else { (1 << level(number, kept)) - 1 }
+}
+
+/// The position of a window.
+pub const fn position(number: u64, kept: u64) -> u64 {
+    match number.checked_sub(2 * kept) {
+        None => number,
+        Some(later) => (kept + later % kept) << level(number, kept),
+    }
+}
+
+/// True if a window is kept in the end, with `last` the number of the last window recorded.
+pub const fn is_kept(number: u64, last: u64, kept: u64) -> bool {
+    position(number, kept).is_multiple_of(1 << level(last, kept))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_are_where_the_gaps_between_them_put_them() {
+        for kept in [1, 2, 3, 60] {
+            let mut at = 0;
+            for number in 0..20 * kept {
+                assert_eq!(position(number, kept), at, "window {number} of {kept}");
+                at += 1 + skipped_after(number, kept);
+            }
+        }
+    }
+
+    #[test]
+    fn the_windows_kept_are_as_many_as_asked_for_and_at_one_distance() {
+        let kept = 8;
+        for last in 0..200 {
+            let positions: Vec<u64> =
+                (0..=last).filter(|n| is_kept(*n, last, kept)).map(|n| position(n, kept)).collect();
+            let distance = 1 << level(last, kept);
+            let expected: Vec<u64> = (0..positions.len() as u64).map(|n| n * distance).collect();
+            assert_eq!(positions, expected, "{last}");
+            let fits = positions.len() as u64 <= 2 * kept;
+            assert!(
+                fits && (last < kept || positions.len() as u64 > kept),
+                "{last}: {positions:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn known_values() {
+        // Two windows kept: 0 to 4 without gaps, then 6 (level 1), 8, 12 (level 2), 16, 24 (level 3).
+        let positions = [0, 1, 2, 3, 4, 6, 8, 12, 16, 24].map(|at| at);
+        assert!((0..10).map(|number| position(number, 2)).eq(positions));
+        let kept = |last| (0..=last).filter(move |number| is_kept(*number, last, 2));
+        assert!(kept(7).map(|number| position(number, 2)).eq([0, 4, 8, 12]));
+    }
+}

@@ -1,0 +1,394 @@
+//! Leaves windows out of a recording with adaptive sampling.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::path::Path;
+
+use perforate_trace::{Source, TraceReader, TraceWriter};
+use perforate_types::{Chunk, Instruction, MemoryAccess, ProcessId, ProgramEvent, ThreadId};
+
+use crate::RecordError;
+use crate::process_memory::PAGE_BYTES;
+use crate::replay::address_space::populate_event;
+use crate::windows::{contiguous, is_kept, level};
+
+/// Windows of a recording with adaptive sampling.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecordedWindows {
+    window: u64,
+    kept: u64,
+    /// The first instruction in the trace of each window behind those without gaps.
+    starts: Vec<u64>,
+    last_phase: u64,
+    /// Number of the last window by which others were dropped; the program may have ended in it before
+    /// it was recorded.
+    last_known: u64,
+}
+
+impl RecordedWindows {
+    /// For `kept` windows of `window` instructions.
+    pub fn new(window: u64, kept: u64) -> Self {
+        Self { window, kept, starts: Vec::new(), last_phase: 1, last_known: 0 }
+    }
+
+    /// Notes that a phase of the recording starts at an instruction of the trace. True if it is a new
+    /// window.
+    pub fn start(&mut self, phase: u64, instruction: u64) -> bool {
+        // All processes say so; a process may also have missed some.
+        let is_new = phase > self.last_phase;
+        while self.last_phase < phase {
+            self.last_phase += 2;
+            self.starts.push(instruction);
+        }
+        is_new
+    }
+
+    /// True if the window that starts with a phase is kept as far as one can tell in phase `now`.
+    pub fn is_kept(&mut self, phase: u64, now: u64) -> bool {
+        let number = |phase: u64| contiguous(self.kept) - 1 + phase.saturating_sub(1) / 2;
+        // Even phases are gaps: the window before counts.
+        self.last_known = self.last_known.max(number(phase)).max(number(now));
+        is_kept(number(phase), self.last_known, self.kept)
+    }
+
+    /// Instructions of a window.
+    pub fn window(&self) -> u64 {
+        self.window
+    }
+
+    /// End of the windows without gaps, in a trace of so many instructions.
+    fn contiguous_end(&self, instructions: u64) -> u64 {
+        self.starts.first().copied().unwrap_or(instructions)
+    }
+
+    /// Number of the last window.
+    fn last(&self, instructions: u64) -> u64 {
+        let contiguous = contiguous(self.kept) - 1;
+        let recorded = match self.starts.len() {
+            0 => (instructions.saturating_sub(1) / self.window).min(contiguous),
+            later => contiguous + later as u64,
+        };
+        recorded.max(self.last_known)
+    }
+
+    /// Number of windows from one kept to the next, in a trace of so many instructions; 1 if all are
+    /// kept.
+    pub fn distance(&self, instructions: u64) -> u64 {
+        1 << level(self.last(instructions), self.kept)
+    }
+
+    /// Instructions from the beginning of a kept window to that of the next.
+    pub fn period(&self, instructions: u64) -> u64 {
+        self.window.saturating_mul(self.distance(instructions))
+    }
+
+    /// The instructions of the windows that are kept, in order.
+    fn spans(&self, instructions: u64) -> Vec<Range<u64>> {
+        let (last, contiguous) = (self.last(instructions), contiguous(self.kept));
+        let end = self.contiguous_end(instructions);
+        let at_first = (0..contiguous).map(|number| {
+            let start = number * self.window;
+            let is_last = number + 1 == contiguous;
+            start.min(end)..if is_last { end } else { end.min(start + self.window) }
+        });
+        let ends = self.starts.iter().skip(1).copied().chain([instructions]);
+        let later = self.starts.iter().zip(ends).map(|(start, end)| *start..end);
+        let all = (0..).zip(at_first.chain(later));
+        let kept = all.filter(|(number, _)| is_kept(*number, last, self.kept));
+        kept.map(|(_, span)| span).filter(|span| !span.is_empty()).collect()
+    }
+}
+
+/// Outcome of [`thin`].
+#[derive(Default)]
+pub struct Thinned {
+    /// Number of windows that are left.
+    pub windows: u64,
+    /// Instructions that were left out.
+    pub dropped: u64,
+    /// Instructions of each process that are left.
+    pub processes: Vec<u64>,
+}
+
+/// Copies a trace of which only some windows are kept. Counts in `thinned`, also up to an error.
+pub fn thin(
+    from: &Path,
+    windows: &RecordedWindows,
+    writer: &mut TraceWriter,
+    thinned: &mut Thinned,
+) -> Result<(), RecordError> {
+    let mut reader = TraceReader::open(from)?;
+    let instructions = reader.instructions();
+    let spans = windows.spans(instructions);
+    let end = windows.contiguous_end(instructions);
+    thinned.windows = spans.len() as u64;
+    let mut copy = Copy {
+        writer,
+        thinned,
+        gap: 0,
+        place: (ProcessId(0), ThreadId(0)),
+        written_place: (ProcessId(0), ThreadId(0)),
+        touched: BTreeSet::new(),
+        recent: vec![(u16::MAX, 0); RECENT_PAGES],
+    };
+    let mut spans = spans.into_iter().peekable();
+    let mut chunk = Chunk::default();
+    let mut position = 0;
+    loop {
+        while spans.next_if(|span| span.end <= position).is_some() {}
+        let next = spans.peek().map_or(instructions, |span| span.start);
+        // The next window begins with all pages that exist, and those of this one need not be known.
+        if position >= end && next > position {
+            let passed = reader.skip(next - position)?;
+            copy.drop_instructions(passed);
+            position += passed;
+        }
+        if !reader.next_chunk(&mut chunk)? {
+            break;
+        }
+        let mut events = chunk.events.drain(..).peekable();
+        let mut accesses = chunk.accesses.as_slice();
+        for (index, instruction) in chunk.instructions.iter().enumerate() {
+            while let Some((_, event)) = events.next_if(|(at, _)| *at as usize <= index) {
+                copy.event(event)?;
+            }
+            let (own, rest) = accesses.split_at(instruction.accesses.into());
+            accesses = rest;
+            while spans.next_if(|span| span.end <= position).is_some() {}
+            match spans.peek().is_some_and(|span| span.contains(&position)) {
+                true => copy.keep(instruction, own)?,
+                false => copy.drop_one(instruction, own),
+            }
+            position += 1;
+        }
+        events.try_for_each(|(_, event)| copy.event(event))?;
+    }
+    copy.close_gap()
+}
+
+/// Size of the table of recently touched pages.
+const RECENT_PAGES: usize = 1 << 12;
+
+/// A trace that is copied in part.
+struct Copy<'a> {
+    writer: &'a mut TraceWriter,
+    thinned: &'a mut Thinned,
+    /// Instructions left out since the last one that was kept, here or by the recorder.
+    gap: u64,
+    /// The running process and thread, and those that the new trace knows.
+    place: (ProcessId, ThreadId),
+    written_place: (ProcessId, ThreadId),
+    /// Pages touched by instructions that were left out; the new trace has to make them exist.
+    touched: BTreeSet<(u16, u64)>,
+    recent: Vec<(u16, u64)>,
+}
+
+impl Copy<'_> {
+    fn event(&mut self, event: ProgramEvent) -> Result<(), RecordError> {
+        match event {
+            ProgramEvent::Gap { instructions } => self.gap += instructions,
+            ProgramEvent::Switch { process, thread } => self.place = (process, thread),
+            event => {
+                self.populate()?;
+                self.switch(self.place)?;
+                self.writer.event(event)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn switch(&mut self, place: (ProcessId, ThreadId)) -> Result<(), RecordError> {
+        if self.written_place != place {
+            self.written_place = place;
+            let (process, thread) = place;
+            self.writer.event(ProgramEvent::Switch { process, thread })?;
+        }
+        Ok(())
+    }
+
+    /// Writes the events that make the touched pages exist.
+    fn populate(&mut self) -> Result<(), RecordError> {
+        if self.touched.is_empty() {
+            return Ok(());
+        }
+        let mut pages = std::mem::take(&mut self.touched).into_iter().peekable();
+        while let Some((process, first)) = pages.next() {
+            let mut end = first + 1;
+            while pages.next_if_eq(&(process, end)).is_some() {
+                end += 1;
+            }
+            self.switch((ProcessId(process), self.place.1))?;
+            let event = populate_event(first * PAGE_BYTES..end * PAGE_BYTES);
+            self.writer.event(event)?;
+        }
+        self.recent.fill((u16::MAX, 0));
+        Ok(())
+    }
+
+    /// Writes the gap before the next instruction.
+    fn close_gap(&mut self) -> Result<(), RecordError> {
+        if self.gap > 0 {
+            let instructions = std::mem::take(&mut self.gap);
+            self.writer.event(ProgramEvent::Gap { instructions })?;
+        }
+        Ok(())
+    }
+
+    fn keep(
+        &mut self,
+        instruction: &Instruction,
+        accesses: &[MemoryAccess],
+    ) -> Result<(), RecordError> {
+        if self.gap > 0 {
+            self.close_gap()?;
+            self.populate()?;
+        }
+        self.switch(self.place)?;
+        let process = usize::from(self.place.0.0);
+        if self.thinned.processes.len() <= process {
+            self.thinned.processes.resize(process + 1, 0);
+        }
+        self.thinned.processes[process] += 1;
+        Ok(self.writer.push(instruction, accesses)?)
+    }
+
+    fn drop_instructions(&mut self, count: u64) {
+        self.gap += count;
+        self.thinned.dropped += count;
+    }
+
+    fn drop_one(&mut self, instruction: &Instruction, accesses: &[MemoryAccess]) {
+        self.drop_instructions(1);
+        self.touch(instruction.ip.value());
+        for access in accesses {
+            let first = access.address.value();
+            self.touch(first);
+            self.touch(first.saturating_add(u64::from(access.size.saturating_sub(1))));
+        }
+    }
+
+    fn touch(&mut self, address: u64) {
+        let page = (self.place.0.0, address / PAGE_BYTES);
+        let recent = &mut self.recent[page.1 as usize % RECENT_PAGES];
+        if *recent != page {
+            *recent = page;
+            self.touched.insert(page);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use perforate_trace::TraceMetadata;
+    use perforate_types::VirtualAddress;
+
+    use super::*;
+
+    /// Number of the instruction, which is also the page that it is in.
+    fn instruction(number: u64) -> Instruction {
+        let ip = VirtualAddress::new(number * PAGE_BYTES);
+        Instruction { ip, length: 1, ..Instruction::default() }
+    }
+
+    /// Windows of 10 instructions, of which 2 to 4 are kept. Everything is recorded up to instruction
+    /// 50; the window of 7 instructions after it (position 6) follows a gap of 10, and so on.
+    fn recorded(windows: &mut RecordedWindows, starts: &[(u64, u64)], folder: &Path, end: u64) {
+        let path = folder.join("all");
+        let mut writer = TraceWriter::create(path, &TraceMetadata::default()).unwrap();
+        let mut starts = starts.iter().copied().peekable();
+        for number in 0..end {
+            if number == 15 {
+                writer.event(ProgramEvent::Exec).unwrap();
+            }
+            if let Some((phase, at)) = starts.next_if(|(_, at)| *at == number) {
+                assert!(windows.start(phase, at));
+                assert!(!windows.start(phase, at), "another process");
+                writer.event(ProgramEvent::Gap { instructions: 10 }).unwrap();
+            }
+            writer.push(&instruction(number), &[]).unwrap();
+        }
+        writer.finish().unwrap();
+    }
+
+    /// The pages of the instructions that are left, and the events before each.
+    fn thinned(windows: &RecordedWindows, folder: &Path) -> (Vec<u64>, Vec<(u32, ProgramEvent)>) {
+        let path = folder.join("thinned");
+        let mut writer = TraceWriter::create(&path, &TraceMetadata::default()).unwrap();
+        let mut thinned = Thinned::default();
+        thin(&folder.join("all"), windows, &mut writer, &mut thinned).unwrap();
+        writer.finish().unwrap();
+        let (mut reader, mut chunk) = (TraceReader::open(&path).unwrap(), Chunk::default());
+        reader.next_chunk(&mut chunk).unwrap();
+        let pages = chunk.instructions.iter().map(|it| it.ip.value() / PAGE_BYTES);
+        (pages.collect(), chunk.events)
+    }
+
+    #[test]
+    fn a_short_program_is_kept_whole() {
+        let windows = RecordedWindows::new(10, 2);
+        for instructions in [0, 1, 39, 40] {
+            assert_eq!(windows.distance(instructions), 1);
+        }
+        assert_eq!(windows.spans(12), [0..10, 10..12]);
+        assert_eq!((windows.distance(41), windows.period(41)), (2, 20));
+        assert_eq!(windows.spans(45), [0..10, 20..30, 40..45], "as many as before, and one");
+    }
+
+    #[test]
+    fn a_window_is_dropped_at_once_when_later_ones_are_known() {
+        let mut windows = RecordedWindows::new(10, 2);
+        // Phases 3, 5, 7 and 9 are windows at positions 6, 8, 12 and 16.
+        assert!(windows.is_kept(3, 3) && windows.is_kept(3, 4));
+        assert!(!windows.is_kept(3, 5), "8 is of level 2");
+        assert!(windows.is_kept(7, 8));
+        assert_eq!(windows.distance(50), 4, "though window 12 is not in the trace");
+        assert!(!windows.is_kept(7, 9));
+    }
+
+    #[test]
+    fn windows_that_are_left_out_leave_their_events_pages_and_gaps() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut windows = RecordedWindows::new(10, 2);
+        recorded(&mut windows, &[(3, 52)], folder.path(), 59);
+        assert_eq!(windows.spans(59), [0..10, 20..30, 40..52, 52..59]);
+        let (pages, events) = thinned(&windows, folder.path());
+        let expected = (0..10).chain(20..30).chain(40..59);
+        assert!(pages.into_iter().eq(expected));
+        let touched = |pages: Range<u64>| populate_event(pages.start << 12..pages.end << 12);
+        let gap = |instructions| ProgramEvent::Gap { instructions };
+        let expected = [
+            (10, touched(10..15)),
+            (10, ProgramEvent::Exec),
+            (10, gap(10)),
+            (10, touched(15..20)),
+            (20, gap(10)),
+            (20, touched(30..40)),
+            (32, gap(10)),
+        ];
+        assert_eq!(events, expected);
+    }
+
+    #[test]
+    fn later_windows_are_left_out_without_being_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut windows = RecordedWindows::new(10, 2);
+        // Positions 6, 8 and 12: every fourth is kept.
+        recorded(&mut windows, &[(3, 50), (5, 60), (7, 70)], folder.path(), 80);
+        assert_eq!(windows.spans(80), [0..10, 40..50, 60..70, 70..80]);
+        let (pages, events) = thinned(&windows, folder.path());
+        assert!(pages.into_iter().eq((0..10).chain(40..50).chain(60..80)));
+        let gaps: u64 = events
+            .iter()
+            .filter_map(|(_, event)| match event {
+                ProgramEvent::Gap { instructions } => Some(instructions),
+                _ => None,
+            })
+            .sum();
+        assert_eq!(gaps, 30 + 3 * 10 + 10);
+        assert!(
+            events
+                .iter()
+                .any(|(at, event)| *at == 20 && *event == ProgramEvent::Gap { instructions: 30 })
+        );
+    }
+}

@@ -1,0 +1,185 @@
+//! Recording windows of threaded and of long programs, and a part that begins or ends at some time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use perforate_record::{Begin, Ending, Sampling};
+use perforate_trace::{StoppedBy, TraceReader};
+use perforate_types::{Advice, Chunk, ProgramEvent};
+
+use crate::end_to_end::{assert_accesses_are_mapped, compile};
+use crate::{emulator_is_missing, options, read, record_quietly};
+
+fn gaps(trace: &Chunk) -> Vec<u64> {
+    let gap = |(_, event): &(u32, ProgramEvent)| match event {
+        ProgramEvent::Gap { instructions } => Some(*instructions),
+        _ => None,
+    };
+    trace.events.iter().filter_map(gap).collect()
+}
+
+/// Four threads, each of about 20 M instructions.
+const THREADS: &str = r#"
+    #include <pthread.h>
+    static volatile long memory[4][1 << 16];
+    static void *work(void *number) {
+        unsigned state = (unsigned)(long)number;
+        for (int i = 0; i < 2500000; i++)
+            memory[(long)number][(state = state * 1664525 + 1013904223) >> 16] += 1;
+        return 0;
+    }
+    int main(void) {
+        pthread_t threads[4];
+        for (long i = 0; i < 4; i++) pthread_create(&threads[i], 0, work, (void *)i);
+        for (int i = 0; i < 4; i++) pthread_join(threads[i], 0);
+        return 0;
+    }"#;
+
+/// Threads that run unrecorded while one of them begins a window take nothing of the window away.
+#[test]
+fn windows_of_threads_hold_what_was_asked_for() {
+    if emulator_is_missing() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = compile(folder.path(), THREADS, &["-pthread"]) else { return };
+    let file = folder.path().join("threads.trace");
+    let mut sampled = options(&file, &[&program]);
+    let (window, period) = (100_000, 2_000_000);
+    sampled.selection.sampling = Some(Sampling::Periodic { window, period });
+    let summary = record_quietly(sampled).unwrap();
+    let held = summary.instructions / summary.windows;
+    assert!((window - 1000..window * 3 / 2).contains(&held), "{held} in {summary:?}");
+    assert_accesses_are_mapped(&read(&file));
+}
+
+#[test]
+fn adaptive_windows_cover_a_program_of_any_length() {
+    if emulator_is_missing() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = compile(folder.path(), THREADS, &["-pthread"]) else { return };
+    let file = folder.path().join("adaptive.trace");
+    let whole = record_quietly(options(&file, &[&program])).unwrap();
+    let adaptive = |window, kept| {
+        let mut sampled = options(&file, &[&program]);
+        sampled.selection.sampling = Some(Sampling::Adaptive { window, kept });
+        record_quietly(sampled).unwrap()
+    };
+    let summary = adaptive(20_000, 8);
+    assert_eq!(summary.ending, Ending::Exited(0));
+    assert!((8..=16).contains(&summary.windows), "{summary:?}");
+    let all = summary.instructions + summary.instructions_between;
+    let difference = all.abs_diff(whole.instructions) as f64 / whole.instructions as f64;
+    assert!(difference < 0.02, "{all} of {}", whole.instructions);
+    let held = summary.instructions / summary.windows;
+    assert!((15_000..60_000).contains(&held), "{held}");
+    let trace = read(&file);
+    assert_eq!(trace.instructions.len() as u64, summary.instructions);
+    let gaps = gaps(&trace);
+    assert_eq!(gaps.iter().sum::<u64>(), summary.instructions_between);
+    let of_all = summary.processes.iter().map(|process| process.instructions).sum::<u64>();
+    assert_eq!(of_all, summary.instructions);
+    assert_accesses_are_mapped(&trace);
+    let names = std::fs::read_dir(folder.path()).unwrap();
+    let left = names.filter(|entry| {
+        let name = entry.as_ref().unwrap().file_name();
+        name.to_string_lossy().contains("partial")
+    });
+    assert_eq!(left.count(), 0);
+
+    let summary = adaptive(1_000_000_000, 8);
+    assert_eq!((summary.windows, summary.instructions_between), (1, 0), "a short program is whole");
+}
+
+/// Touches 64 pages, then goes on with the first of them for ever.
+const SERVICE: &str = r#"
+    static volatile char memory[64 * 4096];
+    int main(void) {
+        for (int i = 0; i < 64; i++) memory[i * 4096] = 1;
+        for (;;) memory[0]++;
+    }"#;
+
+#[test]
+fn a_part_of_a_service_has_the_memory_of_before() {
+    if emulator_is_missing() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = compile(folder.path(), SERVICE, &[]) else { return };
+    let file = folder.path().join("service.trace");
+    let mut part = options(&file, &[&program]);
+    part.begin = Begin::After(Duration::from_millis(500));
+    part.selection.duration = Some(Duration::from_millis(500));
+    let summary = record_quietly(part).unwrap();
+    assert_eq!(summary.ending, Ending::Time);
+    assert!(summary.instructions_skipped > 100_000, "{summary:?}");
+    let metadata = TraceReader::open(&file).unwrap().trace_metadata().clone();
+    assert_eq!((metadata.is_cut_off, metadata.stopped_by), (true, Some(StoppedBy::Time)));
+    let trace = read(&file);
+    assert_accesses_are_mapped(&trace);
+    let populated = trace.events.iter().filter_map(|(at, event)| match event {
+        ProgramEvent::Advise { length, advice: Advice::Other(_), .. } if *at == 0 => Some(*length),
+        ProgramEvent::Map { length, populate: true, .. } if *at == 0 => Some(*length),
+        _ => None,
+    });
+    assert!(populated.sum::<u64>() >= 64 * 4096, "touched before the recording");
+}
+
+/// Instructions from before the beginning do not count as those of the first window.
+#[test]
+fn the_first_window_after_a_late_beginning_is_whole() {
+    if emulator_is_missing() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = compile(folder.path(), SERVICE, &[]) else { return };
+    let mut part = options(&folder.path().join("service.trace"), &[&program]);
+    part.begin = Begin::After(Duration::from_millis(500));
+    let (window, period) = (100_000, 1 << 40);
+    part.selection.sampling = Some(Sampling::Periodic { window, period });
+    part.selection.duration = Some(Duration::from_secs(1));
+    let summary = record_quietly(part).unwrap();
+    assert!(summary.instructions_skipped > window, "{summary:?}");
+    assert!((window..window * 2).contains(&summary.instructions), "{summary:?}");
+}
+
+#[test]
+fn a_program_that_ends_before_its_recording_begins() {
+    if emulator_is_missing() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut late = options(&folder.path().join("x.trace"), &["sh", "-c", "exit 5"]);
+    late.begin = Begin::After(Duration::from_secs(60));
+    let error = record_quietly(late).unwrap_err().to_string();
+    assert!(error.contains("(exit code 5) before the recording began"), "{error}");
+}
+
+#[test]
+fn a_flag_begins_a_recording_and_another_ends_it() {
+    if emulator_is_missing() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = compile(folder.path(), SERVICE, &[]) else { return };
+    let file = folder.path().join("service.trace");
+    let mut part = options(&file, &[&program]);
+    let begin = Arc::new(AtomicBool::new(false));
+    part.begin = Begin::WhenSet(Arc::clone(&begin));
+    let stop = Arc::clone(&part.stop);
+    let setter = std::thread::spawn(move || {
+        for flag in [begin, stop] {
+            std::thread::sleep(Duration::from_millis(700));
+            flag.store(true, Ordering::Relaxed);
+        }
+    });
+    let summary = record_quietly(part).unwrap();
+    setter.join().unwrap();
+    assert_eq!(summary.ending, Ending::Stopped);
+    assert!(summary.instructions_skipped > 100_000 && summary.instructions > 1000, "{summary:?}");
+    let metadata = TraceReader::open(&file).unwrap().trace_metadata().clone();
+    assert_eq!(metadata.stopped_by, Some(StoppedBy::User));
+}

@@ -1,0 +1,168 @@
+//! What translation costs: the share of a run's time that free translation would save.
+
+use perforate_results::Interval;
+
+use super::gain::Gain;
+use super::{Sentence, WORTH_A_LOOK};
+use crate::comparison::Comparison;
+use crate::format;
+use crate::ids;
+
+/// Below this share of the L2 TLB's misses, compulsory ones are not worth a warning.
+const MANY_COMPULSORY: f64 = 0.5;
+
+/// Share of a run's time that address translation costs.
+#[derive(Clone, Copy)]
+pub(super) enum Cost {
+    /// Saved in a second simulation, with ideal large pages; the flag says that these wait for
+    /// translation themselves, so that free translation would save more.
+    Saved(Interval, bool),
+    /// Charged to translation by the cycle stack, where no ideal scheme was simulated.
+    Charged(Interval),
+}
+
+impl Cost {
+    pub(super) fn of(comparison: &Comparison<'_>, scheme: usize) -> Option<Self> {
+        let Some(saved) = comparison.saving(scheme) else {
+            return comparison.translation_share(scheme).map(Self::Charged);
+        };
+        let ideal = comparison.ideal.and_then(|ideal| comparison.translation_share(ideal));
+        Some(Self::Saved(saved, ideal.is_some_and(|share| share.mean >= WORTH_A_LOOK)))
+    }
+
+    fn share(self) -> Interval {
+        let (Self::Saved(share, _) | Self::Charged(share)) = self;
+        share
+    }
+
+    /// True if translation may take a share of the time that is worth a user's while.
+    pub(super) fn is_worth_a_look(self) -> bool {
+        let share = self.share();
+        share.mean + share.half_width_95.unwrap_or(0.0) >= WORTH_A_LOOK
+    }
+
+    /// True if the share is told from none by its interval.
+    fn is_sure(self) -> bool {
+        let share = self.share();
+        share.mean > 0.0 && !share.holds(0.0)
+    }
+}
+
+/// The reference's pages in a sentence.
+pub(super) fn pages(comparison: &Comparison<'_>) -> String {
+    match comparison.reference_name() {
+        "4KB" => "with 4KB pages".into(),
+        name => format!("under {name}"),
+    }
+}
+
+/// The reference's cost, up to the sentence's end.
+pub(super) fn cost(comparison: &Comparison<'_>) -> Option<Sentence> {
+    let cost = Cost::of(comparison, comparison.reference)?;
+    let pages = pages(comparison);
+    let place = match part_of_program(comparison) {
+        Some(part) => format!("{part} {pages}, "),
+        None => format!("{pages}, "),
+    };
+    let sentence = Sentence::default().plain(place).capital();
+    let only = if cost.is_worth_a_look() { "" } else { "only " };
+    Some(match cost {
+        Cost::Charged(share) => sentence
+            .strong(comparison.workload)
+            .plain(format!(" spends {only}"))
+            .strong(format::share(share))
+            .plain(" of its time waiting for address translation"),
+        Cost::Saved(share, is_least) => {
+            let sentence =
+                sentence.plain("free address translation would save ").strong(comparison.workload);
+            if !cost.is_sure() {
+                let half = share.half_width_95.map_or(String::new(), |half| {
+                    format!(" ({} %)", format::plus_minus(half * 100.0, 1))
+                });
+                return Some(sentence.plain(format!(" nothing that this run can show{half}")));
+            }
+            let only = if is_least && only.is_empty() { "at least " } else { only };
+            sentence.plain(format!(" {only}")).strong(format::share(share)).plain(" of its time")
+        }
+    })
+}
+
+/// The end of that sentence.
+pub(super) fn cost_end(comparison: &Comparison<'_>) -> &'static str {
+    match Cost::of(comparison, comparison.reference) {
+        Some(cost) if !cost.is_worth_a_look() => ": no scheme can gain much.",
+        _ => ".",
+    }
+}
+
+/// Free translation's saving beyond the best that can be had today.
+pub(super) fn left(comparison: &Comparison<'_>, today: Option<&Gain>) -> Option<Sentence> {
+    let today = today.filter(|gain| gain.is_faster())?;
+    let cost = Cost::of(comparison, today.scheme)?;
+    let sentence = Sentence::default().plain("With ").strong(comparison.schemes[today.scheme].name);
+    let (sentence, share) = match cost {
+        Cost::Saved(share, is_least) => {
+            let least = if is_least { "at least " } else { "" };
+            (sentence.plain(format!(", free translation would still save {least}")), share)
+        }
+        Cost::Charged(share) => (sentence.plain(", translation still takes "), share),
+    };
+    (share.mean >= WORTH_A_LOOK && cost.is_sure())
+        .then(|| sentence.strong(format::share(share)).plain(" of its time."))
+}
+
+/// A warning where most misses of the L2 TLB are first accesses to pages: the recording is too short to
+/// tell capacity from cold start.
+pub(super) fn cold_misses(comparison: &Comparison<'_>) -> Option<Sentence> {
+    let reference = &comparison.schemes[comparison.reference];
+    let misses = reference.counter(ids::L2_TLB_MISSES)?;
+    let share = reference.counter(ids::L2_TLB_COMPULSORY_SHARE)?;
+    let matters = Cost::of(comparison, comparison.reference).is_some_and(Cost::is_worth_a_look);
+    (matters && misses > 0.0 && share >= MANY_COMPULSORY).then(|| {
+        Sentence::default().plain("Caution: ").strong(format::percent(share)).plain(
+            " of its L2 TLB misses are the first access to a page in this run. A TLB of any size \
+                 has these, and a longer recording has fewer of them.",
+        )
+    })
+}
+
+/// A warning where a sample has too few windows for its intervals.
+pub(super) fn few_windows(comparison: &Comparison<'_>) -> Option<Sentence> {
+    let runs = comparison.schemes.iter().flat_map(|scheme| &scheme.runs);
+    let few = runs.filter(|run| run.has_few_windows());
+    let windows =
+        few.filter_map(|run| run.sampled.as_ref()).map(|sampled| sampled.windows).min()?;
+    let noun = if windows == 1 { "window" } else { "windows" };
+    Some(Sentence::default().plain("Caution: this sample has ").strong(format!("{windows} {noun}")).plain(
+        ", too few to tell how sure its figures are: a longer run, or more and shorter windows, has \
+         intervals.",
+    ))
+}
+
+/// The part of a program that a recording has which was ended before its program.
+fn part_of_program(comparison: &Comparison<'_>) -> Option<String> {
+    let run = comparison.schemes[comparison.reference].first();
+    let recording = run.config.get("workload")?;
+    let is_cut_off = recording.get("is_cut_off").and_then(serde_json::Value::as_bool)?;
+    if !is_cut_off {
+        return None;
+    }
+    let measured = run.instructions_represented.unwrap_or(run.instructions);
+    let instructions = rounded(measured + run.warmup.instructions);
+    let skipped = recording.get("instructions_skipped").and_then(serde_json::Value::as_u64);
+    Some(match skipped.unwrap_or(0) {
+        0 => format!("in its first {instructions} instructions"),
+        skipped => format!("in {instructions} instructions after its first {}", rounded(skipped)),
+    })
+}
+
+/// A count in short, without decimals that are 0.
+fn rounded(instructions: u64) -> String {
+    let text = format::compact(instructions as f64);
+    let Some((whole, decimals)) = text.split_once('.') else { return text };
+    let suffix = decimals.trim_start_matches('0');
+    match suffix.starts_with(|first: char| first.is_ascii_digit()) {
+        true => text,
+        false => format!("{whole}{suffix}"),
+    }
+}

@@ -1,0 +1,487 @@
+//! Results for several values of one option, or of two: what the values do to each scheme.
+
+mod sentence;
+mod setting;
+#[cfg(test)]
+mod tests;
+
+use maud::{Markup, html};
+use perforate_results::{Interval, RunResult, Vocabulary};
+
+use crate::answer::{Difference, difference};
+use crate::chart::{Axis, Bars, Ground, Lines, Mark, Series, broken};
+use crate::comparison::{Comparison, SchemeRuns, Spread, comparisons};
+use crate::format::{self, MISSING};
+use crate::html::{Cell, Figure, Grid, Heading, Page};
+use crate::metric::per_kilo_instruction;
+use crate::palette;
+use crate::text::{Column, blocks, columns, wrapped};
+use sentence::sentences;
+pub(crate) use setting::Varied;
+
+/// Anchor of the section.
+pub(crate) const ANCHOR: &str = "values";
+
+/// Characters of a value that a heading has room for.
+const MOST_IN_HEADING: usize = 12;
+
+/// Keys of the options that were varied in all of these comparisons, if any were.
+fn varied_keys<'a>(found: &[Comparison<'a>]) -> Option<(&'a str, Option<&'a str>)> {
+    let mut keys = found.iter().map(|one| Some(Varied::of(one.schemes[0].first())?.keys()));
+    let first = keys.next()??;
+    keys.all(|key| key == Some(first)).then_some(first)
+}
+
+/// True if the same options were varied in all of these comparisons.
+pub(crate) fn is_varied(found: &[Comparison<'_>]) -> bool {
+    varied_keys(found).is_some()
+}
+
+/// What is compared: instructions per cycle, or where there is no clock, walks.
+#[derive(Clone, Copy)]
+struct Quantity {
+    label: &'static str,
+    of: fn(&RunResult) -> Option<f64>,
+}
+
+impl Quantity {
+    const SPEED: Self = Self { label: "IPC", of: |run| run.ipc };
+    const WITH_WORK: Self =
+        Self { label: "IPC with OS work", of: |run| run.counter("whole_run_ipc") };
+    const WALKS: Self =
+        Self { label: "walks/1000 instructions", of: |run| per_kilo_instruction(run, "walks") };
+
+    fn is_speed(self) -> bool {
+        self.label == Self::SPEED.label
+    }
+}
+
+/// One scheme with one value.
+struct Row<'a> {
+    varied: Varied<'a>,
+    scheme: &'a str,
+    colour: &'static str,
+    spread: Option<Spread>,
+    /// With the work of the operating system, which some options move to where it is not seen.
+    with_work: Option<f64>,
+    over_first_value: Option<Interval>,
+    over_first_scheme: Option<Interval>,
+}
+
+impl<'a> Row<'a> {
+    /// Value of the first option.
+    fn value(&self) -> &'a str {
+        self.varied.first.value
+    }
+
+    /// Value of the second option of a grid.
+    fn second_value(&self) -> Option<&'a str> {
+        self.varied.second.map(|second| second.value)
+    }
+}
+
+/// All values of one option, or of two.
+struct Table<'a> {
+    key: &'a str,
+    /// Second option of a grid.
+    second_key: Option<&'a str>,
+    quantity: Quantity,
+    rows: Vec<Row<'a>>,
+}
+
+impl<'a> Table<'a> {
+    fn of(found: &[Comparison<'a>]) -> Option<Self> {
+        let (key, second_key) = varied_keys(found)?;
+        let is_timed = found.iter().any(Comparison::is_timed);
+        let quantity = if is_timed { Quantity::SPEED } else { Quantity::WALKS };
+        let median = |comparison: &Comparison<'a>, scheme: &str, quantity: Quantity| {
+            let runs = comparison.schemes.iter().find(|one| one.name == scheme)?;
+            Some(runs.spread(quantity.of)?.median)
+        };
+        let mut rows = Vec::new();
+        for comparison in found {
+            let varied = Varied::of(comparison.schemes[0].first())?;
+            // The comparison with the first value of the first option, and the same of the second.
+            let of_first = found.iter().find(|other| {
+                let other = Varied::of(other.schemes[0].first());
+                other.is_some_and(|other| other.second == varied.second)
+            })?;
+            for scheme in &comparison.schemes {
+                let spread = scheme.spread(quantity.of);
+                let over = |base: &SchemeRuns<'_>| {
+                    let below = base.spread(quantity.of)?.median;
+                    let mean = (below > 0.0).then_some(spread?.median / below)?;
+                    let is_same = std::ptr::eq(base, scheme);
+                    let speed = scheme.speed_over(base).filter(|_| is_timed && !is_same);
+                    let half_width_95 = speed.and_then(|speed| speed.half_width_95);
+                    Some(Interval { mean, half_width_95 })
+                };
+                let of_first_value = of_first.schemes.iter().find(|one| one.name == scheme.name);
+                rows.push(Row {
+                    varied,
+                    scheme: scheme.name,
+                    colour: scheme.colour,
+                    spread,
+                    with_work: median(comparison, scheme.name, Quantity::WITH_WORK),
+                    over_first_value: of_first_value.and_then(over),
+                    over_first_scheme: over(&comparison.schemes[0]),
+                });
+            }
+        }
+        Some(Self { key, second_key, quantity, rows })
+    }
+
+    /// The columns behind value and scheme.
+    fn columns(&self) -> Vec<Figures> {
+        let first = &self.rows[0];
+        let of = |label: String, figure, is_change| Figures { label, figure, is_change };
+        let value = of(
+            self.quantity.label.to_owned(),
+            |row| row.spread.map(|spread| sure(spread.median)),
+            false,
+        );
+        let is_short = first.value().chars().count() <= MOST_IN_HEADING;
+        let first_value = if is_short { first.value() } else { "the first" };
+        let over_value = of(format!("over {first_value}"), |row| row.over_first_value, true);
+        let mut all = vec![value, over_value];
+        if self.rows.iter().any(|row| row.scheme != first.scheme) {
+            let label = format!("over {}", first.scheme);
+            all.push(of(label, |row| row.over_first_scheme, true));
+        }
+        if self.rows.iter().any(|row| row.with_work.is_some()) {
+            let label = Quantity::WITH_WORK.label.to_owned();
+            all.push(of(label, |row| row.with_work.map(sure), false));
+        }
+        all
+    }
+
+    /// Values of the first option as numbers, and their unit, if all of them are numbers of one unit.
+    fn numbers(&self) -> Option<(Vec<f64>, &'static str)> {
+        let numbers: Option<Vec<f64>> =
+            self.rows.iter().map(|row| row.varied.first.number).collect();
+        let unit = self.rows[0].varied.first.unit;
+        let is_one_unit = self.rows.iter().all(|row| row.varied.first.unit == unit);
+        let suffix = [" %", "M"].into_iter().find(|known| *known == unit).unwrap_or("");
+        Some((numbers.filter(|_| is_one_unit)?, suffix))
+    }
+
+    /// The schemes in order.
+    fn schemes(&self) -> Vec<&'a str> {
+        distinct(self.rows.iter().map(|row| row.scheme))
+    }
+
+    /// Label of the curve that a row is a point of: its scheme, or in a grid the second value.
+    fn curve(&self, row: &Row<'a>) -> String {
+        match row.varied.second {
+            Some(second) => format!("{} {}", second.key, second.value),
+            None => row.scheme.to_owned(),
+        }
+    }
+
+    fn series(&self, rows: &[&Row<'a>], vocabulary: &Vocabulary) -> Vec<Series> {
+        let labels = distinct(rows.iter().map(|row| self.curve(row)));
+        let keys = match self.second_key {
+            Some(_) => distinct(rows.iter().map(|row| row.second_value().unwrap_or_default())),
+            None => self.schemes(),
+        };
+        let looks = palette::of_curves(vocabulary, keys.iter().map(|key| (*key, *key)));
+        let series = labels.into_iter().zip(looks).enumerate();
+        series
+            .map(|(number, (label, (colour, round)))| Series {
+                key: label.clone(),
+                label,
+                colour,
+                number,
+                round,
+            })
+            .collect()
+    }
+
+    fn mark(&self, row: &Row<'a>) -> Mark {
+        let range = row.spread.filter(|spread| spread.runs > 1);
+        Mark {
+            place: broken(row.value()),
+            x: row.varied.first.number,
+            series: self.curve(row),
+            value: row.spread.map(|spread| spread.median),
+            low: range.map(|spread| spread.least),
+            high: range.map(|spread| spread.most),
+            text: row.spread.map_or(MISSING.into(), |spread| format::ratio(spread.median)),
+            interval: range.map_or(String::new(), |spread| spread.range(format::ratio)),
+            ..Mark::default()
+        }
+    }
+
+    /// Lines over numbers, bars beside names.
+    fn chart(&self, rows: &[&Row<'a>], vocabulary: &Vocabulary) -> serde_json::Value {
+        let series = self.series(rows, vocabulary);
+        let marks: Vec<Mark> = rows.iter().map(|row| self.mark(row)).collect();
+        let value = Axis { label: self.quantity.label, suffix: "" };
+        let Some(lines) = self.lines(rows, vocabulary) else {
+            let places = distinct(marks.iter().map(|mark| mark.place.clone()));
+            let reference = None;
+            let place = self.key;
+            let range = None;
+            return Bars {
+                series,
+                places,
+                marks,
+                is_grouped: true,
+                value,
+                range,
+                place,
+                reference,
+            }
+            .spec();
+        };
+        lines.spec()
+    }
+
+    /// Lines over the values, if these are numbers.
+    fn lines(&self, rows: &[&Row<'a>], vocabulary: &Vocabulary) -> Option<Lines<'a>> {
+        let (numbers, suffix) = self.numbers()?;
+        let mut marks: Vec<Mark> = rows.iter().map(|row| self.mark(row)).collect();
+        marks.sort_by(|a, b| a.x.unwrap_or(0.0).total_cmp(&b.x.unwrap_or(0.0)));
+        Some(Lines {
+            series: self.series(rows, vocabulary),
+            range: range(&marks),
+            marks,
+            ground: Ground::of_numbers(numbers),
+            axis: Axis { label: self.key, suffix },
+            value: Axis { label: self.quantity.label, suffix: "" },
+        })
+    }
+
+    fn grid(&self, rows: &[&Row<'a>]) -> Grid {
+        let columns = self.columns();
+        let keys = std::iter::once(self.key).chain(self.second_key).chain(["scheme"]);
+        let figures = columns.iter().map(|one| match one.is_change {
+            true => Heading::with_unit(&one.label, "share of 1"),
+            false => Heading::from(one.label.as_str()),
+        });
+        let row = |row: &&Row<'a>| {
+            let cell = |one: &Figures| match (one.figure)(row) {
+                Some(value) => Cell::number_as(&one.text(value), Some(value.mean)),
+                None => Cell::missing(),
+            };
+            let cells = columns.iter().map(cell);
+            std::iter::once(row.value())
+                .chain(row.second_value())
+                .map(Cell::text)
+                .chain([Cell::scheme(row.scheme, row.colour)])
+                .chain(cells)
+                .collect()
+        };
+        Grid {
+            head: keys.map(Heading::from).chain(figures).collect(),
+            rows: rows.iter().map(row).collect(),
+        }
+    }
+
+    /// The charts: one of all schemes, or for a grid one of each scheme with a curve for each value of
+    /// the second option.
+    fn figures(&self, vocabulary: &Vocabulary) -> Vec<Figure> {
+        let of = |name: Option<&str>, place: usize| {
+            let is_of = |row: &&Row<'a>| name.is_none_or(|name| row.scheme == name);
+            let rows: Vec<&Row<'a>> = self.rows.iter().filter(is_of).collect();
+            self.figure(&rows, name, place, vocabulary)
+        };
+        match self.second_key {
+            None => vec![of(None, 0)],
+            Some(_) => {
+                let schemes = self.schemes().into_iter().enumerate();
+                schemes.map(|(place, scheme)| of(Some(scheme), place)).collect()
+            }
+        }
+    }
+
+    fn figure(
+        &self,
+        rows: &[&Row<'a>],
+        scheme: Option<&str>,
+        place: usize,
+        vocabulary: &Vocabulary,
+    ) -> Figure {
+        let meaning =
+            if self.quantity.is_speed() { "Higher is faster." } else { "Lower is better." };
+        let of = scheme.map_or(String::new(), |scheme| format!(" of {scheme}"));
+        let second = self.second_key.map_or(String::new(), |key| format!(" and {key}"));
+        let title = format!("{}{of} by {}{second}", self.quantity.label, self.key);
+        let number = if place == 0 { String::new() } else { format!("-{}", place + 1) };
+        Figure {
+            id: format!("{ANCHOR}-chart{number}"),
+            name: title.clone(),
+            caption: meaning.to_owned()
+                + &self.lines(rows, vocabulary).map_or(String::new(), |lines| lines.coincidence()),
+            chart: self.chart(rows, vocabulary),
+            data: self.grid(rows),
+            title,
+        }
+    }
+
+    /// Meaning of the signs in the table, if it has any.
+    fn about_intervals(&self) -> &'static str {
+        let is_unsure =
+            |row: &Row<'_>| row.over_first_value.is_some_and(|one| one.half_width_95.is_some());
+        match self.rows.iter().any(is_unsure) {
+            true => "±: half of the 95 % interval; ~0: no difference that this run can show\n",
+            false => "",
+        }
+    }
+
+    /// Every row of the table, in order.
+    fn all(&self) -> Vec<&Row<'a>> {
+        self.rows.iter().collect()
+    }
+
+    /// The rows as a table with a row for each value and scheme.
+    fn listed(&self, width: usize) -> String {
+        let texts = |text: fn(&Row<'_>) -> String| self.rows.iter().map(text).collect();
+        let mut all = vec![
+            Column::texts_under(KEY_WIDTH, self.key, texts(|row| row.value().to_owned())),
+            Column::texts("scheme", texts(|row| row.scheme.to_owned())),
+        ];
+        let figures = self.columns();
+        all.extend(figures.iter().map(|one| {
+            Column::numbers(&one.label, self.rows.iter().map(|row| one.cell(row)).collect())
+        }));
+        columns(&all, width)
+    }
+
+    /// A grid for each scheme: values of the first option below each other, those of the second beside.
+    fn grids(&self, second_key: &str, width: usize) -> String {
+        let label = self.quantity.label;
+        let grid = |scheme: &str| {
+            let rows: Vec<&Row<'_>> = self.rows.iter().filter(|row| row.scheme == scheme).collect();
+            let values = distinct(rows.iter().map(|row| row.value()));
+            let labels = Column::texts("", values.iter().map(|&value| value.into()).collect());
+            let cell = |value: &str, second: Option<&str>| {
+                let is_own = |row: &&&Row<'_>| row.value() == value && row.second_value() == second;
+                let spread = rows.iter().find(is_own).and_then(|row| row.spread);
+                spread.map_or(MISSING.into(), |spread| format::ratio(spread.median))
+            };
+            let seconds = distinct(rows.iter().filter_map(|row| row.second_value()));
+            let all: Vec<Column> = seconds
+                .iter()
+                .map(|&second| {
+                    let cells = values.iter().map(|value| cell(value, Some(second)));
+                    Column::numbers(second, cells.collect())
+                })
+                .collect();
+            let title = format!("{label} of {scheme}, {} down and {second_key} across", self.key);
+            wrapped("", &title, width) + &blocks(&labels, &all, width).join("\n")
+        };
+        self.schemes().into_iter().map(grid).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// Width at which the heading of a column of values is broken.
+const KEY_WIDTH: usize = 20;
+
+/// The different ones, in their order.
+fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
+    let mut found = Vec::new();
+    for one in all {
+        if !found.contains(&one) {
+            found.push(one);
+        }
+    }
+    found
+}
+
+/// A figure without an interval.
+fn sure(mean: f64) -> Interval {
+    Interval { mean, half_width_95: None }
+}
+
+/// A column of figures.
+struct Figures {
+    label: String,
+    figure: fn(&Row<'_>) -> Option<Interval>,
+    /// True for a quotient, which is shown as a gain.
+    is_change: bool,
+}
+
+impl Figures {
+    fn text(&self, value: Interval) -> String {
+        let change = (value.mean - 1.0) * 100.0;
+        match (self.is_change, value.half_width_95) {
+            (false, _) => format::ratio(value.mean),
+            (true, Some(half)) if difference(value) == Difference::None => {
+                format!("~0 {} %", format::plus_minus(half * 100.0, 1))
+            }
+            (true, Some(half)) => {
+                format!("{change:+.1} {} %", format::plus_minus(half * 100.0, 1))
+            }
+            // A change that is shown as none has no sign.
+            (true, None) if (change * 10.0).round() == 0.0 => "0 %".into(),
+            (true, None) => format!("{change:+.1} %"),
+        }
+    }
+
+    fn cell(&self, row: &Row<'_>) -> String {
+        (self.figure)(row).map_or(MISSING.into(), |value| self.text(value))
+    }
+}
+
+/// Ends of the axis of values: from 0, unless all values lie close together far from 0.
+fn range(marks: &[Mark]) -> (f64, f64) {
+    let ends = marks.iter().flat_map(|mark| [mark.value, mark.low, mark.high]).flatten();
+    let (least, most) =
+        ends.fold((f64::INFINITY, 0.0_f64), |(least, most), end| (least.min(end), most.max(end)));
+    if least > 0.6 * most && least.is_finite() { (least, most) } else { (0.0, most) }
+}
+
+/// The results of several values as text: the answer in sentences, then a table with a row for each value
+/// and scheme, or for two options a grid for each scheme. None if nothing was varied.
+pub fn varied_table(
+    results: &[RunResult],
+    vocabulary: &Vocabulary,
+    width: usize,
+) -> Option<String> {
+    let found = comparisons(results, vocabulary);
+    let table = Table::of(&found)?;
+    let first = &found[0];
+    let seeds = match first.seeds() {
+        1 => String::new(),
+        seeds => format!(" · medians of {seeds} seeds"),
+    };
+    let title = format!("{} · machine {}{seeds}", first.workload, first.machine);
+    let answer: String =
+        sentences(&table).iter().map(|sentence| wrapped("", sentence, width)).collect();
+    let answer = if answer.is_empty() { answer } else { answer + "\n" };
+    let (body, about) = match table.second_key {
+        Some(key) => (table.grids(key, width), ""),
+        None => (table.listed(width), table.about_intervals()),
+    };
+    Some(format!("{}\n\n{answer}{body}{about}", crate::text::cut(&title, width)))
+}
+
+/// The top of a page on which options were varied: sentences, and a chart over the values.
+pub(crate) fn first(found: &[Comparison<'_>], page: &mut Page) -> Markup {
+    let Some(table) = Table::of(found) else { return html! {} };
+    html! {
+        @for sentence in sentences(&table) { p.headline { (sentence) } }
+        @for figure in table.figures(found[0].vocabulary) {
+            div.first { (figure.place(page)) }
+        }
+    }
+}
+
+/// Section with the values of all comparisons as a table; empty if no option was varied.
+pub(crate) fn section(found: &[Comparison<'_>]) -> Markup {
+    let table = Table::of(found);
+    html! {
+        @if let Some(table) = &table {
+            section.comparison {
+                h2 id=(ANCHOR) {
+                    (table.key) @if let Some(second) = table.second_key { " and " (second) }
+                }
+                details.more id="values-table" {
+                    summary { "All values as a table" }
+                    (table.grid(&table.all()).scrolling(&format!("Values of {}", table.key), "main"))
+                }
+            }
+        }
+    }
+}

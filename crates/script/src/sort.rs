@@ -1,0 +1,66 @@
+//! Sorting by a comparison that a script wrote, which may be no order.
+//!
+//! Rhai's own functions of these names hand the comparison to the standard library, which panics where it
+//! contradicts itself, and take an error in it for an answer.
+
+use std::cmp::Ordering;
+
+use rhai::{Array, Dynamic, Engine, EvalAltResult, FnPtr, NativeCallContext};
+
+/// Puts these functions before Rhai's.
+pub(crate) fn register(engine: &mut Engine) {
+    for name in ["sort", "sort_by"] {
+        engine.register_fn(name, |context: NativeCallContext, array: &mut Array, by: FnPtr| {
+            *array = sorted(&context, array, &by)?;
+            Ok::<(), Box<EvalAltResult>>(())
+        });
+    }
+    for name in ["order", "order_by"] {
+        engine.register_fn(name, |context: NativeCallContext, array: &mut Array, by: FnPtr| {
+            sorted(&context, array, &by)
+        });
+    }
+}
+
+/// The elements in the order of a comparison; equal ones stay in theirs. Each element is inserted where a
+/// binary search finds its place, which is right for an order and harmless for anything else.
+fn sorted(
+    context: &NativeCallContext<'_>,
+    array: &[Dynamic],
+    by: &FnPtr,
+) -> Result<Array, Box<EvalAltResult>> {
+    let mut sorted = Array::with_capacity(array.len());
+    for item in array {
+        let (mut low, mut high) = (0, sorted.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            match compared(context, by, &sorted[middle], item)? {
+                Ordering::Greater => high = middle,
+                Ordering::Less | Ordering::Equal => low = middle + 1,
+            }
+        }
+        sorted.insert(low, item.clone());
+    }
+    Ok(sorted)
+}
+
+/// The answer of a comparison: a number less than, equal to or greater than 0, or true for less.
+fn compared(
+    context: &NativeCallContext<'_>,
+    by: &FnPtr,
+    one: &Dynamic,
+    other: &Dynamic,
+) -> Result<Ordering, Box<EvalAltResult>> {
+    let answer = by.call_raw(context, None, [one.clone(), other.clone()])?;
+    match (answer.as_int(), answer.as_bool()) {
+        (Ok(number), _) => Ok(number.cmp(&0)),
+        (_, Ok(true)) => Ok(Ordering::Less),
+        (_, Ok(false)) => Ok(Ordering::Greater),
+        _ => {
+            let (expected, found) = ("a number or a truth of a comparison", answer.type_name());
+            let position = context.call_position();
+            Err(EvalAltResult::ErrorMismatchDataType(expected.into(), found.into(), position)
+                .into())
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Memory of this computer that simulated structures take. Values of a machine file that are possible
+//! one by one may together be more than any computer has: their sum is bounded before anything is built.
+
+use perforate_config::Size;
+use perforate_timing::{TimingConfig, Topology};
+
+use super::Machine;
+use crate::{ProcessorOptions, SimError};
+
+/// Most memory that the structures of all schemes of a run take together. The largest processors with 64
+/// cores take some hundred megabytes for a scheme.
+const MOST_BYTES: u64 = 3 << 30;
+
+/// A key of a machine file, its value, and bytes that it has this computer take.
+type Part = (&'static str, u64, u64);
+
+impl Machine {
+    /// Bytes of this computer's memory that the TLBs, caches and predictors of one scheme take, in a
+    /// `functional` run the TLBs only.
+    pub fn host_bytes(&self, processors: &ProcessorOptions, functional: bool) -> u64 {
+        sum(&self.host_parts(processors.topology(), functional))
+    }
+
+    /// Checks that this computer can hold the machine as many times as schemes run at once.
+    ///
+    /// # Errors
+    /// [`SimError::MachineTooLarge`], with the key that takes most.
+    pub(crate) fn check_host_memory(
+        &self,
+        topology: Topology,
+        schemes: usize,
+        functional: bool,
+    ) -> Result<(), SimError> {
+        let parts = self.host_parts(topology, functional);
+        let total_bytes = sum(&parts).saturating_mul(schemes as u64);
+        if total_bytes <= MOST_BYTES {
+            return Ok(());
+        }
+        let largest = parts.into_iter().max_by_key(|(_, _, bytes)| *bytes);
+        let (key, value, _) = largest.expect("a machine has TLBs");
+        let cores = plural(topology.cores, "core");
+        Err(SimError::MachineTooLarge {
+            machine: self.name.clone(),
+            key,
+            value,
+            for_whom: format!("{cores} and {}", plural(schemes, "scheme")),
+            total: Size(total_bytes >> 20 << 20),
+            most: Size(MOST_BYTES),
+        })
+    }
+
+    fn host_parts(&self, topology: Topology, functional: bool) -> Vec<Part> {
+        let (cores, threads) = (topology.cores as u64, topology.threads() as u64);
+        // The clock has a place for each entry of a TLB.
+        let slot = if functional { 0 } else { TimingConfig::SLOT_BYTES };
+        let of_tlb = |(key, entries, bytes): Part| {
+            let bytes = bytes.saturating_add(entries.saturating_mul(slot));
+            (key, entries, bytes.saturating_mul(cores))
+        };
+        let mut parts: Vec<Part> = self.mmu().host_bytes().into_iter().map(of_tlb).collect();
+        if !functional {
+            let timing = self.timing();
+            let of_core = |(key, value, bytes): Part| {
+                let each = if key.starts_with("cache.") { cores } else { threads };
+                (key, value, bytes.saturating_mul(each))
+            };
+            parts.extend(timing.host_bytes_of_core().into_iter().map(of_core));
+            parts.extend(timing.host_bytes_of_all_cores());
+        }
+        parts
+    }
+}
+
+fn sum(parts: &[Part]) -> u64 {
+    parts.iter().fold(0, |sum, (_, _, bytes)| sum.saturating_add(*bytes))
+}
+
+fn plural(count: usize, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine(values: &[(&str, &str)]) -> Machine {
+        Machine::load_with("ice-lake-sp", values.iter().copied()).unwrap()
+    }
+
+    fn topology(cores: usize) -> Topology {
+        Topology { cores, threads_per_core: 1, lead: 1 }
+    }
+
+    #[test]
+    fn bundled_machines_with_all_their_cores_and_many_schemes_are_possible() {
+        for machine in Machine::bundled() {
+            machine.check_host_memory(topology(64), 16, false).unwrap();
+        }
+    }
+
+    #[test]
+    fn values_that_are_possible_one_by_one_are_too_large_together() {
+        let large = machine(&[("tlb.l2", "{ entries = 4194304, ways = 16 }")]);
+        large.check_host_memory(topology(1), 8, false).unwrap();
+        let error = large.check_host_memory(topology(64), 1, true).unwrap_err().to_string();
+        assert!(error.contains("ice-lake-sp: tlb.l2.entries = 4194304 is too large"), "{error}");
+        assert!(error.contains("for 64 cores and 1 scheme"), "{error}");
+        let cache = machine(&[("cache.l1i.size_bytes", "4294967296")]);
+        cache.check_host_memory(topology(64), 64, true).unwrap();
+        cache.check_host_memory(topology(1), 1, false).unwrap();
+        let error = cache.check_host_memory(topology(1), 4, false).unwrap_err().to_string();
+        assert!(error.contains("cache.l1i.size_bytes = 4294967296"), "{error}");
+        assert!(error.contains("for 1 core and 4 schemes"), "{error}");
+        let beside = machine(&[("tlb.beside_entries", "9000000000000000000")]);
+        assert!(beside.check_host_memory(topology(1), 1, true).is_err());
+    }
+}

@@ -1,0 +1,80 @@
+//! Notes on how the trace of a run was recorded.
+
+use perforate_trace::SourceMetadata;
+use perforate_types::Counters;
+
+/// Beginning of the note on traces that end before their program did.
+pub const CUT_OFF: &str = "the recording was ended before its program";
+
+/// Notes on what the recording lacks: its end, and accesses that it does not explain.
+pub fn recording_notes(metadata: &SourceMetadata) -> Vec<String> {
+    let by = metadata.stopped_by.map(|reason| format!(", by {reason}")).unwrap_or_default();
+    let cut_off = metadata
+        .is_cut_off
+        .then(|| format!("{CUT_OFF}{by}: what share of the program the trace is is not known"));
+    let unmapped = (metadata.accesses_unmapped > 0).then(|| {
+        let accesses = accesses(metadata.accesses_unmapped);
+        format!(
+            "warning: {accesses} of the recording went to memory that the recorder did not see \
+             being mapped: the simulated kernel refuses these, and the answer leaves them out"
+        )
+    });
+    cut_off.into_iter().chain(unmapped).collect()
+}
+
+/// The note on accesses that the simulated kernel refused although the trace says what is mapped, and
+/// its recorder reported none.
+pub(crate) fn refused_note(metadata: &SourceMetadata, counters: &Counters) -> Option<String> {
+    let refused = counters.get("accesses_refused").filter(|count| *count >= 1.0)?;
+    (metadata.has_events && metadata.accesses_unmapped == 0).then(|| {
+        let accesses = accesses(refused as u64);
+        format!(
+            "warning: the simulated kernel refused {accesses} of the measured part, to memory that \
+             the trace does not map or not for writing; the answer leaves them out"
+        )
+    })
+}
+
+fn accesses(count: u64) -> String {
+    match count {
+        1 => "1 access".into(),
+        _ => format!("{count} accesses"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use perforate_trace::StoppedBy;
+
+    use super::*;
+
+    #[test]
+    fn a_recording_without_fault_needs_no_note() {
+        assert_eq!(recording_notes(&SourceMetadata::default()), Vec::<String>::new());
+        assert_eq!(refused_note(&SourceMetadata::default(), &Counters::default()), None);
+    }
+
+    #[test]
+    fn notes_name_the_limit_and_count_the_accesses() {
+        let metadata = SourceMetadata {
+            is_cut_off: true,
+            stopped_by: Some(StoppedBy::Time),
+            accesses_unmapped: 1,
+            ..SourceMetadata::default()
+        };
+        let notes = recording_notes(&metadata);
+        assert!(notes[0].contains("before its program, by its limit of time: "), "{notes:?}");
+        assert!(notes[1].starts_with("warning: 1 access of the recording went to"), "{notes:?}");
+    }
+
+    #[test]
+    fn refused_accesses_are_said_once() {
+        let mut counters = Counters::default();
+        counters.set("accesses_refused", 12u64);
+        let quiet = SourceMetadata { has_events: true, ..SourceMetadata::default() };
+        let note = refused_note(&quiet, &counters).unwrap();
+        assert!(note.contains("refused 12 accesses of the measured part"), "{note}");
+        let counted = SourceMetadata { accesses_unmapped: 12, ..quiet };
+        assert_eq!(refused_note(&counted, &counters), None, "the recorder's note says more");
+    }
+}

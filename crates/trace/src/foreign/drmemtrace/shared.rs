@@ -1,0 +1,31 @@
+//! What the files of a trace tell together. It is bounded here once, however many files there are.
+
+use std::collections::HashMap;
+
+use super::encoding::Known;
+use crate::foreign::foreign_source::Running;
+
+/// Threads whose processes are remembered.
+const MAX_THREADS: usize = 1 << 16;
+
+/// Threads, processes and code of a trace, as far as its files were read.
+#[derive(Default)]
+pub(super) struct Shared {
+    pub(super) running: Running,
+    pub(super) known: Known,
+    /// The process of each thread.
+    processes: HashMap<u64, u64>,
+}
+
+impl Shared {
+    pub(super) fn process_of(&self, thread: u64) -> Option<u64> {
+        self.processes.get(&thread).copied()
+    }
+
+    pub(super) fn note_process(&mut self, thread: u64, process: u64) {
+        if self.processes.len() >= MAX_THREADS {
+            self.processes.clear();
+        }
+        self.processes.insert(thread, process);
+    }
+}
