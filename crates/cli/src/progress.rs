@@ -209,7 +209,11 @@ impl Bar {
         let columns =
             terminal_size_of(io::stderr()).map_or(UNKNOWN_TERMINAL, |(width, _)| width.0.into());
         let (message, figures) = fitting(&stage.text, &stage.figures(Instant::now()), columns);
-        bar.set_message(message);
+        if bar.message() != message {
+            // The thread that redraws may see the new message beside the old figures, which need not fit.
+            bar.set_prefix("");
+            bar.set_message(message);
+        }
         bar.set_prefix(figures);
         bar.set_position(stage.progress.done);
     }

@@ -131,7 +131,9 @@ pub fn write_texts<P: AsRef<Path>, T: AsRef<str>>(
         written.push(file);
     }
     let numbered = written.into_iter().enumerate();
-    numbered.map(|(number, file)| file.finish().map_err(|error| (number, error))).collect()
+    numbered
+        .map(|(number, file)| (number, file.finish()))
+        .try_for_each(|(number, finished)| finished.map_err(|error| (number, error)))
 }
 
 fn target(path: &Path) -> io::Result<Target> {

@@ -172,8 +172,8 @@ def tick_text(number: float, binary: bool) -> str:
     """A number beside an axis: 128k is 131,072 where ``binary``."""
     if binary:
         for unit, size in (("G", 1 << 30), ("M", 1 << 20), ("k", 1 << 10)):
-            if number >= size:
-                return f"{number / size:.4g}{unit}"
+            if number >= size and number % size == 0:
+                return f"{int(number / size)}{unit}"
     return f"{int(number):,}" if number == int(number) else f"{number:.4g}"
 
 

@@ -174,7 +174,7 @@ fn are_binary(mut numbers: impl Iterator<Item = f64>) -> bool {
     numbers.all(is_binary)
 }
 
-/// An expression that writes a number of units of 1024: 128k is 131,072. Only counts and sizes in MB are
+/// An expression that writes a number in units of 1024 if it is so many: 128k is 131,072, but 1536 stays. Only counts and sizes in MB are
 /// written so; others as [`number`] has them.
 fn binary(value: &str, suffix: &str) -> String {
     let units: &[&str] = match suffix {
@@ -189,7 +189,7 @@ fn binary(value: &str, suffix: &str) -> String {
     let steps = (1..units.len()).rev();
     let steps = steps.map(|power| {
         let size = 1_u64 << (10 * power);
-        format!("abs({value}) >= {size} ? {} : ", write(power))
+        format!("abs({value}) >= {size} && {value} % {size} == 0 ? {} : ", write(power))
     });
     steps.collect::<String>() + &write(0)
 }
