@@ -55,7 +55,7 @@ pub struct CompareArguments {
     ///
     /// Cycles, instructions, misses of the data TLBs, cycles of walks; where this machine has no counters
     /// a note says why, and the program is not run
-    #[arg(long, help_heading = sections::WHAT)]
+    #[arg(long, help_heading = sections::WHAT, hide_short_help = true)]
     counters: bool,
     /// Compare once for each of these values of an option or key
     ///
@@ -89,7 +89,7 @@ pub struct CompareArguments {
     host: Option<String>,
     #[command(flatten)]
     simulation: SimulationArguments,
-    /// Repeat with this many seeds: the table shows medians
+    /// Repeat with this many seeds, and show medians
     ///
     /// The report shows the spread too
     #[arg(

@@ -91,10 +91,11 @@ impl Metric {
         self.says_something_of(0..self.values.len())
     }
 
-    /// Whether any of these schemes has a value that is not 0.
+    /// True if any of these schemes has a value that is not written as 0.
     pub fn says_something_of(&self, schemes: impl IntoIterator<Item = usize>) -> bool {
         let mut values = schemes.into_iter().filter_map(|scheme| self.values[scheme]);
-        values.any(|spread| spread.median != 0.0)
+        let least = if matches!(self.form, Form::Percent) { 0.0005 } else { f64::MIN_POSITIVE };
+        values.any(|spread| spread.median.abs() >= least)
     }
 }
 
@@ -319,7 +320,7 @@ fn saving(comparison: &Comparison<'_>) -> Option<Metric> {
     let intervals: Vec<_> = schemes.map(|scheme| comparison.saving(scheme)).collect();
     let value = |saving: &Option<Interval>| Spread::of(saving.map(|saving| saving.mean));
     let values = intervals.iter().map(value).collect();
-    let metric = Metric::new("free translation saves".into(), STEADY, Form::Percent, values);
+    let metric = Metric::new("saved if free".into(), STEADY, Form::Percent, values);
     Some(Metric { is_main: true, intervals, ..metric })
 }
 
@@ -364,7 +365,9 @@ fn speed_by(
     ];
     if let Some(ideal) = comparison.ideal {
         let label = format!("IPC ÷ {}", comparison.ideal_name());
-        found.push(relative(label, Form::Percent, ideal));
+        // The share that free translation saves says the same.
+        let of_ideal = relative(label, Form::Percent, ideal);
+        found.push(Metric { is_main: false, ..of_ideal });
     }
     found
 }
@@ -405,7 +408,7 @@ const WORK: Option<&str> = Some(ids::OPERATING_SYSTEM_CYCLES);
 
 /// What the report computes, in the order in which it stands below one counter.
 const COMPUTED: &[Computed] = &[
-    figure(WHOLE_RUN, WORK_OF_RUN, ("OS work, share of the run", true, Form::Percent), work_share),
+    figure(WHOLE_RUN, WORK_OF_RUN, ("OS work", true, Form::Percent), work_share),
     figure(WITH_WORK, WORK, ("OS work, share of cycles", false, Form::Percent), |run| {
         share_of_cycles(run, ids::OPERATING_SYSTEM_CYCLES)
     }),

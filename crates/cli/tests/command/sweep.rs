@@ -67,7 +67,7 @@ fn the_script_gives_the_bytes_of_one_run() {
         ["--seeds", "2", "--job-length", "2m", "--point-time", "30s", "--out", "my sweep"];
     let told = place.succeeds(&[&["sweep", "mine.toml", "--slurm-script"], &options[..]].concat());
     assert!(
-        told.starts_with("12 points in an array of 3, 2 min each at most; 6 min of one "),
+        told.starts_with("12 points in an array of 3 jobs, 2 min each at most; 6 min of one "),
         "{told}"
     );
     let script = place.read("my sweep/sweep.sbatch");

@@ -241,7 +241,7 @@ fn a_trace_in_regdeps_with_its_page_map() {
     let compare =
         ["compare", "arizona", "--scheme", "4k,thp", "--warmup", "0", "--json", "--check"];
     let results = json(&place.succeeds(&compare));
-    assert_eq!(results.len(), 2);
+    assert_eq!(results.len(), 3, "with ideal");
     // One page of code at a time and three of data.
     assert_eq!(results[0]["counters"]["walks"], 5);
     place.write("arizona/aux/v2p.textproto", "address_mapping_group {");

@@ -30,11 +30,15 @@ fn values_of_a_key_of_the_machine() {
         )
     };
     let found: Vec<_> = results.iter().map(of).collect();
-    let expected = [("4k", 48), ("thp", 48), ("4k", 1536), ("thp", 1536)];
-    assert_eq!(
-        found,
-        expected.map(|(scheme, entries)| (scheme.into(), entries, Some(entries as f64)))
-    );
+    let schemes = ["4k", "thp", "ideal"];
+    let expected: Vec<_> = [48, 1536]
+        .into_iter()
+        .flat_map(|entries| schemes.map(|scheme| (scheme, entries)))
+        .collect();
+    let expected = expected.into_iter();
+    let expected: Vec<(String, u64, Option<f64>)> =
+        expected.map(|(scheme, entries)| (scheme.into(), entries, Some(entries as f64))).collect();
+    assert_eq!(found, expected);
     let page = place.read("results/latest/report.html");
     assert!(page.contains("id=\"values\"") && page.contains("id=\"values-chart\""));
 }
@@ -122,13 +126,13 @@ fn values_of_an_option_and_those_without_effect() {
         .iter()
         .map(|result| result["seed"].as_u64().unwrap())
         .collect();
-    assert_eq!(seeds, [1, 1, 2, 2, 1, 1, 2, 2]);
+    assert_eq!(seeds, [1, 1, 1, 2, 2, 2, 1, 1, 1, 2, 2, 2]);
     let lists = "fragmentation=portion=50%,holes=25%,clustered;none";
     let text = place.succeeds(&short(&["--vary", lists, "--functional"]));
     assert!(text.contains("walks/") && !text.contains("no effect"), "{text}");
     assert!(text.contains("over the"), "{text}");
     let one = place.succeeds(&short(&["--vary", "memory=1G,2G", "--json"]));
-    assert_eq!(json(&one).len(), 4);
+    assert_eq!(json(&one).len(), 6, "4k, thp and ideal");
 }
 
 #[test]
@@ -148,7 +152,7 @@ fn wrong_keys_and_values_are_found_before_anything_runs() {
     }
     let seeds = "seed=1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17";
     let many = ["--vary", seeds, "--seeds", "31"];
-    place.fails(&short(&many), 2, "1054 runs (values × schemes × seeds); expected 1024 at most");
+    place.fails(&short(&many), 2, "1581 runs (values × schemes × seeds); expected 1024 at most");
     for (second, expected) in [
         (vec!["seed=3,4"], "--vary: seed is given twice"),
         (vec!["memory=1G,2G", "defrag=never,always"], "--vary: 3 keys; expected 2 at most"),

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io::Write;
 use std::ops::Range;
 
 use perforate_record::{MemoryFile, find_program, is_dynamically_linked};
@@ -115,7 +116,9 @@ impl Preload {
 
     /// Forgets the report of the run before.
     pub(crate) fn clear_report(&self) -> Result<(), HostError> {
-        let cleared = fs::write(self.report.path(), [0; REPORT_BYTES]);
+        // The file keeps its size, which is sealed.
+        let file = fs::OpenOptions::new().write(true).open(self.report.path());
+        let cleared = file.and_then(|mut file| file.write_all(&[0; REPORT_BYTES]));
         cleared.map_err(HostError::system("clearing the report of a layout"))
     }
 
