@@ -408,7 +408,7 @@ const WORK: Option<&str> = Some(ids::OPERATING_SYSTEM_CYCLES);
 
 /// What the report computes, in the order in which it stands below one counter.
 const COMPUTED: &[Computed] = &[
-    figure(WHOLE_RUN, WORK_OF_RUN, ("OS work", true, Form::Percent), work_share),
+    figure(WHOLE_RUN, WORK_OF_RUN, ("OS work", false, Form::Percent), work_share),
     figure(WITH_WORK, WORK, ("OS work, share of cycles", false, Form::Percent), |run| {
         share_of_cycles(run, ids::OPERATING_SYSTEM_CYCLES)
     }),

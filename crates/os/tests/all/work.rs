@@ -21,6 +21,7 @@ fn base_pages() {
     assert_eq!(machine.fault(0x1000, AccessKind::Read), FaultOutcome::Segfault);
     machine.read(BASE); // mapped already
     let touched = Work {
+        memory_calls: 1,
         faults_4k: 3,
         faults_other: 2,
         frames_zeroed_4k: 3,
@@ -31,6 +32,7 @@ fn base_pages() {
     assert_eq!(machine.kernel.work(), touched);
     machine.event(unmap(BASE, 4 * MB));
     let unmapped = Work {
+        memory_calls: 1,
         pages_unmapped: 3,
         shootdowns_page: 3,
         shootdown_batches: 1,
@@ -64,6 +66,7 @@ fn a_large_page_is_split() {
     machine.map(BASE, 2 * MB);
     machine.write(BASE);
     let touched = Work {
+        memory_calls: 1,
         faults_2m: 1,
         blocks_zeroed_2m: 1,
         frames_zeroed_tables: 3,
@@ -73,6 +76,7 @@ fn a_large_page_is_split() {
     assert_eq!(machine.kernel.work(), touched);
     machine.event(protect(BASE + 0x7000, 4096, Permissions::READ));
     let split = Work {
+        memory_calls: 1,
         large_pages_split: 1,
         frames_zeroed_tables: 1,
         pages_mapped: 512,
@@ -98,6 +102,7 @@ fn a_sub_page_is_punched_and_patched() {
     assert_eq!((touched.faults_2m, touched.frames_zeroed_tables), (1, 4));
     machine.event(protect(BASE + 0x7000, 4096, Permissions::READ));
     let punched = Work {
+        memory_calls: 1,
         frames_zeroed_tables: 1,
         subpages_punched: 1,
         pages_mapped: 1,
@@ -167,6 +172,7 @@ fn copy_on_write() {
     let before = machine.kernel.work();
     machine.event(fork(1));
     let forked = Work {
+        forks: 1,
         pages_mapped: 1,
         pages_protected: 1,
         frames_zeroed_tables: 4,

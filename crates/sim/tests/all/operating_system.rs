@@ -48,6 +48,7 @@ fn work_before_measuring_is_left_out() {
     let start = VirtualAddress::new(START);
     system.event(&ProgramEvent::Unmap { start, length: 5 * 4096 }).unwrap();
     let work = Work {
+        memory_calls: 1,
         faults_4k: 2,
         frames_zeroed_4k: 2,
         pages_mapped: 2,

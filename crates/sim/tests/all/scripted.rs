@@ -280,7 +280,7 @@ fn answers_that_nobody_offered_stop_the_run() {
         (
             "fn order_for(area, kind, orders) { if kind == \"fault\" { 0 } else { area.nothing } }",
             &[("memory", "1G"), ("khugepaged", "every=290K")],
-            "mine.rhai: line 1, column 73: order_for: Area has no field nothing; it has address, start,",
+            "mine.rhai: line 1, column 72: order_for: Area has no field nothing; it has address, start,",
         ),
         (
             "fn reclaim(victim) { 1 }",
