@@ -158,7 +158,7 @@ def test_programs_are_recorded_as_the_command_line_does(tmp_path: Path, monkeypa
         instructions="100k",
         progress=lambda done, total: seen.append(done),
     )
-    assert found.runs[0].workload == "ls.trace" and found.runs[0].config["skipped_instructions"] >= 50_000
+    assert found.runs[0].workload == "ls.trace" and found.runs[0].config["workload"]["instructions_skipped"] >= 50_000
     assert any("cut off after" in remark for remark in found.remarks)
     assert list((tmp_path / "temporary").iterdir()) == [], "the recording is deleted"
     with pytest.raises(perforate.RunError, match="nonesuch: not found"):

@@ -79,8 +79,8 @@ pub struct Mmu {
     /// The use made of a unit beside the second-level TLB.
     unit: BesideUse,
     tagged: bool,
-    /// 4KB pages that the last walk has translated.
-    translated: Range<u64>,
+    /// What the last walk has translated.
+    translated: WalkedRange,
     /// Of all cores.
     counters: MmuCounters,
 }
@@ -96,6 +96,15 @@ struct OfCore {
     walked: WalkedPages,
     /// The address space that it runs.
     space: SpaceId,
+}
+
+/// The pages that a walk has translated at once.
+#[derive(Clone)]
+enum WalkedRange {
+    /// The page of this size around the one that was looked for.
+    Page(PageSize),
+    /// 4KB pages of a run.
+    Run(Range<u64>),
 }
 
 /// One access under way.
@@ -161,7 +170,7 @@ impl Mmu {
             dimension,
             coalescing: config.tlb.l2_coalescing,
             tagged: config.tlb.tagged,
-            translated: 0..0,
+            translated: WalkedRange::Page(PageSize::Size4K),
             counters: MmuCounters::default(),
         })
     }
@@ -266,7 +275,18 @@ impl Mmu {
     /// Tells whether a TLB of any size would have missed as well.
     #[inline(always)]
     fn count_first_walk(&mut self, request: Request) {
-        let translated = self.translated.clone();
+        if !self.own.walked.is_known(self.own.space, request.page.number()) {
+            self.note_walk(request);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn note_walk(&mut self, request: Request) {
+        let translated = match &self.translated {
+            WalkedRange::Page(size) => request.around(*size),
+            WalkedRange::Run(run) => run.clone(),
+        };
         let own = &mut self.own;
         let first = own.walked.walk(own.space, request.page.number(), translated);
         self.counters.l2_compulsory_misses += u64::from(first.in_run);
@@ -349,7 +369,7 @@ impl Mmu {
         let walk_request = self.walk_request(request, false);
         let mut walker = Walker::native(&mut self.own.caches, &mut self.own.l2, steps);
         let reach = self.dimension.walk(walk_request, &mut walker)?;
-        self.translated = request.around(reach.size);
+        self.translated = WalkedRange::Page(reach.size);
         if self.unit.replaces_l2 {
             self.fill_unit(walk_request, &reach, steps);
             if self.find_in_unit(request).is_some() {
@@ -381,7 +401,7 @@ impl Mmu {
             return self.through_perforated(request, entry, slot, true, steps);
         }
         if let Some(guest) = self.walked_intermediate() {
-            self.translated = request.around(guest.kind().size());
+            self.translated = WalkedRange::Page(guest.kind().size());
             return self.fill_intermediate(request, guest, reach, steps);
         }
         self.allow(request, entry.allows())?;
@@ -408,7 +428,7 @@ impl Mmu {
         };
         self.counters.coalesced_fills += 1;
         self.counters.coalesced_pages += run.end - run.start;
-        self.translated = run;
+        self.translated = WalkedRange::Run(run);
         steps.beside(Purpose::Page, Action::Fill { unit: Unit::L2Tlb, slot });
         Some(slot)
     }

@@ -12,7 +12,7 @@ use std::ops::Range;
 use perforate_types::SpaceId;
 
 /// 4KB pages of a chunk of an address space, a bit each.
-const CHUNK_PAGES: u64 = 4096;
+const CHUNK_PAGES: u64 = 32_768;
 const CHUNK_WORDS: usize = CHUNK_PAGES as usize / 64;
 
 /// Pages of a chunk that a TLB of unlimited size would translate.
@@ -37,17 +37,35 @@ pub(crate) struct FirstWalk {
     pub(crate) in_measured_part: bool,
 }
 
+/// Address space and number of a chunk.
+type Key = (SpaceId, u64);
+
+/// Chunks whose places are known without a search, by the lowest bits of their numbers.
+const RECENT: usize = 16;
+
 /// Contents of a second-level TLB of unlimited size, as far as walks filled it.
 #[derive(Clone, Default)]
 pub(crate) struct WalkedPages {
-    /// Places in `chunks` by address space and number of the chunk.
-    places: BTreeMap<(SpaceId, u64), u32>,
+    /// Places in `chunks`.
+    places: BTreeMap<Key, u32>,
     chunks: Vec<Chunk>,
-    /// The chunk that was used last, and its place.
-    last: Option<((SpaceId, u64), u32)>,
+    recent: [Option<(Key, u32)>; RECENT],
 }
 
 impl WalkedPages {
+    /// True if a walk has translated the page since counting began: nothing is to be noted.
+    #[inline]
+    pub(crate) fn is_known(&self, space: SpaceId, page: u64) -> bool {
+        let key = (space, page / CHUNK_PAGES);
+        let (word, bit) = position(page);
+        match self.recent[key.1 as usize % RECENT] {
+            Some((recent, place)) if recent == key => {
+                self.chunks[place as usize].in_measured_part[word] & bit != 0
+            }
+            _ => false,
+        }
+    }
+
     /// Notes a miss of `page`, for which a walk has translated the pages of `translated` at once.
     pub(crate) fn walk(&mut self, space: SpaceId, page: u64, translated: Range<u64>) -> FirstWalk {
         let (word, bit) = position(page);
@@ -109,19 +127,25 @@ impl WalkedPages {
         }
     }
 
-    fn chunk(&mut self, key: (SpaceId, u64)) -> &mut Chunk {
-        let place = match self.last {
-            Some((last, place)) if last == key => place,
-            _ => {
-                let chunks = &mut self.chunks;
-                *self.places.entry(key).or_insert_with(|| {
-                    chunks.push(Chunk::EMPTY);
-                    (chunks.len() - 1) as u32
-                })
-            }
+    #[inline]
+    fn chunk(&mut self, key: Key) -> &mut Chunk {
+        let place = match self.recent[key.1 as usize % RECENT] {
+            Some((recent, place)) if recent == key => place,
+            _ => self.search(key),
         };
-        self.last = Some((key, place));
         &mut self.chunks[place as usize]
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn search(&mut self, key: Key) -> u32 {
+        let chunks = &mut self.chunks;
+        let place = *self.places.entry(key).or_insert_with(|| {
+            chunks.push(Chunk::EMPTY);
+            (chunks.len() - 1) as u32
+        });
+        self.recent[key.1 as usize % RECENT] = Some((key, place));
+        place
     }
 }
 
@@ -170,7 +194,7 @@ mod tests {
             [FIRST, AGAIN, FIRST]
         );
         assert_eq!(pages.walk(SpaceId(4), 7, 7..8), FIRST, "another address space");
-        // A 2MB page over the end of a chunk is not possible; a 1GB page fills 64 chunks.
+        // A 2MB page over the end of a chunk is not possible; a 1GB page fills 8 chunks.
         assert_eq!(pages.walk(SPACE, 262_144 + 9, 262_144..524_288), FIRST);
         assert_eq!(small(&mut pages, 524_287), AGAIN);
         assert_eq!(small(&mut pages, 524_288), FIRST);
