@@ -30,8 +30,8 @@ pub fn schemes(
     Ok((compared, left_out))
 }
 
-/// These schemes and, last, `ideal` where it is missing: what free translation would save is the
-/// difference from it. Where nothing is timed there is no such saving, and none is added.
+/// Adds `ideal` at the end of a list that lacks it: the saving of free translation is the difference from
+/// that scheme. A functional run has no saving, and its list stays as it is.
 ///
 /// # Panics
 /// Never: there is a scheme of that name.

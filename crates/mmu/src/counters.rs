@@ -26,7 +26,8 @@ pub struct MmuCounters {
     /// Of those, misses that a second level of any size has too: no walk had translated the page since
     /// the run began or since its translation was invalidated.
     pub l2_compulsory_misses: u64,
-    /// The same since the last reset: those, and first walks to pages that were walked to before it.
+    /// Misses whose walk is the first to its page since the last reset: compulsory misses, and those of
+    /// pages that were walked to before the reset.
     pub l2_first_misses: u64,
     /// Runs of 4KB pages filled into the second level.
     pub coalesced_fills: u64,

@@ -79,7 +79,7 @@ pub struct Mmu {
     /// The use made of a unit beside the second-level TLB.
     unit: BesideUse,
     tagged: bool,
-    /// What the last walk has translated.
+    /// Pages that the last walk has translated.
     translated: WalkedRange,
     /// Of all cores.
     counters: MmuCounters,
@@ -92,7 +92,7 @@ struct OfCore {
     instruction: L1Tlb,
     l2: L2Tlb,
     caches: WalkCaches,
-    /// Pages that it has walked to, by which compulsory misses are told from others.
+    /// Pages that the core has walked to: a miss of any other page is compulsory.
     walked: WalkedPages,
     /// The address space that it runs.
     space: SpaceId,

@@ -28,12 +28,12 @@ impl Chunk {
     const EMPTY: Self = Self { in_run: [0; CHUNK_WORDS], in_measured_part: [0; CHUNK_WORDS] };
 }
 
-/// Whether the page of a miss had been walked to before.
+/// First walks to the page of a miss, by the time that they are counted from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FirstWalk {
     /// The first walk since the run began or the translation was invalidated.
     pub(crate) in_run: bool,
-    /// The same, or the first since counting began.
+    /// The first walk of either kind, or the first since counting began.
     pub(crate) in_measured_part: bool,
 }
 
@@ -46,7 +46,7 @@ const RECENT: usize = 16;
 /// Contents of a second-level TLB of unlimited size, as far as walks filled it.
 #[derive(Clone, Default)]
 pub(crate) struct WalkedPages {
-    /// Places in `chunks`.
+    /// Indices of `chunks` by address space and chunk number.
     places: BTreeMap<Key, u32>,
     chunks: Vec<Chunk>,
     recent: [Option<(Key, u32)>; RECENT],
@@ -120,7 +120,7 @@ impl WalkedPages {
         self.chunks.fill(Chunk::EMPTY);
     }
 
-    /// Counting begins.
+    /// Begins the measured part: no page has been walked to in it.
     pub(crate) fn start_measuring(&mut self) {
         for chunk in &mut self.chunks {
             chunk.in_measured_part = [0; CHUNK_WORDS];

@@ -1,4 +1,4 @@
-//! What translation costs: the share of a run's time that free translation would save.
+//! The cost of translation: the share of a run's time that free translation would save.
 
 use perforate_results::Interval;
 
@@ -41,7 +41,7 @@ impl Cost {
         share.mean + share.half_width_95.unwrap_or(0.0) >= WORTH_A_LOOK
     }
 
-    /// True if the share is told from none by its interval.
+    /// True if the interval of the share excludes 0.
     fn is_sure(self) -> bool {
         let share = self.share();
         share.mean > 0.0 && !share.holds(0.0)

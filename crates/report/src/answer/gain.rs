@@ -137,7 +137,7 @@ fn around(speed: Interval) -> String {
     speed.half_width_95.map_or(String::new(), |half| format!(" ({})", format::plus_minus(half, 2)))
 }
 
-/// What keeps large pages from a program that forbids them, where it does.
+/// Clause on MADV_NOHUGEPAGE for a program that calls it; else empty.
 fn forbidden(comparison: &Comparison<'_>) -> String {
     let refusals = comparison.schemes[comparison.reference].counter(ids::HUGE_PAGE_REFUSALS);
     match refusals.filter(|&calls| calls > 0.0) {
