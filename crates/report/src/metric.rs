@@ -296,9 +296,8 @@ fn work_share(run: &RunResult) -> Option<f64> {
     Some(run.counter(ids::WHOLE_RUN_OPERATING_SYSTEM_CYCLES)? / all)
 }
 
-/// Both speeds: in the steady state, and of the whole run with the operating system's work. The main figures are the
-/// speed in the steady state and what of it is translation: their labels tell them apart without
-/// groups, and the work has a share of its own.
+/// Both speeds: in the steady state, and of the whole run with the operating system's work. The main
+/// figures are the speed in the steady state, and the share of it that is translation.
 fn speed(comparison: &Comparison<'_>) -> Vec<Metric> {
     let work = |scheme: usize| {
         comparison.schemes[scheme].spread(work_share).map_or(0.0, |share| share.median)

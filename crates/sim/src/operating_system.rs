@@ -311,6 +311,13 @@ impl OperatingSystemCosts {
         }
     }
 
+    /// The costs that stand beside a run: none of interrupts that the run simulates.
+    fn beside_simulated(&self, interrupts: Option<u64>) -> Self {
+        let interrupted_processors =
+            if interrupts.is_some() { 0 } else { self.interrupted_processors };
+        Self { interrupted_processors, ..self.clone() }
+    }
+
     /// Writes the work of the measured interval and, where there is a clock, what it took by cause,
     /// and returns what it took in all. What kernel threads did in the background took the program no
     /// time.
@@ -322,8 +329,7 @@ impl OperatingSystemCosts {
         out: &mut Counters,
     ) -> Option<WorkCycles> {
         let ProgramWork { work, background, host, interrupts } = *program;
-        let beside = if interrupts.is_some() { 0 } else { self.interrupted_processors };
-        let costs = Self { interrupted_processors: beside, ..self.clone() };
+        let costs = self.beside_simulated(interrupts);
         work.record(out);
         let stated = work.shootdown_batches * u64::from(self.interrupted_processors);
         out.record(INTERRUPTS, &interrupts.unwrap_or(stated));
@@ -352,8 +358,7 @@ impl OperatingSystemCosts {
     /// because its memory is backed.
     pub(crate) fn program_cycles(&self, program: &ProgramWork, frequency_ghz: f64) -> WorkCycles {
         let ProgramWork { work, background, host, interrupts } = *program;
-        let beside = if interrupts.is_some() { 0 } else { self.interrupted_processors };
-        let costs = Self { interrupted_processors: beside, ..self.clone() };
+        let costs = self.beside_simulated(interrupts);
         let own = costs.cycles(&(work - background), frequency_ghz).total();
         let of_host = host.map_or(0, |host| {
             let HostCycles { exits, kernel, backing, .. } = costs.host_cycles(&host, frequency_ghz);

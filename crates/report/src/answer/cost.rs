@@ -1,6 +1,7 @@
 //! The cost of translation: the share of a run's time that free translation would save.
 
 use perforate_results::Interval;
+use perforate_types::counted;
 
 use super::gain::Gain;
 use super::{Sentence, WORTH_A_LOOK};
@@ -132,8 +133,7 @@ pub(super) fn few_windows(comparison: &Comparison<'_>) -> Option<Sentence> {
     let few = runs.filter(|run| run.has_few_windows());
     let windows =
         few.filter_map(|run| run.sampled.as_ref()).map(|sampled| sampled.windows).min()?;
-    let noun = if windows == 1 { "window" } else { "windows" };
-    Some(Sentence::default().plain("Caution: this sample has ").strong(format!("{windows} {noun}")).plain(
+    Some(Sentence::default().plain("Caution: this sample has ").strong(counted(windows, "window")).plain(
         ", too few to tell how sure its figures are: a longer run, or more and shorter windows, has \
          intervals.",
     ))

@@ -1,6 +1,7 @@
 //! What a scheme gains.
 
 use perforate_results::Interval;
+use perforate_types::noun;
 
 use super::{Difference, Sentence, difference};
 use crate::comparison::Comparison;
@@ -144,7 +145,7 @@ fn forbidden(comparison: &Comparison<'_>) -> String {
         Some(calls) => format!(
             "; the program forbids large pages for memory of its own (MADV_NOHUGEPAGE, {} {})",
             format::compact(calls),
-            if calls == 1.0 { "call" } else { "calls" }
+            noun(calls as u64, "call")
         ),
         None => String::new(),
     }
