@@ -198,7 +198,7 @@ fn schemes(arguments: &CompareArguments) -> Result<(Vec<Composition>, Vec<String
     let (compared, left_out) =
         perforate_commands::schemes(scheme.as_deref(), guest.as_deref(), host.as_deref(), default)?;
     let is_functional = choice.measuring()?.functional;
-    Ok((perforate_commands::with_ideal(compared, is_functional), left_out))
+    Ok((perforate_commands::with_free(compared, is_functional), left_out))
 }
 
 /// Records the program named after `--`, if any.

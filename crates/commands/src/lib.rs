@@ -33,5 +33,5 @@ pub use machines::{load_machine, machine_file};
 pub use own_memory::own_memory;
 pub use panics::catching;
 pub use result_folder::{Files, ResultFolder, Written};
-pub use schemes::{schemes, with_ideal};
+pub use schemes::{schemes, with_free};
 pub use settings::MachineSettings;

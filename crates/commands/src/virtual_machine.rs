@@ -8,7 +8,8 @@ use perforate_sim::Composition;
 
 /// The remark on schemes that are simulated for this machine; none if it has no hypervisor.
 pub(crate) fn remark_on(hypervisor: &Hypervisor, schemes: &[Composition]) -> Option<String> {
-    let is_native = |scheme: &&Composition| scheme.host.is_none() && !scheme.own.ideal_memory;
+    let is_bound = |scheme: &Composition| scheme.own.ideal_memory || scheme.own.free_translation;
+    let is_native = |scheme: &&Composition| scheme.host.is_none() && !is_bound(scheme);
     let native: Vec<String> = schemes.iter().filter(is_native).map(Composition::name).collect();
     match (hypervisor, native.as_slice()) {
         (Hypervisor::Absent, _) | (Hypervisor::Unknown, []) => None,
@@ -66,9 +67,7 @@ mod tests {
         {
             let pairs = perforate_sim::scheme::default_pairs(has_layout, has_script);
             let schemes = Composition::list(pairs).unwrap();
-            let last = schemes.last().unwrap();
-            assert!(last.own.ideal_memory && last.host.is_none());
-            assert!(schemes[..schemes.len() - 1].iter().all(|scheme| scheme.host.is_some()));
+            assert!(schemes.iter().all(|scheme| scheme.host.is_some()));
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use perforate_cli::in_process::{self, Recorded};
-use perforate_commands::{Choice, Failure, MachineSettings, Question, json_lines, with_ideal};
+use perforate_commands::{Choice, Failure, MachineSettings, Question, json_lines, with_free};
 use perforate_config::{Count, Given};
 use perforate_sim::{Comparison, Progress};
 use pyo3::prelude::*;
@@ -37,7 +37,7 @@ pub struct Compared {
 
 /// Selection of the schemes that are run.
 enum Kind {
-    /// The schemes that are named, and the ideal scheme, which free translation is measured by.
+    /// The schemes that are named, and free translation, which its cost is measured by.
     Comparison,
     /// Only the schemes that are named.
     Run,
@@ -55,7 +55,7 @@ impl Compared {
         let default = choice.default_schemes(&|_| false);
         let (schemes, left_out) = perforate_commands::schemes(names.0, names.1, names.2, default)?;
         let schemes = match kind {
-            Kind::Comparison => with_ideal(schemes, choice.measuring()?.functional),
+            Kind::Comparison => with_free(schemes, choice.measuring()?.functional),
             Kind::Run => schemes,
         };
         let comparison = choice.comparison(workload, schemes, &|_, _| ())?;

@@ -25,7 +25,7 @@ def test_results_are_those_of_the_command_line(short: perforate.Comparison) -> N
 
 
 def test_figures_by_scheme_and_counter(short: perforate.Comparison) -> None:
-    assert list(short.schemes) == ["4k", "thp", "ideal"]
+    assert list(short.schemes) == ["4k", "thp", "free"]
     first = json.loads(short.lines.splitlines()[0])
     base = short["4k"]
     assert base["walks"] == first["counters"]["walks"] > 0
@@ -50,10 +50,10 @@ def test_every_counter_is_registered(short: perforate.Comparison) -> None:
 
 def test_frames_have_a_row_for_each_run(short: perforate.Comparison) -> None:
     pandas = short.to_pandas()
-    assert list(pandas.scheme) == ["4k", "thp", "ideal"]
+    assert list(pandas.scheme) == ["4k", "thp", "free"]
     assert pandas.walks.tolist() == [scheme["walks"] for scheme in short]
     polars = short.to_polars()
-    assert polars["scheme"].to_list() == ["4k", "thp", "ideal"]
+    assert polars["scheme"].to_list() == ["4k", "thp", "free"]
     assert polars["ipc"].to_list() == pandas.ipc.tolist()
     assert short.to_dict()["runs"][1]["scheme"] == "thp"
 

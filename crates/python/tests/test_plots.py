@@ -16,7 +16,7 @@ from perforate._plots import plot_sweep
 def test_pictures_by_matplotlib(short: perforate.Comparison) -> None:
     figure = short.plot()
     speeds, savings = figure.axes
-    assert [label.get_text() for label in speeds.get_yticklabels()] == ["4k", "thp", "ideal"]
+    assert [label.get_text() for label in speeds.get_yticklabels()] == ["4k", "thp", "free"]
     thp = short["thp"]
     assert thp.speed is not None and thp.saving is not None
     assert speeds.patches[1].get_width() == thp.speed.value  # type: ignore[attr-defined]

@@ -53,7 +53,7 @@ def test_notes_of_a_sweep_say_how_many_points_they_are_of() -> None:
 
 
 def test_rows_begin_with_what_answers_the_question() -> None:
-    found = perforate.compare(**{**SHORT, "schemes": "4k,thp,ideal"})  # type: ignore[arg-type]
+    found = perforate.compare(**{**SHORT, "schemes": "4k,thp,free"})  # type: ignore[arg-type]
     frame = found.to_pandas()
     ends = ["", "_low", "_high"]
     figures = [name + end for name in ("speed", "saving", "translation_share") for end in ends]
@@ -62,12 +62,12 @@ def test_rows_begin_with_what_answers_the_question() -> None:
     assert thp.speed is not None and thp.translation_share is not None
     assert [row[f"speed{end}"] for end in ends] == [thp.speed.value, thp.speed.low, thp.speed.high]
     assert row["translation_share"] == thp.translation_share.value and row["ipc"] == thp.ipc
-    # Free translation saves of the time what the ideal scheme does without.
-    ideal, saving = found["ideal"], thp.saving
-    cycles = [run.cycles for run in (ideal.runs[0], thp.runs[0]) if run.cycles is not None]
+    # Free translation saves the time that the scheme without it does not take.
+    free, saving = found["free"], thp.saving
+    cycles = [run.cycles for run in (free.runs[0], thp.runs[0]) if run.cycles is not None]
     assert saving is not None and saving.value == pytest.approx(1 - cycles[0] / cycles[1])
     assert row["saving"] == saving.value and row["saving_low"] == saving.low
-    assert ideal.saving is None
+    assert free.saving is None
 
 
 def test_rows_of_several_seeds_are_paired_by_seed() -> None:

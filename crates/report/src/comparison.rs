@@ -102,6 +102,18 @@ impl<'a> SchemeRuns<'a> {
         self.roles == Some((role, role))
     }
 
+    /// True of ideal large pages and of free translation, natively or in a virtual machine.
+    pub fn is_bound(&self) -> bool {
+        matches!(self.role, SchemeRole::Ideal | SchemeRole::Free)
+            || self.is_pair_of(SchemeRole::Ideal)
+            || self.is_free_pair()
+    }
+
+    /// True of a pair whose translation takes no time.
+    fn is_free_pair(&self) -> bool {
+        self.roles.is_some_and(|(guest, _)| guest == SchemeRole::Free)
+    }
+
     /// Whether it has to do with the proposal or a variant of it.
     fn is_of_proposal(&self) -> bool {
         let is = |role| matches!(role, SchemeRole::Proposal | SchemeRole::Variant);
@@ -127,6 +139,8 @@ pub(crate) struct Comparison<'a> {
     pub reference: usize,
     /// Index of the ideal scheme.
     pub ideal: Option<usize>,
+    /// Index of the scheme whose translation takes no time, else of the ideal one.
+    pub bound: Option<usize>,
 }
 
 impl<'a> Comparison<'a> {
@@ -159,12 +173,12 @@ impl<'a> Comparison<'a> {
         self.schemes[scheme].speed_over(&self.schemes[reference])
     }
 
-    /// Share of a scheme's time that free translation would save, as the ideal scheme shows it:
-    /// 1 − cycles(ideal) ÷ cycles(scheme), 0–1, paired part by part. None without an ideal scheme, and of
-    /// the ideal scheme itself.
+    /// Share of a scheme's time that free translation would save: 1 − cycles(free) ÷ cycles(scheme), 0–1,
+    /// paired part by part. A file without such a run has the ideal scheme in its place. None without
+    /// either, and of that scheme itself.
     pub fn saving(&self, scheme: usize) -> Option<Interval> {
-        let ideal = self.ideal.filter(|&ideal| ideal != scheme)?;
-        let speed = self.speed(scheme, ideal)?;
+        let bound = self.bound.filter(|&bound| bound != scheme)?;
+        let speed = self.speed(scheme, bound)?;
         Some(Interval { mean: 1.0 - speed.mean, ..speed })
     }
 
@@ -233,8 +247,7 @@ impl<'a> Comparison<'a> {
     /// The scheme a headline is about: a perforated one, else the fastest of the rest.
     pub fn subject(&self) -> Option<usize> {
         let candidates: Vec<usize> = (0..self.schemes.len())
-            .filter(|&index| index != self.reference && Some(index) != self.ideal)
-            .filter(|&index| !self.schemes[index].is_pair_of(SchemeRole::Ideal))
+            .filter(|&index| index != self.reference && !self.schemes[index].is_bound())
             .collect();
         let first = |test: fn(&SchemeRuns<'_>) -> bool| {
             candidates.iter().copied().find(|&index| test(&self.schemes[index]))
@@ -316,8 +329,13 @@ fn comparison<'a>(
         .or_else(|| place(|scheme| scheme.is_pair_of(SchemeRole::Ideal)));
     let reference = place(|scheme| scheme.role == SchemeRole::Base)
         .or_else(|| place(|scheme| scheme.is_pair_of(SchemeRole::Base)))
-        .or_else(|| (0..schemes.len()).find(|&index| Some(index) != ideal))
+        .or_else(|| schemes.iter().position(|scheme| !scheme.is_bound()))
         .unwrap_or(0);
+    let native = || place(|scheme| scheme.role == SchemeRole::Free);
+    let free = match schemes[reference].roles {
+        Some(_) => place(|scheme| scheme.is_free_pair()).or_else(native),
+        None => native(),
+    };
     Comparison {
         workload,
         machine,
@@ -326,6 +344,7 @@ fn comparison<'a>(
         schemes,
         reference,
         ideal,
+        bound: free.or(ideal),
     }
 }
 

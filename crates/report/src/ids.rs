@@ -80,6 +80,7 @@ pub(crate) mod tests {
             scheme("thp", "page-2m", SchemeRole::Conventional),
             scheme("perforated", "perforated", SchemeRole::Proposal),
             scheme("ideal", "ideal", SchemeRole::Ideal),
+            scheme("free", "free", SchemeRole::Free),
         ];
         Vocabulary::new(Vec::new(), schemes)
     }

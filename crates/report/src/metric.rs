@@ -312,9 +312,9 @@ fn speed(comparison: &Comparison<'_>) -> Vec<Metric> {
     found
 }
 
-/// Shares of time that free translation would save; none without an ideal scheme.
+/// Shares of time that free translation would save; none without a run that shows it.
 fn saving(comparison: &Comparison<'_>) -> Option<Metric> {
-    comparison.ideal?;
+    comparison.bound?;
     let schemes = 0..comparison.schemes.len();
     let intervals: Vec<_> = schemes.map(|scheme| comparison.saving(scheme)).collect();
     let value = |saving: &Option<Interval>| Spread::of(saving.map(|saving| saving.mean));

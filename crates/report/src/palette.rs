@@ -33,6 +33,7 @@ pub(crate) const COLOURS: &[Colour] = &[
     colour("bitmap", "#e69f00", "#f0b429"),
     colour("empty", "#e4e8ec", "#2b323a"),
     colour("ideal", "#8a949e", "#9aa5b0"),
+    colour("free", "#c4ccd4", "#59636d"),
     colour("other", "#6b7681", "#aab4be"),
     // Gap-tolerant superpages: single entries are one hue, paired ones another.
     colour("gt-pde-4m", "#7a3e00", "#d9a066"),

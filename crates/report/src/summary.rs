@@ -37,8 +37,8 @@ pub struct SchemeSummary {
     pub colour: &'static str,
     /// How many times as fast as the reference.
     pub speed: Option<Estimate>,
-    /// Share of the time that free translation would save, 0–1; none without an ideal scheme, and of the
-    /// ideal scheme itself.
+    /// Share of the time that free translation would save, 0–1; none without a run that shows it, and
+    /// of that run itself.
     pub saving: Option<Estimate>,
     /// Share of the time waiting for address translation, 0–1.
     pub translation_share: Option<Estimate>,

@@ -85,6 +85,9 @@ impl Composition {
 
     /// Why one scheme cannot lie over another.
     pub fn obstacle(guest: &Scheme, host: &Scheme) -> Option<&'static str> {
+        if host.free_translation {
+            return Some("translation is free as a whole: name free as the guest, as in free+4k");
+        }
         // The guest's own hardware is its hypervisor then, which emulates any.
         let guests_own = guest.native_only.filter(|_| !host.shadow_paging);
         if let Some(why) = guests_own.or(host.native_only) {
@@ -125,6 +128,11 @@ impl Composition {
     pub fn in_hardware(&self) -> impl Iterator<Item = &'static Scheme> + use<> {
         let own = (!self.is_shadowed()).then_some(self.own);
         own.into_iter().chain(self.host)
+    }
+
+    /// True if translation takes no time.
+    pub fn is_free(&self) -> bool {
+        self.own.free_translation
     }
 
     /// How the second-level TLB coalesces, if either scheme says so.

@@ -40,7 +40,7 @@ const GROUPS: &[&[&Scheme]] = &[
     gap_tolerant::SCHEMES,
     segment::SCHEMES,
     range::SCHEMES,
-    pages::IDEAL,
+    pages::BOUNDS,
     shadow::SCHEMES,
     flat::SCHEMES,
 ];
@@ -85,12 +85,10 @@ pub const fn default_schemes(has_layout: bool, has_script: bool) -> &'static str
 /// 4KB and over one with 2MB pages.
 pub const fn default_pairs(has_layout: bool, has_script: bool) -> &'static str {
     match (has_layout, has_script) {
-        (false, false) => "4k+4k,thp+4k,4k+thp,thp+thp,ideal",
-        (true, false) => "4k+4k,layout+4k,thp+4k,4k+thp,layout+thp,thp+thp,ideal",
-        (false, true) => "4k+4k,thp+4k,scripted+4k,4k+thp,thp+thp,scripted+thp,ideal",
-        (true, true) => {
-            "4k+4k,layout+4k,thp+4k,scripted+4k,4k+thp,layout+thp,thp+thp,scripted+thp,ideal"
-        }
+        (false, false) => "4k+4k,thp+4k,4k+thp,thp+thp",
+        (true, false) => "4k+4k,layout+4k,thp+4k,4k+thp,layout+thp,thp+thp",
+        (false, true) => "4k+4k,thp+4k,scripted+4k,4k+thp,thp+thp,scripted+thp",
+        (true, true) => "4k+4k,layout+4k,thp+4k,scripted+4k,4k+thp,layout+thp,thp+thp,scripted+thp",
     }
 }
 
@@ -163,6 +161,8 @@ pub struct Scheme {
     pub counters: fn() -> Vec<Counter>,
     /// Whether it runs on unfragmented memory whatever is asked for.
     pub ideal_memory: bool,
+    /// True if translation takes no time, a guest's over any host included.
+    pub free_translation: bool,
     /// Whether it is a hypervisor's that keeps shadow tables (D §II.A) instead of having the
     /// hardware walk two dimensions. The hardware sees nothing of its guest's scheme.
     pub shadow_paging: bool,
@@ -226,6 +226,7 @@ impl Scheme {
             () if is(&pages::BASE_PAGES) => SchemeRole::Base,
             () if is(&pages::TRANSPARENT_LARGE_PAGES) => SchemeRole::Conventional,
             () if is(&perforated::PERFORATED) => SchemeRole::Proposal,
+            () if self.free_translation => SchemeRole::Free,
             () if self.ideal_memory => SchemeRole::Ideal,
             () if self.shadow_directories => SchemeRole::Variant,
             () => SchemeRole::Other,

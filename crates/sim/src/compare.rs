@@ -593,6 +593,7 @@ fn describe(scheme: &Scheme, memory: &MemoryState) -> serde_json::Value {
         "policy": scheme.describe_policy(&memory.policy_options()),
         "tlb_variant": format!("{:?}", scheme.bitmap_loading.unwrap_or_default()),
         "ideal_memory": scheme.ideal_memory,
+        "free_translation": scheme.free_translation,
         "shadow_directories": scheme.shadow_directories,
         "gap_tolerance": scheme.mode(memory).ok().flatten().map(GapTolerance::label),
     })

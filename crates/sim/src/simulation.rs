@@ -79,6 +79,8 @@ pub struct Simulation {
     effort: Effort,
     /// Whether the program's memory lies in a direct segment where it can.
     has_segments: bool,
+    /// True if translation takes no time.
+    is_free: bool,
     /// Perforated pages of a program that has ended or executed another one, the last that had any.
     regions: Vec<Region>,
 }
@@ -133,6 +135,7 @@ impl Simulation {
             timed: None,
             effort: Effort::new(memory),
             has_segments: segment::is_used_by(composition.own),
+            is_free: composition.is_free(),
             regions: Vec::new(),
         })
     }
@@ -510,9 +513,15 @@ impl Simulation {
             return Ok(());
         }
         if let Some(found) = self.system.translate(AccessKind::Fetch, ip)? {
-            model.fetch(found.physical, found.slot, self.system.steps().into());
+            model.fetch(found.physical, found.slot, self.steps());
         }
         Ok(())
+    }
+
+    /// The steps of the last translation; none if translation is free.
+    #[inline]
+    fn steps(&self) -> StepLists<'_> {
+        if self.is_free { StepLists::default() } else { self.system.steps().into() }
     }
 
     #[inline]
@@ -552,7 +561,7 @@ impl Simulation {
         let Some(found) = self.system.translate(access.kind, access.address)? else {
             return Ok(());
         };
-        let steps = self.system.steps().into();
+        let steps = self.steps();
         if access.kind == AccessKind::Write {
             model.store(found.physical, access.size, found.slot, steps);
         } else {

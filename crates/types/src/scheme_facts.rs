@@ -9,8 +9,10 @@ pub enum SchemeRole {
     Base,
     /// Large pages as today's systems have them.
     Conventional,
-    /// The upper bound: what of its speed others keep.
+    /// Large pages on unfragmented memory: the share of its speed that others keep.
     Ideal,
+    /// Translation in no time: the share of their time that others would save.
+    Free,
     /// What headlines are about.
     Proposal,
     /// The proposal in another form: what headlines are about where it is not there itself.

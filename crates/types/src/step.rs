@@ -214,7 +214,7 @@ pub struct GapTolerantSteps {
 }
 
 /// The steps of one translation, for whoever takes their time.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct StepLists<'a> {
     /// See [`Steps::as_slice`].
     pub awaited: &'a [Step],

@@ -97,10 +97,10 @@ fn this_machine_is_one_or_says_what_to_do() {
         let is_remarked =
             |one: &serde_json::Value| one["notes"].to_string().contains("this is a virtual");
         if schemes[0].contains('+') {
-            assert_eq!(schemes, ["4k+4k", "thp+4k", "4k+thp", "thp+thp", "ideal"]);
+            assert_eq!(schemes, ["4k+4k", "thp+4k", "4k+thp", "thp+thp", "free+4k"]);
             assert!(is_remarked(&found[0]) && is_remarked(&own[0]), "{own:?}");
         } else {
-            assert_eq!(schemes, ["4k", "thp", "perforated", "ideal"]);
+            assert_eq!(schemes, ["4k", "thp", "perforated", "ideal", "free"]);
             assert!(!is_remarked(&found[0]), "no virtual machine");
         }
     } else {

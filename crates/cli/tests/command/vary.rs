@@ -30,7 +30,7 @@ fn values_of_a_key_of_the_machine() {
         )
     };
     let found: Vec<_> = results.iter().map(of).collect();
-    let schemes = ["4k", "thp", "ideal"];
+    let schemes = ["4k", "thp", "free"];
     let expected: Vec<_> = [48, 1536]
         .into_iter()
         .flat_map(|entries| schemes.map(|scheme| (scheme, entries)))

@@ -23,7 +23,7 @@ fn guests_on_hosts_are_matrices() {
     let results = json(&place.read("results/latest/results.jsonl"));
     let names: Vec<&str> = results.iter().map(|one| one["scheme"].as_str().unwrap()).collect();
     let pairs = ["4k+thp", "4k+segment", "perforated+thp", "perforated+segment"];
-    assert_eq!(names, [&["4k"], &pairs[..], &["ideal"]].concat());
+    assert_eq!(names, [&["4k"], &pairs[..], &["free"]].concat());
     assert!(results[0]["guest"].is_null() && results[0]["host"].is_null());
     assert_eq!(
         (&results[4]["guest"], &results[4]["host"]),

@@ -71,11 +71,11 @@ fn discrepancy(comparison: &Comparison<'_>, on_path: f64, saved: f64) -> Option<
         return None;
     }
     let reference = &comparison.schemes[comparison.reference];
-    let ideal = &comparison.schemes[comparison.ideal?];
+    let free = &comparison.schemes[comparison.bound?];
     let base = reference.spread(|run| run.cycles())?.median;
-    // Both in cycles of the reference: the ideal run has the same instructions.
+    // Both in cycles of the reference: that run has the same instructions.
     let change = |counter: &Counter| {
-        Some((ideal.counter(&counter.id)? - reference.counter(&counter.id)?) / base)
+        Some((free.counter(&counter.id)? - reference.counter(&counter.id)?) / base)
     };
     let others = || waiting::other_parts(comparison.vocabulary);
     if on_path > saved {

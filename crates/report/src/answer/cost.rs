@@ -15,10 +15,10 @@ const MANY_COMPULSORY: f64 = 0.5;
 /// Share of a run's time that address translation costs.
 #[derive(Clone, Copy)]
 pub(super) enum Cost {
-    /// Saved in a second simulation, with ideal large pages; the flag says that these wait for
-    /// translation themselves, so that free translation would save more.
+    /// Saved in a second simulation; the flag says that this one waits for translation itself (ideal
+    /// large pages do), so that free translation would save more.
     Saved(Interval, bool),
-    /// Charged to translation by the cycle stack, where no ideal scheme was simulated.
+    /// Charged to translation by the cycle stack, where no such scheme was simulated.
     Charged(Interval),
 }
 
@@ -27,8 +27,8 @@ impl Cost {
         let Some(saved) = comparison.saving(scheme) else {
             return comparison.translation_share(scheme).map(Self::Charged);
         };
-        let ideal = comparison.ideal.and_then(|ideal| comparison.translation_share(ideal));
-        Some(Self::Saved(saved, ideal.is_some_and(|share| share.mean >= WORTH_A_LOOK)))
+        let waits = comparison.bound.and_then(|bound| comparison.translation_share(bound));
+        Some(Self::Saved(saved, waits.is_some_and(|share| share.mean >= WORTH_A_LOOK)))
     }
 
     fn share(self) -> Interval {
@@ -88,10 +88,12 @@ pub(super) fn cost(comparison: &Comparison<'_>) -> Option<Sentence> {
     })
 }
 
-/// The end of that sentence.
-pub(super) fn cost_end(comparison: &Comparison<'_>) -> &'static str {
+/// The end of that sentence: with little to save there is little to gain, unless a scheme gained it
+/// otherwise.
+pub(super) fn cost_end(comparison: &Comparison<'_>, gains: [Option<&Gain>; 2]) -> &'static str {
+    let gains_much = gains.into_iter().flatten().any(|gain| gain.speed.mean >= 1.0 + WORTH_A_LOOK);
     match Cost::of(comparison, comparison.reference) {
-        Some(cost) if !cost.is_worth_a_look() => ": no scheme can gain much.",
+        Some(cost) if !cost.is_worth_a_look() && !gains_much => ": no scheme can gain much.",
         _ => ".",
     }
 }
@@ -110,6 +112,26 @@ pub(super) fn left(comparison: &Comparison<'_>, today: Option<&Gain>) -> Option<
     };
     (share.mean >= WORTH_A_LOOK && cost.is_sure())
         .then(|| sentence.strong(format::share(share)).plain(" of its time."))
+}
+
+/// The best scheme, where it is faster than free translation: a part of its gain comes from the frames in
+/// which its data lie, or from the order in which misses are served.
+pub(super) fn beyond_free(
+    comparison: &Comparison<'_>,
+    gains: [Option<&Gain>; 2],
+) -> Option<Sentence> {
+    let best = gains.into_iter().flatten().filter(|gain| gain.is_faster());
+    let best = best.reduce(|best, next| if next.is_better_than(best) { next } else { best })?;
+    let over = comparison.speed(best.scheme, comparison.bound?)?;
+    let is_beyond = over.mean >= 1.0 + WORTH_A_LOOK && !over.holds(1.0);
+    is_beyond.then(|| {
+        let name = comparison.schemes[best.scheme].name;
+        Sentence::default().strong(name).plain(" is ").strong(format::speed(over)).plain(format!(
+            " as fast as free translation {} is: that part of its gain is not translation, but where data \
+             lie in caches and memory, and the order in which misses are served.",
+            pages(comparison)
+        ))
+    })
 }
 
 /// A warning where most misses of the L2 TLB are first accesses to pages: the recording is too short to

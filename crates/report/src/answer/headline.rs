@@ -20,7 +20,9 @@ pub(crate) fn headline(comparison: &Comparison<'_>) -> Sentence {
         Some(cost) if own.is_some_and(Cost::is_worth_a_look) && has_others => {
             return cost.plain("; no scheme makes it faster by more than this run can show.");
         }
-        Some(cost) => return cost.plain(cost_end(comparison)),
+        Some(cost) => {
+            return cost.plain(cost_end(comparison, [today.as_ref(), proposed.as_ref()]));
+        }
         None => Sentence::default(),
     };
     let program = if start.0.is_empty() { comparison.workload } else { "it" };

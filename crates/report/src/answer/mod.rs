@@ -13,7 +13,7 @@ use crate::comparison::Comparison;
 use crate::format;
 use crate::ids;
 use crate::metric::{ipc_of_whole_run, per_kilo_instruction};
-use cost::{cold_misses, cost, cost_end, few_windows, left};
+use cost::{beyond_free, cold_misses, cost, cost_end, few_windows, left};
 use gain::Gain;
 pub(crate) use headline::{headline, subject};
 
@@ -79,12 +79,14 @@ pub(crate) fn answer(comparison: &Comparison<'_>) -> Vec<Sentence> {
         return counted(comparison).into_iter().collect();
     }
     let (today, proposed) = (today(comparison), proposed(comparison));
+    let gains = [today.as_ref(), proposed.as_ref()];
     let found = [
-        cost(comparison).map(|cost| cost.plain(cost_end(comparison))),
+        cost(comparison).map(|cost| cost.plain(cost_end(comparison, gains))),
         cold_misses(comparison),
         few_windows(comparison),
         today.as_ref().map(|gain| gain.today(comparison)),
         proposed.as_ref().map(|gain| gain.proposed(comparison, today.as_ref())),
+        beyond_free(comparison, gains),
         left(comparison, today.as_ref()),
         work(comparison, today.as_ref()),
         bottleneck::bottleneck(comparison),
@@ -103,12 +105,11 @@ fn proposed(comparison: &Comparison<'_>) -> Option<Gain> {
     best(comparison, &|index| !comparison.is_available(index))
 }
 
-/// The fastest of some schemes, the reference and ideal ones apart, and those that are as fast.
+/// The fastest of some schemes, the reference and bounds apart, and those that are as fast.
 fn best(comparison: &Comparison<'_>, is_one: &dyn Fn(usize) -> bool) -> Option<Gain> {
-    let ideal = comparison.ideal_of_pairs();
     let candidates = || {
         (0..comparison.schemes.len()).filter(|&index| {
-            let is_bound = Some(index) == comparison.ideal || Some(index) == ideal;
+            let is_bound = comparison.schemes[index].is_bound();
             index != comparison.reference && !is_bound && is_one(index)
         })
     };

@@ -218,6 +218,52 @@ fn a_saving_is_the_least_where_ideal_pages_miss_too() {
     assert!(text.contains(none), "{text}");
 }
 
+/// Free translation is what is measured by where it was simulated; ideal pages are a scheme like others
+/// then, but no gain of today or of a proposal.
+#[test]
+fn free_translation_goes_before_ideal_pages() {
+    let lines = [
+        run("4k", [4000; 10], [2000; 10], json!({})),
+        run("ideal", [3000; 10], [600; 10], json!({})),
+        run("free", [2000; 10], [0; 10], json!({})),
+    ];
+    let text = flat(&shown(&lines, 100, Rows::Main));
+    for words in
+        ["would save w 50.0 ± <0.1 % of its time.", "saved if free 50.0 ± <0.1 % 33.3 ± <0.1 % –"]
+    {
+        assert!(text.contains(words), "{words}\n{text}");
+    }
+    assert!(!text.contains("Today") && !text.contains("proposal"), "{text}");
+    let pairs = ["4k+4k", "thp+thp", "free+4k"].map(|name| {
+        let cycles = if name == "4k+4k" { 4000 } else { 2000 };
+        run(name, [cycles; 10], [0; 10], json!({}))
+    });
+    let text = flat(&shown(&pairs, 100, Rows::Main));
+    assert!(text.contains("Under 4k+4k, free address translation would save w 50.0"), "{text}");
+    assert!(text.contains("Today, thp+thp would make it 2.000×"), "{text}");
+}
+
+/// A scheme that is faster than free translation gains by something else.
+#[test]
+fn a_gain_beyond_free_translation_is_explained() {
+    let text = |thp: u64| {
+        let lines = [
+            run("4k", [4000; 10], [0; 10], json!({})),
+            run("thp", [thp; 10], [0; 10], json!({})),
+            run("free", [3990; 10], [0; 10], json!({})),
+        ];
+        flat(&shown(&lines, 120, Rows::Main))
+    };
+    let beyond = text(3800);
+    assert!(beyond.contains("only 0.2 ± <0.1 % of its time. Today, thp"), "{beyond}");
+    let why = "thp is 1.050× ± <0.001 as fast as free translation with 4KB pages is: that part of its gain is not \
+               translation";
+    assert!(beyond.contains(why), "{beyond}");
+    let within = text(3985);
+    assert!(within.contains("of its time: no scheme can gain much."), "{within}");
+    assert!(!within.contains("not translation"), "{within}");
+}
+
 #[test]
 fn cold_misses_are_warned_of_in_the_answer() {
     let text = |share: f64| {
@@ -315,7 +361,7 @@ fn the_main_table_is_short_and_fits() {
     };
     let lines: Vec<String> = names.iter().map(line).collect();
     for columns in [80, 120, 200] {
-        for count in [4, 8] {
+        for count in [4, 5, 6, 8] {
             let text = shown(&lines[..count], columns, Rows::Main);
             assert!(text.lines().all(|line| line.width() <= columns), "{columns}:\n{text}");
             let rule = text.lines().position(|line| line.starts_with('─')).unwrap();

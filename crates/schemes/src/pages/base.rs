@@ -14,6 +14,7 @@ pub const BASE_PAGES: Scheme = Scheme {
     colour: "page-4k",
     counters: Vec::new,
     ideal_memory: false,
+    free_translation: false,
     shadow_paging: false,
     flat_table: false,
     native_only: None,

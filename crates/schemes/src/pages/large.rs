@@ -14,6 +14,7 @@ pub const TRANSPARENT_LARGE_PAGES: Scheme = Scheme {
     colour: "page-2m",
     counters: Vec::new,
     ideal_memory: false,
+    free_translation: false,
     shadow_paging: false,
     flat_table: false,
     native_only: None,

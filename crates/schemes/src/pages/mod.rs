@@ -1,7 +1,8 @@
-//! Ordinary page tables: 4KB pages, large pages where they can be had, and the upper bound that the
-//! papers compare with.
+//! Ordinary page tables: 4KB pages, large pages where they can be had, and two bounds: the papers' ideal
+//! large pages, and translation that takes no time.
 
 mod base;
+mod free;
 mod ideal;
 mod large;
 mod layout;
@@ -10,6 +11,7 @@ use perforate_mmu::{Dimension, Radix};
 
 use crate::{Hardware, Scheme};
 pub use base::BASE_PAGES;
+pub use free::FREE_TRANSLATION;
 pub use large::TRANSPARENT_LARGE_PAGES;
 
 /// The schemes with 4KB pages.
@@ -17,8 +19,8 @@ pub(crate) const BASE: &[&Scheme] = &[&BASE_PAGES];
 /// The schemes with large pages.
 pub(crate) const LARGE: &[&Scheme] =
     &[&TRANSPARENT_LARGE_PAGES, &large::ADVISED_LARGE_PAGES, &large::HUGE_PAGES, &layout::LAID_OUT];
-/// The upper bound.
-pub(crate) const IDEAL: &[&Scheme] = &[&ideal::IDEAL];
+/// The bounds that others are measured against.
+pub(crate) const BOUNDS: &[&Scheme] = &[&ideal::IDEAL, &free::FREE_TRANSLATION];
 
 /// What a user sets to have one of these schemes on Linux today.
 const SETTINGS: [(&Scheme, &str); 5] = [

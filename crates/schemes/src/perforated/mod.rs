@@ -54,6 +54,7 @@ pub(crate) const PERFORATED: Scheme = Scheme {
     colour: "perforated",
     counters: Vec::new,
     ideal_memory: false,
+    free_translation: false,
     shadow_paging: false,
     flat_table: false,
     native_only: None,

@@ -79,9 +79,13 @@ fn every_counter_says_what_it_is() {
 fn one_scheme_has_each_role_that_is_for_one() {
     use perforate_types::SchemeRole;
     let schemes = vocabulary().schemes;
-    for role in
-        [SchemeRole::Base, SchemeRole::Conventional, SchemeRole::Ideal, SchemeRole::Proposal]
-    {
+    for role in [
+        SchemeRole::Base,
+        SchemeRole::Conventional,
+        SchemeRole::Ideal,
+        SchemeRole::Free,
+        SchemeRole::Proposal,
+    ] {
         let count = schemes.iter().filter(|scheme| scheme.role == role).count();
         assert_eq!(count, 1, "{role:?}");
     }
