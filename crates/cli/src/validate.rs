@@ -78,7 +78,8 @@ pub struct ValidateArguments {
     /// Instructions of the program to pass over before the recorded part
     #[arg(long, value_name = "N", default_value_t = Count::new(0))]
     skip: Count,
-    /// Instructions of the program to record [default: 20 M]
+    /// Most instructions of the program to record, after which it is killed [default: 60 to 120 windows of
+    /// all of it, as `compare -- PROG`]
     #[arg(long, value_name = "N")]
     instructions: Option<Count>,
     /// Folder for validation.jsonl (as --json) and results.jsonl (the simulated runs)
@@ -120,7 +121,7 @@ pub fn told(arguments: &ValidateArguments, reporter: &mut dyn Reporter) -> Resul
     let folder = arguments.out.as_deref().map(ResultFolder::named).transpose()?;
     let worker = worker_command()?;
     let options = arguments.options()?;
-    let defaults = (arguments.skip.get(), arguments.sample_instructions());
+    let defaults = (arguments.skip.get(), arguments.instructions.map(Count::get));
     let (lines, text, results) = match arguments.mosaics.read(options.program.as_ref(), defaults)? {
         Some(mosaics) => {
             let (outcome, results) = validate_mosaics(&options, &mosaics, &worker, reporter)?;
@@ -150,11 +151,6 @@ fn worker_command() -> Result<WorkerCommand, Failure> {
 }
 
 impl ValidateArguments {
-    /// Instructions of each program to record.
-    fn sample_instructions(&self) -> u64 {
-        self.instructions.map_or(ProgramSample::INSTRUCTIONS, Count::get)
-    }
-
     fn machine(&self) -> Result<Option<Machine>, Failure> {
         let settings = self.settings.settings();
         match &self.machine {
@@ -187,7 +183,7 @@ impl ValidateArguments {
         let program = (!self.program.is_empty()).then(|| ProgramSample {
             words: self.program.clone(),
             skip: self.skip.get(),
-            instructions: self.sample_instructions(),
+            instructions: self.instructions.map(Count::get),
         });
         Ok(Options {
             effort: Effort::new(self.quick, self.repeat.map(|repeat| repeat.get() as u32)),

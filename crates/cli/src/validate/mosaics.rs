@@ -40,11 +40,11 @@ impl MosaicArguments {
     }
 
     /// What is asked for; none if no option is given. `sample` is the program of the command line,
-    /// `defaults` has instructions to skip and to record.
+    /// `defaults` has instructions to skip and, if there is a limit, to record.
     pub fn read(
         &self,
         sample: Option<&ProgramSample>,
-        defaults: (u64, u64),
+        defaults: (u64, Option<u64>),
     ) -> Result<Option<Mosaics>, Failure> {
         if self.layout.is_empty() && self.layouts.is_none() && self.programs.is_none() {
             return match &self.write_layouts {
@@ -69,7 +69,7 @@ impl MosaicArguments {
 }
 
 /// Reads a file with programs.
-fn read_programs(path: &Path, defaults: (u64, u64)) -> Result<Vec<ProgramSample>, Failure> {
+fn read_programs(path: &Path, defaults: (u64, Option<u64>)) -> Result<Vec<ProgramSample>, Failure> {
     let wrong =
         |problem: String| Failure::Usage(format!("--programs {}: {problem}", path.display()));
     let text = perforate_config::read_text(path).map_err(|error| wrong(error.to_string()))?;
@@ -86,19 +86,20 @@ fn read_programs(path: &Path, defaults: (u64, u64)) -> Result<Vec<ProgramSample>
 }
 
 /// A line of the file; none if it is empty or a comment.
-fn read_program(line: &str, defaults: (u64, u64)) -> Result<Option<ProgramSample>, String> {
+fn read_program(line: &str, defaults: (u64, Option<u64>)) -> Result<Option<ProgramSample>, String> {
     let mut words = split(line)?;
     let (mut skip, mut instructions) = defaults;
     let options = words.iter().position(|word| word == "--");
     for option in words.drain(..options.map_or(0, |place| place + 1)).filter(|word| word != "--") {
         let (key, value) = option.split_once('=').unwrap_or((&option, ""));
-        let target = match key {
-            "skip" => &mut skip,
-            "instructions" => &mut instructions,
-            _ => return Err(format!("\"{option}\"; expected skip=N or instructions=N before --")),
+        let count = || {
+            value.parse().map(|count: Count| count.get()).map_err(|error| format!("{key}: {error}"))
         };
-        let count: Count = value.parse().map_err(|error| format!("{key}: {error}"))?;
-        *target = count.get();
+        match key {
+            "skip" => skip = count()?,
+            "instructions" => instructions = Some(count()?),
+            _ => return Err(format!("\"{option}\"; expected skip=N or instructions=N before --")),
+        }
     }
     if words.is_empty() {
         let problem = "no program after --".to_owned();
@@ -159,9 +160,9 @@ mod tests {
 
     #[test]
     fn lines_of_programs() {
-        let read = |line| read_program(line, (0, 1000));
+        let read = |line| read_program(line, (0, Some(1000)));
         let sample = read("skip=5M -- prog -- x").unwrap().unwrap();
-        assert_eq!((sample.skip, sample.instructions), (5_000_000, 1000));
+        assert_eq!((sample.skip, sample.instructions), (5_000_000, Some(1000)));
         assert_eq!(sample.words, ["prog", "--", "x"]);
         assert_eq!(read("prog x").unwrap().unwrap().words, ["prog", "x"]);
         assert!(read("").unwrap().is_none() && read("# a").unwrap().is_none());

@@ -22,6 +22,7 @@ use std::ffi::OsString;
 
 use perforate_config::Size;
 use perforate_os::Ageing;
+use perforate_record::Selection;
 use perforate_sim::{Machine, RunResult};
 
 use crate::benchmark::{Prepared, WorkerCommand};
@@ -52,13 +53,19 @@ pub struct ProgramSample {
     pub words: Vec<OsString>,
     /// Instructions to skip before the recorded part.
     pub skip: u64,
-    /// Instructions to record.
-    pub instructions: u64,
+    /// Most instructions to record, after which the program is killed. None records windows of all of it.
+    pub instructions: Option<u64>,
 }
 
 impl ProgramSample {
-    /// Default number of instructions to record.
-    pub const INSTRUCTIONS: u64 = 20_000_000;
+    /// The part of the program to record.
+    fn selection(&self) -> Selection {
+        let Self { skip, instructions, .. } = *self;
+        match instructions {
+            Some(_) => Selection { skip, instructions, ..Selection::default() },
+            None => Selection { skip, ..Selection::whole_program() },
+        }
+    }
 
     /// Its name in tables.
     pub fn name(&self) -> String {

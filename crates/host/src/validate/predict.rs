@@ -2,7 +2,9 @@
 
 use perforate_config::Size;
 use perforate_os::{Ageing, Defrag};
-use perforate_record::{RecordError, RecordOptions, Region, Selection, TemporaryTrace, record};
+use perforate_record::{
+    RecordError, RecordOptions, RecordSummary, Region, Selection, TemporaryTrace, record,
+};
 use perforate_sim::{
     Comparison, Composition, Machine, MemoryOptions, MemoryState, ProcessorOptions, Progress,
     RunResult, SimError, Workload,
@@ -240,7 +242,7 @@ impl Predictor<'_> {
             selection: Selection { region: Some(Region::Markers), ..Selection::default() },
             ..trace.options(self.worker.words(&job))
         };
-        record_once(options, &row.name(), reporter)
+        Ok(record_once(options, &row.name(), reporter)?.instructions)
     }
 
     /// Simulates a workload that touches so much memory under all assumptions. The first half of its
@@ -302,18 +304,17 @@ impl Predictor<'_> {
     }
 }
 
-/// Records to a trace, and returns the number of instructions.
+/// Records to a trace.
 pub(super) fn record_once(
     options: RecordOptions,
     name: &str,
     reporter: &mut dyn Reporter,
-) -> Result<u64, RecordError> {
+) -> Result<RecordSummary, RecordError> {
     reporter.stage(&format!("recording {name}"), "instructions");
-    let summary = record(options, &mut |progress| {
+    record(options, &mut |progress| {
         let done = progress.instructions + progress.instructions_skipped;
         reporter.progress(Progress { done, total: None });
-    })?;
-    Ok(summary.instructions)
+    })
 }
 
 /// A synthetic workload with the pattern of a row.

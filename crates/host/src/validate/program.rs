@@ -2,13 +2,13 @@
 
 use std::ffi::OsString;
 
-use perforate_record::{Ending, RecordOptions, Selection, TemporaryTrace, record};
+use perforate_record::{Ending, RecordOptions, TemporaryTrace};
 use perforate_sim::{Progress, RunResult, Workload};
 
 use super::ProgramSample;
 use super::limits::{PROGRAM_LARGE_SHARE, SHORT_PROGRAM_SECONDS};
 use super::measure::{Effort, order};
-use super::predict::{Both, Predictor};
+use super::predict::{Both, Predictor, record_once};
 use super::spread::Spread;
 use crate::benchmark::Paging;
 use crate::counters::{Rates, Readings};
@@ -142,7 +142,7 @@ fn remark_on_pages(large_share: f64) -> Option<String> {
 pub(super) struct ProgramPrediction {
     /// Times and counters of an instruction under each assumption.
     pub both: Vec<Both>,
-    /// Instructions of the program, if all of them were recorded.
+    /// Instructions of the program, if the recording stands for all of them.
     pub instructions: Option<u64>,
     /// Results of the simulations.
     pub results: Vec<RunResult>,
@@ -156,16 +156,11 @@ pub(super) fn predict(
     reporter: &mut dyn Reporter,
 ) -> Result<ProgramPrediction, HostError> {
     let mut trace = TemporaryTrace::new("program.trace")?;
-    let wanted = Some(sample.instructions);
-    let options = RecordOptions {
-        selection: Selection { skip: sample.skip, instructions: wanted, ..Selection::default() },
-        ..trace.options(sample.words.clone())
-    };
-    reporter.stage("recording the program", "instructions");
-    let summary = record(options, &mut |progress| {
-        reporter.progress(Progress { done: progress.instructions, total: wanted });
-    })?;
+    let options =
+        RecordOptions { selection: sample.selection(), ..trace.options(sample.words.clone()) };
+    let summary = record_once(options, "the program", reporter)?;
     let is_whole = sample.skip == 0 && matches!(summary.ending, Ending::Exited(_));
+    let instructions = is_whole.then_some(summary.instructions + summary.instructions_between);
     let name = trace.path().to_string_lossy().into_owned();
     let workload = Workload::named(name);
     reporter.stage("simulating the program", "instructions");
@@ -175,7 +170,7 @@ pub(super) fn predict(
         trace.end_if_interrupted();
     })?;
     let both = predictor.simulated(&results, |result| result.instructions as f64);
-    Ok(ProgramPrediction { both, instructions: is_whole.then_some(summary.instructions), results })
+    Ok(ProgramPrediction { both, instructions, results })
 }
 
 #[cfg(test)]

@@ -200,7 +200,7 @@ fn assert_simulated(flags: &[&str], skip: u64, instructions: u64) {
     let layouts = [Shape::AllLarge, Shape::Alternating].map(LayoutChoice::Shape).to_vec();
     let mosaics = Mosaics { layouts, programs: Vec::new(), written_to: None };
     let program = Program::prepare(&words, &mosaics, &options(), &mut Silent).unwrap();
-    let sample = ProgramSample { words: words.clone(), skip, instructions };
+    let sample = ProgramSample { words: words.clone(), skip, instructions: Some(instructions) };
     let (cycles, runs) = match predict_program(&predictor, &sample, &program, &mut Silent) {
         Ok(predicted) => predicted,
         Err(HostError::Record(error)) => {

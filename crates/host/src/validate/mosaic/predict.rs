@@ -37,7 +37,7 @@ pub(super) fn predict_row(
     let job = Job { recorded_operations, ..super::benchmark::job(row, &layouts[0]) };
     let selection = Selection { region: Some(Region::Markers), ..Selection::default() };
     let options = RecordOptions { selection, ..trace.options(predictor.worker.words(&job)) };
-    let instructions = Some(record_once(options, &row.name(), reporter)?);
+    let instructions = Some(record_once(options, &row.name(), reporter)?.instructions);
     let mut recording = Recording { name: row.name(), trace, bytes: row.bytes, instructions };
     let pool_bytes = row.bytes.next_multiple_of(LARGE_BYTES);
     let pools = |layout: &Layout| vec![(pool_bytes, layout.mapped.clone())];
@@ -52,9 +52,8 @@ pub(super) fn predict_program(
     reporter: &mut dyn Reporter,
 ) -> Result<Predictions, HostError> {
     let trace = TemporaryTrace::new("recorded.trace")?;
-    let instructions = Some(sample.instructions);
     let options = RecordOptions {
-        selection: Selection { skip: sample.skip, instructions, ..Selection::default() },
+        selection: sample.selection(),
         environment: program.preload.environment(program.pools, &program.layouts[0], false)?,
         ..trace.options(sample.words.clone())
     };
