@@ -104,8 +104,10 @@ pub struct WorkerArguments {
 
 /// Does the job of a worker (see [`Job`]).
 pub fn worker(arguments: &WorkerArguments) -> Result<(), Failure> {
-    let job: Job = serde_json::from_str(&arguments.job)
-        .map_err(|error| Failure::Usage(format!("the job of a benchmark: {error}")))?;
+    let job: Job = arguments
+        .job
+        .parse()
+        .map_err(|problem| Failure::Usage(format!("the job of a benchmark: {problem}")))?;
     let failed = |source| Failure::Machine { action: "running a benchmark", source };
     serve(&job, &mut io::stdin().lock(), &mut io::stdout().lock()).map_err(failed)
 }

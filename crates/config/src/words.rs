@@ -13,6 +13,11 @@ pub fn kebab(key: &str) -> String {
 /// The known word that a wrong one most probably stands for; one in other letters, large or small,
 /// is the nearest.
 pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+    // A word with twice the characters is near to none, and distances take the product of both lengths.
+    let longest = known.iter().map(|known| known.chars().count()).max()?;
+    if word.chars().count() > 2 * longest {
+        return None;
+    }
     let folded = |word: &str| kebab(word).to_lowercase();
     let distance = |known: &&str| strsim::damerau_levenshtein(&folded(word), &folded(known));
     let nearest = known.iter().min_by_key(|known| distance(known))?;

@@ -460,6 +460,9 @@ mod tests {
             let error = Machine::load_with("gtsm-table4", [(key, value)].into_iter()).unwrap_err();
             assert!(error.to_string().contains(problem), "{error}");
         }
+        let deep = "tlb.".repeat(100_000);
+        let error = Machine::load_with("gtsm-table4", [(&*deep, "3")].into_iter()).unwrap_err();
+        assert!(error.to_string().contains("there is no key"), "{error}");
     }
 
     #[test]

@@ -9,8 +9,10 @@ use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::str::FromStr;
 use std::time::Instant;
 
+use perforate_config::shorten;
 use perforate_record::{MARKER_BEGIN, MARKER_END};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -42,6 +44,16 @@ pub struct Job {
     /// Operations to run at once between region markers, for a recording; without them the worker
     /// waits for requests.
     pub recorded_operations: Option<u64>,
+}
+
+impl FromStr for Job {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let in_one_line =
+            |error: serde_json::Error| shorten(&error.to_string().replace(char::is_control, " "));
+        serde_json::from_str(text).map_err(in_one_line)
+    }
 }
 
 /// The command that starts a worker; the job is its last argument.

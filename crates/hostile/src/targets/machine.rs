@@ -33,7 +33,7 @@ pub const TARGETS: &[Target] = &[
     }),
     target("native-worker", |bytes| {
         each_line(bytes, |line| {
-            told(serde_json::from_str::<Job>(line));
+            told(line.parse::<Job>());
         });
     }),
 ];

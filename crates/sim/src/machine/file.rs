@@ -12,6 +12,10 @@ use super::plausible::forget;
 use super::{BUNDLED, Machine, one_line};
 use crate::SimError;
 
+/// Parts of a key, divided by points, that are looked at: the longest key has four. Tables within tables
+/// without end would not fit on the stack.
+const MOST_PARTS: usize = 8;
+
 /// The key that names what a file is based on.
 const BASE: &str = "base";
 /// Keys of a base that say what it is, which another machine is not.
@@ -228,6 +232,9 @@ impl MachineFile {
     }
 
     fn put_or_remove(&mut self, key: &str, text: &str, comment: &str) -> Result<(), String> {
+        if key.split('.').count() > MOST_PARTS {
+            return Err(self.unknown(key, key));
+        }
         if text == Machine::ABSENT {
             remove(self.document.as_table_mut(), key);
             return Ok(());
