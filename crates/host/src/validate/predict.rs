@@ -46,7 +46,7 @@ pub(super) struct Simulated {
 
 impl Simulated {
     /// For schemes that were not simulated, or are not timed.
-    const NOTHING: Self = Self {
+    pub(super) const NOTHING: Self = Self {
         ns: f64::NAN,
         rates: Rates { cycles: None, instructions: None, tlb_misses: None, walk_cycles: None },
     };

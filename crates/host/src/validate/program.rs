@@ -83,6 +83,11 @@ pub(super) fn measure(
 }
 
 impl ProgramMeasurement {
+    /// True if most of the program's memory was in large pages where they were on.
+    pub fn has_large_pages(&self) -> bool {
+        self.large_share >= PROGRAM_LARGE_SHARE
+    }
+
     /// Spreads of the user time, without large pages and with them.
     pub fn seconds(&self) -> Option<[Spread; 2]> {
         let [small, large] = &self.user_seconds;
@@ -132,8 +137,8 @@ fn remark_on_pages(large_share: f64) -> Option<String> {
              transparent_hugepage/enabled is \"{enabled}\", and where that is not \"always\" only \
              memory that asks for them gets them. Malloc of glibc was told to ask \
              (glibc.malloc.hugetlb=1, glibc 2.35); other allocators and static programs do not \
-             hear it. The prediction is for all memory in large pages, so the two do not measure \
-             the same"
+             hear it. The prediction is for all memory in large pages, so that the effect is not \
+             judged"
         )
     })
 }
@@ -176,6 +181,35 @@ pub(super) fn predict(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::validate::predict::Simulated;
+    use crate::validate::{Assumption, RowOutcome, Verdict};
+
+    #[test]
+    fn the_effect_of_pages_that_were_not_had_is_not_judged() {
+        let verdict = |large_share| {
+            let measured = ProgramMeasurement {
+                user_ratios: vec![1.2],
+                wall_ratios: vec![1.2],
+                user_seconds: [vec![1.2], vec![1.0]],
+                counters: [None; 2],
+                large_share,
+                resident_bytes: 1 << 30,
+                notes: Vec::new(),
+            };
+            let simulated = [1.2, 1.0].map(|ns| Simulated { ns, ..Simulated::NOTHING });
+            let predicted = ProgramPrediction {
+                both: vec![simulated],
+                instructions: Some(1_000_000_000),
+                results: Vec::new(),
+            };
+            let assumptions = [Assumption { name: "a", schemes: ["4k", "thp"] }];
+            RowOutcome::of_program("x".into(), measured, &assumptions, predicted).predicted[0]
+                .clone()
+        };
+        assert_eq!(verdict(0.9).verdict, Some(Verdict::Agrees));
+        assert_eq!(verdict(0.1).verdict, None);
+        assert_eq!(verdict(0.1).is_time_near(), Some(true), "times are judged all the same");
+    }
 
     #[test]
     fn failures_and_small_pages_are_remarked() {

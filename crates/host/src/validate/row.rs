@@ -97,7 +97,9 @@ impl RowOutcome {
         let (seconds, counters) = (measured.seconds(), measured.rates());
         let recorded = predicted.instructions.map(|all| [all as f64; 2]);
         let instructions = measured.instructions().or(recorded);
-        let observed = Observed::Program { ratio, seconds, instructions };
+        // Without large pages, their effect was not measured.
+        let ratio_of_pages = ratio.filter(|_| measured.has_large_pages());
+        let observed = Observed::Program { ratio: ratio_of_pages, seconds, instructions };
         let mut notes = measured.notes;
         let user_seconds = seconds.map_or(0.0, |[_, large]| large.median);
         notes.push(format!(
