@@ -7,7 +7,7 @@
 use perforate_os::{BlockUse, Policy, Random};
 use perforate_schemes::gap_tolerant::ChunkPairing;
 use perforate_schemes::perforated::Perforated;
-use perforate_types::{CHUNK_FRAMES, GapTolerance, HoleSet, SLICE_BLOCKS};
+use perforate_types::{CHUNK_FRAMES, GapTolerance, HoleSet, SLICE_BLOCKS, SUPERPAGE_BLOCKS};
 
 use super::{Bernoulli, Binomial, Contiguity, Design, Estimate, Sampling};
 
@@ -20,7 +20,7 @@ impl Design {
     /// The expected share of memory in large mappings where this share of frames is retired.
     /// There is none for paired entries: who is paired with whom is the outcome of a search.
     ///
-    /// `threshold` is the number of usable B-blocks that a slice must have.
+    /// `threshold` is the number of usable B-blocks that a slice with retired frames must have.
     pub fn closed_form(&self, retired: f64, threshold: u32) -> Option<f64> {
         match self {
             Self::Conventional => Some(Contiguity::LARGE_PAGE.closed_form(retired)),
@@ -42,7 +42,7 @@ impl Design {
                 let blocks = Bernoulli::new(usable_share(*mode, retired));
                 if mode.is_paired() {
                     let slices = (CHUNK_FRAMES / mode.slice_frames()) as usize;
-                    paired(blocks, slices, threshold, sampling)
+                    paired(blocks, slices, sampling)
                 } else {
                     single(blocks, threshold, sampling)
                 }
@@ -65,14 +65,14 @@ fn single(blocks: Bernoulli, threshold: u32, sampling: Sampling) -> Estimate {
     sampling.average(sampling.samples, 2, || superpages)
 }
 
-/// An entry maps as much memory as one slice has.
-fn paired(blocks: Bernoulli, slices: usize, threshold: u32, sampling: Sampling) -> Estimate {
+/// An entry maps as much memory as one slice has. Two slices need 32 B-blocks in common (Algorithm 1).
+fn paired(blocks: Bernoulli, slices: usize, sampling: Sampling) -> Estimate {
     let whole = slices as u64;
     let make = || {
         let mut vectors = vec![0; slices];
         move |random: &mut Random| {
             vectors.fill_with(|| blocks.word(random));
-            u64::from(ChunkPairing::of(&vectors, threshold).entries())
+            u64::from(ChunkPairing::of(&vectors, SUPERPAGE_BLOCKS).entries())
         }
     };
     sampling.average(sampling.samples.div_ceil(whole), whole, make)

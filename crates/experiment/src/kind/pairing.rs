@@ -6,15 +6,12 @@
 use perforate_config::{Key, Share, Size, keys};
 use perforate_os::Random;
 use perforate_schemes::gap_tolerant::ChunkPairing;
-use perforate_types::{CHUNK_FRAMES, GapTolerance};
+use perforate_types::{CHUNK_FRAMES, GapTolerance, SUPERPAGE_BLOCKS};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Kind, Measurement, Settings};
 use crate::capacity::{Bernoulli, Design};
-
-/// Usable B-blocks that a slice must have: more than half (G §3.8).
-const LEAST_BLOCKS: u32 = 33;
 
 /// Algorithm 1 over all of memory.
 pub struct Pairing;
@@ -91,7 +88,7 @@ fn pair(mode: GapTolerance, frames: u64, retired: f64, seed: u64) -> Measurement
     let of_chunk = (CHUNK_FRAMES / mode.slice_frames()) as usize;
     let (mut comparisons, mut entries) = (0, 0);
     for chunk in vectors.chunks(of_chunk) {
-        let pairing = ChunkPairing::of(chunk, LEAST_BLOCKS);
+        let pairing = ChunkPairing::of(chunk, SUPERPAGE_BLOCKS);
         comparisons += u64::from(pairing.comparisons());
         entries += u64::from(pairing.entries());
     }

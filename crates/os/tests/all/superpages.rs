@@ -116,19 +116,26 @@ fn thirty_two_usable_blocks_are_enough_and_the_rest_serves_as_base_pages() {
     machine.assert_memory_adds_up();
 }
 
-/// With 33 wanted, as "more than half" has it, a slice of 32 does not do.
+/// Slice 0 is whole and has room for two superpages. Of slice 1 with 32 good B-blocks none is made, as "more
+/// than half" has it, unless 32 are enough.
 #[test]
 fn the_threshold_is_an_option() {
-    for (policy, superpages) in [("gap-tolerant", 2 * MB), ("gap-tolerant:least-blocks=32", 4 * MB)]
+    for (policy, superpages) in [("gap-tolerant", 4 * MB), ("gap-tolerant:least-blocks=32", 6 * MB)]
     {
         let config = config(GapTolerance::SINGLE_2M, 12 * MB);
         let mut machine = Machine::configured(policy, config);
-        machine.map(BASE, 4 * MB);
+        machine.map(BASE, 6 * MB);
         machine.write(BASE);
-        // The rest of slice 0: 32 usable B-blocks. Slices 1 and 2 lose one block more than half: their
-        // last frames, as tables begin at frame 2,560, the last pageblock's.
-        retire(&mut machine, (1..3).flat_map(|s| (0..33).map(move |b| s * 1024 + b * 16 + 15)));
-        machine.write(BASE + 2 * MB);
+        // Slice 1 keeps 32 usable B-blocks, slice 2 31.
+        let vectors = availability_vectors(&machine.kernel).to_vec();
+        let surplus = |slice: u64, kept: u64| {
+            let usable = (0..64).filter(|block| vectors[slice as usize] >> block & 1 != 0);
+            let usable: Vec<u64> = usable.collect();
+            let lost = usable[kept as usize..].to_vec();
+            lost.into_iter().map(move |block| slice * 1024 + block * 16 + 15)
+        };
+        retire(&mut machine, surplus(1, 32).chain(surplus(2, 31)).collect::<Vec<_>>());
+        (1..3).for_each(|region| machine.write(BASE + region * 2 * MB));
         assert_eq!(machine.counter("superpage_bytes"), superpages, "{policy}");
     }
 }

@@ -15,10 +15,11 @@ const MOST_BLOCKS: u64 = SLICE_BLOCKS as u64;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SuperpageOptions {
-    /// Usable B-blocks a slice must have (G §3.8: more than half; §3.3: at least half).
+    /// Usable B-blocks that a slice with retired or used pages must have [33, more than half (G §3.8);
+    /// of two slices of a paired entry, 32 in both (Algorithm 1)].
     ///
     /// 33 also explain G's 93.3 % and 46.6 % of Fig. 7; the mechanism works with 32.
-    pub least_blocks: Count<LEAST_BLOCKS, MOST_BLOCKS>,
+    pub least_blocks: Option<Count<LEAST_BLOCKS, MOST_BLOCKS>>,
     /// Field BS of GTPTCR, if not the scheme's: B-blocks of 32KB, 64KB or 128KB.
     pub bs: Option<Count<3, 5>>,
     /// Field P of GTPTCR, if not the scheme's: two superpages in an entry.
@@ -41,7 +42,7 @@ pub struct SuperpageOptions {
 impl SuperpageOptions {
     /// The defaults.
     pub const DEFAULT: Self = Self {
-        least_blocks: Count::new(LEAST_BLOCKS + 1),
+        least_blocks: None,
         bs: None,
         paired: None,
         per_process: false,
@@ -81,7 +82,7 @@ impl SuperpageOptions {
             to => Some(from..to.unwrap_or(u64::MAX)),
         };
         Ok(SuperpageRule {
-            least_blocks: self.least_blocks.get() as u32,
+            least_blocks: self.least_blocks.map(|least| least.get() as u32),
             within,
             block_order: self.bs.map(Count::get),
             paired: self.paired,

@@ -6,7 +6,7 @@ use std::ops::Range;
 use perforate_config::{ConfigError, Share};
 use perforate_os::mechanism::{Backer, FreeIndex, PhysicalMemory};
 use perforate_os::{BlockUse, OsError, Policy, TableFormat, described};
-use perforate_types::{ControlError, GapTolerance, HoleSet};
+use perforate_types::{ControlError, GapTolerance, HoleSet, SUPERPAGE_BLOCKS};
 
 use super::kernel::{Granularities, Superpages, free_index};
 use super::{SuperpageError, SuperpageOptions};
@@ -14,8 +14,9 @@ use super::{SuperpageError, SuperpageOptions};
 /// What is asked of the slices that superpages are made of ([`SuperpageOptions`]).
 #[derive(Clone, Debug, PartialEq)]
 pub struct SuperpageRule {
-    /// Usable B-blocks that a slice must have.
-    pub least_blocks: u32,
+    /// Usable B-blocks that a slice with retired or used pages must have, if not those of
+    /// [`Self::least_blocks_of`].
+    pub least_blocks: Option<u32>,
     /// Frames that the slices must lie in; the whole memory where it is not said.
     pub within: Option<Range<u64>>,
     /// Field BS of GTPTCR, where another mode is wanted than the page tables have.
@@ -40,6 +41,13 @@ fn largest_that_do(enough: Share, bytes: impl Fn(GapTolerance) -> u64) -> GapTol
 }
 
 impl SuperpageRule {
+    /// Usable B-blocks that a slice with retired or used pages must have: more than half of all (G §3.8);
+    /// where slices are paired, 32 that both have (Algorithm 1, G §3.6).
+    pub fn least_blocks_of(&self, mode: GapTolerance) -> u32 {
+        let least = if mode.is_paired() { SUPERPAGE_BLOCKS } else { SUPERPAGE_BLOCKS + 1 };
+        self.least_blocks.unwrap_or(least)
+    }
+
     /// The mode that is wanted where `mode` is that of the scheme.
     ///
     /// # Errors
@@ -157,7 +165,7 @@ mod tests {
         assert_eq!(
             listed::<SuperpageOptions>(),
             [
-                "least-blocks=32-64 [33]",
+                "least-blocks=32-64 [none]",
                 "bs=3-5 [none]",
                 "paired=yes|no [none]",
                 "per-process=yes|no [no]",

@@ -16,7 +16,8 @@ pub struct Share;
 struct ShareSettings {
     /// Share of retired frames.
     retired: perforate_config::Share,
-    /// Usable B-blocks that a slice must have; a superpage takes 32.
+    /// Usable B-blocks that a slice with retired frames must have for a single entry; the two slices of a
+    /// paired entry need 32 in common.
     threshold: Count<32, 64>,
     /// Random draws for each point.
     samples: Samples,

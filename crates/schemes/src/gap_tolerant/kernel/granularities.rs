@@ -30,7 +30,7 @@ impl Granularities {
     /// Bytes of superpages that could be made in a mode now.
     pub(in crate::gap_tolerant) fn superpage_bytes(&self, mode: GapTolerance) -> u64 {
         let slices = self.0.iter().find(|slices| slices.mode() == mode);
-        slices.map_or(0, |slices| slices.allocatable() * mode.superpage_pages() * 4096)
+        slices.map_or(0, |slices| slices.superpages() * mode.superpage_pages() * 4096)
     }
 
     /// Frames of the slices for which injected fragmentation has been drawn.
@@ -89,11 +89,16 @@ impl FreeIndex for Granularities {
 /// highest zone that has them.
 pub(super) fn allocate(memory: &mut PhysicalMemory, mode: GapTolerance) -> Option<Selected> {
     let zones: Vec<Range<u64>> = memory.zone_frames().collect();
-    let granularities: &mut Granularities = memory.free_index_mut()?;
-    let slices = granularities.0.iter_mut().find(|slices| slices.mode() == mode)?;
+    let slices = of_mode(memory, mode)?;
     let found = zones.iter().find_map(|frames| slices.find(frames))?;
     for block in found.blocks(mode) {
         memory.take_range(block.number()..block.number() + mode.block_frames());
     }
+    of_mode(memory, mode)?.note_superpage(found);
     Some(found)
+}
+
+fn of_mode(memory: &mut PhysicalMemory, mode: GapTolerance) -> Option<&mut Slices> {
+    let granularities: &mut Granularities = memory.free_index_mut()?;
+    granularities.0.iter_mut().find(|slices| slices.mode() == mode)
 }

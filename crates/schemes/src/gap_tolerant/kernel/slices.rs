@@ -61,12 +61,14 @@ fn slices_at_a_time(mode: GapTolerance) -> u64 {
 #[derive(Clone, Debug)]
 pub(super) struct Slices {
     mode: GapTolerance,
-    /// Usable B-blocks a slice must have.
+    /// Usable B-blocks that a slice with retired or used pages must have.
     least_blocks: u32,
     /// Slices that superpages may be made of, by number.
     within: Range<u64>,
     /// The block availability vectors, by slice.
     vectors: Vec<u64>,
+    /// B-blocks that superpages were made of and that are not free again, by slice.
+    in_superpages: Vec<u64>,
     /// Slices with enough usable B-blocks.
     allocatable: BTreeSet<u64>,
     /// Slices found to share a selection, in a paired mode.
@@ -89,9 +91,10 @@ impl Slices {
         let first = first - first % slices_at_a_time(mode);
         Self {
             mode,
-            least_blocks: rule.least_blocks,
+            least_blocks: rule.least_blocks_of(mode),
             within,
             vectors: vec![0; count as usize],
+            in_superpages: vec![0; count as usize],
             allocatable: BTreeSet::new(),
             pairs: mode.is_paired().then(|| Pairs::new(slices_at_a_time(mode))),
             drawn: if is_drawn { first..first } else { 0..count },
@@ -113,6 +116,12 @@ impl Slices {
         self.allocatable.len() as u64
     }
 
+    /// Superpages that can be made now: two of a slice with all of its B-blocks.
+    pub(super) fn superpages(&self) -> u64 {
+        let is_whole = |&slice: &u64| self.vectors[slice as usize] == !0;
+        self.allocatable.iter().map(|slice| 1 + u64::from(is_whole(slice))).sum()
+    }
+
     fn set(&mut self, blocks: Range<u64>, usable: bool) {
         let per_slice = u64::from(SLICE_BLOCKS);
         let mut next = blocks.start;
@@ -124,6 +133,7 @@ impl Slices {
             let after = if usable { before | bits } else { before & !bits };
             if before != after {
                 self.vectors[slice as usize] = after;
+                self.in_superpages[slice as usize] &= !after;
                 self.changed(slice, before, after);
             }
             next = end;
@@ -159,18 +169,35 @@ impl Slices {
         }
     }
 
-    /// Keeps the list of allocatable slices.
-    fn changed(&mut self, slice: u64, before: u64, after: u64) {
-        let enough = |vector: u64| vector.count_ones() >= self.least_blocks;
-        match (enough(before), enough(after)) {
-            (false, true) if self.may_use(slice) => {
-                self.allocatable.insert(slice);
-            }
-            (true, false) => {
-                self.allocatable.remove(&slice);
-            }
-            _ => {}
+    /// True if a superpage can be made of a slice: more than half of its B-blocks are usable (G §3.8), or
+    /// half of them where superpages have the other half, as of a slice without a retired page (G §5.3).
+    fn has_enough(&self, slice: u64) -> bool {
+        let usable = self.vectors[slice as usize];
+        let is_second_half = usable | self.in_superpages[slice as usize] == !0
+            && usable.count_ones() == SUPERPAGE_BLOCKS;
+        usable.count_ones() >= self.least_blocks || is_second_half
+    }
+
+    /// A new entry takes these B-blocks, which are not free any more.
+    pub(super) fn note_superpage(&mut self, place: Selected) {
+        for first in [place.slice, place.second] {
+            let slice = first.number() / self.mode.slice_frames();
+            self.in_superpages[slice as usize] |= place.selection;
+            self.list(slice);
         }
+    }
+
+    /// Keeps the list of allocatable slices.
+    fn list(&mut self, slice: u64) {
+        if self.may_use(slice) && self.has_enough(slice) {
+            self.allocatable.insert(slice);
+        } else {
+            self.allocatable.remove(&slice);
+        }
+    }
+
+    fn changed(&mut self, slice: u64, before: u64, after: u64) {
+        self.list(slice);
         if after & !before != 0
             && let Some(pairs) = &mut self.pairs
         {
@@ -228,7 +255,9 @@ impl Slices {
             let bits = (0..SLICE_BLOCKS).filter(|&bit| is_free(block(bit)));
             let counted = bits.fold(0, |vector, bit| vector | 1 << bit);
             expect(&format!("availability of slice {slice}"), vector, counted)?;
-            let allocatable = self.may_use(slice) && counted.count_ones() >= self.least_blocks;
+            let in_superpages = self.in_superpages[slice as usize];
+            expect(&format!("free blocks in superpages, {slice}"), 0, vector & in_superpages)?;
+            let allocatable = self.may_use(slice) && self.has_enough(slice);
             let listed = self.allocatable.contains(&slice);
             expect(&format!("list of slices, {slice}"), listed, allocatable)?;
         }
@@ -243,7 +272,7 @@ mod tests {
     const MODE: GapTolerance = GapTolerance::SINGLE_2M;
 
     fn slices(within: Option<Range<u64>>) -> Slices {
-        let rule = SuperpageRule { within, least_blocks: 32, ..SuperpageRule::default() };
+        let rule = SuperpageRule { within, least_blocks: Some(32), ..SuperpageRule::default() };
         let mut slices = Slices::new(MODE, 4096, &rule, false);
         slices.freed(0..256);
         slices
@@ -273,6 +302,40 @@ mod tests {
         assert_eq!(slices.find(&frames).unwrap().slice, Frame::new(1024));
         slices.freed(0..1);
         assert_eq!(slices.find(&frames).unwrap().selection, 0x7fff_ffff_0000_0001);
+    }
+
+    /// Slice 0 is whole and holds two superpages, one in each half. Slice 1 lacks a B-block: after a superpage
+    /// 31 are left. Slice 2 has exactly half, and a base page in the other: too little (G §3.8), as is what
+    /// slice 3 keeps where half of it is used otherwise.
+    #[test]
+    fn a_whole_slice_holds_two_superpages() {
+        let mut slices = Slices::new(MODE, 4096, &SuperpageRule::default(), false);
+        slices.freed(0..256);
+        slices.taken(1024..1025);
+        slices.taken(2048..2048 + 32 * 16);
+        slices.taken(3072..3072 + 31 * 16 + 1);
+        let mut take = |expected: Option<(u64, u64)>| {
+            let found = slices.find(&(0..4096));
+            assert_eq!(found.map(|found| (found.slice.number(), found.selection)), expected);
+            let Some(found) = found else { return };
+            for block in found.blocks(MODE).map(Frame::number) {
+                slices.taken(block..block + 16);
+            }
+            slices.note_superpage(found);
+        };
+        take(Some((0, 0xffff_ffff)));
+        take(Some((0, 0xffff_ffff_0000_0000)));
+        take(Some((1024, 0x1_ffff_fffe)));
+        take(None);
+        // The first superpage is given back, block by block, and made again.
+        for block in 0..32 {
+            slices.freed(block..block + 1);
+        }
+        assert_eq!(slices.allocatable(), 1);
+        assert_eq!(slices.find(&(0..4096)).unwrap().selection, 0xffff_ffff);
+        // A base page in its place makes it too little again.
+        slices.taken(0..1);
+        assert_eq!(slices.allocatable(), 0);
     }
 
     /// A rule says from which frames slices may come; only whole slices count.
