@@ -1,5 +1,7 @@
 //! The hardware half: one linear mapping of each address space besides its page tables (D §II.B).
 
+use std::cell::Cell;
+
 use perforate_mmu::{
     Around, BesideCounters, BesideL2, BesideUse, Capability, CapabilityMut, Dimension, Reach,
     WalkFault, WalkRequest, Walker, Wanted, allow,
@@ -36,6 +38,9 @@ struct Registers {
     frame: Frame,
     allows: u8,
     filter: EscapeFilter,
+    /// For each 2MB of virtual memory that the segment touches: whether the filter has a page of it, once
+    /// that was asked.
+    escapes: Vec<Cell<Option<bool>>>,
 }
 
 impl Registers {
@@ -47,12 +52,46 @@ impl Registers {
         index + size.pages() <= self.pages && self.frame.add(index).is_aligned(size)
     }
 
-    /// The reach around `page`, which lies inside and does not escape. Where any page escapes, the
-    /// filter answers for single pages only.
+    /// Number of a 2MB block of virtual memory among those that the segment touches.
+    fn block(&self, page: u64) -> usize {
+        let pages = PageSize::Size2M.pages();
+        (page / pages - self.first.number() / pages) as usize
+    }
+
+    /// True if the filter has a page of `size` around `page`, which the segment covers: an escaped page or a
+    /// false positive.
+    fn has_escape(&self, page: VirtualPage, size: PageSize) -> bool {
+        if size == PageSize::Size4K || self.filter.is_empty() {
+            return false;
+        }
+        let start = page.align_down(size).number();
+        let blocks = self.block(start)..self.block(start + size.pages() - 1) + 1;
+        let block_pages = PageSize::Size2M.pages();
+        let mut starts = (start..).step_by(block_pages as usize);
+        blocks.into_iter().any(|block| {
+            let start = starts.next().expect("pages go on");
+            let known = &self.escapes[block];
+            known.get().unwrap_or_else(|| {
+                let mut pages = (start..start + block_pages).map(VirtualPage::new);
+                let escapes = pages.any(|page| self.filter.contains(page));
+                known.set(Some(escapes));
+                escapes
+            })
+        })
+    }
+
+    /// An escaped page. What the filter said of other pages may not hold any more.
+    fn escape(&mut self, page: VirtualPage) {
+        self.filter.insert(page);
+        self.escapes.fill(Cell::new(None));
+    }
+
+    /// The reach around `page`, which lies inside and does not escape: the largest aligned range without
+    /// a page that the filter has (D §V; how hardware knows of the others is left open).
     fn reach(&self, page: VirtualPage) -> Reach {
-        let sizes = if self.filter.is_empty() { &PageSize::ALL[..] } else { &PageSize::ALL[..1] };
-        let covered = sizes.iter().rev().find(|&&size| self.covers(page, size));
-        let size = *covered.expect("the page lies in the segment");
+        let is_covered = |size: PageSize| self.covers(page, size) && !self.has_escape(page, size);
+        let covered = PageSize::ALL.into_iter().rev().find(|&size| is_covered(size));
+        let size = covered.expect("the page lies in the segment");
         let index = page.align_down(size).number() - self.first.number();
         Reach { size, frame: self.frame.add(index), allows: self.allows, filter: 0 }
     }
@@ -102,7 +141,10 @@ impl Segmented {
         // A segment has no dirty bits: stores need no further work.
         let allows = allow::of_leaf(permissions, true);
         let filter = self.empty.clone();
-        *self.slot(space) = Some(Registers { first, pages, frame, allows, filter });
+        let block_pages = PageSize::Size2M.pages();
+        let blocks = (first.number() + pages - 1) / block_pages - first.number() / block_pages + 1;
+        let escapes = vec![Cell::new(None); blocks as usize];
+        *self.slot(space) = Some(Registers { first, pages, frame, allows, filter, escapes });
     }
 
     /// The reach around a page that the segment translates.
@@ -127,7 +169,7 @@ impl Segmented {
             SegmentOperation::Escape { space, page } => {
                 let registers = self.slot(space).as_mut().expect("the segment is set");
                 assert!(registers.covers(page, PageSize::Size4K), "{page:?} is outside");
-                registers.filter.insert(page);
+                registers.escape(page);
             }
         }
     }
@@ -298,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reach_is_large_until_a_page_escapes() {
+    fn the_reach_ends_at_pages_that_the_filter_has() {
         let mut dimension = segmented();
         let reach = dimension.find(SPACE, VirtualPage::new(1030)).unwrap();
         assert_eq!((reach.size, reach.frame), (PageSize::Size2M, Frame::new(1536)));
@@ -306,8 +348,22 @@ mod tests {
         dimension.apply(&SegmentOperation::Escape { space: SPACE, page });
         assert!(dimension.find(SPACE, page).is_none());
         assert!(dimension.look_at(SPACE, page).is_none(), "paging has nothing there");
+        let same_block = dimension.find(SPACE, VirtualPage::new(1031)).unwrap();
+        assert_eq!((same_block.size, same_block.frame), (PageSize::Size4K, Frame::new(1543)));
         let beside = dimension.find(SPACE, VirtualPage::new(600)).unwrap();
-        assert_eq!((beside.size, beside.frame), (PageSize::Size4K, Frame::new(1112)));
+        assert_eq!((beside.size, beside.frame), (PageSize::Size2M, Frame::new(1024)));
+        // A false positive ends a reach as well: more pages escape until the filter has one of that block
+        // that never did.
+        let block = (512..1024).map(VirtualPage::new);
+        let mut escaped = 1536..2048;
+        while !block.clone().any(|page| dimension.registers(SPACE).unwrap().filter.contains(page)) {
+            let page = VirtualPage::new(escaped.next().expect("256 bits fill up"));
+            dimension.apply(&SegmentOperation::Escape { space: SPACE, page });
+        }
+        let positive = |page: &VirtualPage| dimension.find(SPACE, *page).is_none();
+        let beside = block.clone().find(|page| !positive(page)).unwrap();
+        assert!(block.clone().any(|page| positive(&page)));
+        assert_eq!(dimension.find(SPACE, beside).unwrap().size, PageSize::Size4K);
         dimension.apply(&SegmentOperation::Clear { space: SPACE });
         assert!(dimension.registers(SPACE).is_none());
         assert!(dimension.find(SPACE, VirtualPage::new(600)).is_none());
