@@ -161,17 +161,30 @@ impl MmuCounters {
             | Case::Regular
             | Case::Intermediate => {}
             Case::Filtered => self.bitmap_filtered += 1,
-            Case::BitmapInPlace | Case::BitmapHole => self.bitmap_hits += 1,
-            Case::ReadInPlace | Case::ReadHole => self.bitmap_misses += 1,
+            Case::BitmapInPlace | Case::BitmapHole | Case::IntermediateBitmap => {
+                self.bitmap_hits += 1;
+            }
+            Case::ReadInPlace | Case::ReadHole | Case::IntermediateRead => {
+                self.bitmap_misses += 1;
+            }
         }
         match case {
             Case::FirstLevel | Case::BesideFirstLevel | Case::Beside | Case::Regular => {}
-            Case::Intermediate => self.intermediate_hits += 1,
+            Case::Intermediate | Case::IntermediateBitmap | Case::IntermediateRead => {
+                self.intermediate_hits += u64::from(!walked);
+            }
             Case::Filtered | Case::BitmapInPlace | Case::ReadInPlace => self.generated += 1,
             Case::BitmapHole | Case::ReadHole => self.holes_translated += 1,
         }
         let is_walk = walked || matches!(case, Case::BitmapHole | Case::ReadHole);
-        if is_walk || matches!(case, Case::ReadInPlace | Case::Intermediate) {
+        let may_read = matches!(
+            case,
+            Case::ReadInPlace
+                | Case::Intermediate
+                | Case::IntermediateBitmap
+                | Case::IntermediateRead
+        );
+        if is_walk || may_read {
             self.add_references(steps);
         }
     }

@@ -180,9 +180,10 @@ impl Subject {
             | Case::Intermediate
             | Case::Regular
             | Case::Filtered => &[Situation::FirstLevelLost],
-            Case::BitmapInPlace | Case::ReadInPlace => {
-                &[Situation::FirstLevelLost, Situation::BitmapLost]
-            }
+            Case::BitmapInPlace
+            | Case::ReadInPlace
+            | Case::IntermediateBitmap
+            | Case::IntermediateRead => &[Situation::FirstLevelLost, Situation::BitmapLost],
             Case::BitmapHole | Case::ReadHole => {
                 &[Situation::FirstLevelLost, Situation::HoleLost, Situation::BitmapLost]
             }

@@ -45,6 +45,8 @@ pub struct Host {
     /// The virtual machine in the host's kernel.
     space: SpaceId,
     registered: Option<RegisteredRun>,
+    /// True if the hardware has intermediate entries: a guest's large page over 4KB pages of the host.
+    intermediate: bool,
     /// Tables located since the last [`Self::take_located`], for whoever checks them.
     located: Option<Vec<(GuestFrame, Frame)>>,
 }
@@ -72,7 +74,8 @@ impl Host {
     /// A host whose virtual machine is the address space `space`.
     pub fn new(config: &MmuConfig, dimension: Box<dyn Dimension>, space: SpaceId) -> Self {
         assert!(space.0 < NESTED, "there are fewer address spaces");
-        let VirtualizationConfig { nested_tlb, host_walk_cache, .. } = config.virtualization;
+        let VirtualizationConfig { nested_tlb, host_walk_cache, intermediate_entries } =
+            config.virtualization;
         let host_walk_cache = host_walk_cache.unwrap_or(config.walk_cache);
         Self {
             own: OfCore {
@@ -85,6 +88,7 @@ impl Host {
             dimension,
             space,
             registered: None,
+            intermediate: intermediate_entries,
             located: None,
         }
     }
@@ -103,9 +107,9 @@ impl Host {
         self.own.caches.slots()
     }
 
-    /// Whether gPA→hPA entries are cached anywhere.
-    pub(crate) fn caches_pages(&self) -> bool {
-        !matches!(self.own.tlb, NestedTlb::None)
+    /// True if the TLB holds intermediate entries, which need a place for gPA→hPA entries.
+    pub(crate) fn has_intermediate_entries(&self) -> bool {
+        self.intermediate && !matches!(self.own.tlb, NestedTlb::None)
     }
 
     pub(crate) fn tlb_slots(&self) -> usize {

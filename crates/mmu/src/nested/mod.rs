@@ -156,7 +156,9 @@ impl Nested {
         self.counters.in_host_only += u64::from(in_host && !in_guest);
     }
 
-    /// A leaf of 2MB or 1GB of the guest over whatever the host has there.
+    /// A leaf of 2MB or 1GB of the guest over whatever the host has there. Over 4KB pages of the host, a
+    /// sub-page about which the guest's filter asks is left to the TLB where that holds intermediate entries:
+    /// the answer is the guest's leaf then. Other hardware reads the bitmap here.
     fn compose(
         &mut self,
         request: WalkRequest,
@@ -170,20 +172,34 @@ impl Nested {
         let wanted = (guest_frame(in_place), kind);
         let host = self.host.reach(wanted, walker.l2, walker.steps);
         self.is_intermediate = host.is_ok_and(|host| host.size == PageSize::Size4K);
-        match host {
-            Ok(host) if host.size != PageSize::Size4K => Ok(intersect(leaf, in_place, &host)),
-            // A hole of the guest may lie elsewhere, whatever the host has in place.
-            _ if asked => {
-                let guest = self.settle_guest(request, walker)?;
-                self.settle_host(&request, guest, walker)
-            }
-            Ok(host) => {
-                let Located { frame, allows } =
-                    self.host.settle(&host, wanted, walker.l2, walker.steps)?;
-                Ok(Reach::of_page(frame, allows & leaf.allows))
-            }
-            Err(fault) => Err(fault.into()),
+        if let Ok(host) = host
+            && host.size != PageSize::Size4K
+        {
+            return Ok(intersect(leaf, in_place, &host));
         }
+        if asked && self.is_intermediate && self.host.has_intermediate_entries() {
+            return Ok(*leaf);
+        }
+        // A hole of the guest may lie elsewhere, whatever the host has in place.
+        if asked && self.is_guest_hole(request, walker)? {
+            let guest = self.settle_guest(request, walker)?;
+            return self.settle_host(&request, guest, walker);
+        }
+        let wanted = (guest_frame(in_place), Self::kind(&request, leaf.allows));
+        let host = host.map_err(|fault| HostFault { kind: wanted.1, ..fault })?;
+        let Located { frame, allows } = self.host.settle(&host, wanted, walker.l2, walker.steps)?;
+        Ok(Reach::of_page(frame, allows & leaf.allows))
+    }
+
+    /// Asks the guest's bitmap, in memory, about a sub-page of the region found last.
+    fn is_guest_hole(
+        &mut self,
+        request: WalkRequest,
+        walker: &mut Walker<'_>,
+    ) -> Result<bool, WalkFault> {
+        let bitmap = self.read_guest_bitmap(request, self.found.block, walker);
+        let index = request.page.index_in(PageSize::Size2M);
+        Ok(bitmap.expect(HAS_HOLES)?[index / 64] >> (index % 64) & 1 != 0)
     }
 }
 

@@ -25,8 +25,9 @@ impl Mmu {
         Some(L2Entry::page(EntryKind::Intermediate, leaf.frame, leaf.allows, leaf.filter))
     }
 
-    /// Fills what such a walk has found: the guest's page, and for a sub-page that may be its hole an
-    /// entry of its own. Where the TLB has no place for the guest's page, 4KB as ever.
+    /// Fills the guest's page that such a walk has found. A sub-page that its filter asks about goes the way of
+    /// a hit, with the bitmap; of any other the walk has the frame already. Where the TLB has no place for the
+    /// guest's page, the sub-page has an entry of 4KB.
     pub(super) fn fill_intermediate(
         &mut self,
         request: Request,
@@ -34,37 +35,41 @@ impl Mmu {
         reach: &Reach,
         steps: &mut Steps,
     ) -> Result<Found, PageFault> {
-        self.allow(request, reach.allows)?;
         let slot = self.fill_l2(request, Purpose::Level2, entry, steps);
         if self.loading == BitmapLoading::Naive && entry.filter() != 0 {
             self.load_bitmap(request, entry, true, steps)?;
         }
-        let index = request.page.index_in(PageSize::Size2M);
-        let kind = if slot.is_none() { EntryKind::Page4K } else { EntryKind::Hole };
-        let own = L2Entry::page(kind, reach.frame, reach.allows, 0);
-        let has_own = slot.is_none() || asks(self.loading, entry.filter(), index);
+        if asks(self.loading, entry.filter(), request.page.index_in(PageSize::Size2M)) {
+            return self.through_intermediate(request, entry, slot, true, steps);
+        }
+        self.allow(request, reach.allows)?;
+        let own = L2Entry::page(EntryKind::Page4K, reach.frame, reach.allows, 0);
         let own_slot =
-            if has_own { self.fill_l2(request, Purpose::Hole, own, steps) } else { None };
+            if slot.is_none() { self.fill_l2(request, Purpose::Page, own, steps) } else { None };
         let allows = self.dirtied(request, own, own_slot);
         let slot = self.fill_l1(request, PageSize::Size4K, reach.frame, allows, steps);
         Ok(Found { frame: reach.frame, slot, case: Case::Regular })
     }
 
-    /// A hit: the guest's holes first, then the host's 4KB page.
+    /// The guest's holes first (P §IV.C–D: a sub-page that is none goes into the first level only), then the
+    /// host's 4KB page.
     pub(super) fn through_intermediate(
         &mut self,
         request: Request,
         entry: L2Entry,
-        slot: u32,
+        slot: Option<u32>,
+        walked: bool,
         steps: &mut Steps,
     ) -> Result<Found, PageFault> {
         let index = request.page.index_in(PageSize::Size2M);
+        let mut case = Case::Intermediate;
         if asks(self.loading, entry.filter(), index) {
-            let (is_hole, is_read) = self.is_hole(request, entry, false, steps)?;
+            let (is_hole, is_read) = self.is_hole(request, entry, walked, steps)?;
             if is_hole {
                 let case = if is_read { Case::ReadHole } else { Case::BitmapHole };
-                return self.through_hole(request, case, false, steps);
+                return self.through_hole(request, case, walked, steps);
             }
+            case = if is_read { Case::IntermediateRead } else { Case::IntermediateBitmap };
         }
         self.allow(request, entry.allows())?;
         let page = GuestFrame::new(entry.frame().add(index as u64).number());
@@ -78,13 +83,13 @@ impl Mmu {
         self.allow(request, allows)?;
         if writes && entry.allows() & allow::DIRTY == 0 {
             self.mark_dirty(request.page);
-            if entry.filter() == 0 {
+            if let Some(slot) = slot.filter(|_| entry.filter() == 0) {
                 self.own.l2.mark_dirty(slot, entry);
             }
             allows |= allow::DIRTY;
         }
         let slot = self.fill_l1(request, PageSize::Size4K, located.frame, allows, steps);
-        Ok(Found { frame: located.frame, slot, case: Case::Intermediate })
+        Ok(Found { frame: located.frame, slot, case })
     }
 
     /// Reads the guest's bitmap of a block of the guest, whose place an intermediate entry tells.

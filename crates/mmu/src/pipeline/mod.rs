@@ -37,6 +37,10 @@ pub enum Case {
     Regular,
     /// 1: a guest's page, and the page of its host that lies behind (P §V).
     Intermediate,
+    /// 3: the same where the filter asks the guest's bitmap, which the TLB has.
+    IntermediateBitmap,
+    /// 5: the same, the guest's bitmap read from memory first.
+    IntermediateRead,
     /// 2: a perforated page whose filter says there is no hole near.
     Filtered,
     /// 3: the cached bitmap says it is no hole.
@@ -164,8 +168,7 @@ impl Mmu {
             core: 0,
             loading: loading_of(dimension.as_ref()),
             bitmap_updates: config.tlb.bitmap_updates,
-            intermediate: config.virtualization.intermediate_entries
-                && dimension.host().is_some_and(Host::caches_pages),
+            intermediate: dimension.host().is_some_and(Host::has_intermediate_entries),
             unit: dimension.beside_use(),
             dimension,
             coalescing: config.tlb.l2_coalescing,
@@ -355,7 +358,9 @@ impl Mmu {
                 EntryKind::Perforated => {
                     self.through_perforated(request, entry, Some(slot), false, steps)
                 }
-                EntryKind::Intermediate => self.through_intermediate(request, entry, slot, steps),
+                EntryKind::Intermediate => {
+                    self.through_intermediate(request, entry, Some(slot), false, steps)
+                }
                 _ => self.through_regular(request, entry, Some(slot), steps),
             }?;
             return Ok((found, false));
@@ -392,6 +397,10 @@ impl Mmu {
         reach: &Reach,
         steps: &mut Steps,
     ) -> Result<Found, PageFault> {
+        if let Some(guest) = self.walked_intermediate() {
+            self.translated = WalkedRange::Page(guest.kind().size());
+            return self.fill_intermediate(request, guest, reach, steps);
+        }
         let entry = entry_of(reach);
         if reach.filter != 0 {
             let slot = self.fill_l2(request, Purpose::Level2, entry, steps);
@@ -399,10 +408,6 @@ impl Mmu {
                 self.load_bitmap(request, entry, true, steps)?;
             }
             return self.through_perforated(request, entry, slot, true, steps);
-        }
-        if let Some(guest) = self.walked_intermediate() {
-            self.translated = WalkedRange::Page(guest.kind().size());
-            return self.fill_intermediate(request, guest, reach, steps);
         }
         self.allow(request, entry.allows())?;
         let slot = match self.coalescing {

@@ -107,7 +107,8 @@ fn a_perforated_page_of_the_guest() {
     assert_eq!(outcome, Ok((0x6002, Case::ReadHole, false)));
     assert_eq!(story(&steps)[..2], ["l2 hit", "bitmap l2 miss"]);
     assert_eq!(access(&mut mmu, AccessKind::Read, 0).0, Ok((0x6000, Case::BitmapHole, false)));
-    assert_eq!(access(&mut mmu, AccessKind::Read, 3).0, Ok((frame(3), Case::Intermediate, false)));
+    let (outcome, _) = access(&mut mmu, AccessKind::Read, 3);
+    assert_eq!(outcome, Ok((frame(3), Case::IntermediateBitmap, false)));
     let contents = mmu.l2_contents();
     assert_eq!((contents.intermediate, contents.hole, contents.bitmap), (1, 2, 1));
 }
@@ -121,6 +122,36 @@ fn a_walk_to_a_hole_fills_both() {
     assert_eq!((contents.intermediate, contents.hole), (1, 1));
     assert_eq!(load(&mut mmu, 100), Ok(frame(100)));
     assert_eq!(mmu.counters().l2_misses, 1);
+}
+
+/// A walk that begins beside a hole reads the bitmap, finds that the sub-page is none, and goes on to the
+/// host's page (P §IV.C–D). The sub-page has an entry in the first level only. Hardware without
+/// intermediate entries reads the same, and keeps 4KB.
+#[test]
+fn a_walk_beside_a_hole_reads_the_bitmap() {
+    let of_bitmap = |steps: &[String]| {
+        let reads = steps.iter().filter(|step| step.starts_with("Bitmap")).count();
+        (reads, steps.iter().any(|step| step.starts_with("Shadow") || step.starts_with("Hole")))
+    };
+    let mut mmu = pair_at(&intermediate(), Perforated(&[0, 2]), Pages4K, DATA);
+    let (outcome, steps) = access(&mut mmu, AccessKind::Read, 3);
+    assert_eq!(outcome, Ok((frame(3), Case::IntermediateRead, true)));
+    assert_eq!(of_bitmap(&story(&steps)), (1, false), "{:?}", story(&steps));
+    let contents = mmu.l2_contents();
+    assert_eq!((contents.intermediate, contents.hole, contents.bitmap), (1, 0, 1));
+    let counters = mmu.counters();
+    assert_eq!((counters.bitmap_misses, counters.intermediate_hits), (1, 0));
+    assert_eq!(access(&mut mmu, AccessKind::Read, 3).0, Ok((frame(3), Case::FirstLevel, false)));
+
+    let mut without = intermediate();
+    without.virtualization.intermediate_entries = false;
+    let mut mmu = pair_at(&without, Perforated(&[0, 2]), Pages4K, DATA);
+    let (outcome, steps) = access(&mut mmu, AccessKind::Read, 3);
+    assert_eq!(outcome, Ok((frame(3), Case::Regular, true)));
+    assert_eq!(of_bitmap(&story(&steps)), (1, false), "{:?}", story(&steps));
+    let (outcome, steps) = access(&mut mmu, AccessKind::Read, 2);
+    assert_eq!(outcome, Ok((0x6002, Case::Regular, true)));
+    assert_eq!(of_bitmap(&story(&steps)), (1, true), "{:?}", story(&steps));
 }
 
 /// The guest's shootdown ends the guest's page, the host's both.
