@@ -486,7 +486,9 @@ impl Simulation {
             batches: sent.batches,
             each: Shootdown {
                 targets: sent.targets,
-                delivery_cycles: cycles((costs.synchronize_ns - entry_ns).max(0.0)),
+                delivery_cycles: cycles(
+                    (costs.synchronize_ns + costs.interrupt_ns - entry_ns).max(0.0),
+                ),
                 interrupt_cycles: cycles(costs.interrupt_ns),
                 handler_cycles: cycles(entry_ns + exit_ns + forgetting_ns),
             },

@@ -7,8 +7,8 @@
 use std::ops::{AddAssign, Sub};
 
 use perforate_types::{
-    CounterUnit, CounterValue, Counters, Figure, ProgramEvent, Prominence, Shootdown,
-    TableOperation,
+    CounterUnit, CounterValue, Counters, Figure, ProgramEvent, Prominence, Shootdown, SpaceId,
+    TableOperation, VirtualPage,
 };
 
 /// 4KB pages of a 2MB block.
@@ -150,7 +150,7 @@ account! {
     /// Operations that ended with a shootdown: all of one operation go out together, and the
     /// other processors are interrupted once.
     shootdown_batches;
-    /// TLB entries invalidated one by one in these batches.
+    /// Addresses invalidated one by one in these batches.
     entries_invalidated;
     /// Batches that flushed an address space, as they had to or as it was shorter than more than
     /// 33 single invalidations.
@@ -221,6 +221,8 @@ pub(crate) struct Ledger {
     brought_in: FirstTouch,
     entries_waiting: u64,
     flush_waiting: bool,
+    /// The address that was invalidated last in this batch.
+    last_invalidated: Option<(SpaceId, VirtualPage)>,
 }
 
 impl Ledger {
@@ -258,14 +260,25 @@ impl Ledger {
         }
     }
 
-    /// Counts a shootdown that is told.
+    /// Counts a shootdown that is told. One instruction invalidates all that TLBs have for an address, its
+    /// 4KB and 2MB entries and the bitmap entry around it (P §IV.E: changes of bitmaps go with the shootdown
+    /// that is there in any case).
     #[inline]
     pub(crate) fn shootdown(&mut self, shootdown: Shootdown) {
         let done = &mut self.done;
-        match shootdown {
-            Shootdown::Page { .. } => done.shootdowns_page += 1,
-            Shootdown::Bitmap { .. } => done.shootdowns_bitmap += 1,
-            Shootdown::Large { .. } => done.shootdowns_large += 1,
+        let address = match shootdown {
+            Shootdown::Page { space, page } => {
+                done.shootdowns_page += 1;
+                (space, page)
+            }
+            Shootdown::Bitmap { space, page } => {
+                done.shootdowns_bitmap += 1;
+                (space, page)
+            }
+            Shootdown::Large { space, page, .. } => {
+                done.shootdowns_large += 1;
+                (space, page)
+            }
             // Its translations are in as many 4KB entries as it has pages, too many to name.
             Shootdown::Superpage { .. } => {
                 done.shootdowns_superpage += 1;
@@ -277,8 +290,10 @@ impl Ledger {
                 self.flush_waiting = true;
                 return;
             }
+        };
+        if self.last_invalidated.replace(address) != Some(address) {
+            self.entries_waiting += 1;
         }
-        self.entries_waiting += 1;
     }
 
     /// Whether shootdowns are not sent yet.
@@ -299,6 +314,7 @@ impl Ledger {
             self.done.entries_invalidated += self.entries_waiting;
         }
         (self.entries_waiting, self.flush_waiting) = (0, false);
+        self.last_invalidated = None;
     }
 
     /// New memory was mapped where there was none.
