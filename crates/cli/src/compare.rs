@@ -102,7 +102,7 @@ pub struct CompareArguments {
     /// Folder for results.jsonl and report.html [default: a new one in results]
     ///
     /// results/latest leads to the new one
-    #[arg(long, value_name = "DIR", help_heading = sections::OUTPUT)]
+    #[arg(short, long, value_name = "DIR", help_heading = sections::OUTPUT)]
     out: Option<PathBuf>,
     /// Write the report's figures as SVG and CSV, too
     ///

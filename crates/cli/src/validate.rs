@@ -82,7 +82,7 @@ pub struct ValidateArguments {
     #[arg(long, value_name = "N")]
     instructions: Option<Count>,
     /// Folder for validation.jsonl (as --json) and results.jsonl (the simulated runs)
-    #[arg(long, value_name = "DIR")]
+    #[arg(short, long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Print a JSON line for each row and one for all, and nothing else
     #[arg(long)]
