@@ -62,7 +62,12 @@ impl Run {
         experiments: &[Experiment],
         options: &RunOptions,
     ) -> Result<Self, Failure> {
-        let folder = folder(options.out.as_deref(), options.json, what)?;
+        let folder = match (options.shard, &options.out) {
+            (Some(Shard { index, count }), None) => {
+                Some(ResultFolder::of_part(what, index, count)?)
+            }
+            (_, out) => folder(out.as_deref(), options.json, what)?,
+        };
         let wanted = options.wanted();
         let experiments: Vec<Experiment> =
             experiments.iter().map(|experiment| experiment.clone().with(&wanted)).collect();
