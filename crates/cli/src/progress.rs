@@ -312,6 +312,11 @@ impl ShareBar {
         Self { bar: Bar::of("measuring", unit), unit }
     }
 
+    /// Eraser of this bar, for a thread that ends the process.
+    pub fn eraser(&self) -> Eraser {
+        Eraser(self.bar.drawn.clone())
+    }
+
     /// Shows how far the work is.
     pub fn show(&self, share: f64, done: usize, total: usize) {
         let percent = share * 100.0;
@@ -319,6 +324,19 @@ impl ShareBar {
         lock(&self.bar.stage).counts = Some(counts);
         let done = (share * Self::STEPS as f64) as u64;
         self.bar.show(Progress { done, total: Some(Self::STEPS) });
+    }
+}
+
+/// Takes a bar off the terminal, where there is one.
+pub struct Eraser(Option<ProgressBar>);
+
+impl Eraser {
+    /// Removes the bar, which is not drawn again.
+    pub fn erase(&self) {
+        if let Some(drawn) = &self.0 {
+            drawn.finish_and_clear();
+            drawn.set_draw_target(ProgressDrawTarget::hidden());
+        }
     }
 }
 
