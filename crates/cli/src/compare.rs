@@ -216,7 +216,7 @@ fn recorded(arguments: &CompareArguments, bar: &Bar) -> Result<Option<Recorded>,
     Recorded::of(&arguments.program, skip, instructions, bar).map(Some)
 }
 
-/// What a progress bar says of one comparison.
+/// Text of the progress bar during one comparison.
 fn stage(arguments: &CompareArguments, variant: &Variant, repetition: u64) -> String {
     let stage = match arguments.seeds.get() {
         1 => "simulating".to_owned(),

@@ -44,26 +44,26 @@ impl Exits {
 }
 
 fieldwise! {
-    /// What a host did in an interval.
+    /// Work of a host in an interval.
     #[derive(Clone, Copy, Debug, Default, PartialEq)]
     pub struct HostWork {
-        /// Its kernel's work.
+        /// Work of the host's kernel.
         pub work: Work,
-        /// What of it other processors did.
+        /// Part of `work` that other processors did.
         pub background: Work,
         /// Exits of the virtual machine.
         pub exits: Exits,
-        /// Those of them that kernel threads of the guest took on other processors.
+        /// Part of `exits` that kernel threads of the guest took on other processors.
         pub background_exits: Exits,
         /// Exits after which a direct segment of the host was set: its registers are saved when the
         /// virtual machine is left and loaded when it goes on (D §III.A).
         pub segment_exits: u64,
-        /// Of its kernel's work, first backing of the guest's memory. A virtual machine has it once, whatever
-        /// programs it runs then.
+        /// Part of `work` that backed the guest's memory for the first time. A virtual machine does this once,
+        /// whatever programs it runs then.
         pub backing: Work,
-        /// Exits of the virtual machine for that.
+        /// Exits of the virtual machine for `backing`.
         pub backing_exits: u64,
-        /// Those of them after which a direct segment of the host was set.
+        /// Part of `backing_exits` after which a direct segment of the host was set.
         pub backing_segment_exits: u64,
     }
 }
@@ -74,7 +74,7 @@ fieldwise! {
     pub(crate) struct Account {
         /// The program's own operating system, the guest's when virtualized.
         pub(crate) work: Work,
-        /// Its work on other processors.
+        /// Part of `work` that other processors did.
         pub(crate) background: Work,
         /// The host; nothing natively.
         pub(crate) host: HostWork,

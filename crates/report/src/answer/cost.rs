@@ -24,7 +24,7 @@ pub(super) struct Cost {
 enum Basis {
     /// A second simulation, in which translation is free.
     Saved,
-    /// The same, but it waits for translation itself (ideal large pages do), so that free translation would
+    /// A second simulation that still waits for translation, as ideal large pages do. Free translation would
     /// save more.
     AtLeastSaved,
     /// The cycle stack, where no such scheme was simulated.
