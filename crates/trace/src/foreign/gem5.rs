@@ -30,6 +30,9 @@ const MAX_MESSAGE_BYTES: u64 = 1 << 15;
 /// Most bytes of the number before a message.
 const LENGTH_BYTES: usize = 10;
 
+/// Bytes that a packet other than a read or write counts for at least: it takes time even if it is empty.
+const LEAST_PACKET_BYTES: usize = 16;
+
 /// Commands that have had the same number in all versions of gem5.
 const READ_REQUEST: u64 = 1;
 const WRITE_REQUEST: u64 = 4;
@@ -82,7 +85,7 @@ impl Gem5 {
     /// Reads the header of `input`.
     pub(super) fn new(input: Input) -> Result<Self, TraceError> {
         let window = Window::new(input);
-        let silence = Silence::of("packets other than reads and writes");
+        let silence = Silence::of("packets other than reads and writes (16 or more each)");
         let (object, truncation) = (String::new(), None);
         let mut trace = Self { window, object, packets: 0, instructions: 0, silence, truncation };
         trace.window.at_least(MAGIC.len())?;
@@ -202,8 +205,8 @@ impl Format for Gem5 {
                 _ => None,
             };
             let Some(kind) = kind else {
-                let bytes = self.window.offset() - offset;
-                if let Err(problem) = self.silence.add(bytes as usize) {
+                let bytes = (self.window.offset() - offset) as usize;
+                if let Err(problem) = self.silence.add(bytes.max(LEAST_PACKET_BYTES)) {
                     return wrong(self, problem, Self::SUITABLE);
                 }
                 continue;
