@@ -102,7 +102,7 @@ pub struct CompareArguments {
     /// Folder for results.jsonl and report.html [default: a new one in results]
     ///
     /// results/latest leads to the new one
-    #[arg(long, value_name = "DIR", help_heading = sections::OUTPUT)]
+    #[arg(short, long, value_name = "DIR", help_heading = sections::OUTPUT)]
     out: Option<PathBuf>,
     /// Write the report's figures as SVG and CSV, too
     ///
@@ -216,7 +216,7 @@ fn recorded(arguments: &CompareArguments, bar: &Bar) -> Result<Option<Recorded>,
     Recorded::of(&arguments.program, skip, instructions, bar).map(Some)
 }
 
-/// What a progress bar says of one comparison.
+/// Text of the progress bar during one comparison.
 fn stage(arguments: &CompareArguments, variant: &Variant, repetition: u64) -> String {
     let stage = match arguments.seeds.get() {
         1 => "simulating".to_owned(),

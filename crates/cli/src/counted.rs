@@ -14,6 +14,9 @@ pub struct Counted(Result<ProgramTime, Absence>);
 
 impl Counted {
     /// Runs the program once natively, if there are hardware counters.
+    ///
+    /// # Errors
+    /// The program cannot be started.
     pub fn of(program: &[OsString]) -> Result<Self, Failure> {
         Ok(Self(count_program(program)?))
     }

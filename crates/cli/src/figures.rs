@@ -15,7 +15,7 @@ pub fn files(figures: &[SavedFigure]) -> Files {
     figures.iter().flat_map(of).collect()
 }
 
-/// Where the figures are, for readers; nothing without figures.
+/// A line that says where the figures lie; empty without figures.
 pub fn told(written: &Written, figures: Option<&[SavedFigure]>) -> String {
     figures.map_or(String::new(), |figures| {
         let (path, count) = (written.file(FOLDER), figures.len());

@@ -12,6 +12,7 @@ use perforate_experiment::{Job, Measurement};
 use perforate_host::Reporter;
 use perforate_sim::RunResult;
 
+pub use crate::counted::Counted;
 use crate::experiment::Run;
 use crate::output::{command_of, notes};
 pub use crate::recorded::Recorded;

@@ -69,7 +69,7 @@ impl Stage {
         self.progress.total.filter(|total| *total > 0)
     }
 
-    /// How much is done, and of how much.
+    /// The amount that is done, and the total if it is known.
     fn counted(&self) -> String {
         let done = compact(self.progress.done as f64);
         match (&self.counts, self.total()) {
@@ -227,8 +227,8 @@ impl Drop for Bar {
     }
 }
 
-/// Message and figures of a bar so short that all of it is one line of the terminal: a line that goes on
-/// in the next one stays there when it is drawn again.
+/// Message and figures of a bar, cut so that the bar fits into one line of the terminal. A bar of two lines
+/// would leave a copy of itself above each time it is drawn.
 fn fitting(message: &str, figures: &str, columns: usize) -> (String, String) {
     let figures = cut(figures, columns.saturating_sub(LEAST_BAR));
     let left = columns.saturating_sub(LEAST_BAR + figures.chars().count());
@@ -312,6 +312,11 @@ impl ShareBar {
         Self { bar: Bar::of("measuring", unit), unit }
     }
 
+    /// Eraser of this bar, for a thread that ends the process.
+    pub fn eraser(&self) -> Eraser {
+        Eraser(self.bar.drawn.clone())
+    }
+
     /// Shows how far the work is.
     pub fn show(&self, share: f64, done: usize, total: usize) {
         let percent = share * 100.0;
@@ -319,6 +324,19 @@ impl ShareBar {
         lock(&self.bar.stage).counts = Some(counts);
         let done = (share * Self::STEPS as f64) as u64;
         self.bar.show(Progress { done, total: Some(Self::STEPS) });
+    }
+}
+
+/// Takes a bar off the terminal, where there is one.
+pub struct Eraser(Option<ProgressBar>);
+
+impl Eraser {
+    /// Removes the bar, which is not drawn again.
+    pub fn erase(&self) {
+        if let Some(drawn) = &self.0 {
+            drawn.finish_and_clear();
+            drawn.set_draw_target(ProgressDrawTarget::hidden());
+        }
     }
 }
 

@@ -104,7 +104,7 @@ struct SelectionArguments {
 const AUTO: &str = "auto";
 
 impl SelectionArguments {
-    /// When recording begins; a signal sets the flag.
+    /// Moment at which recording begins. With --on-signal, SIGUSR1 sets the flag `signal`.
     fn begin(&self, signal: &Arc<AtomicBool>) -> Begin {
         match (self.on_signal, self.after) {
             (true, _) => Begin::WhenSet(Arc::clone(signal)),

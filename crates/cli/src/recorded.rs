@@ -27,8 +27,8 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// Runs a program and records windows of all of it, or so many of its instructions after those to
-    /// skip.
+    /// Runs a program and records windows of the whole run. With `skip` or `instructions`, one part is
+    /// recorded: `instructions` of them, after the first `skip`.
     pub fn of(
         program: &[OsString],
         skip: u64,

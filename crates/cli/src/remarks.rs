@@ -86,7 +86,7 @@ impl Remark<'_> {
 /// Most pairs of values that a note names.
 const MOST_PAIRS: usize = 3;
 
-/// Which values of the key something holds for, unless for all of them; of a grid, which pairs.
+/// The values of the varied key (in a grid, the pairs) that a remark holds for; empty if it holds for all.
 fn with_values(key: Option<&str>, values: &[String], all_values: usize) -> String {
     let count = values.len();
     match key {

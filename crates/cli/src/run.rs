@@ -39,7 +39,7 @@ pub struct RunArguments {
     #[command(flatten)]
     simulation: SimulationArguments,
     /// Folder for results.jsonl [default: none is written]
-    #[arg(long, value_name = "DIR", help_heading = sections::OUTPUT)]
+    #[arg(short, long, value_name = "DIR", help_heading = sections::OUTPUT)]
     out: Option<PathBuf>,
     /// Print the result as a JSON line and nothing else
     #[arg(long, help_heading = sections::OUTPUT)]

@@ -9,11 +9,11 @@ use clap::{Args, Subcommand};
 use perforate_commands::{Failure, write_whole};
 use perforate_config::{Count, Size};
 use perforate_record::stop_or_end_on_interrupt;
-use perforate_sim::recording_notes;
+use perforate_sim::{open_trace, recording_notes};
 use perforate_trace::{
     Compression, ForeignWriter, Limited, Losses, PageMap, STANDARD_INPUT, Schedule, Source,
     TraceFormat, TraceSummary, TraceWriter, WorkloadSpec, WriterOptions, formats_of_name,
-    metadata_for, open, split_format, standard_input_bytes, write_chunk,
+    metadata_for, split_format, standard_input_bytes, write_chunk,
 };
 use perforate_types::{
     Chunk, Instruction, MemoryAccess, Permissions, ProcessId, ProgramEvent, ThreadId, counted,
@@ -21,7 +21,6 @@ use perforate_types::{
 
 use crate::output::{COLUMNS, notes, print};
 use crate::progress::Bar;
-use perforate_trace::bundled;
 
 /// Pages that are told apart: a small trace may touch all there are.
 const MOST_PAGES: usize = 1 << 23;
@@ -183,20 +182,18 @@ impl Contents {
     }
 }
 
-/// Opens a trace by its path or its name.
-fn open_trace(file: &str) -> Result<(String, Box<dyn Source>), Failure> {
-    let path = bundled::resolve(file);
-    if WorkloadSpec::is_workload(&path) && !Path::new(&path).exists() {
+/// Opens a trace by its path or its name, which is not that of a workload.
+fn open_recorded(file: &str) -> Result<(String, Box<dyn Source>), Failure> {
+    if WorkloadSpec::is_workload(file) && !Path::new(file).exists() {
         return Err(Failure::Usage(format!(
             "{file} is a workload, not a trace; `perforate trace convert` makes a trace of it"
         )));
     }
-    let source = open(&path)?;
-    Ok((path, source))
+    Ok(open_trace(file)?)
 }
 
 fn info(file: &str) -> Result<(), Failure> {
-    let (path, mut source) = open_trace(file)?;
+    let (path, mut source) = open_recorded(file)?;
     let bar = Bar::instructions("reading");
     let total = source.metadata().instructions;
     let (mut contents, mut chunk) = (Contents::default(), Chunk::default());
@@ -282,7 +279,7 @@ fn beside(path: &Path, contents: &Contents) -> Result<String, Failure> {
 }
 
 fn head(file: &str, instructions: u64) -> Result<(), Failure> {
-    let (_, source) = open_trace(file)?;
+    let (_, source) = open_recorded(file)?;
     let mut source = Limited::new(source, instructions);
     let mut chunk = Chunk::default();
     while source.next_chunk(&mut chunk)? {
@@ -445,7 +442,7 @@ fn convert(
         }
         WorkloadSpec::parse(file)?.source(1, instructions)
     } else {
-        let source = open(bundled::resolve(file))?;
+        let (_, source) = open_trace(file)?;
         match instructions {
             Some(instructions) => Box::new(Limited::new(source, instructions)),
             None => source,

@@ -29,7 +29,7 @@ const WORKER: &str = "native-worker";
 /// Measure this machine with and without large pages, and compare with what is predicted.
 #[derive(Args)]
 #[command(after_help = "Examples:
-  perforate validate --quick                       built-in benchmarks, under a minute
+  perforate validate --quick                       built-in benchmarks, about a minute
   perforate validate --size 4G --repeat 8
   perforate validate --skip 500000000 -- xz -9k big.file
   perforate validate --machine my-cpu.toml --out validation
@@ -45,7 +45,7 @@ Nothing is fitted to what is measured, and no setting of the system is changed. 
 the memory have 2MB pages and parts have 4KB pages, all layouts take turns, and all ratios are to 4KB
 pages only. In a virtual machine the host's pages are unknown, so that each possibility is predicted.")]
 pub struct ValidateArguments {
-    /// Fewer repetitions and smaller memory: under a minute
+    /// Fewer repetitions and smaller memory: about a minute
     #[arg(long)]
     quick: bool,
     /// Memory of the largest benchmarks, a power of two [default: 1G; with --quick 256M]
@@ -83,7 +83,7 @@ pub struct ValidateArguments {
     #[arg(long, value_name = "N")]
     instructions: Option<Count>,
     /// Folder for validation.jsonl (as --json) and results.jsonl (the simulated runs)
-    #[arg(long, value_name = "DIR")]
+    #[arg(short, long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Print a JSON line for each row and one for all, and nothing else
     #[arg(long)]

@@ -63,7 +63,16 @@ pub struct Variant {
     /// All options.
     pub choice: Choice,
     /// Keys and values; empty if nothing is varied.
-    varied: Vec<(String, String)>,
+    varied: Vec<Setting>,
+}
+
+/// A key and its value in one comparison.
+#[derive(Clone)]
+struct Setting {
+    key: String,
+    value: String,
+    /// True for an option that takes a count, in which `k` is 1,000 and not 1,024 bytes.
+    is_count: bool,
 }
 
 /// The comparisons that are asked for, one if nothing is varied; `runs_each` is how many runs each has.
@@ -81,9 +90,10 @@ pub fn variants(keys: &[Vary], choice: &Choice, runs_each: u64) -> Result<Vec<Va
         )));
     }
     for Vary { key, values } in keys {
+        let is_count = is_count(key);
         let with = |(variant, value): (&Variant, &String)| {
             let choice = variant.choice.with(key, value).map_err(|error| unknown(&error))?;
-            let own = (key.clone(), value.clone());
+            let own = Setting { key: key.clone(), value: value.clone(), is_count };
             let varied = variant.varied.iter().cloned().chain([own]).collect();
             Ok(Variant { choice, varied })
         };
@@ -115,15 +125,15 @@ fn unknown(error: &ConfigError) -> Failure {
 impl Variant {
     /// Keys and values, for a progress bar; none if nothing is varied.
     pub fn name(&self) -> Option<String> {
-        let texts: Vec<_> =
-            self.varied.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let text = |Setting { key, value, .. }: &Setting| format!("{key}={value}");
+        let texts: Vec<_> = self.varied.iter().map(text).collect();
         (!texts.is_empty()).then(|| texts.join(", "))
     }
 
     /// Says in results which values they are of.
     pub fn mark(&self, results: &mut [RunResult]) {
-        let setting = |(key, value): &(String, String)| {
-            let (number, unit) = number(value).unzip();
+        let setting = |Setting { key, value, is_count }: &Setting| {
+            let (number, unit) = number(value, *is_count).unzip();
             json!({
                 "key": key, "value": value, "number": number, "unit": unit.unwrap_or_default(),
             })
@@ -139,8 +149,16 @@ impl Variant {
     }
 }
 
-/// A value as a number, with what stands behind it on an axis.
-fn number(value: &str) -> Option<(f64, &'static str)> {
+/// True for an option whose values are counts (`500k` instructions), not sizes (`4G`).
+fn is_count(key: &str) -> bool {
+    let name = key.replace('_', "-");
+    let option = Choice::keys().into_iter().find(|option| option.name == name);
+    let is_number = |part: &str| part == "N" || part.parse::<u64>().is_ok();
+    option.is_some_and(|option| option.form.split(['|', '-']).any(is_number))
+}
+
+/// A value as a number, with the unit that follows it on an axis.
+fn number(value: &str, is_count: bool) -> Option<(f64, &'static str)> {
     if let Some(percent) = value.strip_suffix('%') {
         read::<Share>(value).ok()?;
         return Some((percent.parse().ok()?, " %"));
@@ -148,12 +166,10 @@ fn number(value: &str) -> Option<(f64, &'static str)> {
     if let Ok(number) = value.parse::<f64>() {
         return number.is_finite().then_some((number, ""));
     }
-    // A size has a unit of powers of two, a count one of powers of ten: what is a size of bytes is
-    // drawn in MB, and which of the two it is makes no difference to the picture.
-    if let Ok(size) = read::<Size>(value) {
-        return Some((size.bytes() as f64 / f64::from(1 << 20), "M"));
+    if is_count {
+        return read::<Count>(value).ok().map(|count| (count.get() as f64, ""));
     }
-    read::<Count>(value).ok().map(|count| (count.get() as f64, ""))
+    read::<Size>(value).ok().map(|size| (size.bytes() as f64 / f64::from(1 << 20), "M"))
 }
 
 /// Says of values that change nothing that they do; of a grid, with each value of the other key.
@@ -219,11 +235,26 @@ mod tests {
 
     #[test]
     fn values_can_be_numbers() {
-        assert_eq!(number("3072"), Some((3072.0, "")));
-        assert_eq!(number("2.5"), Some((2.5, "")));
-        assert_eq!(number("25%"), Some((25.0, " %")));
-        assert_eq!(number("1G"), Some((1024.0, "M")));
-        assert_eq!(number("never"), None);
-        assert_eq!(number("nan"), None);
+        let size = |value| number(value, false);
+        assert_eq!(size("3072"), Some((3072.0, "")));
+        assert_eq!(size("2.5"), Some((2.5, "")));
+        assert_eq!(size("25%"), Some((25.0, " %")));
+        assert_eq!(size("1G"), Some((1024.0, "M")));
+        assert_eq!(size("never"), None);
+        assert_eq!(size("nan"), None);
+        let count = |value| number(value, true);
+        assert_eq!(count("500k"), Some((500_000.0, "")));
+        assert_eq!(count("2e6"), Some((2e6, "")));
+        assert_eq!(count("never"), None);
+    }
+
+    #[test]
+    fn options_of_counts_and_of_sizes() {
+        for key in ["instructions", "skip", "seed", "warmup"] {
+            assert!(is_count(key), "{key}");
+        }
+        for key in ["memory", "host_memory", "defrag", "tlb.l2.entries", "none"] {
+            assert!(!is_count(key), "{key}");
+        }
     }
 }

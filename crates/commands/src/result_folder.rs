@@ -55,6 +55,14 @@ impl ResultFolder {
         Ok(Self(Place::Numbered(name(what))))
     }
 
+    /// The folder in `results` for a part of what is run, with which later runs of this part go on.
+    ///
+    /// # Errors
+    /// The folder cannot be made or written.
+    pub fn of_part(what: &str, index: usize, count: usize) -> Result<Self, Failure> {
+        Self::named(&Path::new(ALL).join(format!("{}-part-{index}-of-{count}", name(what))))
+    }
+
     /// The folder that the user names with `--out`.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use perforate_cli::in_process::{self, Recorded};
+use perforate_cli::in_process::{self, Counted, Recorded};
 use perforate_commands::{Choice, Failure, MachineSettings, Question, json_lines, with_free};
 use perforate_config::{Count, Given};
 use perforate_sim::{Comparison, Progress};
@@ -107,7 +107,12 @@ pub struct Prepared {
 
 impl Prepared {
     /// Runs it with each seed, and returns the lines of a results file.
-    fn run(&mut self, recorded: Option<&Recorded>, talk: &Talk) -> Result<String, Failure> {
+    fn run(
+        &mut self,
+        recorded: Option<&Recorded>,
+        counted: Option<&Counted>,
+        talk: &Talk,
+    ) -> Result<String, Failure> {
         let first = self.comparison.seed;
         let mut lines = String::new();
         for repetition in 0..self.seeds {
@@ -123,6 +128,9 @@ impl Prepared {
             if let Some(recorded) = recorded {
                 results.iter_mut().for_each(|result| recorded.annotate(result));
             }
+            if let Some(counted) = counted {
+                counted.annotate(&mut results);
+            }
             lines += &json_lines(&results);
         }
         Ok(lines)
@@ -130,21 +138,25 @@ impl Prepared {
 }
 
 /// Compares schemes on a workload or on a program that is recorded for it, and returns the lines of a
-/// results file, and remarks.
+/// results file, and remarks. With `counters` the program also runs once natively, under the machine's
+/// hardware counters.
 #[pyfunction]
 pub fn compare(
     py: Python<'_>,
     compared: Compared,
     program: Option<Vec<OsString>>,
+    counters: bool,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<(String, Vec<String>)> {
     work(py, progress, move |talk| {
-        let recorded = program.map(|program| compared.record(&program, talk)).transpose()?;
+        let program = program.as_deref();
+        let recorded = program.map(|program| compared.record(program, talk)).transpose()?;
+        let counted = program.filter(|_| counters).map(Counted::of).transpose()?;
         let mut prepared = match &recorded {
             Some(recorded) => compared.prepare_recorded(recorded)?,
             None => compared.prepare()?,
         };
-        let lines = prepared.run(recorded.as_ref(), talk)?;
+        let lines = prepared.run(recorded.as_ref(), counted.as_ref(), talk)?;
         Ok((lines, prepared.left_out))
     })
 }
@@ -157,7 +169,7 @@ pub fn run(
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<String> {
     work(py, progress, move |talk| {
-        compared.prepare_on(compared.workload.as_deref(), Kind::Run)?.run(None, talk)
+        compared.prepare_on(compared.workload.as_deref(), Kind::Run)?.run(None, None, talk)
     })
 }
 

@@ -9,7 +9,8 @@ use std::thread;
 use std::time::Duration;
 
 use perforate_config::Count;
-use perforate_trace::{Source, TraceError, TraceReader, bundled};
+use perforate_sim::open_trace;
+use perforate_trace::{Source, TraceError, TraceReader};
 use perforate_types::Chunk;
 use pyo3::exceptions::PyStopIteration;
 use pyo3::prelude::*;
@@ -17,7 +18,7 @@ use pyo3::types::PyTuple;
 use serde_json::json;
 
 use crate::column::Pool;
-use crate::errors::{exception, wrong_option, wrong_trace, wrong_use};
+use crate::errors::{exception, failed, wrong_option, wrong_trace, wrong_use};
 use crate::trace_rows::{Batch, Field, Rows};
 use crate::work::{guarded, wait, work};
 
@@ -95,10 +96,11 @@ impl TraceBatches {
             })
         };
         let fields = columns.iter().map(field).collect::<PyResult<Vec<_>>>()?;
-        let (path, part) = (bundled::resolve(path), Part { from, to });
+        let part = Part { from, to };
         guarded(py, || {
             // What is wrong with the file is said here.
-            drop(py.detach(|| perforate_trace::open(&path)).map_err(|it| wrong_trace(py, it))?);
+            let opened = py.detach(|| open_trace(path).map(|(path, _)| path));
+            let path = opened.map_err(|error| failed(py, &error.into()))?;
             let segments =
                 py.detach(|| TraceReader::open(&path).ok().map(|it| segments(&it, part)));
             let plan =
@@ -253,8 +255,7 @@ impl Plan {
 #[pyfunction]
 pub fn trace_metadata(py: Python<'_>, path: String) -> PyResult<String> {
     work(py, None, move |_| {
-        let path = bundled::resolve(&path);
-        let source = perforate_trace::open(&path)?;
+        let (path, source) = open_trace(&path)?;
         let truncated = source.truncated().map(ToString::to_string);
         let mut all = json!(source.metadata());
         all["path"] = json!(path);
@@ -277,7 +278,7 @@ pub fn trace_metadata(py: Python<'_>, path: String) -> PyResult<String> {
 #[pyfunction]
 pub fn trace_events(py: Python<'_>, path: String) -> PyResult<String> {
     work(py, None, move |talk| {
-        let mut source = perforate_trace::open(bundled::resolve(&path))?;
+        let (_, mut source) = open_trace(&path)?;
         let (mut chunk, mut position, mut all) = (Chunk::default(), 0, Vec::new());
         while source.next_chunk(&mut chunk)? {
             for (before, event) in &chunk.events {

@@ -161,6 +161,8 @@ def test_programs_are_recorded_as_the_command_line_does(tmp_path: Path, monkeypa
     assert found.runs[0].workload == "ls.trace" and found.runs[0].config["workload"]["instructions_skipped"] >= 50_000
     assert any("cut off after" in remark for remark in found.remarks)
     assert list((tmp_path / "temporary").iterdir()) == [], "the recording is deleted"
+    counted = perforate.compare(program=["/bin/ls"], counters=True, schemes="4k", memory="4G", instructions="100k")
+    assert any(remark.removeprefix("note: ").startswith("hardware counters ") for remark in counted.remarks)
     with pytest.raises(perforate.RunError, match="nonesuch: not found"):
         perforate.compare(program=["nonesuch"])
     with pytest.raises(perforate.UsageError, match="memory: expected a size"):

@@ -107,7 +107,7 @@ def test_what_is_no_trace_is_told(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("hello\n" * 100)
     with pytest.raises(perforate.TraceError, match="expected a trace of Perforate"):
         perforate.open_trace("text")
-    with pytest.raises(perforate.TraceError, match="nowhere"):
+    with pytest.raises(perforate.UsageError, match='no workload or file "nowhere"; traces that come with'):
         perforate.open_trace("nowhere")
     with pytest.raises(perforate.UsageError, match="did you mean address"):
         perforate.open_trace("meep").batches(["adress"])

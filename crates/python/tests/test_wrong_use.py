@@ -50,6 +50,8 @@ def test_programs() -> None:
         refused(text, perforate.validate, program)
         refused(text, perforate.record, program, "x.trace")
     refused("a workload or a program, not both: hpcc and ls", perforate.compare, "hpcc", program=["ls"])
+    refused("counters: needs a program, such as program=['ls', '-l']", perforate.compare, counters=True)
+    refused("counters: expected True or False, not 'no'", perforate.compare, program=["ls"], counters="no")
     refused("perforate.record(program, 'my.trace')", perforate.sweep, {"memory": ["4G"]}, program=["ls"])
 
 

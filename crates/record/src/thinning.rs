@@ -20,8 +20,8 @@ pub struct RecordedWindows {
     /// The first instruction in the trace of each window behind those without gaps.
     starts: Vec<u64>,
     last_phase: u64,
-    /// Number of the last window by which others were dropped; the program may have ended in it before
-    /// it was recorded.
+    /// Number of the newest window when it was last decided whether one is kept. The program may have ended
+    /// in it before it was recorded.
     last_known: u64,
 }
 

@@ -10,7 +10,7 @@ pub(crate) fn parts(vocabulary: &Vocabulary) -> impl Iterator<Item = (&Counter, 
     vocabulary.parts("stack_cycles").filter(|(counter, _)| is_translation(vocabulary, &counter.id))
 }
 
-/// The other parts of the cycle stack.
+/// Parts of the cycle stack that are not address translation.
 pub(crate) fn other_parts(vocabulary: &Vocabulary) -> impl Iterator<Item = (&Counter, &Part)> {
     vocabulary.parts("stack_cycles").filter(|(counter, _)| !is_translation(vocabulary, &counter.id))
 }

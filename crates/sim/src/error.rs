@@ -97,11 +97,11 @@ pub enum SimError {
          take {total} of this computer's memory; at most {most} are possible"
     )]
     MachineTooLarge {
-        /// The machine.
+        /// Name of the machine.
         machine: String,
-        /// The key that takes most.
+        /// Key of the machine that takes most memory.
         key: &'static str,
-        /// Its value.
+        /// Value of that key.
         value: u64,
         /// Cores and schemes.
         for_whom: String,

@@ -74,7 +74,7 @@ pub use simulation::{RunOptions, Simulation};
 pub use snapshot::{MemorySnapshot, SnapshotOrder, SnapshotRecord, SnapshotRequest};
 pub use system::{System, SystemOptions};
 pub use wiring::{Side, Wiring};
-pub use workload::{Workload, open_workload};
+pub use workload::{Workload, open_trace, open_workload};
 
 /// The tutorial's code is compiled and run.
 #[cfg(doctest)]

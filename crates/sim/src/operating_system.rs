@@ -286,7 +286,7 @@ impl OperatingSystemCosts {
         }
     }
 
-    /// Where these costs are from, in words for remarks.
+    /// Origin of these costs, in words for remarks.
     pub(crate) fn origin(&self) -> String {
         let microseconds = (self.fault_4k_ns + self.zero_4k_ns + self.map_ns) / 1_000.0;
         match &self.measured_on {
@@ -414,7 +414,7 @@ impl WorkCycles {
 struct HostCycles {
     exits: u64,
     kernel: u64,
-    /// On other processors.
+    /// Work on other processors.
     background: u64,
     /// Of `exits` and `kernel`, first backing of the guest's memory.
     backing: u64,

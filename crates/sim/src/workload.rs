@@ -152,11 +152,22 @@ fn open(name: &str, seed: u64) -> Result<Box<dyn Source>, SimError> {
         host_memory::check_workload(&spec)?;
         return Ok(spec.source(seed, None));
     }
-    let path = perforate_trace::split_format(Path::new(name)).1;
+    Ok(open_trace(name)?.1)
+}
+
+/// Opens a trace by its path or the name of a bundled one, and returns its path and the open trace.
+///
+/// # Errors
+/// No such file, with the nearest name or all names, or a file that is no trace.
+pub fn open_trace(name: &str) -> Result<(String, Box<dyn Source>), SimError> {
+    let name = bundled::resolve(name);
+    let path = perforate_trace::split_format(Path::new(&name)).1;
     if !path.exists() && path.as_os_str() != STANDARD_INPUT {
-        return Err(SimError::UnknownWorkload { name: name.into(), hint: hint(name) });
+        let hint = hint(&name);
+        return Err(SimError::UnknownWorkload { name, hint });
     }
-    Ok(perforate_trace::open(name)?)
+    let source = perforate_trace::open(&name)?;
+    Ok((name, source))
 }
 
 /// What was meant by a name that there is not.

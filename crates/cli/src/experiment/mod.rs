@@ -113,8 +113,9 @@ pub struct RunOptions {
     #[arg(long)]
     fresh: bool,
     /// Folder for results.jsonl, report.html, and measurements to go on with [default: a new one in
-    /// results, to which results/latest leads; measurements are kept in results]
-    #[arg(long, value_name = "DIR")]
+    /// results, to which results/latest leads; measurements are kept in results. With --shard
+    /// results/NAME-part-I-of-N, which has all of the part]
+    #[arg(short, long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Write the report's figures as SVG and CSV into a folder figures beside it, too
     #[arg(long, conflicts_with = "shard")]
@@ -126,12 +127,12 @@ pub struct RunOptions {
 
 #[derive(Args)]
 struct MergeArguments {
-    /// Folders that `--shard I/N --out DIR` wrote
+    /// Folders that `--shard I/N` wrote
     #[arg(value_name = "DIR", required = true)]
     parts: Vec<PathBuf>,
     /// Folder for results.jsonl and report.html [default: a new one in results, to which
     /// results/latest leads]
-    #[arg(long, value_name = "DIR")]
+    #[arg(short, long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Print the results as JSON lines and nothing else; files only with --out
     #[arg(long)]

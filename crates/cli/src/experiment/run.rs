@@ -1,12 +1,16 @@
 //! Measures what experiments need, and writes what came of it.
 
 use std::path::Path;
-use std::thread::available_parallelism;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::{self, available_parallelism};
+use std::time::Duration;
 
 use perforate_commands::{Failure, ResultFolder};
 use perforate_experiment::{
     Experiment, ExperimentOptions, Job, Measurement, Outcome, Plan, Shard, Store, Unstated, build,
 };
+use perforate_record::stop_or_end_on_interrupt;
 use perforate_report::{
     ReportOptions, experiments_figures, experiments_html, experiments_table, read_experiments,
 };
@@ -15,10 +19,16 @@ use perforate_types::counted;
 use super::verdicts::verdicts;
 use super::{RunOptions, shards};
 use crate::output::{COLUMNS, command, notes, print};
-use crate::progress::ShareBar;
+use crate::progress::{Eraser, ShareBar, tell};
 
 /// Measurements to go on with, beside the results of all runs.
 pub const POINTS: &str = "points.jsonl";
+
+/// Exit code after Ctrl-C, as shells have it.
+const INTERRUPTED: i32 = 130;
+
+/// Time between two looks for Ctrl-C.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// The page in the folder.
 const REPORT: &str = "report.html";
@@ -62,7 +72,12 @@ impl Run {
         experiments: &[Experiment],
         options: &RunOptions,
     ) -> Result<Self, Failure> {
-        let folder = folder(options.out.as_deref(), options.json, what)?;
+        let folder = match (options.shard, &options.out) {
+            (Some(Shard { index, count }), None) => {
+                Some(ResultFolder::of_part(what, index, count)?)
+            }
+            (_, out) => folder(out.as_deref(), options.json, what)?,
+        };
         let wanted = options.wanted();
         let experiments: Vec<Experiment> =
             experiments.iter().map(|experiment| experiment.clone().with(&wanted)).collect();
@@ -82,8 +97,44 @@ impl Run {
         let workers = options.jobs.map_or(cores, usize::from);
         let shard = options.shard.unwrap_or(Shard::WHOLE);
         let bar = ShareBar::new("points");
-        let show = |step: perforate_experiment::Step| bar.show(step.done, step.points, step.total);
+        let measured = Arc::new(AtomicUsize::new(0));
+        self.end_on_interrupt(options, &measured, bar.eraser())?;
+        let show = |step: perforate_experiment::Step| {
+            measured.store(step.points, Ordering::Relaxed);
+            bar.show(step.done, step.points, step.total);
+        };
         Ok(self.plan.measure(&mut self.store, shard, workers, &show)?)
+    }
+
+    /// Lets Ctrl-C say what was kept and how to go on, and end the process. Points cannot be stopped in the
+    /// middle, and the file of points has lost nothing if its last line is cut off.
+    fn end_on_interrupt(
+        &self,
+        options: &RunOptions,
+        measured: &Arc<AtomicUsize>,
+        eraser: Eraser,
+    ) -> Result<(), Failure> {
+        let file = self.folder.as_ref().map(|folder| folder.kept_file(POINTS)).transpose()?;
+        let (kept, total) = (self.kept, counted(self.plan.len(), "point"));
+        let again = if options.fresh { " without --fresh" } else { "" };
+        let (stop, measured) = (stop_or_end_on_interrupt()?, Arc::clone(measured));
+        let text = move || match file {
+            Some(file) => format!(
+                "stopped; {} of {total} are in {}; the same command{again} measures the others",
+                kept + measured.load(Ordering::Relaxed),
+                file.display()
+            ),
+            None => "stopped; nothing was kept: --json keeps measurements only with --out".into(),
+        };
+        let wait = move || {
+            wait_until(&stop);
+            eraser.erase();
+            tell(&text());
+            std::process::exit(INTERRUPTED);
+        };
+        // Where no thread can be started, the second Ctrl-C ends the process.
+        drop(thread::Builder::new().spawn(wait));
+        Ok(())
     }
 
     /// What there is to be measured by others.
@@ -107,6 +158,13 @@ impl Run {
             format!("points:  {}, of which {} were measured before\n", self.plan.len(), self.kept);
         points += &notes(&self.store.remarks(), COLUMNS);
         write_files(self.folder.as_ref(), lines, command, &points, self.figures)
+    }
+}
+
+/// Waits until the flag is set.
+fn wait_until(flag: &AtomicBool) {
+    while !flag.load(Ordering::Relaxed) {
+        thread::sleep(LOOK);
     }
 }
 

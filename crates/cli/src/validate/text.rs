@@ -161,7 +161,7 @@ fn walks(outcome: &Outcome) -> String {
     titled(outcome, title, lines)
 }
 
-/// Readings of hardware counters beside the predictions of them.
+/// Readings of one hardware counter beside its predicted values.
 fn counters(outcome: &Outcome, (name, value): &Counted) -> String {
     let both = |rates: &[Rates; 2]| Some([value(&rates[0])?, value(&rates[1])?]);
     let mut lines = String::new();

@@ -147,6 +147,15 @@ fn parts_are_joined() {
     place.succeeds(&[&run[..], &["--shard", "2/2", "--seed", "7", "--out", "other"]].concat());
     place.fails(&["experiment", "merge", "one", "other"], 1, "are parts of different runs");
     place.fails(&["experiment", "merge", "none"], 1, "none/part.json: ");
+    for shard in ["1/2", "2/2"] {
+        place.succeeds(&[&run[..], &["--shard", shard]].concat());
+    }
+    let parts = ["results/mine.toml-part-1-of-2", "results/mine.toml-part-2-of-2"];
+    for part in parts {
+        let files = std::fs::read_dir(place.path(part)).unwrap().count();
+        assert_eq!(files, 2, "points.jsonl and part.json");
+    }
+    place.succeeds(&[&["experiment", "merge"], &parts[..], &["-o", "joined"]].concat());
     let outcome = place.run(&[&run[..], &["--shard", "3/2"]].concat());
     assert_eq!(outcome.code, Some(2));
     assert!(outcome.err.contains("is no part; expected 1/8"), "{}", outcome.err);

@@ -41,12 +41,32 @@ fn interrupted(place: &Place, arguments: &[&str]) -> Outcome {
 fn a_comparison_says_how_far_it_was_and_leaves_no_folder() {
     let place = Place::new();
     let words = ["compare", "random:size=4M", "--scheme", "4k", "--instructions", "100G"];
-    for out in [&[][..], &["--out", "mine"]] {
+    for out in [&[][..], &["--out", "mine"], &["-o", "mine"]] {
         let found = interrupted(&place, &[&words[..], out].concat());
         let expected = " instructions); nothing was written";
         assert_complaint(&found, INTERRUPTED, expected, "compare");
         assert!(found.err.starts_with("perforate: stopped (simulating, "), "{}", found.err);
         assert!(place.names().is_empty(), "{:?}", place.names());
+    }
+}
+
+#[test]
+fn an_experiment_says_what_it_kept_and_how_to_go_on() {
+    let place = Place::new();
+    let run = ["experiment", "run", "perforated/fig7"];
+    for (options, expected) in [
+        (&["--out", "mine"][..], " are in mine/points.jsonl; the same command measures the others"),
+        (&["-o", "mine", "--fresh"], "; the same command without --fresh measures the others"),
+        (&[], " are in results/points.jsonl; the same command measures the others"),
+        (
+            &["--shard", "1/2"],
+            " are in results/perforated-fig7-part-1-of-2/points.jsonl; the same ",
+        ),
+        (&["--json"], "stopped; nothing was kept: --json keeps measurements only with --out"),
+    ] {
+        let found = interrupted(&place, &[&run[..], options].concat());
+        assert_complaint(&found, INTERRUPTED, expected, "experiment run");
+        assert!(found.err.starts_with("perforate: stopped; "), "{}", found.err);
     }
 }
 

@@ -83,7 +83,7 @@ fn markdown_has_a_page_for_each_manual_page_and_links_that_lead_to_one() {
     let said = place.succeeds(&["man", "--markdown", "--out", "pages"]);
     assert_eq!(said, place.succeeds(&["man", "--out", "man"]).replace("in man", "in pages"));
     let compare = place.read("pages/perforate-compare.md");
-    for words in ["# perforate compare\n", "## Output\n", "| `--out DIR` |", "## Examples\n"] {
+    for words in ["# perforate compare\n", "## Output\n", "| `-o, --out DIR` |", "## Examples\n"] {
         assert!(compare.contains(words), "{words} is not in\n{compare}");
     }
     let mut links = 0;

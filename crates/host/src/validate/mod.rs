@@ -95,7 +95,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Default options; `is_quick` for a validation that takes under a minute.
+    /// Default options; `is_quick` for a validation that takes about a minute.
     pub fn new(is_quick: bool) -> Self {
         Self {
             effort: Effort::new(is_quick, None),

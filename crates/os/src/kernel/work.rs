@@ -4,8 +4,6 @@
 //! written, shootdowns sent. Operations on page tables and shootdowns are counted where they are told,
 //! so whatever makes them is counted; what a mechanism has besides, it counts where it tells it.
 
-use std::ops::{AddAssign, Sub};
-
 use perforate_types::{
     CounterUnit, CounterValue, Counters, Figure, ProgramEvent, Prominence, Shootdown, SpaceId,
     TableOperation, VirtualPage,
@@ -17,14 +15,47 @@ const BLOCK_PAGES: u64 = 512;
 /// `tlb_single_page_flush_ceiling`.
 const FLUSH_CEILING: u64 = 33;
 
+/// Declares a struct whose values can be subtracted from and added to each other, field by field.
+#[macro_export]
+macro_rules! fieldwise {
+    (
+        $(#[$attribute:meta])*
+        $visibility:vis struct $name:ident {
+            $($(#[$meaning:meta])* $field_visibility:vis $field:ident: $type:ty,)*
+        }
+    ) => {
+        $(#[$attribute])*
+        $visibility struct $name {
+            $($(#[$meaning])* $field_visibility $field: $type,)*
+        }
+
+        impl ::std::ops::Sub for $name {
+            type Output = Self;
+
+            /// The difference between an earlier moment and this one.
+            fn sub(self, earlier: Self) -> Self {
+                Self { $($field: self.$field - earlier.$field,)* }
+            }
+        }
+
+        impl ::std::ops::AddAssign for $name {
+            fn add_assign(&mut self, more: Self) {
+                $(self.$field += more.$field;)*
+            }
+        }
+    };
+}
+
 /// Declares the account: its fields, their difference and their counters have one list. What stands
 /// behind a name is what tables of reports call it that show it.
 macro_rules! account {
     ($($(#[doc = $meaning:literal])+ $name:ident $(, $label:literal)?;)*) => {
-        /// How often the kernel did what, since it booted or between two moments.
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub struct Work {
-            $($(#[doc = $meaning])+ pub $name: u64,)*
+        $crate::fieldwise! {
+            /// How often the kernel did what, since it booted or between two moments.
+            #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+            pub struct Work {
+                $($(#[doc = $meaning])+ pub $name: u64,)*
+            }
         }
 
         impl Work {
@@ -49,21 +80,6 @@ macro_rules! account {
             /// Name and number of every kind of work.
             pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
                 [$((stringify!($name), self.$name),)*].into_iter()
-            }
-        }
-
-        impl Sub for Work {
-            type Output = Self;
-
-            /// The work between an earlier moment and this one.
-            fn sub(self, earlier: Self) -> Self {
-                Self { $($name: self.$name - earlier.$name,)* }
-            }
-        }
-
-        impl AddAssign for Work {
-            fn add_assign(&mut self, more: Self) {
-                $(self.$name += more.$name;)*
             }
         }
     };

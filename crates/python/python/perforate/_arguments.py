@@ -135,7 +135,7 @@ class Compared(NamedTuple):
 
 
 #: Arguments of a comparison that are no options of a run.
-OWN = ("workload", "schemes", "program", "guest", "host", "seeds", "set")
+OWN = ("workload", "schemes", "program", "counters", "guest", "host", "seeds", "set")
 
 
 def options(given: Mapping[str, object], own: Iterable[str]) -> list[tuple[str, str]]:

@@ -33,6 +33,7 @@ def compare(
     schemes: Optional[arguments.Names] = None,
     *,
     program: Optional[Sequence[arguments.Word]] = None,
+    counters: bool = False,
     guest: Optional[arguments.Names] = None,
     host: Optional[arguments.Names] = None,
     seeds: int = 1,
@@ -47,7 +48,9 @@ def compare(
     bundled trace. ``program`` is a program and its arguments in place of a workload (``["python3",
     "train.py"]``): windows of all of it, or the part that ``skip`` and ``instructions`` choose, are
     recorded under the emulator first, as ``perforate compare -- PROG`` does, and what it prints goes to
-    standard error. ``schemes`` are names, ``guest`` and ``host`` those of pairs in a virtual machine;
+    standard error. ``counters=True`` also runs the program once natively and counts its cycles and TLB
+    misses; a remark has them beside the prediction, or says why this machine has no hardware counters.
+    ``schemes`` are names, ``guest`` and ``host`` those of pairs in a virtual machine;
     ``ideal`` is added to them, as free translation is measured by it. ``seeds`` is the number of
     repetitions, ``set`` has other values for keys of the machine (``{"tlb.l2.entries": 3072}``), and
     ``machine`` may be a dict of them with the machine's name (``{"base": "ice-lake-sp", "tlb.l2.entries":
@@ -58,10 +61,14 @@ def compare(
     command = None if program is None else arguments.words("program", program)
     if command is not None and not isinstance(workload, arguments.DefaultWorkload):
         raise UsageError(f"compare takes a workload or a program, not both: {asked.workload} and {command[0]}")
+    if not isinstance(counters, bool):
+        raise UsageError(f"counters: expected True or False, not {counters!r}")
+    if counters and command is None:
+        raise UsageError("counters: needs a program, such as program=['ls', '-l']")
     arguments.check_progress(progress)
     if out is not None:
         check_folder("out", out)
-    found = Comparison(*_native.compare(asked, command, progress))
+    found = Comparison(*_native.compare(asked, command, counters, progress))
     if out is not None:
         found.save(out)
     return found

@@ -54,7 +54,8 @@ impl Session {
                 written => written?,
             },
         };
-        // What was given up for want of room was counted; of several processes it is not known whose it was.
+        // On a full disk, instructions were counted that were not written. One process gets the number that
+        // was written; of several processes it is not known which one lacks how many.
         if let ([only], Ending::Full) = (processes.as_mut_slice(), ending) {
             only.instructions = written.instructions;
         }

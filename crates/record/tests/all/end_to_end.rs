@@ -11,20 +11,8 @@ use std::time::Duration;
 use perforate_record::{Ending, RecordError, RecordSummary, Region, Sampling, Selection, record};
 use perforate_types::{Backing, Branch, Chunk, ProgramEvent, ThreadId, VirtualAddress};
 
+use crate::c_program::{CProgram, compile};
 use crate::{emulator_is_missing, options, read, record_quietly};
-
-/// Compiles a C program; none where there is no compiler.
-pub fn compile(folder: &Path, source: &str, flags: &[&str]) -> Option<String> {
-    let (file, program) = (folder.join("program.c"), folder.join("program"));
-    std::fs::write(&file, source).unwrap();
-    let mut compiler = Command::new("cc");
-    compiler.args(flags).arg("-O1").arg("-o").arg(&program).arg(&file);
-    if !compiler.status().is_ok_and(|status| status.success()) {
-        println!("skipped: no C compiler");
-        return None;
-    }
-    Some(program.to_str().unwrap().to_owned())
-}
 
 /// Each instruction is where the one before it leads, within one thread.
 fn assert_flow_is_whole(trace: &Chunk) -> usize {
@@ -251,10 +239,6 @@ fn scripts_pipes_and_killed_children() {
 
 #[test]
 fn execve_keeps_the_environment_and_its_errors() {
-    if emulator_is_missing() {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
     let source = r#"
         #include <errno.h>
         #include <stdlib.h>
@@ -273,9 +257,9 @@ fn execve_keeps_the_environment_and_its_errors() {
             execve("/proc/self/exe", line, environment);
             return 13;
         }"#;
-    let Some(program) = compile(folder.path(), source, &[]) else { return };
-    let file = folder.path().join("exec.trace");
-    let summary = record_quietly(options(&file, &[&program])).unwrap();
+    let Some(program) = CProgram::new(source, &[]) else { return };
+    let file = program.folder().join("exec.trace");
+    let summary = record_quietly(options(&file, &[program.path()])).unwrap();
     assert_eq!(summary.ending, Ending::Exited(0));
     assert_eq!(programs(&summary).concat().len(), 2, "itself, again");
     assert_accesses_are_mapped(&read(&file));
@@ -312,15 +296,11 @@ fn written_pages(trace: &Chunk) -> Vec<u64> {
 
 #[test]
 fn markers_select_regions() {
-    if emulator_is_missing() {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("perforate.h"), perforate_record::MARKER_HEADER).unwrap();
-    let Some(program) = compile(folder.path(), ROUNDS, &[]) else { return };
+    let source = ROUNDS.replace("#include \"perforate.h\"", perforate_record::MARKER_HEADER);
+    let Some(program) = CProgram::new(&source, &[]) else { return };
     let record_region = |region: Region| {
-        let file = folder.path().join("region.trace");
-        let mut marked = options(&file, &[&program]);
+        let file = program.folder().join("region.trace");
+        let mut marked = options(&file, &[program.path()]);
         marked.selection.region = Some(region);
         (record_quietly(marked).unwrap(), read(&file))
     };
@@ -337,7 +317,7 @@ fn markers_select_regions() {
     let (summary, trace) = record_region(Region::Function("work".into()));
     assert_eq!(summary.windows, 5);
     assert!(written_pages(&trace).len() >= 5);
-    let mut none = options(&folder.path().join("none.trace"), &[&program]);
+    let mut none = options(&program.folder().join("none.trace"), &[program.path()]);
     none.selection.region = Some(Region::Function("no_such_function".into()));
     let error = record_quietly(none).unwrap_err().to_string();
     assert!(error.contains("never began: function no_such_function"), "{error}");
@@ -392,10 +372,6 @@ fn the_trace_stays_within_its_size() {
 
 #[test]
 fn threads_take_turns_and_children_are_processes() {
-    if emulator_is_missing() {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
     let source = r#"
         #include <pthread.h>
         #include <stdlib.h>
@@ -423,9 +399,9 @@ fn threads_take_turns_and_children_are_processes() {
             waitpid(child, &status, 0);
             return WEXITSTATUS(status);
         }"#;
-    let Some(program) = compile(folder.path(), source, &["-pthread"]) else { return };
-    let file = folder.path().join("threads.trace");
-    let summary = record_quietly(options(&file, &[&program])).unwrap();
+    let Some(program) = CProgram::new(source, &["-pthread"]) else { return };
+    let file = program.folder().join("threads.trace");
+    let summary = record_quietly(options(&file, &[program.path()])).unwrap();
     assert_eq!((summary.ending, summary.threads), (Ending::Exited(3), 6));
     let trace = read(&file);
     assert_accesses_are_mapped(&trace);
@@ -447,10 +423,6 @@ fn threads_take_turns_and_children_are_processes() {
 
 #[test]
 fn a_known_program_gives_known_accesses() {
-    if emulator_is_missing() {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
     // 1000 8-byte increments one page apart, one 16-byte store, one copy of 200 bytes from the
     // start of a line to the start of a line.
     let source = r#"
@@ -464,9 +436,9 @@ fn a_known_program_gives_known_accesses() {
             __asm__ volatile("syscall" : : "a"(231), "D"(0) : "rcx", "r11");
         }"#;
     let flags = ["-static", "-nostdlib", "-fno-pic", "-no-pie", "-fcf-protection=none"];
-    let Some(program) = compile(folder.path(), source, &flags) else { return };
-    let file = folder.path().join("known.trace");
-    record_quietly(options(&file, &[&program])).unwrap();
+    let Some(program) = CProgram::new(source, &flags) else { return };
+    let file = program.folder().join("known.trace");
+    record_quietly(options(&file, &[program.path()])).unwrap();
     let trace = read(&file);
     let sizes = |kind| -> Vec<u16> {
         let of_kind = trace.accesses.iter().filter(|access| access.kind == kind);

@@ -1,6 +1,7 @@
 //! Recordings of real programs. Tests are skipped, with a printed reason, only if qemu-x86_64 or a C
 //! compiler is missing.
 
+mod c_program;
 mod end_to_end;
 mod lackey;
 mod ordinary_programs;

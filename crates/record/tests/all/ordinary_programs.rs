@@ -5,7 +5,8 @@ use std::path::Path;
 use perforate_record::{Ending, RecordSummary};
 use perforate_types::{Chunk, ProgramEvent};
 
-use crate::end_to_end::{assert_accesses_are_mapped, compile, programs};
+use crate::c_program::CProgram;
+use crate::end_to_end::{assert_accesses_are_mapped, programs};
 use crate::{emulator_is_missing, is_missing, is_not_root, options, read, record_quietly};
 
 /// Records a program that ends with 0 and accesses mapped memory only.
@@ -21,10 +22,6 @@ fn recorded(folder: &Path, program: &[&str]) -> (RecordSummary, Chunk) {
 
 #[test]
 fn a_spawned_child_runs_in_its_parents_memory_until_it_executes() {
-    if emulator_is_missing() {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
     let source = r#"
         #define _GNU_SOURCE
         #include <spawn.h>
@@ -44,8 +41,8 @@ fn a_spawned_child_runs_in_its_parents_memory_until_it_executes() {
             if (waitpid(child, &status, 0) != child || WEXITSTATUS(status) != 7) return 3;
             return system("exit 3") != 3 << 8;
         }"#;
-    let Some(program) = compile(folder.path(), source, &[]) else { return };
-    let (summary, trace) = recorded(folder.path(), &[&program]);
+    let Some(program) = CProgram::new(source, &[]) else { return };
+    let (summary, trace) = recorded(program.folder(), &[program.path()]);
     assert_eq!(programs(&summary).concat().iter().filter(|name| *name == "true").count(), 5);
     let forks = trace.events.iter().filter(|(_, event)| matches!(event, ProgramEvent::Fork { .. }));
     assert_eq!(forks.count(), 0, "no memory was copied");
@@ -82,10 +79,6 @@ fn processes_have_other_numbers_in_a_namespace_of_their_own() {
 
 #[test]
 fn a_program_without_a_name_is_executed() {
-    if emulator_is_missing() {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
     let source = r#"
         #define _GNU_SOURCE
         #include <fcntl.h>
@@ -113,8 +106,8 @@ fn a_program_without_a_name_is_executed() {
             fexecve(to, line, environ);
             return 3;
         }"#;
-    let Some(program) = compile(folder.path(), source, &[]) else { return };
-    let (summary, _) = recorded(folder.path(), &[&program]);
+    let Some(program) = CProgram::new(source, &[]) else { return };
+    let (summary, _) = recorded(program.folder(), &[program.path()]);
     let found = programs(&summary).concat();
     assert_eq!(found.len(), 3, "{found:?}");
     assert!(found[1].contains("nameless"), "{found:?}");
@@ -122,10 +115,6 @@ fn a_program_without_a_name_is_executed() {
 
 #[test]
 fn a_mapping_stays_behind_when_its_pages_move() {
-    if emulator_is_missing() {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
     let source = r#"
         #define _GNU_SOURCE
         #include <string.h>
@@ -142,8 +131,8 @@ fn a_mapping_stays_behind_when_its_pages_move() {
             memset(old, 2, 65536);
             return old[4096] != 2 || new[4096] != 1;
         }"#;
-    let Some(program) = compile(folder.path(), source, &[]) else { return };
-    let (_, trace) = recorded(folder.path(), &[&program]);
+    let Some(program) = CProgram::new(source, &[]) else { return };
+    let (_, trace) = recorded(program.folder(), &[program.path()]);
     let remaps =
         trace.events.iter().filter(|(_, event)| matches!(event, ProgramEvent::Remap { .. }));
     assert_eq!(remaps.count(), 1);
@@ -164,10 +153,6 @@ fn variables_of_the_emulators_names_reach_the_program() {
 
 #[test]
 fn segments_of_shared_memory_are_mapped() {
-    if emulator_is_missing() {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
     let source = r#"
         #include <sys/ipc.h>
         #include <sys/shm.h>
@@ -180,8 +165,8 @@ fn segments_of_shared_memory_are_mapped() {
             for (int i = 0; i < 10000; i++) memory[i] = 1;
             return shmdt((void *)memory);
         }"#;
-    let Some(program) = compile(folder.path(), source, &[]) else { return };
-    let (_, trace) = recorded(folder.path(), &[&program]);
+    let Some(program) = CProgram::new(source, &[]) else { return };
+    let (_, trace) = recorded(program.folder(), &[program.path()]);
     let attached = |(_, event): &&(u32, ProgramEvent)| {
         matches!(event, ProgramEvent::Map { length: 12288, shared: true, .. })
     };

@@ -8,7 +8,8 @@ use perforate_record::{Begin, Ending, Sampling};
 use perforate_trace::{StoppedBy, TraceReader};
 use perforate_types::{Advice, Chunk, ProgramEvent};
 
-use crate::end_to_end::{assert_accesses_are_mapped, compile};
+use crate::c_program::CProgram;
+use crate::end_to_end::assert_accesses_are_mapped;
 use crate::{emulator_is_missing, options, read, record_quietly};
 
 fn gaps(trace: &Chunk) -> Vec<u64> {
@@ -39,13 +40,9 @@ const THREADS: &str = r#"
 /// Threads that run unrecorded while one of them begins a window take nothing of the window away.
 #[test]
 fn windows_of_threads_hold_what_was_asked_for() {
-    if emulator_is_missing() {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let Some(program) = compile(folder.path(), THREADS, &["-pthread"]) else { return };
-    let file = folder.path().join("threads.trace");
-    let mut sampled = options(&file, &[&program]);
+    let Some(program) = CProgram::new(THREADS, &["-pthread"]) else { return };
+    let file = program.folder().join("threads.trace");
+    let mut sampled = options(&file, &[program.path()]);
     let (window, period) = (100_000, 2_000_000);
     sampled.selection.sampling = Some(Sampling::Periodic { window, period });
     let summary = record_quietly(sampled).unwrap();
@@ -56,15 +53,11 @@ fn windows_of_threads_hold_what_was_asked_for() {
 
 #[test]
 fn adaptive_windows_cover_a_program_of_any_length() {
-    if emulator_is_missing() {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let Some(program) = compile(folder.path(), THREADS, &["-pthread"]) else { return };
-    let file = folder.path().join("adaptive.trace");
-    let whole = record_quietly(options(&file, &[&program])).unwrap();
+    let Some(program) = CProgram::new(THREADS, &["-pthread"]) else { return };
+    let file = program.folder().join("adaptive.trace");
+    let whole = record_quietly(options(&file, &[program.path()])).unwrap();
     let adaptive = |window, kept| {
-        let mut sampled = options(&file, &[&program]);
+        let mut sampled = options(&file, &[program.path()]);
         sampled.selection.sampling = Some(Sampling::Adaptive { window, kept });
         record_quietly(sampled).unwrap()
     };
@@ -83,7 +76,7 @@ fn adaptive_windows_cover_a_program_of_any_length() {
     let of_all = summary.processes.iter().map(|process| process.instructions).sum::<u64>();
     assert_eq!(of_all, summary.instructions);
     assert_accesses_are_mapped(&trace);
-    let names = std::fs::read_dir(folder.path()).unwrap();
+    let names = std::fs::read_dir(program.folder()).unwrap();
     let left = names.filter(|entry| {
         let name = entry.as_ref().unwrap().file_name();
         name.to_string_lossy().contains("partial")
@@ -104,13 +97,9 @@ const SERVICE: &str = r#"
 
 #[test]
 fn a_part_of_a_service_has_the_memory_of_before() {
-    if emulator_is_missing() {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let Some(program) = compile(folder.path(), SERVICE, &[]) else { return };
-    let file = folder.path().join("service.trace");
-    let mut part = options(&file, &[&program]);
+    let Some(program) = CProgram::new(SERVICE, &[]) else { return };
+    let file = program.folder().join("service.trace");
+    let mut part = options(&file, &[program.path()]);
     part.begin = Begin::After(Duration::from_millis(500));
     part.selection.duration = Some(Duration::from_millis(500));
     let summary = record_quietly(part).unwrap();
@@ -131,12 +120,8 @@ fn a_part_of_a_service_has_the_memory_of_before() {
 /// Instructions from before the beginning do not count as those of the first window.
 #[test]
 fn the_first_window_after_a_late_beginning_is_whole() {
-    if emulator_is_missing() {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let Some(program) = compile(folder.path(), SERVICE, &[]) else { return };
-    let mut part = options(&folder.path().join("service.trace"), &[&program]);
+    let Some(program) = CProgram::new(SERVICE, &[]) else { return };
+    let mut part = options(&program.folder().join("service.trace"), &[program.path()]);
     part.begin = Begin::After(Duration::from_millis(500));
     let (window, period) = (100_000, 1 << 40);
     part.selection.sampling = Some(Sampling::Periodic { window, period });
@@ -160,13 +145,9 @@ fn a_program_that_ends_before_its_recording_begins() {
 
 #[test]
 fn a_flag_begins_a_recording_and_another_ends_it() {
-    if emulator_is_missing() {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let Some(program) = compile(folder.path(), SERVICE, &[]) else { return };
-    let file = folder.path().join("service.trace");
-    let mut part = options(&file, &[&program]);
+    let Some(program) = CProgram::new(SERVICE, &[]) else { return };
+    let file = program.folder().join("service.trace");
+    let mut part = options(&file, &[program.path()]);
     let begin = Arc::new(AtomicBool::new(false));
     part.begin = Begin::WhenSet(Arc::clone(&begin));
     let stop = Arc::clone(&part.stop);

@@ -14,38 +14,45 @@ const MANY_COMPULSORY: f64 = 0.5;
 
 /// Share of a run's time that address translation costs.
 #[derive(Clone, Copy)]
-pub(super) enum Cost {
-    /// Saved in a second simulation; the flag says that this one waits for translation itself (ideal
-    /// large pages do), so that free translation would save more.
-    Saved(Interval, bool),
-    /// Charged to translation by the cycle stack, where no such scheme was simulated.
-    Charged(Interval),
+pub(super) struct Cost {
+    share: Interval,
+    basis: Basis,
+}
+
+/// Source of a cost.
+#[derive(Clone, Copy)]
+enum Basis {
+    /// A second simulation, in which translation is free.
+    Saved,
+    /// A second simulation that still waits for translation, as ideal large pages do. Free translation would
+    /// save more.
+    AtLeastSaved,
+    /// The cycle stack, where no such scheme was simulated.
+    Charged,
 }
 
 impl Cost {
     pub(super) fn of(comparison: &Comparison<'_>, scheme: usize) -> Option<Self> {
-        let Some(saved) = comparison.saving(scheme) else {
-            return comparison.translation_share(scheme).map(Self::Charged);
+        let Some(share) = comparison.saving(scheme) else {
+            let share = comparison.translation_share(scheme)?;
+            return Some(Self { share, basis: Basis::Charged });
         };
         let waits = comparison.bound.and_then(|bound| comparison.translation_share(bound));
-        Some(Self::Saved(saved, waits.is_some_and(|share| share.mean >= WORTH_A_LOOK)))
-    }
-
-    fn share(self) -> Interval {
-        let (Self::Saved(share, _) | Self::Charged(share)) = self;
-        share
+        let basis = match waits {
+            Some(waits) if waits.mean >= WORTH_A_LOOK => Basis::AtLeastSaved,
+            _ => Basis::Saved,
+        };
+        Some(Self { share, basis })
     }
 
     /// True if translation may take a share of the time that is worth a user's while.
     pub(super) fn is_worth_a_look(self) -> bool {
-        let share = self.share();
-        share.mean + share.half_width_95.unwrap_or(0.0) >= WORTH_A_LOOK
+        self.share.mean + self.share.half_width_95.unwrap_or(0.0) >= WORTH_A_LOOK
     }
 
     /// True if the interval of the share excludes 0.
     fn is_sure(self) -> bool {
-        let share = self.share();
-        share.mean > 0.0 && !share.holds(0.0)
+        self.share.mean > 0.0 && !self.share.holds(0.0)
     }
 }
 
@@ -57,61 +64,57 @@ pub(super) fn pages(comparison: &Comparison<'_>) -> String {
     }
 }
 
-/// The reference's cost, up to the sentence's end.
-pub(super) fn cost(comparison: &Comparison<'_>) -> Option<Sentence> {
-    let cost = Cost::of(comparison, comparison.reference)?;
+/// The reference's cost in a sentence, without its end.
+pub(super) fn cost_sentence(comparison: &Comparison<'_>, cost: Cost) -> Sentence {
+    let Cost { share, basis } = cost;
     let pages = pages(comparison);
     let place = match part_of_program(comparison) {
         Some(part) => format!("{part} {pages}, "),
         None => format!("{pages}, "),
     };
     let sentence = Sentence::default().plain(place).capital();
-    let only = if cost.is_worth_a_look() { "" } else { "only " };
-    Some(match cost {
-        Cost::Charged(share) => sentence
-            .strong(comparison.workload)
-            .plain(format!(" spends {only}"))
-            .strong(format::share(share))
-            .plain(" of its time waiting for address translation"),
-        Cost::Saved(share, is_least) => {
-            let sentence =
-                sentence.plain("free address translation would save ").strong(comparison.workload);
-            if !cost.is_sure() {
-                let half = share.half_width_95.map_or(String::new(), |half| {
-                    format!(" ({} %)", format::plus_minus(half * 100.0, 1))
-                });
-                return Some(sentence.plain(format!(" nothing that this run can show{half}")));
-            }
-            let only = if is_least && only.is_empty() { "at least " } else { only };
-            sentence.plain(format!(" {only}")).strong(format::share(share)).plain(" of its time")
-        }
-    })
+    let bound = match basis {
+        _ if !cost.is_worth_a_look() => "only ",
+        Basis::AtLeastSaved => "at least ",
+        Basis::Saved | Basis::Charged => "",
+    };
+    let figure = format::share(share);
+    if let Basis::Charged = basis {
+        let sentence = sentence.strong(comparison.workload).plain(format!(" spends {bound}"));
+        return sentence.strong(figure).plain(" of its time waiting for address translation");
+    }
+    let sentence =
+        sentence.plain("free address translation would save ").strong(comparison.workload);
+    if cost.is_sure() {
+        return sentence.plain(format!(" {bound}")).strong(figure).plain(" of its time");
+    }
+    let half = share
+        .half_width_95
+        .map_or(String::new(), |half| format!(" ({} %)", format::plus_minus(half * 100.0, 1)));
+    sentence.plain(format!(" nothing that this run can show{half}"))
 }
 
 /// The end of that sentence: with little to save there is little to gain, unless a scheme gained it
 /// otherwise.
-pub(super) fn cost_end(comparison: &Comparison<'_>, gains: [Option<&Gain>; 2]) -> &'static str {
+pub(super) fn cost_end(cost: Cost, gains: [Option<&Gain>; 2]) -> &'static str {
     let gains_much = gains.into_iter().flatten().any(|gain| gain.speed.mean >= 1.0 + WORTH_A_LOOK);
-    match Cost::of(comparison, comparison.reference) {
-        Some(cost) if !cost.is_worth_a_look() && !gains_much => ": no scheme can gain much.",
-        _ => ".",
-    }
+    if cost.is_worth_a_look() || gains_much { "." } else { ": no scheme can gain much." }
 }
 
 /// Free translation's saving beyond the best that can be had today.
 pub(super) fn left(comparison: &Comparison<'_>, today: Option<&Gain>) -> Option<Sentence> {
     let today = today.filter(|gain| gain.is_faster())?;
     let cost = Cost::of(comparison, today.scheme)?;
-    let sentence = Sentence::default().plain("With ").strong(comparison.schemes[today.scheme].name);
-    let (sentence, share) = match cost {
-        Cost::Saved(share, is_least) => {
-            let least = if is_least { "at least " } else { "" };
-            (sentence.plain(format!(", free translation would still save {least}")), share)
-        }
-        Cost::Charged(share) => (sentence.plain(", translation still takes "), share),
+    if cost.share.mean < WORTH_A_LOOK || !cost.is_sure() {
+        return None;
+    }
+    let takes = match cost.basis {
+        Basis::Saved => ", free translation would still save ",
+        Basis::AtLeastSaved => ", free translation would still save at least ",
+        Basis::Charged => ", translation still takes ",
     };
-    (share.mean >= WORTH_A_LOOK && cost.is_sure())
-        .then(|| sentence.strong(format::share(share)).plain(" of its time."))
+    let sentence = Sentence::default().plain("With ").strong(comparison.schemes[today.scheme].name);
+    Some(sentence.plain(takes).strong(format::share(cost.share)).plain(" of its time."))
 }
 
 /// The best scheme, where it is faster than free translation: a part of its gain comes from the frames in
@@ -135,12 +138,12 @@ pub(super) fn beyond_free(
 }
 
 /// A warning where most misses of the L2 TLB are first accesses to pages: the recording is too short to
-/// tell capacity from cold start.
-pub(super) fn cold_misses(comparison: &Comparison<'_>) -> Option<Sentence> {
+/// tell capacity from cold start. `cost` is the reference's.
+pub(super) fn cold_misses(comparison: &Comparison<'_>, cost: Option<Cost>) -> Option<Sentence> {
     let reference = &comparison.schemes[comparison.reference];
     let misses = reference.counter(ids::L2_TLB_MISSES)?;
     let share = reference.counter(ids::L2_TLB_COMPULSORY_SHARE)?;
-    let matters = Cost::of(comparison, comparison.reference).is_some_and(Cost::is_worth_a_look);
+    let matters = cost.is_some_and(Cost::is_worth_a_look);
     (matters && misses > 0.0 && share >= MANY_COMPULSORY).then(|| {
         Sentence::default().plain("Caution: ").strong(format::percent(share)).plain(
             " of its L2 TLB misses are the first access to a page in this run. A TLB of any size \

@@ -1,6 +1,6 @@
 //! The answer in one sentence.
 
-use super::cost::{Cost, cost, cost_end};
+use super::cost::{Cost, cost_end, cost_sentence};
 use super::gain::Gain;
 use super::{Sentence, answer, proposed, today};
 use crate::comparison::Comparison;
@@ -11,17 +11,22 @@ pub(crate) fn headline(comparison: &Comparison<'_>) -> Sentence {
     let gains = [today(comparison), proposed(comparison)];
     let has_others = gains.iter().any(Option::is_some);
     let [today, proposed] = gains.map(|gain| gain.filter(Gain::is_faster));
-    let own = Cost::of(comparison, comparison.reference);
-    let has_gain = own.is_none_or(Cost::is_worth_a_look) && (today.is_some() || proposed.is_some());
+    let cost = Cost::of(comparison, comparison.reference);
+    let has_gain =
+        cost.is_none_or(Cost::is_worth_a_look) && (today.is_some() || proposed.is_some());
     let name = |gain: &Gain| comparison.schemes[gain.scheme].name;
     let speed = |gain: &Gain| format::speed(gain.speed);
-    let start = match cost(comparison) {
-        Some(cost) if has_gain => cost.plain("; "),
-        Some(cost) if own.is_some_and(Cost::is_worth_a_look) && has_others => {
-            return cost.plain("; no scheme makes it faster by more than this run can show.");
-        }
+    let start = match cost {
         Some(cost) => {
-            return cost.plain(cost_end(comparison, [today.as_ref(), proposed.as_ref()]));
+            let sentence = cost_sentence(comparison, cost);
+            if has_gain {
+                sentence.plain("; ")
+            } else if cost.is_worth_a_look() && has_others {
+                return sentence
+                    .plain("; no scheme makes it faster by more than this run can show.");
+            } else {
+                return sentence.plain(cost_end(cost, [today.as_ref(), proposed.as_ref()]));
+            }
         }
         None => Sentence::default(),
     };

@@ -13,7 +13,7 @@ use crate::comparison::Comparison;
 use crate::format;
 use crate::ids;
 use crate::metric::{ipc_of_whole_run, per_kilo_instruction};
-use cost::{beyond_free, cold_misses, cost, cost_end, few_windows, left};
+use cost::{Cost, beyond_free, cold_misses, cost_end, cost_sentence, few_windows, left};
 use gain::Gain;
 pub(crate) use headline::{headline, subject};
 
@@ -80,9 +80,10 @@ pub(crate) fn answer(comparison: &Comparison<'_>) -> Vec<Sentence> {
     }
     let (today, proposed) = (today(comparison), proposed(comparison));
     let gains = [today.as_ref(), proposed.as_ref()];
+    let cost = Cost::of(comparison, comparison.reference);
     let found = [
-        cost(comparison).map(|cost| cost.plain(cost_end(comparison, gains))),
-        cold_misses(comparison),
+        cost.map(|cost| cost_sentence(comparison, cost).plain(cost_end(cost, gains))),
+        cold_misses(comparison, cost),
         few_windows(comparison),
         today.as_ref().map(|gain| gain.today(comparison)),
         proposed.as_ref().map(|gain| gain.proposed(comparison, today.as_ref())),

@@ -176,7 +176,7 @@ impl Lines<'_> {
 }
 
 impl Lines<'_> {
-    /// The labels of curves that lie on each other: nobody can see more than one of them.
+    /// Groups of labels whose curves coincide: a reader sees only one curve of each group.
     fn coinciding(&self) -> Vec<Vec<&str>> {
         let height = self.range.1 - self.range.0;
         let mut groups: Vec<Vec<&str>> = Vec::new();

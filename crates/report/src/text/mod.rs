@@ -53,7 +53,7 @@ impl Column {
         Self::new(vec![heading.to_owned()], cells, true)
     }
 
-    /// The same with a heading that is broken at this width.
+    /// A column of texts whose heading is broken at this width.
     pub(crate) fn texts_under(width: usize, heading: &str, cells: Vec<String>) -> Self {
         Self { is_text: true, ..Self::broken_at(width, heading, cells) }
     }

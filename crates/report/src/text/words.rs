@@ -38,7 +38,7 @@ pub fn quoted(word: impl AsRef<OsStr>) -> String {
     }
 }
 
-/// What stands between the quotes of `$'…'`.
+/// A word with its special bytes escaped, as bash reads it between the quotes of `$'…'`.
 fn escaped(word: &OsStr) -> String {
     let octal = |bytes: &[u8]| bytes.iter().map(|byte| format!("\\{byte:03o}")).collect::<String>();
     let mut text = String::new();
@@ -70,7 +70,7 @@ mod tests {
         assert!(matches!(printable(text), Cow::Borrowed(same) if same == text));
     }
 
-    /// What bash makes of a word is the word.
+    /// Bash passes each quoted word to a program unchanged.
     #[test]
     fn words_reach_a_program_as_they_are() {
         use std::os::unix::ffi::OsStrExt;

@@ -37,7 +37,7 @@ pub(crate) fn is_varied(found: &[Comparison<'_>]) -> bool {
     varied_keys(found).is_some()
 }
 
-/// What is compared: instructions per cycle, or where there is no clock, walks.
+/// The compared figure: instructions per cycle, or walks for runs without a clock.
 #[derive(Clone, Copy)]
 struct Quantity {
     label: &'static str,

@@ -24,8 +24,8 @@ pub(crate) struct Figures {
     pub(crate) counters: Counters,
     /// Cycles of the operating system's work in the measured part; none without a clock.
     work_cycles: Option<WorkCycles>,
-    /// Those of the whole run, and its instructions; none where the trace has no events of mappings,
-    /// as all is mapped as it is touched then, by whichever part touches it first.
+    /// Cycles of the operating system's work in the whole run, and the run's instructions. None if the trace
+    /// has no map events: pages are then mapped in whichever part of the run touches them first.
     work_of_run: Option<(WorkCycles, u64)>,
     pub(crate) series: Series,
     pub(crate) regions: Vec<Region>,

@@ -94,10 +94,11 @@ impl Input {
     }
 }
 
-/// Bytes of lines that say nothing, as texts may have them: compressed, gigabytes of them take no room and
-/// much time.
-#[derive(Default)]
+/// Bytes of content that makes no instruction, such as empty lines and time stamps. Compressed, gigabytes of
+/// it take no room and much time, so a file may have only so many for each instruction or access.
 pub(super) struct Silence {
+    /// Kind of the content, for the error.
+    of: &'static str,
     /// Bytes so far.
     bytes: u64,
     /// Bytes that what else was read makes up for.
@@ -107,22 +108,28 @@ pub(super) struct Silence {
 impl Silence {
     /// Bytes that need nothing to make up for them.
     const FREE_BYTES: u64 = 16 << 20;
-    /// Bytes that a line which says something makes up for.
-    const BYTES_PER_LINE: u64 = 4096;
+    /// Bytes that an instruction or access makes up for.
+    const BYTES_PER_ENTRY: u64 = 4096;
 
-    /// A line that says something.
-    #[inline]
-    pub(super) fn broken(&mut self) {
-        self.made_up += Self::BYTES_PER_LINE;
+    /// No bytes yet of this kind of content.
+    pub(super) const fn of(content: &'static str) -> Self {
+        Self { of: content, bytes: 0, made_up: 0 }
     }
 
-    /// A line of so many bytes that says nothing. `Err` says what is wrong.
+    /// Notes an instruction or access.
+    #[inline]
+    pub(super) fn broken(&mut self) {
+        self.made_up += Self::BYTES_PER_ENTRY;
+    }
+
+    /// Notes bytes that make no instruction. `Err` says that they are too many.
+    #[inline]
     pub(super) fn add(&mut self, bytes: usize) -> Result<(), String> {
         self.bytes += bytes as u64;
         if self.bytes <= Self::FREE_BYTES + self.made_up {
             return Ok(());
         }
-        Err(format!("{} bytes of empty lines and comments", self.bytes))
+        Err(format!("{} bytes of {}", self.bytes, self.of))
     }
 }
 

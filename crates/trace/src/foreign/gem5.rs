@@ -16,7 +16,7 @@
 
 use perforate_types::{AccessKind, Chunk, Instruction, MemoryAccess, VirtualAddress};
 
-use super::foreign_source::{ACCESSES_ONLY, Format, Input, NO_EVENTS, Window};
+use super::foreign_source::{ACCESSES_ONLY, Format, Input, NO_EVENTS, Silence, Window};
 use super::formats::TraceFormat;
 use super::{ASSUMED_IP, protocol_buffer};
 use crate::source::Truncation;
@@ -29,6 +29,9 @@ pub(super) const MAGIC: &[u8] = b"gem5";
 const MAX_MESSAGE_BYTES: u64 = 1 << 15;
 /// Most bytes of the number before a message.
 const LENGTH_BYTES: usize = 10;
+
+/// Bytes that a packet other than a read or write counts for at least: it takes time even if it is empty.
+const LEAST_PACKET_BYTES: usize = 16;
 
 /// Commands that have had the same number in all versions of gem5.
 const READ_REQUEST: u64 = 1;
@@ -71,15 +74,20 @@ pub(super) struct Gem5 {
     object: String,
     packets: u64,
     instructions: u64,
+    silence: Silence,
     truncation: Option<Truncation>,
 }
 
 impl Gem5 {
+    /// What a trace without requests should have been.
+    const SUITABLE: &str = "a trace taken between a processor and its first cache";
+
     /// Reads the header of `input`.
     pub(super) fn new(input: Input) -> Result<Self, TraceError> {
         let window = Window::new(input);
+        let silence = Silence::of("packets other than reads and writes (16 or more each)");
         let (object, truncation) = (String::new(), None);
-        let mut trace = Self { window, object, packets: 0, instructions: 0, truncation };
+        let mut trace = Self { window, object, packets: 0, instructions: 0, silence, truncation };
         trace.window.at_least(MAGIC.len())?;
         trace.window.consume(MAGIC.len());
         let offset = trace.window.offset();
@@ -87,10 +95,10 @@ impl Gem5 {
             let expected = "a packet trace of gem5 (as its CommMonitor writes them)";
             trace.window.input.damaged(offset, problem.to_owned(), expected)
         };
-        let Some(message) = trace.message()? else {
+        let Some(header) = trace.message(header)? else {
             return Err(wrong(&trace, "a gem5 trace without a header"));
         };
-        let Some(object) = header(&message) else {
+        let Some(object) = header else {
             let problem = "a gem5 trace of another kind than packets, or a damaged one";
             return Err(wrong(&trace, problem));
         };
@@ -98,8 +106,8 @@ impl Gem5 {
         Ok(trace)
     }
 
-    /// The next message, which it passes over; `None` at the end.
-    fn message(&mut self) -> Result<Option<Vec<u8>>, TraceError> {
+    /// Decodes the next message and passes over it; `None` at the end.
+    fn message<T>(&mut self, decode: impl FnOnce(&[u8]) -> T) -> Result<Option<T>, TraceError> {
         let offset = self.window.offset();
         let start = self.window.at_least(LENGTH_BYTES)?;
         if start.is_empty() {
@@ -108,7 +116,8 @@ impl Gem5 {
         let at_end = start.len() < LENGTH_BYTES;
         let Some((length, bytes)) = protocol_buffer::varint(start) else {
             if at_end {
-                return Ok(self.cut_off(offset));
+                self.cut_off(offset);
+                return Ok(None);
             }
             let problem = "an impossible message length".to_owned();
             return Err(self.window.input.damaged(offset, problem, "a number of at most 64 bits"));
@@ -120,18 +129,18 @@ impl Gem5 {
         }
         let whole = bytes + length as usize;
         let start = self.window.at_least(whole)?;
-        let Some(message) = start.get(bytes..whole).map(<[u8]>::to_vec) else {
-            return Ok(self.cut_off(offset));
+        let Some(decoded) = start.get(bytes..whole).map(decode) else {
+            self.cut_off(offset);
+            return Ok(None);
         };
         self.window.consume(whole);
-        Ok(Some(message))
+        Ok(Some(decoded))
     }
 
-    fn cut_off(&mut self, offset: u64) -> Option<Vec<u8>> {
+    fn cut_off(&mut self, offset: u64) {
         let problem = "a message is cut off".to_owned();
         let instructions = self.instructions;
         self.truncation = Some(Truncation { offset, instructions, problem });
-        None
     }
 }
 
@@ -178,26 +187,31 @@ impl Format for Gem5 {
             let wrong = |trace: &Self, problem: String, expected: &str| {
                 Err(trace.window.input.damaged(offset, problem, expected))
             };
-            let Some(message) = self.message()? else {
+            let Some(packet) = self.message(Packet::decode)? else {
                 if self.packets > 0 && self.instructions == 0 && chunk.instructions.is_empty() {
                     let problem = format!("none of {} packets is a read or write", self.packets);
-                    let expected = "a trace taken between a processor and its first cache";
-                    return wrong(self, problem, expected);
+                    return wrong(self, problem, Self::SUITABLE);
                 }
                 break;
             };
-            let Some(packet) = Packet::decode(&message) else {
+            let Some(packet) = packet else {
                 return wrong(self, "an impossible packet".into(), "a gem5 packet message");
             };
             self.packets += 1;
             let kind = match packet.command {
-                READ_REQUEST => AccessKind::Read,
-                WRITE_REQUEST => AccessKind::Write,
-                _ => continue,
+                _ if packet.flags & INSTRUCTION_FETCH != 0 => None,
+                READ_REQUEST => Some(AccessKind::Read),
+                WRITE_REQUEST => Some(AccessKind::Write),
+                _ => None,
             };
-            if packet.flags & INSTRUCTION_FETCH != 0 {
+            let Some(kind) = kind else {
+                let bytes = (self.window.offset() - offset) as usize;
+                if let Err(problem) = self.silence.add(bytes.max(LEAST_PACKET_BYTES)) {
+                    return wrong(self, problem, Self::SUITABLE);
+                }
                 continue;
-            }
+            };
+            self.silence.broken();
             let Some(size) = u16::try_from(packet.size).ok().filter(|&size| size > 0) else {
                 return wrong(self, format!("a packet of {} bytes", packet.size), "1 to 65535");
             };

@@ -76,7 +76,7 @@ impl Lackey {
             pending: Pending::default(),
             instructions: 0,
             truncation: None,
-            silence: Silence::default(),
+            silence: Silence::of("empty lines and comments"),
         }
     }
 

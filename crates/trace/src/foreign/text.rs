@@ -149,7 +149,7 @@ impl Text {
             has_line: false,
             running: Running::default(),
             any: false,
-            silence: Silence::default(),
+            silence: Silence::of("empty lines and comments"),
         }
     }
 

@@ -237,6 +237,28 @@ fn lines_that_say_nothing_have_an_end() {
     }
 }
 
+/// Responses and empty packets, time stamps and other markers: a second for 100 MB is enough, and 17 MB are
+/// refused where nothing else is between them.
+#[test]
+fn records_that_make_no_instruction_have_an_end() {
+    let gem5 = [b"gem5".to_vec(), message(&[(1, -3), (3, 1000)])].concat();
+    let request = message(&[(1, 1), (2, 1), (3, 64), (4, 64)]);
+    let packets = [gem5, request].concat();
+    let records = [drmemtrace_start(1, 1, 1), drmemtrace(10, 4, 0x1000)].concat();
+    for (name, start, silent, expected) in [
+        ("responses", &packets, message(&[(2, 2)]), "bytes of packets other than reads and writes"),
+        ("empty", &packets, vec![0], "bytes of packets other than reads and writes"),
+        ("times", &records, drmemtrace(28, 2, 5), "bytes of time stamps and other markers"),
+        ("processors", &records, drmemtrace(28, 3, 5), "bytes of time stamps and other markers"),
+    ] {
+        let with = |bytes: usize| [start.clone(), silent.repeat(bytes / silent.len())].concat();
+        let (chunk, error) = read_all(&mut *source(with(1 << 20)));
+        assert!(error.is_none() && chunk.instructions.len() == 1, "{name}: {error:?}");
+        let text = error_of(name, gzip(&with(17 << 20)));
+        assert!(text.contains(expected), "{name}: {text}");
+    }
+}
+
 #[test]
 fn wrong_regdeps_encodings_get_one_clear_line() {
     let start = |bytes: &[u8]| {

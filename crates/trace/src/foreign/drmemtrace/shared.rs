@@ -3,18 +3,30 @@
 use std::collections::HashMap;
 
 use super::encoding::Known;
-use crate::foreign::foreign_source::Running;
+use crate::foreign::foreign_source::{Running, Silence};
 
 /// Threads whose processes are remembered.
 const MAX_THREADS: usize = 1 << 16;
 
 /// Threads, processes and code of a trace, as far as its files were read.
-#[derive(Default)]
 pub(super) struct Shared {
     pub(super) running: Running,
     pub(super) known: Known,
+    /// Markers between instructions.
+    pub(super) silence: Silence,
     /// The process of each thread.
     processes: HashMap<u64, u64>,
+}
+
+impl Default for Shared {
+    fn default() -> Self {
+        Self {
+            running: Running::default(),
+            known: Known::default(),
+            silence: Silence::of("time stamps and other markers"),
+            processes: HashMap::new(),
+        }
+    }
 }
 
 impl Shared {

@@ -153,7 +153,14 @@ impl Thread {
                 shared.note_process(self.thread, one.value);
             }
             record::FOOTER => self.finished = true,
-            record::MARKER => return self.marker(one, chunk),
+            record::MARKER => {
+                if let Err(problem) = shared.silence.add(record::BYTES) {
+                    return Err(
+                        self.damaged(problem, "at most 16 MB, and 4 KB for each instruction")
+                    );
+                }
+                return self.marker(one, chunk);
+            }
             record::ENCODING => {
                 if let Some(encodings) = &mut self.encodings
                     && let Err(problem) = encodings.add(one)
@@ -219,6 +226,7 @@ impl Thread {
             self.damaged("too many threads or processes".to_owned(), "at most 65536")
         })?;
         event.into_iter().for_each(|event| chunk.push_event(event));
+        shared.silence.broken();
         self.pending.instruction = Some(instruction);
         Ok(())
     }
