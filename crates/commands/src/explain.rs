@@ -205,6 +205,12 @@ fn case(explanation: &Explanation) -> String {
         Case::FirstLevel => "first-level hit",
         Case::BesideFirstLevel => "a direct segment beside the first-level TLB translates it",
         Case::Intermediate => "case 1, the guest's page and a page of its host behind it",
+        Case::IntermediateBitmap => {
+            "case 3 in the guest's page, no hole by the cached bitmap, and a page of its host behind it"
+        }
+        Case::IntermediateRead => {
+            "case 5 in the guest's page, no hole by the bitmap in memory, and a page of its host behind it"
+        }
         Case::Beside => "a unit beside the second-level TLB translates it",
         Case::Regular => "case 1, an ordinary or hole translation",
         Case::Filtered => "case 2, the filter says no hole is near",

@@ -58,9 +58,9 @@ fn a_punched_page_has_small_shadow_entries_until_it_is_patched() {
     assert_eq!((causes(&system), shadow(&system)), ((2, 0, 0), (3, 1)));
     let (_, in_place) = entry(&system, 7).unwrap();
     // Two writes of the shadowed directory: the shadow entry of the node of holes, and the filter.
-    // That node is not shadowed yet. The page, its bitmap entry and its 2MB entry are invalidated.
+    // That node is not shadowed yet. One invalidation has the page, its bitmap entry and its 2MB entry.
     punch(&mut system, 7, HoleContent::Moved);
-    assert_eq!((causes(&system), exits(&system).invalidation), ((2, 2, 0), 3));
+    assert_eq!((causes(&system), exits(&system).invalidation), ((2, 2, 0), 1));
     assert_eq!(shadow(&system), (3, 0), "all of the 2MB entry is gone");
     access(&mut system, Write, 7);
     access(&mut system, Write, 8);
