@@ -204,7 +204,6 @@ mod tests {
             };
             let assumptions = [Assumption { name: "a", schemes: ["4k", "thp"] }];
             RowOutcome::of_program("x".into(), measured, &assumptions, predicted).predicted[0]
-                .clone()
         };
         assert_eq!(verdict(0.9).verdict, Some(Verdict::Agrees));
         assert_eq!(verdict(0.1).verdict, None);
