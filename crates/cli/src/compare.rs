@@ -72,9 +72,9 @@ pub struct CompareArguments {
     /// Schemes to compare, or all [default: 4k,thp,perforated,ideal]
     ///
     /// With --layout the default is 4k,layout,thp,ideal. Separated by commas; GUEST+HOST is a scheme in a
-    /// virtual machine over one of its host. There is no default with --guest or --host. ideal is always
-    /// among them, as what free translation would save is the difference from it.
-    /// With --machine host in a virtual machine the default is 4k+4k,thp+4k,4k+thp,thp+thp,ideal
+    /// virtual machine over one of its host. There is no default with --guest or --host.
+    /// With --machine host in a virtual machine the default is 4k+4k,thp+4k,4k+thp,thp+thp. free is always
+    /// added (free+HOST where all are pairs): the saving of free translation is the difference from it
     #[arg(long, value_name = "A,B,…", help_heading = sections::SCHEMES)]
     scheme: Option<String>,
     /// Schemes of the guest, each over each of --host [default: 4k,thp,perforated]

@@ -186,8 +186,9 @@ class Scheme:
 
     @property
     def saving(self) -> Optional[Estimate]:
-        """Share of the time that free translation would save, 0–1: 1 − cycles under ``ideal`` ÷ cycles
-        under this scheme. None of ``ideal`` itself, and of functional runs."""
+        """Share of the time that free translation would save, 0–1: 1 − cycles under ``free`` ÷ cycles
+        under this scheme. Results without ``free`` have ``ideal`` in its place. None of that scheme itself,
+        and of functional runs."""
         return _estimate(self._summary["saving"])
 
     @property

@@ -44,14 +44,15 @@ def compare(
 ) -> Comparison:
     """Compares schemes on one workload and one memory, as ``perforate compare`` does.
 
-    Without arguments, 4KB pages, transparent huge pages, perforated pages and ideal ones are compared on a
-    bundled trace. ``program`` is a program and its arguments in place of a workload (``["python3",
-    "train.py"]``): windows of all of it, or the part that ``skip`` and ``instructions`` choose, are
-    recorded under the emulator first, as ``perforate compare -- PROG`` does, and what it prints goes to
-    standard error. ``counters=True`` also runs the program once natively and counts its cycles and TLB
-    misses; a remark has them beside the prediction, or says why this machine has no hardware counters.
-    ``schemes`` are names, ``guest`` and ``host`` those of pairs in a virtual machine;
-    ``ideal`` is added to them, as free translation is measured by it. ``seeds`` is the number of
+    Without arguments, 4KB pages, transparent huge pages, perforated pages, ideal ones and free translation
+    are compared on a bundled trace. ``program`` is a program and its arguments in place of a workload
+    (``["python3", "train.py"]``): windows of all of it, or the part that ``skip`` and ``instructions``
+    choose, are recorded under the emulator first, as ``perforate compare -- PROG`` does, and what it prints
+    goes to standard error. ``counters=True`` also runs the program once natively and counts its cycles and
+    TLB misses; a remark has them beside the prediction, or says why this machine has no hardware counters.
+    ``schemes`` are names, ``guest`` and ``host`` those of pairs in a virtual machine; ``free``, 4KB pages
+    whose translation takes no time, is added to them: ``saving`` is measured by it (pairs have it over the
+    host of the pair that others are measured against). ``seeds`` is the number of
     repetitions, ``set`` has other values for keys of the machine (``{"tlb.l2.entries": 3072}``), and
     ``machine`` may be a dict of them with the machine's name (``{"base": "ice-lake-sp", "tlb.l2.entries":
     4096}``). With ``out``, results.jsonl and report.html are written into that folder. All other keywords
