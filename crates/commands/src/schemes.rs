@@ -37,11 +37,12 @@ pub fn schemes(
 /// # Panics
 /// Never: there is a scheme of that name, and any host takes it as a guest.
 pub fn with_free(mut schemes: Vec<Composition>, functional: bool) -> Vec<Composition> {
-    let reference = schemes
-        .iter()
-        .find(|scheme| scheme.host.is_none())
-        .or_else(|| schemes.iter().find(|scheme| scheme.name() == "4k+4k"))
-        .or(schemes.first());
+    // As reports choose it (`report/src/comparison.rs`).
+    let is_bound = |scheme: &Composition| scheme.own.ideal_memory || scheme.own.free_translation;
+    let named = |name: &str| schemes.iter().find(|scheme| scheme.name() == name);
+    let reference = named("4k")
+        .or_else(|| named("4k+4k"))
+        .or_else(|| schemes.iter().find(|scheme| !is_bound(scheme)));
     let host = reference.and_then(|reference| reference.host);
     let free = match host {
         Some(host) => Composition::find(&format!("free+{}", host.name)),
@@ -85,7 +86,9 @@ mod tests {
         assert_eq!(names("free,thp", false), ["free", "thp"]);
         assert_eq!(names("thp+thp,4k+4k", false), ["thp+thp", "4k+4k", "free+4k"]);
         assert_eq!(names("thp+shadow-thp", false), ["thp+shadow-thp", "free+shadow-thp"]);
-        assert_eq!(names("4k+4k,ideal", false), ["4k+4k", "ideal", "free"]);
+        assert_eq!(names("ideal,4k+4k", false), ["ideal", "4k+4k", "free+4k"]);
+        assert_eq!(names("thp,4k+4k", false), ["thp", "4k+4k", "free+4k"]);
+        assert_eq!(names("ideal", false), ["ideal", "free"]);
         assert_eq!(names("4k,thp", true), ["4k", "thp"]);
     }
 }

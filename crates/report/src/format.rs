@@ -75,14 +75,20 @@ pub(crate) fn relative_speed(speed: Interval) -> String {
 /// A share with its interval, as in “12.3 ± 0.4 %”.
 pub(crate) fn share(share: Interval) -> String {
     let half = share.half_width_95.map(|half| format!(" {}", plus_minus(half * 100.0, 1)));
-    format!("{:.1}{} %", share.mean * 100.0, half.unwrap_or_default())
+    format!("{}{} %", unsigned_zero(share.mean * 100.0), half.unwrap_or_default())
+}
+
+/// A figure with one decimal, and 0.0 without a sign.
+fn unsigned_zero(value: f64) -> String {
+    let text = format!("{value:.1}");
+    if text == "-0.0" { "0.0".into() } else { text }
 }
 
 /// A part of the whole, as in “97.1 %”.
 pub(crate) fn percent(value: f64) -> String {
     let hundredths = value * 100.0;
     if hundredths.abs() < 99_999.5 {
-        format!("{hundredths:.1} %")
+        format!("{} %", unsigned_zero(hundredths))
     } else {
         format!("{} %", compact(hundredths))
     }

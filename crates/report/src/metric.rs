@@ -332,7 +332,7 @@ fn waiting(comparison: &Comparison<'_>) -> Metric {
     let values = comparison.schemes.iter().map(|scheme| scheme.spread(share)).collect();
     let schemes = 0..comparison.schemes.len();
     let intervals = schemes.map(|scheme| comparison.translation_share(scheme)).collect();
-    let metric = Metric::new("waiting for translation".into(), STEADY, Form::Percent, values);
+    let metric = Metric::new("waits for translation".into(), STEADY, Form::Percent, values);
     Metric { is_main: true, intervals, ..metric }
 }
 

@@ -80,11 +80,11 @@ fn discrepancy(comparison: &Comparison<'_>, on_path: f64, saved: f64) -> Option<
     let others = || waiting::other_parts(comparison.vocabulary);
     if on_path > saved {
         let (label, more) = largest(others(), &change).into_iter().next()?;
+        let less = if saved > 0.0 { format!("less, {}", percent(saved)) } else { "nothing".into() };
         return (more > 0.0).then(|| {
             format!(
-                "free translation would save less, {}, as other waits then show: {label} takes {} more \
-                 of the time",
-                percent(saved),
+                "free translation would save {less}, as other waits then show: {label} takes {} more of \
+                 the time",
                 percent(more)
             )
         });
