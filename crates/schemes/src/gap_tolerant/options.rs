@@ -15,8 +15,8 @@ const MOST_BLOCKS: u64 = SLICE_BLOCKS as u64;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SuperpageOptions {
-    /// Usable B-blocks that a slice with retired or used pages must have [33, more than half (G §3.8);
-    /// of two slices of a paired entry, 32 in both (Algorithm 1)].
+    /// Usable B-blocks that a slice with retired or used pages must have, if not 33, more than half (G §3.8),
+    /// or for a paired entry 32 in both slices (Algorithm 1).
     ///
     /// 33 also explain G's 93.3 % and 46.6 % of Fig. 7; the mechanism works with 32.
     pub least_blocks: Option<Count<LEAST_BLOCKS, MOST_BLOCKS>>,
