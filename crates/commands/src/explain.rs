@@ -73,7 +73,7 @@ impl Explanations {
         for (address, explanations) in &self.all {
             text += &format!("\n{address:#x}");
             match explanations.first() {
-                None => text += ": the program has nothing mapped there\n",
+                None => text += ": nothing is mapped there, and an access would be a page fault\n",
                 Some(first) => text += &format!(" lies at {:#x}\n", first.physical),
             }
             text.extend(explanations.iter().map(|explanation| one(explanation, width)));
@@ -106,7 +106,7 @@ pub struct Record<'a> {
 pub struct AddressRecord<'a> {
     /// The virtual address.
     pub address: u64,
-    /// Where it lies; none if the program has nothing mapped there.
+    /// Where it lies; none if an access would be a page fault.
     pub physical: Option<u64>,
     /// Its translations.
     pub translations: Vec<TranslationRecord<'a>>,
@@ -131,7 +131,7 @@ pub struct TranslationRecord<'a> {
     pub case: String,
     /// Cycles of all steps where the data caches are empty.
     pub cold_cycles: u64,
-    /// Cycles of all steps where every line read is in the first-level data cache.
+    /// Cycles of all steps where every line read is in the first cache that the walker asks.
     pub warm_cycles: u64,
     /// Steps in order.
     pub steps: Vec<StepRecord<'a>>,
@@ -162,7 +162,7 @@ pub struct StepRecord<'a> {
     pub text: &'a str,
     /// Cycles where the data caches are empty.
     pub cold_cycles: u64,
-    /// Cycles where every line read is in the first-level data cache.
+    /// Cycles where every line read is in the first cache that the walker asks.
     pub warm_cycles: u64,
 }
 

@@ -41,7 +41,7 @@ pub struct Explained {
     pub text: String,
     /// Cycles where the data caches are empty.
     pub cold_cycles: u64,
-    /// Cycles where every line read is in the first-level data cache.
+    /// Cycles where every line read is in the first cache that the walker asks.
     pub warm_cycles: u64,
 }
 
@@ -81,7 +81,7 @@ struct Subject {
 }
 
 /// Runs the workload, then explains the translation of a load from each of `addresses`. Without
-/// addresses, telling ones are chosen. An address the program never mapped has no explanations.
+/// addresses, telling ones are chosen. An address at which an access would fault has no explanations.
 ///
 /// # Errors
 /// As for a run.
@@ -165,8 +165,11 @@ impl Subject {
         tables.look_at_superpage(space, address.page())
     }
 
+    /// Explains an address in every situation, and leaves memory as it is: where an access would fault,
+    /// there is nothing to explain.
     fn explain(&mut self, address: VirtualAddress) -> Result<Vec<Explanation>, SimError> {
-        if self.system.translate(AccessKind::Read, address)?.is_none() {
+        let space = self.system.kernel().current();
+        if self.system.mmu().dimension().look_at(space, address.page()).is_none() {
             return Ok(Vec::new());
         }
         let cold = self.explain_in(Situation::Cold, address)?;

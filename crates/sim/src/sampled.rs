@@ -64,11 +64,12 @@ pub(crate) fn timing_note(windows: TimedWindows, warmup: u64, timed: &[Tally]) -
     };
     format!(
         "timing is sampled: cycles, and counts of the core, its caches and memory, are extrapolated \
-         from {counted} instructions, in {} windows of {window}, one at a random place in every \
+         from {}, in {} of {window}, one at a random place in every \
          {period} instructions, each after {warmup} that are timed and not counted; between windows \
          caches, TLBs and predictors see every instruction. All other counts are of every \
          instruction{few}",
-        timed.len()
+        perforate_types::counted(counted, "instruction"),
+        perforate_types::counted(timed.len(), "window"),
     )
 }
 

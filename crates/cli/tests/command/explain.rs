@@ -152,7 +152,10 @@ fn an_address_given_and_one_that_is_not_mapped() {
     let text = place.succeeds(&["explain", "0x7eff80000000", "4096", "--scheme", "ideal"]);
     assert!(text.contains("0x7eff80000000 lies at 0x"), "{text}");
     assert!(text.contains("2MB page at 0x"), "{text}");
-    assert!(text.contains("0x1000: the program has nothing mapped there"), "{text}");
+    assert!(
+        text.contains("0x1000: nothing is mapped there, and an access would be a page fault"),
+        "{text}"
+    );
     let nothing = place.succeeds(&["explain", "--instructions", "0"]);
     assert!(nothing.contains("No address to explain"), "{nothing}");
 }
