@@ -8,6 +8,7 @@ mod energy;
 mod layouts;
 mod memory_history;
 mod nested_walks;
+mod notes;
 mod operating_system;
 mod peaks;
 mod population;
