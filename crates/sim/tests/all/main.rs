@@ -21,4 +21,5 @@ mod shadow_paging;
 mod shadowed_mechanisms;
 mod storm;
 mod storms;
+mod sums;
 mod virtual_storm;
