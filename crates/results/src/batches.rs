@@ -45,3 +45,43 @@ impl Batches {
         is_paired.then(|| Interval::of_quotient(&other.cycles, &self.cycles))?
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Parts of so many instructions that took so many cycles, an eighth of them for translation.
+    fn batches(parts: &[(u64, u64)]) -> Batches {
+        let mut batches = Batches::default();
+        parts
+            .iter()
+            .for_each(|&(instructions, cycles)| batches.push(instructions, cycles, cycles / 8));
+        batches
+    }
+
+    #[test]
+    fn equal_parts_are_paired() {
+        let fast = batches(&[(1000, 800), (1000, 1600)]);
+        let slow = batches(&[(1000, 1600), (1000, 3200)]);
+        // Twice as long in each: the pairs leave no width, although the parts differ.
+        let twice = Interval { mean: 2.0, half_width_95: Some(0.0) };
+        assert_eq!(fast.speed_over(&slow), Some(twice));
+        assert_eq!(slow.speed_over(&fast), Some(Interval { mean: 0.5, ..twice }));
+        let eighth = Interval { mean: 0.125, ..twice };
+        assert_eq!(fast.translation_share(), Some(eighth));
+    }
+
+    /// As many parts with the same cycles, but not the same instructions in each; and one part less.
+    #[test]
+    fn other_parts_are_not_paired() {
+        let parts = batches(&[(1000, 800), (1000, 1600)]);
+        for others in
+            [&[(1000, 800), (2000, 1600)][..], &[(2000, 800), (2000, 1600)], &[(1000, 800)], &[]]
+        {
+            let others = batches(others);
+            assert_eq!(parts.speed_over(&others), None, "{others:?}");
+            assert_eq!(others.speed_over(&parts), None, "{others:?}");
+        }
+        assert!(batches(&[]).is_empty() && batches(&[]).translation_share().is_none());
+    }
+}

@@ -2,7 +2,7 @@
 //!
 //! The second level has 4 sets of 4 ways, as an Ice Lake in small: 4KB pages take all ways, 2MB pages
 //! ways 1 and 2, 1GB pages ways 3 and 4. One process with ordinary tables: 2MB pages from 1GB on, 4KB
-//! pages in the 2MB behind the eighth of these, a 1GB page at 2GB. The pages that are used are all of
+//! pages in the 2MB behind the last of these, 1GB pages from 2GB on. The pages that are used are all of
 //! set 0. The first level holds one entry of a size, so that the page before is driven out. No walk
 //! caches: a walk reads 2, 3 or 4 entries.
 
@@ -20,6 +20,7 @@ const HUGE: VirtualPage = VirtualPage::new(2 * GIGABYTE);
 /// 2MB pages and 4KB pages that are mapped.
 const LARGE_PAGES: u64 = 64;
 const SMALL_PAGES: u64 = 256;
+const HUGE_PAGES: u64 = 6;
 
 /// 2MB page number `index` of set 0.
 fn large(index: u64) -> VirtualPage {
@@ -29,6 +30,11 @@ fn large(index: u64) -> VirtualPage {
 /// 4KB page number `index` of set 0.
 fn small(index: u64) -> VirtualPage {
     VirtualPage::new(GIGABYTE + LARGE_PAGES * 512 + 4 * index)
+}
+
+/// 1GB page number `index` from [`HUGE`] on.
+fn huge(index: u64) -> VirtualPage {
+    HUGE.add(index * GIGABYTE)
 }
 
 fn ways(first: usize, last: usize) -> L2Part {
@@ -65,7 +71,7 @@ fn unit(change: impl Fn(&mut TlbConfig)) -> Mmu {
     };
     (0..LARGE_PAGES).for_each(|at| map(large(0).add(at * 512), PageSize::Size2M));
     (0..SMALL_PAGES).for_each(|at| map(small(0).add(at), PageSize::Size4K));
-    map(HUGE, PageSize::Size1G);
+    (0..HUGE_PAGES).for_each(|index| map(huge(index), PageSize::Size1G));
     mmu
 }
 
@@ -130,6 +136,40 @@ fn a_1gb_page_has_its_own_ways_and_its_own_key() {
     // Where no entries are for 1GB, the first level alone has them.
     let mut mmu = unit(|_| {});
     assert_eq!((reads(&mut mmu, HUGE), reads(&mut mmu, HUGE)), (2, 2));
+}
+
+/// The number of the gigabyte selects the set, not that of the 2MB or 4KB inside it that is used.
+#[test]
+fn four_1gb_pages_in_a_row_take_a_set_each() {
+    let own = L2Part::Own(TlbGeometry { entries: 4, ways: 1 });
+    for part in [own, ways(4, 4)] {
+        let mut mmu = unit(|tlb| tlb.l2_1g = part);
+        // The same place in each: 2MB number 5, 4KB number 2561.
+        let used = |index| huge(index).add(5 * 512 + 1);
+        (0..4).for_each(|index| touch(&mut mmu, used(index)));
+        assert_eq!(mmu.l2_contents().page_1g, 4, "{part:?}");
+        for index in 0..4 {
+            assert_eq!(reads(&mut mmu, huge(index).add(70_000)), 0, "{index} of {part:?}");
+        }
+        // The fifth has the set of the first.
+        assert_eq!(reads(&mut mmu, used(4)), 2);
+        let held = [1, 2, 3, 4].map(|index| reads(&mut mmu, huge(index)));
+        assert_eq!((held, reads(&mut mmu, huge(0))), ([0; 4], 2), "{part:?}");
+    }
+}
+
+/// 1GB entries of an address space go with it, those of another one stay.
+#[test]
+fn the_end_of_an_address_space_ends_its_1gb_entries_alone() {
+    let own = L2Part::Own(TlbGeometry { entries: 4, ways: 1 });
+    for part in [own, ways(4, 4), L2Part::ALL] {
+        let mut mmu = unit(|tlb| tlb.l2_1g = part);
+        touch(&mut mmu, HUGE);
+        mmu.apply(&Shootdown::Space { space: SpaceId(2) }.into());
+        assert_eq!((mmu.l2_contents().page_1g, reads(&mut mmu, HUGE)), (1, 0), "{part:?}");
+        mmu.apply(&Shootdown::Space { space: SPACE }.into());
+        assert_eq!((mmu.l2_contents().page_1g, reads(&mut mmu, HUGE)), (0, 2), "{part:?}");
+    }
 }
 
 #[test]

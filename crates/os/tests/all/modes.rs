@@ -126,6 +126,34 @@ fn big_memory_in_a_fragmented_guest_balloons() {
     assert_eq!(given, 96 * 256);
 }
 
+/// The guest has less than 1MB besides what its balloon takes, and a run is not taken of the last frames
+/// (the high watermark is 1.8MB): no segment. There is memory to add once more, as much in vain.
+#[test]
+fn what_was_added_in_vain_is_not_added_again() {
+    let faulty = Some(FaultMap::Frames((0..97 * 256).step_by(1000).collect()));
+    let config = KernelConfig { faulty, hot_add_bytes: 512 * MB, ..KernelConfig::new(97 * MB) };
+    let (mut guest, mut host) = (Machine::configured("base-pages", config), host(false));
+    guest.map(BASE, 96 * MB);
+    let plan = ModePlan::new(Application::BigMemory, Fragmented { guest: true, host: false });
+    let mut policy = ModePolicy::new(plan, SegmentRule::default(), INTERVAL, u64::MAX);
+    let mut given = Vec::new();
+    for instruction in [0, INTERVAL, 3 * INTERVAL, 7 * INTERVAL] {
+        guest
+            .act(|guest, guest_updates| {
+                host.act(|host, host_updates| {
+                    let mut guest = Side { kernel: guest, space: SPACE, updates: guest_updates };
+                    let mut host = Side { kernel: host, space: SPACE, updates: host_updates };
+                    given.push(policy.step(instruction, &mut guest, &mut host)?.len());
+                    Ok(())
+                })
+            })
+            .expect("the address spaces exist");
+    }
+    assert_eq!(given, [96 * 256, 0, 0, 0]);
+    assert_eq!(steps(policy.log()), [(0, VmmDirect, "free host memory")]);
+    guest.assert_memory_adds_up();
+}
+
 #[test]
 fn big_memory_with_both_fragmented_balloons_first() {
     let fragmented = Fragmented { host: true, guest: true };

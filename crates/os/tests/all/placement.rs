@@ -194,6 +194,23 @@ fn gigabyte_pages_where_memory_and_area_allow() {
     assert_eq!(machine.counter("huge_pages"), 0);
 }
 
+/// What merging and reclaim look for are regions below 1GB: a page of 1GB, which stays whole, is passed
+/// over, with nothing behind it or with a 2MB page.
+#[test]
+fn gigabyte_pages_are_no_regions() {
+    let mut machine = Machine::new("huge-1g", 4 * GB);
+    machine.map(GB, 2 * GB + 2 * MB);
+    let found = |machine: &Machine| {
+        let space = machine.kernel.space(machine.kernel.current()).expect("it lives");
+        [0, GB, GB + 2 * MB, 3 * GB, 3 * GB + 2 * MB].map(|from| space.next_region(from / (2 * MB)))
+    };
+    machine.write(GB);
+    assert_eq!((machine.counter("huge_pages"), found(&machine)), (1, [None; 5]));
+    machine.write(3 * GB);
+    let large = Some(3 * GB / (2 * MB));
+    assert_eq!(found(&machine), [large, large, large, large, None]);
+}
+
 #[test]
 fn with_madvise_only_advised_areas_get_large_pages() {
     let mut machine = Machine::new("thp-madvise", 64 * MB);

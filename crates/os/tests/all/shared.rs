@@ -391,6 +391,31 @@ fn what_waits_for_its_copy_cannot_be_shared() {
     assert_sound(&machine);
 }
 
+/// Memory that is shared waits for no copy, however many map it: one more can share it.
+#[test]
+fn what_is_shared_can_be_shared_with_more() {
+    for is_shared_from_the_start in [false, true] {
+        let mut machine = Machine::new("perforated", 64 * MB);
+        let length = 2 * MB;
+        if is_shared_from_the_start {
+            machine.event(map_shared(BASE, length));
+        } else {
+            machine.map(BASE, length);
+        }
+        let frame = touch(&mut machine, 0, BASE);
+        for process in [1, 2, 3] {
+            machine.event(switch(process));
+            let to = machine.kernel.current();
+            let share =
+                machine.act(|kernel, updates| kernel.share(SpaceId(0), page(BASE), to, updates));
+            assert!(share.is_ok(), "{process}: {share:?}");
+            assert_eq!(touch(&mut machine, process, BASE), frame);
+        }
+        assert_eq!(machine.counter("large_pages"), 4);
+        assert_sound(&machine);
+    }
+}
+
 #[test]
 fn content_is_the_same_for_all_who_map_it() {
     let mut machine = parent_and_child("base-pages", 2 * PAGE);

@@ -243,6 +243,42 @@ fn a_failing_frame_moves_its_superpage_or_makes_base_pages() {
     machine.assert_memory_adds_up();
 }
 
+/// The child has a copy of the page of the failing frame, which is the parent's alone then, and shares the
+/// others. The superpage stays where the child reads it: it is split, although there is room for another.
+#[test]
+fn a_superpage_that_others_map_in_part_is_not_moved() {
+    let mut machine = machine(GapTolerance::SINGLE_4M, 64 * MB);
+    machine.map(BASE, 4 * MB);
+    machine.write(BASE);
+    machine.event(fork(1));
+    machine.event(switch(1));
+    machine.write(BASE + 7 * PAGE);
+    assert_ne!(machine.frame(BASE + 7 * PAGE), Some(7));
+    machine.event(switch(0));
+    assert_eq!(hard_fault(&mut machine, 8), HardFault::Uncorrected, "both map it");
+    assert_eq!(hard_fault(&mut machine, 7), HardFault::Split);
+    assert_ne!(machine.frame(BASE + 7 * PAGE), Some(7));
+    for process in [0, 1] {
+        machine.event(switch(process));
+        assert_eq!(machine.frame(BASE + 8 * PAGE), Some(8), "still one frame for both");
+    }
+    assert_eq!(machine.kernel.work().frames_migrated, 1);
+    machine.assert_copies_on_write();
+    machine.assert_memory_adds_up();
+}
+
+/// Regions are found inside superpages, which single pages can be taken out of.
+#[test]
+fn both_regions_of_a_superpage_are_found() {
+    let mut machine = machine(GapTolerance::SINGLE_4M, 64 * MB);
+    machine.map(BASE, 4 * MB);
+    machine.write(BASE);
+    let space = machine.kernel.space(machine.kernel.current()).expect("it lives");
+    let region = BASE / (2 * MB);
+    let found = [0, region, region + 1, region + 2].map(|number| space.next_region(number));
+    assert_eq!(found, [Some(region), Some(region), Some(region + 1), None]);
+}
+
 #[test]
 fn copy_on_write_makes_base_pages_of_the_writers_alone() {
     let mut machine = machine(GapTolerance::SINGLE_2M, 64 * MB);

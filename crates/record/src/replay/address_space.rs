@@ -370,6 +370,39 @@ mod tests {
         assert_eq!(left, [&advise(0x11000, 0x1000, perforate_types::Advice::NoHugePage)]);
     }
 
+    /// Advice goes with memory that mremap moves, and grows with it; nothing of it is left behind.
+    #[test]
+    fn advice_moves_with_its_memory() {
+        let advise = |start, length| ProgramEvent::Advise {
+            start: VirtualAddress::new(start),
+            length,
+            advice: perforate_types::Advice::HugePage,
+        };
+        let remap = |from, from_length, to, to_length| ProgramEvent::Remap {
+            from: VirtualAddress::new(from),
+            from_length,
+            to: VirtualAddress::new(to),
+            to_length,
+        };
+        let advised = [map(0x10000, 0x4000, RW), advise(0x12000, 0x2000)];
+        let then = |event| after(&[&advised[..], &[event]].concat());
+        // The whole area; its half without advice; its end, which grows.
+        let moved = then(remap(0x10000, 0x4000, 0x80000, 0x4000));
+        assert_eq!(moved, [map(0x80000, 0x4000, RW), advise(0x82000, 0x2000)]);
+        let without = then(remap(0x10000, 0x2000, 0x80000, 0x2000));
+        let expected =
+            [map(0x12000, 0x2000, RW), map(0x80000, 0x2000, RW), advise(0x12000, 0x2000)];
+        assert_eq!(without, expected);
+        let grown = then(remap(0x13000, 0x1000, 0x80000, 0x3000));
+        let expected = [
+            map(0x10000, 0x3000, RW),
+            map(0x80000, 0x3000, RW),
+            advise(0x12000, 0x1000),
+            advise(0x80000, 0x3000),
+        ];
+        assert_eq!(grown, expected);
+    }
+
     #[test]
     fn pages_that_exist_are_populated() {
         let mut space = AddressSpace::default();

@@ -193,3 +193,46 @@ impl<S: Sink> Output<S> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perforate_types::{AccessKind, VirtualAddress};
+
+    /// A sink that keeps nothing.
+    struct Nothing;
+
+    impl Sink for Nothing {
+        fn push(&mut self, _: &Instruction, _: &[MemoryAccess]) -> Result<(), RecordError> {
+            Ok(())
+        }
+
+        fn event(&mut self, _: ProgramEvent) -> Result<(), RecordError> {
+            Ok(())
+        }
+    }
+
+    /// Pages touched by accesses of one instruction.
+    fn pages(accesses: &[(u64, u16)]) -> u64 {
+        let mut output = Output::new(Nothing, 10);
+        let accesses: Vec<MemoryAccess> = accesses
+            .iter()
+            .map(|&(address, size)| {
+                let address = VirtualAddress::new(address);
+                MemoryAccess { address, size, kind: AccessKind::Read }
+            })
+            .collect();
+        output.push(&Instruction::default(), &accesses).unwrap();
+        output.processes()[0].pages_touched
+    }
+
+    /// The last byte of an access says whether it has a second page.
+    #[test]
+    fn an_access_across_pages_touches_both() {
+        assert_eq!(pages(&[(0x1ff8, 8)]), 1, "up to the last byte of the page");
+        assert_eq!(pages(&[(0x1ff9, 8)]), 2, "a byte further");
+        assert_eq!(pages(&[(0x1fff, 1), (0x1fff, 0)]), 1);
+        assert_eq!(pages(&[(0x1ffc, 8), (0x2000, 8)]), 2, "each page once");
+        assert_eq!(pages(&[(0x1ffc, 8), (0x2ffc, 8)]), 3);
+    }
+}

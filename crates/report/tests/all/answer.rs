@@ -8,7 +8,7 @@ use crate::vocabulary::vocabulary;
 
 /// A run of ten parts of 1000 instructions with these cycles each, of which so many wait for
 /// translation.
-fn run(scheme: &str, cycles: [u64; 10], waiting: [u64; 10], counters: Value) -> String {
+pub fn run(scheme: &str, cycles: [u64; 10], waiting: [u64; 10], counters: Value) -> String {
     let all: u64 = cycles.iter().sum();
     let mut counters = counters;
     counters["translation_stall_cycles"] = waiting.iter().sum::<u64>().into();
@@ -26,12 +26,12 @@ fn results(lines: &[String]) -> Vec<RunResult> {
     read_results(&lines.join("\n")).unwrap()
 }
 
-fn shown(lines: &[String], columns: usize, rows: Rows) -> String {
+pub fn shown(lines: &[String], columns: usize, rows: Rows) -> String {
     perforate_report::table(&results(lines), &vocabulary(), columns, rows)
 }
 
 /// The text as one line.
-fn flat(text: &str) -> String {
+pub fn flat(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

@@ -1,6 +1,7 @@
 //! Pages and tables, as markup, as text, and in a browser.
 
 mod answer;
+mod answer_thresholds;
 mod browser;
 mod document;
 mod experiments;

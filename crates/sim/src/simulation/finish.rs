@@ -232,3 +232,54 @@ fn region(page: &PerforatedPage) -> Region {
         ..Region::default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A thread with another figure in each place.
+    fn thread(factor: u64) -> ThreadFigures {
+        ThreadFigures {
+            instructions: factor,
+            cycles: 2 * factor,
+            idle_cycles: 3 * factor,
+            translation_stall_cycles: 4 * factor,
+            shootdowns: 5 * factor,
+            shootdown_wait_cycles: 6 * factor,
+            interrupts: 7 * factor,
+            interrupt_cycles: 8 * factor,
+        }
+    }
+
+    #[test]
+    fn every_counter_of_shootdowns_is_the_sum_over_threads() {
+        let mut counters = Counters::default();
+        counters.record(SHOOTDOWNS, &sum(&[thread(1), thread(10), thread(100)]));
+        assert_eq!(counters.iter().count(), 4);
+        let expected = [
+            ("shootdowns_waited_for", 555.0),
+            ("shootdown_wait_cycles", 666.0),
+            ("shootdown_interrupts", 777.0),
+            ("shootdown_interrupt_cycles", 888.0),
+        ];
+        for (name, value) in expected {
+            assert_eq!(counters.get(name), Some(value), "{name}");
+        }
+    }
+
+    #[test]
+    fn every_figure_of_a_thread_has_its_place_in_results() {
+        let expected = HardwareThread {
+            core: 9,
+            instructions: 1,
+            cycles: 2,
+            idle_cycles: 3,
+            translation_stall_cycles: 4,
+            shootdowns_waited_for: 5,
+            shootdown_wait_cycles: 6,
+            shootdown_interrupts: 7,
+            shootdown_interrupt_cycles: 8,
+        };
+        assert_eq!(hardware_thread(9, &thread(1)), expected);
+    }
+}

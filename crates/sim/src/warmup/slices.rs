@@ -163,6 +163,18 @@ mod tests {
         assert!(slices(9_999, |done| 3 * done).batches().is_empty());
     }
 
+    /// Twenty batches of five slices of 100 are enough, one slice less is not; without a clock there are
+    /// none.
+    #[test]
+    fn twenty_batches_are_enough() {
+        let enough = slices(10_000, |done| 3 * done);
+        assert_eq!(enough.batches().cycles, vec![1500; 20]);
+        assert_eq!(enough.batches().instructions, vec![500; 20]);
+        let one_less = slices(9_900, |done| 3 * done);
+        assert!(one_less.batches().is_empty());
+        assert!(Slices { timed: false, ..enough }.batches().is_empty());
+    }
+
     /// 3 cycles an instruction, twice that in the first 8,000 of 64,000 less one slice.
     #[test]
     fn a_transient_ends_where_the_figure_settles() {

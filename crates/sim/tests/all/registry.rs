@@ -8,7 +8,9 @@ use perforate_sim::{
     vocabulary,
 };
 
-/// Counters of one run of each of these schemes.
+use crate::sums::assert_sums_add_up;
+
+/// Counters of one run of each of these schemes, whose sums add up.
 fn written(
     machine: &str,
     schemes: &str,
@@ -29,8 +31,27 @@ fn written(
         warmup: Some(10_000),
     };
     let results = compare(&comparison, &mut |_| ()).unwrap();
+    results.iter().for_each(|result| assert_sums_add_up(&comparison.machine, 1, result));
     let names = results.iter().flat_map(|result| result.counters.iter());
     names.map(|(name, _)| name.to_owned()).collect()
+}
+
+/// Two hardware threads, and a memory that is short: work of all kinds, of the kernel and of shootdowns.
+#[test]
+fn sums_add_up_on_several_cores_too() {
+    let comparison = Comparison {
+        processors: ProcessorOptions { cores: 2, ..ProcessorOptions::default() },
+        workload: Workload { instructions: Some(60_000), ..Workload::named("random:size=64M") },
+        machine: Machine::load(Machine::DEFAULT).unwrap(),
+        schemes: Composition::list("4k,perforated,perforated+perforated").unwrap(),
+        memory: MemoryState::of("256M".parse::<Size>().unwrap().bytes()),
+        seed: 1,
+        functional: false,
+        check: false,
+        warmup: Some(10_000),
+    };
+    let results = compare(&comparison, &mut |_| ()).unwrap();
+    results.iter().for_each(|result| assert_sums_add_up(&comparison.machine, 2, result));
 }
 
 #[test]

@@ -36,11 +36,21 @@ const HOST_EVENTS: u64 = 12;
 /// A process of the host that has a copy of the virtual machine's memory.
 const SNAPSHOT: ProcessId = ProcessId(1);
 
+/// How often the host punched and patched pages of the guest's memory, failures left out.
+#[derive(Clone, Copy, Debug, Default)]
+struct Done {
+    punched: u64,
+    patched: u64,
+}
+
 /// A storm in the guest, and what its host does.
 struct VirtualStorm {
     guest: Storm,
     weights: [u64; 11],
     has_segments: bool,
+    done: Done,
+    /// Pages that were punched and have not been patched since.
+    holes: Vec<VirtualPage>,
 }
 
 impl VirtualStorm {
@@ -50,7 +60,8 @@ impl VirtualStorm {
         let contents = format!("zero=2%,duplicate={}%,distinct=40", guest.random.below(60).max(1));
         let contents = read(&contents).expect("valid");
         let has_segments = pair.host.is_some_and(storms::has_segments);
-        let mut storm = Self { guest, weights, has_segments };
+        let (done, holes) = (Done::default(), Vec::new());
+        let mut storm = Self { guest, weights, has_segments, done, holes };
         storm.host(|host, _| host.kernel_mut().set_content_distribution(contents)).unwrap();
         storm
     }
@@ -270,21 +281,32 @@ impl VirtualStorm {
             HoleContent::Permissions(Permissions::READ),
             HoleContent::Permissions(Permissions::ALL),
         ][self.below(4) as usize];
+        let mut is_done = false;
         self.host(|host, updates| {
             let space = host.space();
             // A page that cannot be punched is left as it is.
-            let _ = host.kernel_mut().punch(space, page, hole, updates);
+            is_done = host.kernel_mut().punch(space, page, hole, updates).is_ok();
             Ok(())
-        })
+        })?;
+        if is_done {
+            self.done.punched += 1;
+            self.holes.push(page);
+        }
+        Ok(())
     }
 
+    /// A page that was punched, or any other.
     fn patch(&mut self) -> Result<(), SimError> {
-        let page = VirtualPage::new(self.page().0.number());
+        let any = VirtualPage::new(self.page().0.number());
+        let page = self.holes.pop().unwrap_or(any);
+        let mut is_done = false;
         self.host(|host, updates| {
             let space = host.space();
-            let _ = host.kernel_mut().patch(space, page, updates);
+            is_done = host.kernel_mut().patch(space, page, updates).is_ok();
             Ok(())
-        })
+        })?;
+        self.done.patched += u64::from(is_done);
+        Ok(())
     }
 
     /// The segment of the virtual machine comes or goes, or a page escapes it.
@@ -307,7 +329,12 @@ impl VirtualStorm {
     }
 }
 
-fn run(pair: Composition, seed: u64, events: u64, defect: Option<Defect>) -> Result<(), SimError> {
+fn run(
+    pair: Composition,
+    seed: u64,
+    events: u64,
+    defect: Option<Defect>,
+) -> Result<Done, SimError> {
     let _replay = Replay { scheme: pair.name(), seed };
     let mut storm = VirtualStorm::new(pair, seed, defect);
     for event in 0..number("STORM_EVENTS", events) {
@@ -320,7 +347,7 @@ fn run(pair: Composition, seed: u64, events: u64, defect: Option<Defect>) -> Res
     storm.guest.check_all_tables();
     assert_map_adds_up(storm.guest.system.kernel(), seed);
     assert_map_adds_up(storm.hypervisor().kernel(), seed);
-    Ok(())
+    Ok(storm.done)
 }
 
 /// All pairs, or the one that is named.
@@ -344,22 +371,31 @@ fn every_pair_agrees_with_the_oracles_in_long_storms() {
 
 fn check_every_pair(of_storm: u64) {
     let (pairs, seeds) = (pairs(), seeds(SEEDS));
-    let mut events = 0;
-    for &pair in &pairs {
+    let (mut events, mut all) = (0, Done::default());
+    // Memory and machine are drawn from the seed: each pair has others, unless one seed is asked for.
+    let is_asked = std::env::var("STORM_SEED").is_ok();
+    for (index, &pair) in pairs.iter().enumerate() {
         for &seed in &seeds {
-            run(pair, seed, of_storm, None)
+            let other = seed * pairs.len() as u64 + index as u64;
+            let seed = if is_asked { seed } else { other };
+            let done = run(pair, seed, of_storm, None)
                 .unwrap_or_else(|error| panic!("{}, STORM_SEED={seed}: {error}", pair.name()));
+            all.punched += done.punched;
+            all.patched += done.patched;
             events += number("STORM_EVENTS", of_storm);
         }
     }
-    eprintln!("{events} events, {} storms of each of {} pairs", seeds.len(), pairs.len());
+    // Most hosts have no holes, but some do: what nobody does is not tested.
+    let is_one = pairs.len() == 1;
+    assert!(is_one || all.punched > 0 && all.patched > 0, "{all:?}");
+    eprintln!("{all:?}; {events} events, {} storms of each of {} pairs", seeds.len(), pairs.len());
 }
 
 /// Whether a planted defect is caught within 120 seeds.
 fn is_caught(pair: &str, defect: Defect) -> bool {
     let pair = Composition::find(pair).unwrap();
     (0..120).any(|seed| match run(pair, seed, LONG_EVENTS, Some(defect)) {
-        Ok(()) => false,
+        Ok(_) => false,
         Err(SimError::Disagreement { .. } | SimError::StuckFault { .. }) => true,
         Err(error) => panic!("seed {seed}: {error}"),
     })

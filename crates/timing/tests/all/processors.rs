@@ -454,3 +454,31 @@ fn company_never_helps() {
         assert_eq!(of_threads, 2 * both.all.cycles());
     }
 }
+
+/// In one cycle, instructions are fetched before events are dealt with, so that what both ask for is asked for
+/// by the instruction first. Core 0's load misses L1D and L2; in cycle 24 it is known that its data, and with them
+/// the address of the load after it, come in 24 + 51 = 75. Core 1 dispatches 49 instructions until cycle 12, then a
+/// chain of 63 until cycle 75, and the load that needs it: that is its instruction 112, which comes into
+/// the fetch queue of 16 as instruction 96 leaves it, in cycle 24. Both loads ask for the only bank in one cycle:
+/// the first is done at 75 + 24 + 15 (precharge) + 51 = 165, the other a row cycle of 32 + 15 later.
+#[test]
+fn an_instruction_comes_before_an_event_of_its_cycle() {
+    let mut config = config();
+    config.dram.channels = 1;
+    config.dram.banks_per_rank = 1;
+    let (first, second) = (75 + L1 + L2 + 15 + DRAM, 75 + L1 + L2 + 15 + DRAM + 47);
+    // A cycle earlier core 1 is first, and a cycle later core 0, in whatever order.
+    for (chain, expected) in
+        [(62, [second - 1, first - 1]), (63, [second, first]), (64, [first, second])]
+    {
+        let mut machine = Machine::new(&config, 2, 1);
+        let threads = machine.threads_of(|machine| {
+            machine.load(0, 100);
+            machine.load(0, 1000);
+            (0..49).for_each(|_| machine.run(1, integer(0, 0)));
+            machine.chain(1, chain);
+            machine.load(1, 1001);
+        });
+        assert_eq!([threads[0].cycles, threads[1].cycles], expected, "{chain}");
+    }
+}

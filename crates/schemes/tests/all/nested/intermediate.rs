@@ -215,3 +215,21 @@ fn a_punch_is_seen() {
     apply(&mut mmu, PerforatedOperation::MapHole { space, page, frame, permissions });
     assert_eq!(load(&mut mmu, 3), Ok(0x6003));
 }
+
+/// The dirty bit that a store has just set through a clean cached entry of the host's is known set: the first
+/// level's entry of the sub-page says so, whether the guest's page was clean (6) or known dirty (7).
+#[test]
+fn the_first_level_knows_what_a_store_has_set_in_the_host() {
+    let mut mmu = pair_at(&intermediate(), Page2M, Pages4K, DATA);
+    (5..=8).for_each(|index| assert_eq!(load(&mut mmu, index), Ok(frame(index))));
+    mmu.flush_first_level();
+    for index in [6, 7] {
+        assert_eq!(access(&mut mmu, AccessKind::Write, index).0.unwrap().1, Case::Intermediate);
+        let allows = mmu.first_level_allows(VirtualPage::new(FIRST + index)).unwrap();
+        assert_ne!(allows & perforate_mmu::allow::DIRTY, 0, "{index}");
+    }
+    // What the host has clean stays so.
+    load(&mut mmu, 8).unwrap();
+    let allows = mmu.first_level_allows(VirtualPage::new(FIRST + 8)).unwrap();
+    assert_eq!(allows & perforate_mmu::allow::DIRTY, 0);
+}

@@ -334,6 +334,28 @@ fn a_change_of_the_host_ends_what_was_combined() {
     }
 }
 
+/// Nothing is left after a flush, of guest-physical addresses neither, wherever those are cached: a walk
+/// reads what the first one read.
+#[test]
+fn a_walk_after_a_flush_is_a_cold_one() {
+    let mut apart = config();
+    apart.virtualization.nested_tlb = Some(TlbGeometry { entries: 64, ways: 4 });
+    let mut cached = MmuConfig { walk_cache: caches(), ..shared_nested() };
+    cached.virtualization.host_walk_cache = None;
+    for config in [config(), shared_nested(), apart, cached] {
+        for (guest, host) in [(Pages4K, Pages4K), (Perforated(&[5]), Perforated(&[6]))] {
+            let mut mmu = pair_at(&config, guest, host, DATA);
+            let mut cold = || {
+                mmu.flush();
+                let (outcome, steps) = access(&mut mmu, AccessKind::Read, 5);
+                (outcome, story(&steps))
+            };
+            let (first, again) = (cold(), cold());
+            assert_eq!(again, first, "{:?}", config.virtualization);
+        }
+    }
+}
+
 fn caches() -> WalkCacheConfig {
     WalkCacheConfig::fully_associative(2, 4, 24)
 }

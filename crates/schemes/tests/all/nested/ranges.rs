@@ -5,9 +5,10 @@ use perforate_mmu::{
     Around, BesideCounters, BesideL2, BesideUse, Capability, CapabilityMut, Case, Dimension, Host,
     Mmu, Nested, Radix, Reach, WalkRequest, Walker, Wanted, allow,
 };
+use perforate_schemes::segment::{EscapeFilterConfig, SegmentOperation, Segmented};
 use perforate_types::{
-    AccessKind, Action, Counters, Frame, PhysicalAddress, Purpose, Shootdown, SpaceId, Steps, Unit,
-    VirtualPage,
+    AccessKind, Action, Counters, Frame, Permissions, PhysicalAddress, Purpose, Shootdown, SpaceId,
+    Steps, Unit, VirtualPage,
 };
 
 use super::tables::Paging::Pages4K;
@@ -213,6 +214,39 @@ fn the_unit_has_figures_of_its_own() {
     assert_eq!(figures(&mmu), [2.0, 1.0, 0.0, 1.0]);
     mmu.reset_counters();
     assert_eq!(figures(&mmu), [0.0; 4]);
+}
+
+/// A guest's segment over a host's range TLB: a walk fills the host's unit, so that the page is in both
+/// when it is counted, and later pages are translated by both.
+#[test]
+fn a_page_in_the_units_of_both_is_counted_for_neither_alone() {
+    let config = config();
+    let host = Host::new(&config, Ranged::over(DATA, BLOCK), MACHINE);
+    let guest = Segmented::new(Box::new(Radix::new()), EscapeFilterConfig::default());
+    let mut mmu = Mmu::new(&config, Box::new(Nested::new(Box::new(guest), host))).unwrap();
+    mmu.switch(GUEST);
+    host_changes(Pages4K, DATA).into_iter().for_each(|change| apply_host(&mut mmu, change));
+    let set = SegmentOperation::Set {
+        space: GUEST,
+        page: VirtualPage::new(FIRST),
+        pages: 512,
+        frame: Frame::new(DATA),
+        permissions: Permissions::READ_WRITE,
+    };
+    apply(&mut mmu, set);
+    let counted = |mmu: &Mmu| {
+        let mut counters = Counters::default();
+        mmu.record(1000, &mut counters);
+        ["both_segments", "guest_segment_only", "host_segment_only"]
+            .map(|part| counters.get(&format!("misses_in_{part}")).unwrap())
+    };
+    let cases = |mmu: &mut Mmu, index| {
+        let (frame, case, _) = access(mmu, AccessKind::Read, index).0.unwrap();
+        assert_eq!(frame, BLOCK + index);
+        case
+    };
+    assert_eq!((cases(&mut mmu, 5), counted(&mmu)), (Case::Regular, [0.0; 3]));
+    assert_eq!((cases(&mut mmu, 6), counted(&mmu)), (Case::Beside, [1.0, 0.0, 0.0]));
 }
 
 /// Each walk fills the unit of its dimension; what both hold is translated by both.

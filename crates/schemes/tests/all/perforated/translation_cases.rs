@@ -9,6 +9,7 @@
 
 use perforate_mmu::{
     BitmapLoading, Case, Mmu, MmuConfig, PageFault, ShadowReads, TlbGeometry, WalkCacheConfig,
+    allow,
 };
 use perforate_schemes::perforated::PerforatedRadix;
 use perforate_schemes::perforated::{HOLE_BRANCH, PerforatedOperation};
@@ -274,4 +275,45 @@ fn a_first_store_to_a_hole_leaves_the_large_entry_clean() {
     // So the store beside it still sets the page's dirty bit.
     mmu.translate(AccessKind::Write, page(101).address(), &mut steps).unwrap();
     assert!(dirty(&mmu, 0x12000));
+}
+
+/// The TLB's copy of the page learns of a store in every case, with the bitmap asked or not: sub-pages
+/// filled from it afterwards need no dirty bit to be set.
+#[test]
+fn a_store_in_place_marks_the_cached_page_dirty_in_every_case() {
+    for (before, stored, case) in [
+        (None, 101, Case::Filtered),
+        (Some(100), 101, Case::Filtered),
+        (None, 2, Case::ReadInPlace),
+        (Some(100), 2, Case::ReadInPlace),
+        (Some(2), 3, Case::BitmapInPlace),
+    ] {
+        let mut mmu = perforated(BitmapLoading::Filtered);
+        let known_dirty = |mmu: &mut Mmu, subpage| {
+            load(mmu, subpage).0.unwrap();
+            let allows = mmu.first_level_allows(page(subpage)).expect("it was loaded");
+            allows & allow::DIRTY != 0
+        };
+        if let Some(subpage) = before {
+            assert!(!known_dirty(&mut mmu, subpage));
+        }
+        let found = mmu.translate(AccessKind::Write, page(stored).address(), &mut Steps::new());
+        let found = found.unwrap();
+        assert_eq!((found.case, found.walked), (case, before.is_none()));
+        assert!(known_dirty(&mut mmu, 200), "{case:?} after {before:?}");
+    }
+}
+
+/// A store to a hole marks the hole's copy alone.
+#[test]
+fn a_store_to_a_hole_marks_its_own_entry_dirty() {
+    let mut mmu = perforated(BitmapLoading::Filtered);
+    load(&mut mmu, 100).0.unwrap();
+    mmu.translate(AccessKind::Write, page(0).address(), &mut Steps::new()).unwrap();
+    mmu.flush_first_level();
+    for (subpage, is_dirty) in [(0, true), (101, false)] {
+        load(&mut mmu, subpage).0.unwrap();
+        let allows = mmu.first_level_allows(page(subpage)).expect("it was loaded");
+        assert_eq!(allows & allow::DIRTY != 0, is_dirty, "{subpage}");
+    }
 }

@@ -1,0 +1,91 @@
+//! What a result says of a run beside its figures, and what a translation is explained with.
+
+use perforate_config::Given;
+use perforate_sim::{
+    Comparison, Composition, Machine, MemoryOptions, MemoryState, ProcessorOptions, Workload,
+    compare, explain,
+};
+
+fn memory(options: &[(&str, &str)]) -> MemoryState {
+    let given: Given = options.iter().copied().collect();
+    given.grouped("host").read::<MemoryOptions>().unwrap().resolve().unwrap()
+}
+
+fn workload() -> Workload {
+    Workload { instructions: Some(20_000), ..Workload::named("random:size=64M") }
+}
+
+/// The perforated pages of a run without a clock, and its notes on them.
+fn perforated(scheme: &str, options: &[(&str, &str)]) -> (f64, Vec<String>) {
+    let comparison = Comparison {
+        processors: ProcessorOptions::default(),
+        workload: workload(),
+        machine: Machine::load(Machine::DEFAULT).unwrap(),
+        schemes: Composition::list(scheme).unwrap(),
+        memory: memory(options),
+        seed: 1,
+        functional: true,
+        check: false,
+        warmup: Some(1_000),
+    };
+    let result = compare(&comparison, &mut |_| ()).unwrap().remove(0);
+    let is_on_perforation = |note: &String| note.contains("perforat") && note.contains("policy");
+    let mut notes = result.notes;
+    notes.retain(|note| is_on_perforation(note) || note.contains("P §III.C"));
+    (result.counters.get("perforated_pages").unwrap(), notes)
+}
+
+/// That there never was a perforated page is worth a note where there were fragmented blocks and the scheme
+/// could have perforated them, and nowhere else.
+#[test]
+fn missing_perforated_pages_are_noted_where_there_were_fragmented_blocks() {
+    const FRAGMENTED: (&str, &str) = ("fragmentation", "portion=50%,holes=25%,clustered");
+    const NONE_FITS: (&str, &str) = ("perforation", "max-hole-share=1%");
+    const SMALL: (&str, &str) = ("memory", "256M");
+    const AGED: [(&str, &str); 2] = [("memory", "512M"), ("age", "weeks,free=25%,unusable=90%")];
+    let aged = |perforation| [AGED[0], AGED[1], ("perforation", perforation)];
+    // Without an option that is given, the policy chooses among blocks of aged memory as P §III.C does.
+    let (some, all) = (aged("max-filter-bits=8"), aged("max-hole-share=100%,max-filter-bits=8"));
+    let none = aged("max-hole-share=1%");
+    let never = "there never was a perforated page";
+    let chosen = "blocks are perforated as P §III.C does";
+    // Options, whether there are perforated pages, and the note.
+    for (scheme, options, has_pages, note) in [
+        ("perforated", &[SMALL][..], false, None),
+        ("perforated", &[SMALL, FRAGMENTED], true, None),
+        ("perforated", &[SMALL, FRAGMENTED, NONE_FITS], false, Some(never)),
+        ("perforated", &[SMALL, NONE_FITS], false, None),
+        ("perforated", &some, true, Some(chosen)),
+        ("perforated", &all, true, None),
+        ("perforated", &none, false, Some(never)),
+        ("thp", &[SMALL, FRAGMENTED], false, None),
+    ] {
+        let (pages, notes) = perforated(scheme, options);
+        let case = format!("{scheme} on {options:?}: {notes:?}");
+        assert_eq!(pages > 0.0, has_pages, "{case}");
+        assert_eq!(notes.len(), usize::from(note.is_some()), "{case}");
+        let is_said = note.is_none_or(|note| notes[0].contains(note));
+        assert!(is_said && notes.iter().all(|note| note.starts_with(scheme)), "{case}");
+    }
+}
+
+/// A unit of the host's is called by its own name where the guest has one of another kind.
+#[test]
+fn units_beside_the_tlb_are_called_by_the_names_of_their_owners() {
+    let machine = Machine::load(Machine::DEFAULT).unwrap();
+    let steps = |pair: &str| -> Vec<String> {
+        let pair = Composition::find(pair).unwrap();
+        let memory = memory(&[("memory", "256M")]);
+        let explained = explain(&machine, pair, &memory, &workload(), 1, &[]).unwrap();
+        let translations = explained.into_iter().flat_map(|(_, translations)| translations);
+        translations.flat_map(|it| it.steps).map(|step| step.text).collect()
+    };
+    for (pair, expected, absent) in [
+        ("segment+range", "host's range TLB: ", "host's direct segment: nothing"),
+        ("4k+range", "host's range TLB: ", "guest's range TLB: "),
+    ] {
+        let steps = steps(pair);
+        assert!(steps.iter().any(|step| step.starts_with(expected)), "{pair}: {steps:#?}");
+        assert!(steps.iter().all(|step| !step.starts_with(absent)), "{pair}: {steps:#?}");
+    }
+}
