@@ -102,11 +102,10 @@ impl<'a> SchemeRuns<'a> {
         self.roles == Some((role, role))
     }
 
-    /// True of ideal large pages and of free translation, natively or in a virtual machine.
+    /// True of ideal large pages and of free translation, also on one side of a pair.
     pub fn is_bound(&self) -> bool {
-        matches!(self.role, SchemeRole::Ideal | SchemeRole::Free)
-            || self.is_pair_of(SchemeRole::Ideal)
-            || self.is_free_pair()
+        let is_one = |role| matches!(role, SchemeRole::Ideal | SchemeRole::Free);
+        is_one(self.role) || self.roles.is_some_and(|(guest, host)| is_one(guest) || is_one(host))
     }
 
     /// True of a pair whose translation takes no time.

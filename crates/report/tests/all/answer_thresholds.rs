@@ -145,9 +145,11 @@ fn bounds_are_neither_of_today_nor_proposals() {
         ("thp+thp", 3200),
         ("perforated+perforated", 3000),
         ("ideal+ideal", 2000),
-        ("free+free", 1000),
+        ("ideal+thp", 2100),
+        ("thp+ideal", 2100),
+        ("free+4k", 1000),
     ]);
-    let without_free = &pairs[..4];
+    let without_free = &pairs[..6];
     let only_bounds = [pairs[0].clone(), pairs[3].clone()];
     check(&[
         (&native, "Today, thp (transparent_hugepage/enabled=always) would make it 1.250×", true),
