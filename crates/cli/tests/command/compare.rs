@@ -131,7 +131,7 @@ fn json_prints_the_lines_of_the_file_and_nothing_else() {
     let place = Place::new();
     let lines = place.succeeds(&short(&["--json"]));
     assert!(place.names().is_empty(), "no files without --out");
-    assert_eq!(json(&lines).len(), 4);
+    assert_eq!(json(&lines).len(), 5);
     assert_eq!(place.succeeds(&short(&["--json", "--out", "here"])), lines);
     assert_eq!(place.read("here/results.jsonl"), lines);
 }

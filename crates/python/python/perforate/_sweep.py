@@ -298,7 +298,7 @@ def compute(key: str, asked: arguments.Compared) -> str:
         raise RunError(
             "the process that was to compute it has another build of Perforate, or other files under the same names"
         )
-    return _native.compare(asked, None, None)[0]
+    return _native.compare(asked, None, False, None)[0]
 
 
 def _failed(
