@@ -165,11 +165,12 @@ impl Subject {
         tables.look_at_superpage(space, address.page())
     }
 
-    /// Explains an address in every situation, and leaves memory as it is: where an access would fault,
-    /// there is nothing to explain.
+    /// Explains an address in every situation, and leaves the program's memory as it is: where an access
+    /// would be a page fault, there is nothing to explain. Hosts and shadow tables follow at the first access.
     fn explain(&mut self, address: VirtualAddress) -> Result<Vec<Explanation>, SimError> {
         let space = self.system.kernel().current();
-        if self.system.mmu().dimension().look_at(space, address.page()).is_none() {
+        let is_mapped = self.system.own_tables().look_at(space, address.page()).is_some();
+        if !is_mapped || self.system.translate(AccessKind::Read, address)?.is_none() {
             return Ok(Vec::new());
         }
         let cold = self.explain_in(Situation::Cold, address)?;
