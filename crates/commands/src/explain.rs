@@ -106,7 +106,7 @@ pub struct Record<'a> {
 pub struct AddressRecord<'a> {
     /// The virtual address.
     pub address: u64,
-    /// Where it lies; none if an access would be a page fault.
+    /// Physical address; none if an access would be a page fault.
     pub physical: Option<u64>,
     /// Its translations.
     pub translations: Vec<TranslationRecord<'a>>,

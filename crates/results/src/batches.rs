@@ -50,7 +50,7 @@ impl Batches {
 mod tests {
     use super::*;
 
-    /// Parts of so many instructions that took so many cycles, an eighth of them for translation.
+    /// Batches from pairs of instructions and cycles; an eighth of the cycles is translation.
     fn batches(parts: &[(u64, u64)]) -> Batches {
         let mut batches = Batches::default();
         parts

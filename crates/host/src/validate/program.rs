@@ -147,7 +147,7 @@ fn remark_on_pages(large_share: f64) -> Option<String> {
 pub(super) struct ProgramPrediction {
     /// Times and counters of an instruction under each assumption.
     pub both: Vec<Both>,
-    /// Instructions of the program, if the recording stands for all of them.
+    /// Instructions of the whole program; none if the recording covers only a part.
     pub instructions: Option<u64>,
     /// Results of the simulations.
     pub results: Vec<RunResult>,

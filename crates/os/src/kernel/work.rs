@@ -276,7 +276,7 @@ impl Ledger {
         }
     }
 
-    /// Counts a shootdown that is told. One instruction invalidates all that TLBs have for an address, its
+    /// Counts a shootdown. One instruction invalidates all entries that TLBs have for an address, its
     /// 4KB and 2MB entries and the bitmap entry around it (P §IV.E: changes of bitmaps go with the shootdown
     /// that is there in any case).
     #[inline]

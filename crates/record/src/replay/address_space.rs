@@ -370,7 +370,8 @@ mod tests {
         assert_eq!(left, [&advise(0x11000, 0x1000, perforate_types::Advice::NoHugePage)]);
     }
 
-    /// Advice goes with memory that mremap moves, and grows with it; nothing of it is left behind.
+    /// The advice of memory that mremap moves and enlarges is that of the whole new area, and of no page of
+    /// the old one.
     #[test]
     fn advice_moves_with_its_memory() {
         let advise = |start, length| ProgramEvent::Advise {

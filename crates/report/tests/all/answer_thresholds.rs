@@ -14,7 +14,7 @@ fn steady(scheme: &str, cycles: u64, waiting: u64, counters: Value) -> String {
     run(scheme, [cycles; 10], [waiting; 10], counters)
 }
 
-/// The same without counters.
+/// Runs of [`steady`] without counters.
 fn plain(scheme: &str, cycles: u64, waiting: u64) -> String {
     steady(scheme, cycles, waiting, json!({}))
 }
@@ -47,7 +47,7 @@ fn a_cost_is_worth_a_look_from_1_percent_on() {
         (&base(36), "Why:", false),
         (&base(40), &said("1.0 ± <0.1", "."), true),
         (&base(40), "Why: translation is 1.0 ± <0.1 % of the critical path.", true),
-        // What it is of the critical path is told by the figure, without the interval.
+        // "Why" goes by the mean of the critical path's share, not by its interval.
         (&around(20, 52), &said("0.9 ± 0.3", "."), true),
         (&around(20, 52), "Why:", false),
         (&around(28, 60), &said("1.1 ± 0.3", "."), true),
@@ -132,7 +132,7 @@ fn a_difference_has_a_name_from_half_a_percent_on() {
     ]);
 }
 
-/// Whatever cannot be had is not the best of what can, natively and of pairs.
+/// Ideal pages and free translation are never named as the best scheme, natively and in pairs.
 #[test]
 fn bounds_are_neither_of_today_nor_proposals() {
     let of = |names: &[(&str, u64)]| -> Vec<String> {

@@ -1,6 +1,6 @@
 //! The hardware half: one linear mapping of each address space besides its page tables (D §II.B).
 
-use std::cell::Cell;
+use std::cell::OnceCell;
 
 use perforate_mmu::{
     Around, BesideCounters, BesideL2, BesideUse, Capability, CapabilityMut, Dimension, Reach,
@@ -38,9 +38,9 @@ struct Registers {
     frame: Frame,
     allows: u8,
     filter: EscapeFilter,
-    /// For each 2MB of virtual memory that the segment touches: whether the filter has a page of it, once
-    /// that was asked.
-    escapes: Vec<Cell<Option<bool>>>,
+    /// True for 2MB blocks of virtual memory of which the filter has a page, from the segment's first block on;
+    /// computed at the first access to a block.
+    escapes: Vec<OnceCell<bool>>,
 }
 
 impl Registers {
@@ -65,25 +65,20 @@ impl Registers {
             return false;
         }
         let start = page.align_down(size).number();
-        let blocks = self.block(start)..self.block(start + size.pages() - 1) + 1;
         let block_pages = PageSize::Size2M.pages();
-        let mut starts = (start..).step_by(block_pages as usize);
-        blocks.into_iter().any(|block| {
-            let start = starts.next().expect("pages go on");
-            let known = &self.escapes[block];
-            known.get().unwrap_or_else(|| {
-                let mut pages = (start..start + block_pages).map(VirtualPage::new);
-                let escapes = pages.any(|page| self.filter.contains(page));
-                known.set(Some(escapes));
-                escapes
-            })
-        })
+        let blocks = &self.escapes[self.block(start)..][..(size.pages() / block_pages) as usize];
+        let has_page = |start: u64| {
+            let mut pages = (start..start + block_pages).map(VirtualPage::new);
+            pages.any(|page| self.filter.contains(page))
+        };
+        let starts = (start..).step_by(block_pages as usize);
+        starts.zip(blocks).any(|(start, escapes)| *escapes.get_or_init(|| has_page(start)))
     }
 
-    /// An escaped page. What the filter said of other pages may not hold any more.
+    /// Adds an escaped page. The filter may have other pages by it: false positives.
     fn escape(&mut self, page: VirtualPage) {
         self.filter.insert(page);
-        self.escapes.fill(Cell::new(None));
+        self.escapes.fill(OnceCell::new());
     }
 
     /// The reach around `page`, which lies inside and does not escape: the largest aligned range without
@@ -143,7 +138,7 @@ impl Segmented {
         let filter = self.empty.clone();
         let block_pages = PageSize::Size2M.pages();
         let blocks = (first.number() + pages - 1) / block_pages - first.number() / block_pages + 1;
-        let escapes = vec![Cell::new(None); blocks as usize];
+        let escapes = vec![OnceCell::new(); blocks as usize];
         *self.slot(space) = Some(Registers { first, pages, frame, allows, filter, escapes });
     }
 

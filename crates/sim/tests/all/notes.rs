@@ -1,4 +1,4 @@
-//! What a result says of a run beside its figures, and what a translation is explained with.
+//! Notes of results, and names of units in explanations.
 
 use perforate_config::Given;
 use perforate_sim::{
@@ -35,8 +35,8 @@ fn perforated(scheme: &str, options: &[(&str, &str)]) -> (f64, Vec<String>) {
     (result.counters.get("perforated_pages").unwrap(), notes)
 }
 
-/// That there never was a perforated page is worth a note where there were fragmented blocks and the scheme
-/// could have perforated them, and nowhere else.
+/// A note says that no page was perforated if there were fragmented blocks and the scheme could have
+/// perforated them, and not otherwise.
 #[test]
 fn missing_perforated_pages_are_noted_where_there_were_fragmented_blocks() {
     const FRAGMENTED: (&str, &str) = ("fragmentation", "portion=50%,holes=25%,clustered");

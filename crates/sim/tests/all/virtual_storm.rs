@@ -36,7 +36,7 @@ const HOST_EVENTS: u64 = 12;
 /// A process of the host that has a copy of the virtual machine's memory.
 const SNAPSHOT: ProcessId = ProcessId(1);
 
-/// How often the host punched and patched pages of the guest's memory, failures left out.
+/// Successful punches and patches of the guest's memory by the host.
 #[derive(Clone, Copy, Debug, Default)]
 struct Done {
     punched: u64,

@@ -12,7 +12,7 @@ const MAX_THREADS: usize = 1 << 16;
 pub(super) struct Shared {
     pub(super) running: Running,
     pub(super) known: Known,
-    /// Markers between instructions.
+    /// Size of the markers since the last instruction, which is bounded.
     pub(super) silence: Silence,
     /// The process of each thread.
     processes: HashMap<u64, u64>,
