@@ -138,6 +138,18 @@ pub struct WalkCacheConfig {
     pub level2_ways: Option<usize>,
 }
 
+/// The guest-physical pages that get gPA→hPA entries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NestedEntries {
+    /// All pages that the walker locates: the guest's tables and the program's data.
+    #[default]
+    All,
+    /// The guest's tables, and data under intermediate entries. Other data have entries from
+    /// guest-virtual addresses only.
+    Tables,
+}
+
 /// Hardware of the second dimension.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VirtualizationConfig {
@@ -151,6 +163,11 @@ pub struct VirtualizationConfig {
     /// from guest-virtual to guest-physical addresses (P §V); otherwise it holds an entry for each
     /// 4KB, as x86-64 processors do. Only where gPA→hPA entries are cached.
     pub intermediate_entries: bool,
+    /// Guest-physical pages that get gPA→hPA entries.
+    pub nested_entries: NestedEntries,
+    /// True if an entry of a page with holes also names the guest's block. Otherwise the walker reads
+    /// the guest's directory entry again to find the guest's bitmap and holes (P §V is silent).
+    pub guest_blocks_in_entries: bool,
 }
 
 /// Everything the memory-management unit is built from.

@@ -32,8 +32,8 @@ pub use capability::{
 };
 pub use coalescing::{Coalescing, CoalescingForm, Run, RunRequest};
 pub use config::{
-    BitmapUpdates, ConfigError, L2Part, MmuConfig, ShadowReads, TlbConfig, TlbGeometry,
-    VirtualizationConfig, WalkCacheConfig, Ways, WaysError,
+    BitmapUpdates, ConfigError, L2Part, MmuConfig, NestedEntries, ShadowReads, TlbConfig,
+    TlbGeometry, VirtualizationConfig, WalkCacheConfig, Ways, WaysError,
 };
 pub use counters::{MmuCounters, counters};
 pub use dimension::{Dimension, Mark, WalkRequest};

@@ -94,8 +94,9 @@ impl Hypervisor {
         shadow.host_changed(operation, &mut ShadowEffects { kernel, updates });
     }
 
-    /// Backs guest pages with contiguous memory before the guest touches them, so that a register
-    /// can say where they lie while the host leaves them there. Returns the first frame.
+    /// Backs guest pages with contiguous memory, before the guest touches them or with what they hold,
+    /// so that a register can say where they lie while the host leaves them there. Returns the first
+    /// frame.
     ///
     /// # Errors
     /// If the host has no such memory.

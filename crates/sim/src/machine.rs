@@ -8,7 +8,9 @@ mod plausible;
 use std::collections::BTreeMap;
 
 use perforate_config::{nearest, plain};
-use perforate_mmu::{MmuConfig, TlbConfig, TlbGeometry, VirtualizationConfig, WalkCacheConfig};
+use perforate_mmu::{
+    MmuConfig, NestedEntries, TlbConfig, TlbGeometry, VirtualizationConfig, WalkCacheConfig,
+};
 use perforate_schemes::segment::EscapeFilterConfig;
 use perforate_timing::{
     BranchPredictorConfig, CachesConfig, CoreConfig, DramConfig, TimingConfig, WalkerConfig,
@@ -92,6 +94,12 @@ pub struct Virtualization {
     /// Whether the second-level TLB holds a guest's large page over 4KB pages of its host as such
     /// (P §V); otherwise it holds an entry for each 4KB, as x86-64 processors do.
     pub intermediate_entries: bool,
+    /// Guest-physical pages that get gPA→hPA entries: `all`, or `tables` (the guest's tables, and data
+    /// under intermediate entries).
+    pub nested_entries: NestedEntries,
+    /// Whether an entry of a page with holes also names the guest's block. Otherwise the walker reads
+    /// the guest's directory entry again to find the guest's bitmap and holes (P §V is silent).
+    pub guest_blocks_in_entries: bool,
     /// Bits of a direct segment's escape filter.
     pub escape_filter_bits: usize,
     /// Hash functions of the escape filter, each with bits of its own.
@@ -100,13 +108,20 @@ pub struct Virtualization {
 
 impl Default for Virtualization {
     fn default() -> Self {
-        let VirtualizationConfig { nested_tlb, host_walk_cache, intermediate_entries } =
-            VirtualizationConfig::default();
+        let VirtualizationConfig {
+            nested_tlb,
+            host_walk_cache,
+            intermediate_entries,
+            nested_entries,
+            guest_blocks_in_entries,
+        } = VirtualizationConfig::default();
         let EscapeFilterConfig { bits, functions } = EscapeFilterConfig::default();
         Self {
             nested_tlb,
             host_walk_cache,
             intermediate_entries,
+            nested_entries,
+            guest_blocks_in_entries,
             escape_filter_bits: bits,
             escape_filter_functions: functions,
         }
@@ -231,10 +246,14 @@ impl Machine {
 
     /// The part that translates.
     pub fn mmu(&self) -> MmuConfig {
-        let Virtualization { nested_tlb, host_walk_cache, intermediate_entries, .. } =
-            self.virtualization;
-        let virtualization =
-            VirtualizationConfig { nested_tlb, host_walk_cache, intermediate_entries };
+        let own = self.virtualization;
+        let virtualization = VirtualizationConfig {
+            nested_tlb: own.nested_tlb,
+            host_walk_cache: own.host_walk_cache,
+            intermediate_entries: own.intermediate_entries,
+            nested_entries: own.nested_entries,
+            guest_blocks_in_entries: own.guest_blocks_in_entries,
+        };
         MmuConfig { tlb: self.tlb, walk_cache: self.walk_cache, virtualization }
     }
 

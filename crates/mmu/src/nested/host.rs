@@ -10,8 +10,8 @@ use super::register::RegisteredRun;
 use crate::capability::{BesideUse, Holes, OfCores};
 use crate::tlb::{EntryKind, L2Entry, L2Tlb, NESTED, SUBPAGES_PER_BITMAP_ENTRY};
 use crate::{
-    BitmapLoading, Dimension, HostFault, Mark, MmuConfig, Parked, Reach, VirtualizationConfig,
-    WalkCaches, WalkFault, WalkRequest, Walker, allow,
+    BitmapLoading, Dimension, HostFault, Mark, MmuConfig, NestedEntries, Parked, Reach,
+    VirtualizationConfig, WalkCaches, WalkFault, WalkRequest, Walker, allow,
 };
 
 /// A guest's memory as its hypervisor's kernel maps it: the page number in the virtual machine's
@@ -32,6 +32,17 @@ pub(crate) struct Located {
     pub(crate) allows: u8,
 }
 
+/// What a guest-physical page is located for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LocatedFor {
+    /// A read of the guest's tables or bitmaps.
+    Table,
+    /// Data whose translation from the guest-virtual address is cached.
+    Data,
+    /// Data under an intermediate entry, which needs a gPA→hPA entry.
+    Intermediate,
+}
+
 /// The host's side of the nested walker: its tables, walk caches, and the TLB of guest-physical
 /// addresses.
 pub struct Host {
@@ -45,8 +56,12 @@ pub struct Host {
     /// The virtual machine in the host's kernel.
     space: SpaceId,
     registered: Option<RegisteredRun>,
+    /// True if the registered run has moved since [`Self::take_moved_run`].
+    has_moved_run: bool,
     /// True if the hardware has intermediate entries: a guest's large page over 4KB pages of the host.
     intermediate: bool,
+    cached_pages: NestedEntries,
+    guest_blocks_in_entries: bool,
     /// Tables located since the last [`Self::take_located`], for whoever checks them.
     located: Option<Vec<(GuestFrame, Frame)>>,
 }
@@ -74,8 +89,13 @@ impl Host {
     /// A host whose virtual machine is the address space `space`.
     pub fn new(config: &MmuConfig, dimension: Box<dyn Dimension>, space: SpaceId) -> Self {
         assert!(space.0 < NESTED, "there are fewer address spaces");
-        let VirtualizationConfig { nested_tlb, host_walk_cache, intermediate_entries } =
-            config.virtualization;
+        let VirtualizationConfig {
+            nested_tlb,
+            host_walk_cache,
+            intermediate_entries,
+            nested_entries,
+            guest_blocks_in_entries,
+        } = config.virtualization;
         let host_walk_cache = host_walk_cache.unwrap_or(config.walk_cache);
         Self {
             own: OfCore {
@@ -88,7 +108,10 @@ impl Host {
             dimension,
             space,
             registered: None,
+            has_moved_run: false,
             intermediate: intermediate_entries,
+            cached_pages: nested_entries,
+            guest_blocks_in_entries,
             located: None,
         }
     }
@@ -110,6 +133,16 @@ impl Host {
     /// True if the TLB holds intermediate entries, which need a place for gPA→hPA entries.
     pub(crate) fn has_intermediate_entries(&self) -> bool {
         self.intermediate && !matches!(self.own.tlb, NestedTlb::None)
+    }
+
+    /// True if an entry of a page with holes also names the guest's block.
+    pub(super) fn has_guest_blocks_in_entries(&self) -> bool {
+        self.guest_blocks_in_entries
+    }
+
+    /// True if a page located for this purpose gets a gPA→hPA entry.
+    fn caches(&self, purpose: LocatedFor) -> bool {
+        self.cached_pages == NestedEntries::All || purpose != LocatedFor::Data
     }
 
     pub(crate) fn tlb_slots(&self) -> usize {
@@ -148,7 +181,13 @@ impl Host {
         let moves = |run: RegisteredRun| run.is_moved_by(self.space, truth);
         if self.registered.is_some_and(moves) {
             self.registered = None;
+            self.has_moved_run = true;
         }
+    }
+
+    /// True once after pages of the registered run were mapped anew, which cleared the register.
+    pub fn take_moved_run(&mut self) -> bool {
+        std::mem::take(&mut self.has_moved_run)
     }
 
     /// Forgets what is cached of guest-physical addresses, as INVEPT does; of a single page where
@@ -214,6 +253,7 @@ impl Host {
     pub(super) fn reach(
         &mut self,
         (page, kind): (GuestFrame, AccessKind),
+        purpose: LocatedFor,
         l2: &mut L2Tlb,
         steps: &mut Steps,
     ) -> Result<Reach, HostFault> {
@@ -233,8 +273,9 @@ impl Host {
         let mut walker =
             Walker { caches: &mut self.own.caches, l2, steps, host: None, is_host: true };
         let reach = self.dimension.walk(request, &mut walker).map_err(|_| fault(page, kind))?;
-        let entry = entry_of(&reach);
-        self.fill(wanted, entry, l2, steps);
+        if self.caches(purpose) {
+            self.fill(wanted, entry_of(&reach), l2, steps);
+        }
         if self.unit.filled {
             self.fill_unit(request, &reach, l2, steps);
         }
@@ -277,15 +318,47 @@ impl Host {
         }
     }
 
+    /// Fills the gPA→hPA entry of a page under an intermediate entry, unless [`Self::reach`] did.
+    pub(super) fn fill_under_intermediate(
+        &mut self,
+        page: GuestFrame,
+        reach: &Reach,
+        l2: &mut L2Tlb,
+        steps: &mut Steps,
+    ) {
+        if !self.caches(LocatedFor::Data) {
+            self.fill(host_page(page), entry_of(reach), l2, steps);
+        }
+    }
+
     /// Where a guest-physical page lies and what may be done with it, holes settled.
     pub(crate) fn locate(
+        &mut self,
+        (page, kind): (GuestFrame, AccessKind),
+        purpose: LocatedFor,
+        l2: &mut L2Tlb,
+        steps: &mut Steps,
+    ) -> Result<Located, HostFault> {
+        let reach = self.reach((page, kind), purpose, l2, steps)?;
+        self.settle(&reach, (page, kind), purpose, l2, steps)
+    }
+
+    /// Where a guest-physical page lies that the united bitmap calls a hole, and that is no hole of the
+    /// guest. It is the host's hole, and the bitmap is not read again; or a sharer's, which the host's hole
+    /// node maps in place. The entries that cover it are the united ones (P §V), so none is filled here.
+    pub(super) fn locate_hole(
         &mut self,
         (page, kind): (GuestFrame, AccessKind),
         l2: &mut L2Tlb,
         steps: &mut Steps,
     ) -> Result<Located, HostFault> {
-        let reach = self.reach((page, kind), l2, steps)?;
-        self.settle(&reach, (page, kind), l2, steps)
+        let reach = self.reach((page, kind), LocatedFor::Data, l2, steps)?;
+        let found = if self.asks(reach.filter, page.index_in(PageSize::Size2M)) {
+            self.through_hole((page, kind), l2, steps)?
+        } else {
+            in_place(&reach, page)
+        };
+        self.permit(found, (page, kind), l2)
     }
 
     /// The 4KB translation of a page inside a reach.
@@ -293,15 +366,30 @@ impl Host {
         &mut self,
         reach: &Reach,
         (page, kind): (GuestFrame, AccessKind),
+        purpose: LocatedFor,
         l2: &mut L2Tlb,
         steps: &mut Steps,
     ) -> Result<Located, HostFault> {
-        let mut found = Located { frame: reach.frame_of(host_page(page)), allows: reach.allows };
+        let mut found = in_place(reach, page);
         if self.asks(reach.filter, page.index_in(PageSize::Size2M))
-            && self.is_hole(reach, page, l2, steps)
+            && self.is_hole(reach, page, purpose, l2, steps)
         {
             found = self.through_hole((page, kind), l2, steps)?;
+            if self.caches(purpose) {
+                let entry = L2Entry::page(EntryKind::Hole, found.frame, found.allows, 0);
+                self.fill(host_page(page), entry, l2, steps);
+            }
         }
+        self.permit(found, (page, kind), l2)
+    }
+
+    /// Checks the access against what the host allows, and sets its dirty bit with a store.
+    fn permit(
+        &mut self,
+        mut found: Located,
+        (page, kind): (GuestFrame, AccessKind),
+        l2: &mut L2Tlb,
+    ) -> Result<Located, HostFault> {
         if !allow::permits(found.allows, kind) {
             return Err(fault(page, kind));
         }
@@ -323,6 +411,7 @@ impl Host {
         &mut self,
         reach: &Reach,
         page: GuestFrame,
+        purpose: LocatedFor,
         l2: &mut L2Tlb,
         steps: &mut Steps,
     ) -> bool {
@@ -337,7 +426,9 @@ impl Host {
             steps.then(Purpose::HostBitmap, Action::Miss { unit });
         }
         let bits = bitmap_bits(&self.read_bitmap(reach.frame, l2, steps), index);
-        self.fill(wanted, L2Entry::bitmap(bits), l2, steps);
+        if self.caches(purpose) {
+            self.fill(wanted, L2Entry::bitmap(bits), l2, steps);
+        }
         bits >> bit & 1 != 0
     }
 
@@ -371,8 +462,6 @@ impl Host {
             Walker { caches: &mut self.own.caches, l2, steps, host: None, is_host: true };
         let holes = self.dimension.holes_mut().expect(HAS_HOLES);
         let hole = holes.walk_hole(request, &mut walker).map_err(|_| fault(page, kind))?;
-        let entry = L2Entry::page(EntryKind::Hole, hole.frame, hole.allows, 0);
-        self.fill(wanted, entry, l2, steps);
         Ok(Located { frame: hole.frame, allows: hole.allows })
     }
 
@@ -389,7 +478,8 @@ impl Host {
         {
             return Ok(self.noted(page, run.located.add(index)));
         }
-        let located = self.locate((page, AccessKind::Write), l2, steps)?;
+        let wanted = (page, AccessKind::Write);
+        let located = self.locate(wanted, LocatedFor::Table, l2, steps)?;
         Ok(self.noted(page, located.frame))
     }
 
@@ -437,6 +527,11 @@ pub(crate) fn asks(loading: BitmapLoading, filter: u8, index: usize) -> bool {
 pub(crate) fn bitmap_bits(bitmap: &[u64; 8], index: u64) -> u32 {
     let shift = index % 64 / SUBPAGES_PER_BITMAP_ENTRY * SUBPAGES_PER_BITMAP_ENTRY;
     (bitmap[index as usize / 64] >> shift) as u32
+}
+
+/// The 4KB of a reach, holes left aside.
+fn in_place(reach: &Reach, page: GuestFrame) -> Located {
+    Located { frame: reach.frame_of(host_page(page)), allows: reach.allows }
 }
 
 fn fault(page: GuestFrame, kind: AccessKind) -> HostFault {

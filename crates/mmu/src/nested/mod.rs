@@ -9,6 +9,7 @@ mod nested_tlb;
 mod register;
 
 use std::any::TypeId;
+use std::collections::HashMap;
 
 use perforate_types::{
     AccessKind, Counters, FormatOperation, Frame, PageSize, Purpose, Shootdown, SpaceId, Steps,
@@ -24,9 +25,9 @@ use crate::{
     WalkRequest, Walker, allow,
 };
 pub use host::Host;
-pub(crate) use host::asks;
 pub(crate) use host::{HAS_HOLES, bitmap_bits, entry_of, loading_of};
 use host::{Located, guest_frame, host_page};
+pub(crate) use host::{LocatedFor, asks};
 pub use register::RegisteredRun;
 
 /// The 2MB region of a guest's page that a walk found last: what the walker still knows when it
@@ -48,6 +49,10 @@ pub struct Nested {
     host_has_holes: bool,
     guest_unit: BesideUse,
     found: Found,
+    /// Guest regions that TLB entries with holes name, by address space and first page. Intermediate
+    /// entries do; others if the hardware's do. An entry is invalidated with what it was made from, so
+    /// nothing here is older than the entry that led here.
+    in_entries: HashMap<(SpaceId, VirtualPage), Found>,
     /// Whether the walk before found a large page of the guest over 4KB pages of the host.
     is_intermediate: bool,
     counters: BesideCounters,
@@ -65,6 +70,7 @@ impl Nested {
             host_has_holes: host.dimension().holes().is_some(),
             guest_unit: guest.beside_use(),
             found: Found { block: Frame::new(0), allows: 0, filter: 0 },
+            in_entries: HashMap::new(),
             is_intermediate: false,
             counters: BesideCounters::default(),
             guest,
@@ -122,8 +128,36 @@ impl Nested {
         walker: &mut Walker<'_>,
     ) -> Result<Reach, WalkFault> {
         let wanted = (guest_frame(guest.frame), Self::kind(request, guest.allows));
-        let Located { frame, allows } = self.host.locate(wanted, walker.l2, walker.steps)?;
+        let Located { frame, allows } =
+            self.host.locate(wanted, LocatedFor::Data, walker.l2, walker.steps)?;
         Ok(Reach::of_page(frame, allows & guest.allows))
+    }
+
+    /// Notes the guest's 2MB region that a walk found, if the entry to be filled names it.
+    fn note_entry(&mut self, request: &WalkRequest, names_region: bool) {
+        let region = (request.space, request.page.align_down(PageSize::Size2M));
+        if names_region {
+            self.in_entries.insert(region, self.found);
+        } else {
+            self.in_entries.remove(&region);
+        }
+    }
+
+    /// Finds the guest's 2MB region around a page that a TLB entry has led to: in the entry, or by a
+    /// read of the guest's directory entry.
+    fn find_again(
+        &mut self,
+        request: WalkRequest,
+        walker: &mut Walker<'_>,
+    ) -> Result<(), WalkFault> {
+        let region = (request.space, request.page.align_down(PageSize::Size2M));
+        match self.in_entries.get(&region) {
+            Some(&found) => self.found = found,
+            None => {
+                self.walk_guest(request, walker)?;
+            }
+        }
+        Ok(())
     }
 
     /// The reach around a page that a unit of the guest's translates.
@@ -170,14 +204,22 @@ impl Nested {
         // The store may go to a hole of the guest: nothing is known to be written in place.
         let kind = if asked { AccessKind::Read } else { Self::kind(&request, leaf.allows) };
         let wanted = (guest_frame(in_place), kind);
-        let host = self.host.reach(wanted, walker.l2, walker.steps);
+        let host = self.host.reach(wanted, LocatedFor::Data, walker.l2, walker.steps);
         self.is_intermediate = host.is_ok_and(|host| host.size == PageSize::Size4K);
         if let Ok(host) = host
             && host.size != PageSize::Size4K
         {
-            return Ok(intersect(leaf, in_place, &host));
+            let reach = intersect(leaf, in_place, &host);
+            if reach.filter != 0 {
+                self.note_entry(&request, self.host.has_guest_blocks_in_entries());
+            }
+            return Ok(reach);
         }
-        if asked && self.is_intermediate && self.host.has_intermediate_entries() {
+        let caches_leaf = self.is_intermediate && self.host.has_intermediate_entries();
+        if leaf.filter != 0 {
+            self.note_entry(&request, caches_leaf);
+        }
+        if caches_leaf && asked {
             return Ok(*leaf);
         }
         // A hole of the guest may lie elsewhere, whatever the host has in place.
@@ -187,7 +229,11 @@ impl Nested {
         }
         let wanted = (guest_frame(in_place), Self::kind(&request, leaf.allows));
         let host = host.map_err(|fault| HostFault { kind: wanted.1, ..fault })?;
-        let Located { frame, allows } = self.host.settle(&host, wanted, walker.l2, walker.steps)?;
+        if caches_leaf {
+            self.host.fill_under_intermediate(wanted.0, &host, walker.l2, walker.steps);
+        }
+        let Located { frame, allows } =
+            self.host.settle(&host, wanted, LocatedFor::Data, walker.l2, walker.steps)?;
         Ok(Reach::of_page(frame, allows & leaf.allows))
     }
 
@@ -308,15 +354,21 @@ impl Holes for Nested {
         walker: &mut Walker<'_>,
     ) -> Result<Reach, WalkFault> {
         if !request.walked {
-            self.walk_guest(request, walker)?;
+            self.find_again(request, walker)?;
         }
         let guest = self.settle_guest(request, walker)?;
-        self.settle_host(&request, guest, walker)
+        let in_place = self.found.block.add(request.page.index_in(PageSize::Size2M) as u64);
+        if guest.frame != in_place {
+            return self.settle_host(&request, guest, walker);
+        }
+        let wanted = (guest_frame(in_place), Self::kind(&request, guest.allows));
+        let Located { frame, allows } = self.host.locate_hole(wanted, walker.l2, walker.steps)?;
+        Ok(Reach::of_page(frame, allows & guest.allows))
     }
 
     /// Both bitmaps, united. The host's is found by the block of the machine, the guest's by the
     /// block of the guest, for which the guest's directory entry is read again where no walk has
-    /// just read it: P §V does not say where a TLB hit has it from.
+    /// just read it and entries do not name it: P §V does not say where a TLB hit has it from.
     fn read_bitmap(
         &mut self,
         request: WalkRequest,
@@ -324,7 +376,7 @@ impl Holes for Nested {
         walker: &mut Walker<'_>,
     ) -> Result<[u64; 8], WalkFault> {
         if !request.walked {
-            self.walk_guest(request, walker)?;
+            self.find_again(request, walker)?;
         }
         let mut bitmap = [0; 8];
         if self.host_has_holes {

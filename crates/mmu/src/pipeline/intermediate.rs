@@ -7,7 +7,7 @@
 use perforate_types::{AccessKind, Frame, GuestFrame, PageSize, Purpose, Steps};
 
 use super::{Case, Found, Mmu, PageFault, Request};
-use crate::nested::{HAS_HOLES, asks};
+use crate::nested::{HAS_HOLES, LocatedFor, asks};
 use crate::tlb::{EntryKind, L2Entry};
 use crate::{BitmapLoading, Reach, Walker, allow};
 
@@ -77,8 +77,9 @@ impl Mmu {
         // The host's dirty bit is set here, the guest's below.
         let writes = request.kind == AccessKind::Write;
         let kind = if writes { AccessKind::Write } else { AccessKind::Read };
-        let located =
-            host.locate((page, kind), &mut self.own.l2, steps).map_err(PageFault::Host)?;
+        let wanted = (page, kind);
+        let located = host.locate(wanted, LocatedFor::Intermediate, &mut self.own.l2, steps);
+        let located = located.map_err(PageFault::Host)?;
         let mut allows = entry.allows() & located.allows;
         self.allow(request, allows)?;
         if writes && entry.allows() & allow::DIRTY == 0 {

@@ -6,7 +6,7 @@ use perforate_types::{PageSize, Shootdown, SpaceId, TableOperation, Update, Virt
 
 use super::Mmu;
 use crate::nested::bitmap_bits;
-use crate::{BitmapUpdates, RegisteredRun};
+use crate::{BitmapUpdates, Host, RegisteredRun};
 
 impl Mmu {
     /// Applies what the operating system did; a shootdown on all cores.
@@ -75,6 +75,11 @@ impl Mmu {
         self.own.walked.invalidate_all();
         self.own.caches.flush();
         self.flush_unit();
+    }
+
+    /// True once after pages of the registered run were mapped anew by the host.
+    pub fn take_moved_run(&mut self) -> bool {
+        self.dimension.host_mut().is_some_and(Host::take_moved_run)
     }
 
     /// Sets the register that says where a run of the guest's memory lies.

@@ -476,8 +476,8 @@ impl Kernel {
 
 /// The hypervisor itself.
 impl Kernel {
-    /// Maps pages where nothing is mapped yet to a run of contiguous frames, 4KB by 4KB. Like all
-    /// memory of a program they may be moved later. Returns the first frame.
+    /// Maps pages to a run of contiguous frames, 4KB by 4KB, with what they held before. Like all memory
+    /// of a program they may be moved later. Returns the first frame.
     ///
     /// # Errors
     /// If there is no such run, and nothing is mapped then; or no memory for the tables of all pages,

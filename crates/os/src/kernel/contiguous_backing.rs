@@ -1,6 +1,7 @@
 //! Memory that is backed with contiguous frames before it is touched: all of it, so that a register
 //! can say where it lies (P §V: a guest's hole bitmaps), or as much as there is in one piece.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use perforate_types::{Frame, HoleSet, Permissions, SpaceId, Update};
@@ -12,7 +13,7 @@ use crate::OsError;
 use crate::memory::{BLOCK_ORDER, FRAME_BYTES};
 use crate::space::{first_of, pages_of, region_of, regions_of};
 
-/// Maps pages where nothing is mapped yet to a run of contiguous frames; returns the first frame.
+/// Maps pages to a run of contiguous frames, with what they held before; returns the first frame.
 pub(super) fn back(
     core: &mut Core,
     compaction: &mut Compaction,
@@ -25,6 +26,14 @@ pub(super) fn back(
     let run = compaction.take_run(core, &RunRequest::free(blocks.end - blocks.start), updates)?;
     let frames = keep_for(core, &run, &pages);
     let (space, mut effects) = core.parts(id, updates)?;
+    let none = BTreeSet::new();
+    if let Err(error) = space.prepare_run(&pages, &none, &mut effects) {
+        effects.memory.free_range(frames);
+        return Err(error);
+    }
+    let (moved, swapped) = space.vacate_for_run(&pages, &none, &mut effects);
+    effects.work().pages_swapped_in += swapped;
+    effects.migrated(moved);
     for (page, frame) in pages.zip(frames.clone()) {
         let mapped = space.map_page(page, Frame::new(frame), permissions, &mut effects);
         if let Err(error) = mapped {

@@ -1,11 +1,13 @@
 //! The host's side of a system: what the hypervisor does and what is counted of it.
 
-use perforate_mmu::{Dimension, Host, HostFault, MmuConfig, Nested, RegisteredRun};
+use perforate_mmu::{Dimension, Host, HostFault, MmuConfig, Nested, RegisteredRun, allow};
 use perforate_os::{FaultOutcome, Hypervisor, Kernel, OsError, Span};
 use perforate_schemes::Hardware;
 use perforate_schemes::segment::DirectSegments;
 use perforate_schemes::shadow::Shadow;
-use perforate_types::{Counter, Counters, GuestFrame, PageSize, Prominence, Update};
+use perforate_types::{
+    AccessKind, Counter, Counters, Frame, GuestFrame, PageSize, Prominence, Update, VirtualPage,
+};
 
 use super::System;
 use crate::exits::{Account, HostWork};
@@ -44,22 +46,49 @@ pub(crate) fn counter(own: &Counter) -> Option<Counter> {
     })
 }
 
+/// Place of a page of the guest's memory in the machine.
+#[derive(Clone, Copy)]
+struct Place {
+    frame: Frame,
+    allows_write: bool,
+}
+
 impl System {
-    /// Has the hypervisor back the guest's hole bitmap with contiguous memory, whose place a
-    /// register says (P §V). Where the host has none, every read of the bitmap is translated. A
-    /// host with a segment translates it by that.
+    /// Has a register say where the guest's hole bitmap lies in the machine (P §V): where it is now, if
+    /// that is contiguous, else where the hypervisor moves it for that. Every read of the bitmap is
+    /// translated if the host has no such memory or forbids the guest to write there. A host with a segment
+    /// translates it by that.
     pub(super) fn register_guest_bitmap(&mut self) -> Result<(), SimError> {
         let Some(bitmap) = self.kernel.hole_bitmap() else { return Ok(()) };
         let frames = self.kernel.end_frame().number();
         let pages = frames.div_ceil(8 * PageSize::Size4K.bytes());
         let first = GuestFrame::new(bitmap.page().number());
-        let registered = self.change_host(|host, updates| {
-            Ok(host.back_contiguously(first..first.add(pages), updates).ok())
-        })?;
-        if let Some(located) = registered {
+        let places: Vec<_> = (0..pages).map(|index| self.place_in_host(first.add(index))).collect();
+        let is_writable = |place: &Place| place.allows_write;
+        if !places.iter().flatten().all(is_writable) {
+            return Ok(());
+        }
+        let start = places[0].map(|place| place.frame);
+        let follows = |(index, place): (usize, &Option<Place>)| {
+            place.map(|place| place.frame) == start.map(|start| start.add(index as u64))
+        };
+        let located = match start {
+            Some(start) if places.iter().enumerate().all(follows) => Some(start),
+            _ => self.change_host(|host, updates| {
+                Ok(host.back_contiguously(first..first.add(pages), updates).ok())
+            })?,
+        };
+        if let Some(located) = located {
             self.mmu.set_register(RegisteredRun { first, pages, located });
         }
         Ok(())
+    }
+
+    /// Where the host has mapped a page of the guest's memory.
+    fn place_in_host(&self, page: GuestFrame) -> Option<Place> {
+        let reach = self.mmu.dimension().host()?.look_at(page)?;
+        let frame = reach.frame_of(VirtualPage::new(page.number()));
+        Some(Place { frame, allows_write: allow::permits(reach.allows, AccessKind::Write) })
     }
 
     /// The hypervisor, when virtualized.
@@ -117,6 +146,9 @@ impl System {
         self.publish_host()?;
         if let Some(before) = before {
             self.send_shootdowns(before, true);
+        }
+        if self.mmu.take_moved_run() {
+            self.register_guest_bitmap()?;
         }
         outcome.map_err(|source| self.host_failure(source))
     }

@@ -4,8 +4,10 @@
 use perforate_mmu::{TlbGeometry, WalkCacheConfig};
 use perforate_sim::{Composition, Machine, MemoryState, System, SystemOptions};
 use perforate_types::{
-    AccessKind, Backing, Counters, Permissions, ProgramEvent, Purpose, VirtualAddress,
+    AccessKind, Backing, Counters, GuestFrame, Permissions, ProgramEvent, Purpose, VirtualAddress,
 };
+
+use crate::storms;
 
 const START: u64 = 0x7f00_0000_0000;
 const OPTIONS: SystemOptions =
@@ -118,6 +120,41 @@ fn caches_shorten_the_walk_in_both_dimensions() {
     // Another 2MB region: the guest's level-2 and level-1 entries. The host's entry of the new
     // level-1 node, and two for the page, which lies in another 2MB of the guest's memory too.
     assert_eq!(touch(&mut system, 512), (2, 3));
+}
+
+/// The hypervisor keeps the register with the place of the guest's bitmaps up to date (P §V): after the
+/// failure of one of its frames it moves all of them, so that a read of a bitmap is not translated.
+#[test]
+fn the_register_follows_the_bitmaps_of_the_guest() {
+    let holes = ("fragmentation", "portion=100%,holes=50%,dispersed");
+    let memory = storms::memory_of(&[("memory", "256M"), holes]);
+    let mut system = system(&without_caches(), "perforated+4k", &memory);
+    system.event(&map(16 << 20)).unwrap();
+    let address = VirtualAddress::new(START + (4 << 20));
+    let bitmap_of_guest = |system: &mut System| {
+        system.translate(AccessKind::Read, address).unwrap().unwrap();
+        system.mmu_mut().flush();
+        system.translate(AccessKind::Read, address).unwrap().unwrap();
+        let reads = system.steps().reads();
+        let host: u64 =
+            reads[Purpose::HostPage as usize..].iter().map(|&count| u64::from(count)).sum();
+        (reads[Purpose::Bitmap as usize], host)
+    };
+    let before = bitmap_of_guest(&mut system);
+    assert_eq!(before.0, 1, "the walk asks the bitmap");
+    let page = GuestFrame::new(system.kernel().hole_bitmap().unwrap().page().number());
+    let place = |system: &System| {
+        system.mmu().dimension().host().unwrap().look_at(page).map(|reach| reach.frame)
+    };
+    let failing = place(&system).unwrap();
+    system
+        .change_host(|host, updates| {
+            host.kernel_mut().hard_fault(failing, updates);
+            Ok(())
+        })
+        .unwrap();
+    assert_ne!(place(&system), Some(failing));
+    assert_eq!(bitmap_of_guest(&mut system), before);
 }
 
 /// mprotect of the virtual machine's memory under the running guest: the guest cannot mend it.

@@ -7,13 +7,13 @@ use super::tables::{
     guest_changes, host_changes, load, map, pair, pair_at, pair_with_segments, store, story,
 };
 use perforate_mmu::{
-    Case, Host, HostFault, Mmu, MmuConfig, Nested, PageFault, Radix, Reach, RegisteredRun,
-    TlbGeometry, WalkCacheConfig, allow,
+    Case, Host, HostFault, Mmu, MmuConfig, Nested, NestedEntries, PageFault, Radix, Reach,
+    RegisteredRun, TlbGeometry, WalkCacheConfig, allow,
 };
 use perforate_schemes::perforated::PerforatedOperation;
 use perforate_types::{
-    AccessKind, Frame, GuestFrame, PageRun, PageSize, Permissions, PhysicalAddress, Purpose,
-    Shootdown, SpaceId, TableOperation, Truth, Unit, Update, VirtualPage,
+    AccessKind, Frame, GuestFrame, HoleSet, PageRun, PageSize, Permissions, PhysicalAddress,
+    Purpose, Shootdown, SpaceId, TableOperation, Truth, Unit, Update, VirtualPage,
 };
 
 fn host_fault(page: u64, kind: AccessKind) -> PageFault {
@@ -305,6 +305,110 @@ fn a_bitmap_miss_on_a_cached_united_entry_step_by_step() {
         let (outcome, steps) = access(&mut mmu, AccessKind::Read, 1);
         assert_eq!(outcome, Ok((0x9001, Case::BitmapHole, false)));
         assert_eq!(story(&steps)[..2], ["l2 hit", "bitmap l2 hit"]);
+    }
+}
+
+/// Guest-physical pages and lines of bitmaps in the second level, and reads of the host's bitmap and hole
+/// node.
+fn cached_and_read(mmu: &Mmu, story: &[String]) -> [u64; 4] {
+    let contents = mmu.l2_contents();
+    let reads =
+        |purpose: &str| story.iter().filter(|step| step.starts_with(purpose)).map(|_| 1).sum();
+    [contents.nested, contents.bitmap, reads("HostBitmap "), reads("HostHole ")]
+}
+
+/// P §V: the walker reads the bitmaps of both sides and inserts their union. A hole of the host in place of
+/// the guest's page is known by that: the host's line is read once, and no gPA→hPA bitmap or hole is cached.
+#[test]
+fn a_hole_of_the_host_reads_its_bitmap_once() {
+    let mut mmu = pair_at(&shared_nested(), Page2M, Perforated(&[1]), DATA);
+    let (outcome, steps) = access(&mut mmu, AccessKind::Read, 1);
+    assert_eq!(outcome, Ok((0x9001, Case::ReadHole, true)));
+    // The guest's three tables, and the page of its data.
+    assert_eq!(cached_and_read(&mmu, &story(&steps)), [4, 1, 1, 1], "{:?}", story(&steps));
+    // The entry of the hole is gone: the united bitmap leads to the host's hole without another read.
+    mmu.evict_page(GUEST, VirtualPage::new(FIRST + 1));
+    mmu.flush_first_level();
+    let (outcome, steps) = access(&mut mmu, AccessKind::Read, 1);
+    assert_eq!(outcome, Ok((0x9001, Case::BitmapHole, false)));
+    assert_eq!(cached_and_read(&mmu, &story(&steps)), [4, 1, 0, 1], "{:?}", story(&steps));
+}
+
+/// A page of 4KB in the guest has no united bitmap: the host's page with holes is used as a native one is.
+#[test]
+fn pages_of_4kb_over_holes_cache_the_bitmap_of_the_host() {
+    let mut mmu = pair_at(&shared_nested(), Pages4K, Perforated(&[1]), DATA);
+    let (outcome, steps) = access(&mut mmu, AccessKind::Read, 1);
+    assert_eq!(outcome, Ok((0x9001, Case::Regular, true)));
+    // Four tables, the page with holes, a line of its bitmap, and the hole.
+    assert_eq!(cached_and_read(&mmu, &story(&steps)), [7, 0, 1, 1], "{:?}", story(&steps));
+    let (outcome, steps) = access(&mut mmu, AccessKind::Read, 2);
+    assert_eq!(outcome, Ok((BLOCK + 2, Case::Regular, true)));
+    assert_eq!(cached_and_read(&mmu, &story(&steps)), [7, 0, 0, 0], "{:?}", story(&steps));
+}
+
+/// gPA→hPA entries of the guest's tables alone: data that have entries of their own get none.
+#[test]
+fn data_need_no_guest_physical_entries() {
+    let mut config = shared_nested();
+    config.virtualization.nested_entries = NestedEntries::Tables;
+    config.virtualization.intermediate_entries = true;
+    for (guest, host, cached) in [
+        (Pages4K, Pages4K, [4, 0, 0, 0]),
+        (Pages4K, Perforated(&[1]), [4, 0, 1, 1]),
+        (Page2M, Perforated(&[1]), [3, 1, 1, 1]),
+        // Data under an intermediate entry need one.
+        (Page2M, Pages4K, [4, 0, 0, 0]),
+    ] {
+        let mut mmu = pair_at(&config, guest, host, DATA);
+        let (outcome, steps) = access(&mut mmu, AccessKind::Read, 1);
+        assert!(outcome.is_ok());
+        let found = cached_and_read(&mmu, &story(&steps));
+        assert_eq!(found, cached, "{guest:?} over {host:?}: {:?}", story(&steps));
+    }
+}
+
+/// Entries that name the guest's block spare the read of the guest's directory entry.
+#[test]
+fn entries_that_name_the_guests_block_spare_a_read() {
+    for is_named in [false, true] {
+        let mut config = shared_nested();
+        config.walk_cache.level3_entries = 4;
+        config.virtualization.guest_blocks_in_entries = is_named;
+        let mut mmu = pair_at(&config, Perforated(&[0]), Perforated(&[1]), DATA);
+        load(&mut mmu, 100).unwrap();
+        // A miss of the bitmap (case 4), and a hole that a cached one tells (case 6).
+        for (index, frame) in [(3, BLOCK + 3), (1, 0x9001)] {
+            let (outcome, steps) = access(&mut mmu, AccessKind::Read, index);
+            assert_eq!(outcome.map(|(frame, ..)| frame), Ok(frame));
+            let reads = story(&steps).iter().filter(|step| step.starts_with("Level2 ")).count();
+            assert_eq!(reads, usize::from(!is_named), "{index}: {:?}", story(&steps));
+        }
+    }
+}
+
+/// What entries name is that of the last entry: of an intermediate one after the host has split its page, of
+/// another block after the guest has moved its page.
+#[test]
+fn what_entries_name_follows_both_sides() {
+    let mut config = shared_nested();
+    config.virtualization.intermediate_entries = true;
+    for is_named in [false, true] {
+        config.virtualization.guest_blocks_in_entries = is_named;
+        let mut mmu = pair_at(&config, Perforated(&[0, 2]), Page2M, DATA);
+        assert_eq!(load(&mut mmu, 0), Ok(0x6000));
+        // The guest makes its page of another block, of which nothing is in place.
+        let (space, page, size) = (GUEST, VirtualPage::new(FIRST), PageSize::Size2M);
+        apply(&mut mmu, TableOperation::Unmap { space, page, size });
+        mmu.apply(&Update::Shootdown(Shootdown::Large { space, page, size }));
+        let (block, permissions) = (Frame::new(DATA + 0x200), Permissions::ALL);
+        let holes = HoleSet::from_iter([0, 2]);
+        apply(&mut mmu, PerforatedOperation::Perforate { space, page, block, permissions, holes });
+        apply(&mut mmu, super::tables::map_hole(GUEST, FIRST, 0x2000));
+        assert_eq!(load(&mut mmu, 0), Ok(0x6000));
+        mmu.evict_page(GUEST, page);
+        let (outcome, _) = access(&mut mmu, AccessKind::Read, 1);
+        assert_eq!(outcome, Err(host_fault(DATA + 0x201, AccessKind::Read)));
     }
 }
 

@@ -1,6 +1,6 @@
 //! How the host of a virtualized storm is set up.
 
-use perforate_mmu::{TlbGeometry, WalkCacheConfig};
+use perforate_mmu::{NestedEntries, TlbGeometry, WalkCacheConfig};
 use perforate_sim::{Machine, MemoryState};
 
 use super::{DEFRAG_MODES, Random, memory_of};
@@ -44,4 +44,8 @@ pub fn virtualize(machine: &mut Machine, memory: &mut MemoryState, random: &mut 
         ("swap", swap),
     ]);
     memory.host = Some(Box::new(host));
+    virtualization.guest_blocks_in_entries = random.one_in(2);
+    if random.one_in(2) {
+        virtualization.nested_entries = NestedEntries::Tables;
+    }
 }
