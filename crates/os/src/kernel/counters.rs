@@ -91,6 +91,9 @@ figures! {
     pub(super) static FAULTS: Kernel, "Memory" {
         /// First touches of a page or region.
         page_faults, Count, Table: |it| it.core.faults.page;
+        /// Frames in the places of holes that were allocated to others, as nothing else was free. Such a
+        /// hole cannot be patched before its place is free again (P §VI).
+        hole_places_taken, Count, Listed: |it| it.core.memory.hole_places_taken();
         /// First touches of a hole that had no frame.
         hole_faults, Count, Listed: |it| it.core.faults.hole;
         /// Writes to a page that copy on write had made read-only.

@@ -12,6 +12,10 @@
 //! pageblocks, largest block first, and claims the pageblock if at least half of it is free. Two
 //! simplifications of Linux: what is left of a block stolen without a claim stays with its
 //! pageblock's type, and a pair that becomes wholly free counts as movable again.
+//!
+//! Pageblocks that are mapped as pages with holes are *set aside*: their free frames are the places of
+//! holes, and a hole whose place is taken cannot be patched (P §VI). They are used when nothing else is
+//! free.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -30,6 +34,8 @@ const PAIR_FRAMES: u64 = 1 << MAX_ORDER;
 const GROUP: usize = 1024;
 /// Free frames from which on a stealing allocation claims the whole pageblock.
 const CLAIM_FRAMES: u64 = PAGEBLOCK_FRAMES / 2;
+/// Lists of pageblocks with free frames.
+const LISTS: usize = 2 * MigrateType::COUNT;
 
 /// Free frames of one range of memory, in power-of-two blocks.
 #[derive(Clone, Debug)]
@@ -39,15 +45,18 @@ pub struct Buddy {
     /// Wholly free pairs of pageblocks, by frame number ÷ 1024.
     whole: Runs,
     groups: Vec<Option<Box<Group>>>,
-    /// Pageblocks of a type that have a free block of an order below the largest.
-    lists: [[NumberSet; PAGEBLOCK_ORDER as usize + 1]; MigrateType::COUNT],
-    /// Free blocks of a type and order.
-    counts: [[u64; PAGEBLOCK_ORDER as usize + 1]; MigrateType::COUNT],
+    /// Pageblocks that have a free block of an order below the largest: of each type, then those of
+    /// each type that are set aside.
+    lists: [[NumberSet; PAGEBLOCK_ORDER as usize + 1]; LISTS],
+    /// Free blocks of each list and order.
+    counts: [[u64; PAGEBLOCK_ORDER as usize + 1]; LISTS],
     with_state: usize,
     /// Allocations that took a block of another type.
     steals: u64,
     /// Pageblocks that changed their type by it.
     claims: u64,
+    /// Frames of pageblocks set aside that were allocated.
+    taken_from_aside: u64,
 }
 
 /// State of neighbouring pageblocks.
@@ -56,6 +65,15 @@ struct Group {
     /// Those that are partly free.
     pageblocks: [Option<Box<Pageblock>>; GROUP],
     types: [MigrateType; GROUP],
+    is_set_aside: [bool; GROUP],
+}
+
+impl Group {
+    /// The list of a pageblock.
+    fn list(&self, number: u64) -> usize {
+        let index = number as usize % GROUP;
+        list_of(self.types[index], self.is_set_aside[index])
+    }
 }
 
 impl Buddy {
@@ -83,6 +101,7 @@ impl Buddy {
             with_state: 0,
             steals: 0,
             claims: 0,
+            taken_from_aside: 0,
         };
         let pairs = range.start / PAIR_FRAMES..range.end / PAIR_FRAMES;
         if !pairs.is_empty() {
@@ -126,7 +145,10 @@ impl Buddy {
         match (order, kind) {
             (MAX_ORDER, MigrateType::Movable) => self.whole.count(),
             (MAX_ORDER, _) => 0,
-            _ => self.counts[kind as usize][order as usize],
+            _ => [false, true]
+                .into_iter()
+                .map(|aside| self.counts[list_of(kind, aside)][order as usize])
+                .sum(),
         }
     }
 
@@ -139,6 +161,21 @@ impl Buddy {
     /// it.
     pub fn steals_and_claims(&self) -> (u64, u64) {
         (self.steals, self.claims)
+    }
+
+    /// Sets the pageblock around a frame aside, or ends that.
+    pub(crate) fn set_aside(&mut self, frame: Frame, aside: bool) {
+        let (number, _) = split(frame);
+        let block = self.remove(number);
+        self.group(number).is_set_aside[number as usize % GROUP] = aside;
+        if let Some(block) = block {
+            self.put(number, block);
+        }
+    }
+
+    /// Frames of pageblocks set aside that were allocated for want of others.
+    pub fn taken_from_aside(&self) -> u64 {
+        self.taken_from_aside
     }
 
     /// The pageblock around a frame, of which nothing is free, is of this type from now on.
@@ -171,20 +208,21 @@ impl Buddy {
             return Some(Frame::new(pair * PAIR_FRAMES));
         }
         let (number, from_order) = self
-            .own_block(order, kind, end)
+            .block_in(list_of(kind, false), order, end)
             .or_else(|| self.open(kind, end))
-            .or_else(|| self.steal(order, kind, end))?;
+            .or_else(|| self.steal(order, kind, end))
+            .or_else(|| self.take_from_aside(order, kind, end))?;
         let index =
             self.change(number, |block| (block.allocate(from_order, order), order..=from_order));
         self.free_frames -= 1 << order;
         Some(Frame::new(number * PAGEBLOCK_FRAMES + ((index as u64) << order)))
     }
 
-    /// The smallest sufficient free block in a pageblock of this type.
-    fn own_block(&self, order: u32, kind: MigrateType, end: End) -> Option<(u64, u32)> {
-        let counts = &self.counts[kind as usize];
+    /// The smallest sufficient free block in a pageblock of this list.
+    fn block_in(&self, list: usize, order: u32, end: End) -> Option<(u64, u32)> {
+        let counts = &self.counts[list];
         let from = (order..PAGEBLOCK_ORDER + 1).find(|&from| counts[from as usize] > 0)?;
-        let list = &self.lists[kind as usize][from as usize];
+        let list = &self.lists[list][from as usize];
         let number = if end == End::Highest { list.last() } else { list.first() };
         number.map(|number| (number, from))
     }
@@ -211,7 +249,7 @@ impl Buddy {
     fn steal(&mut self, order: u32, kind: MigrateType, end: End) -> Option<(u64, u32)> {
         let found = (order..=PAGEBLOCK_ORDER).rev().find_map(|from| {
             kind.fallbacks().iter().find_map(|other| {
-                let list = &self.lists[*other as usize][from as usize];
+                let list = &self.lists[list_of(*other, false)][from as usize];
                 let number = if end == End::Highest { list.last() } else { list.first() };
                 number.map(|number| (number, from))
             })
@@ -226,6 +264,15 @@ impl Buddy {
             self.put(number, block);
         }
         found
+    }
+
+    /// The smallest sufficient free block in a pageblock that is set aside: of this type, or of another.
+    fn take_from_aside(&mut self, order: u32, kind: MigrateType, end: End) -> Option<(u64, u32)> {
+        let kinds = std::iter::once(kind).chain(kind.fallbacks());
+        let found =
+            kinds.into_iter().find_map(|kind| self.block_in(list_of(kind, true), order, end))?;
+        self.taken_from_aside += 1 << order;
+        Some(found)
     }
 
     /// The lowest free aligned run of `frames` frames, a multiple of 1024.
@@ -373,18 +420,18 @@ impl Buddy {
     ) -> T {
         let (group, index) = (number as usize / GROUP, number as usize % GROUP);
         let group = self.groups[group].as_mut().expect("pageblock with state");
-        let kind = group.types[index] as usize;
+        let list = group.list(number);
         let block = group.pageblocks[index].as_mut().expect("pageblock with state");
         let before = block.counts();
         let (result, orders) = act(block);
         // Read one by one: they have just been written one by one.
         for order in *orders.start() as usize..*orders.end() as usize + 1 {
             let (before, after) = (before[order], block.count(order));
-            let count = &mut self.counts[kind][order];
+            let count = &mut self.counts[list][order];
             *count = *count + u64::from(after) - u64::from(before);
             match (before, after) {
-                (0, 1..) => self.lists[kind][order].insert(number),
-                (1.., 0) => self.lists[kind][order].remove(number),
+                (0, 1..) => self.lists[list][order].insert(number),
+                (1.., 0) => self.lists[list][order].remove(number),
                 _ => {}
             }
         }
@@ -397,11 +444,11 @@ impl Buddy {
 
     /// A pageblock gets state.
     fn put(&mut self, number: u64, block: Box<Pageblock>) {
-        let kind = self.kind(number) as usize;
+        let list = self.group(number).list(number);
         for (order, count) in block.counts().into_iter().enumerate().filter(|(_, count)| *count > 0)
         {
-            self.counts[kind][order] += u64::from(count);
-            self.lists[kind][order].insert(number);
+            self.counts[list][order] += u64::from(count);
+            self.lists[list][order].insert(number);
         }
         self.with_state += 1;
         let group = self.group(number);
@@ -411,12 +458,13 @@ impl Buddy {
     /// A pageblock loses its state.
     fn remove(&mut self, number: u64) -> Option<Box<Pageblock>> {
         self.block(number)?;
-        let kind = self.kind(number) as usize;
-        let block = self.group(number).pageblocks[number as usize % GROUP].take()?;
+        let group = self.group(number);
+        let list = group.list(number);
+        let block = group.pageblocks[number as usize % GROUP].take()?;
         for (order, count) in block.counts().into_iter().enumerate().filter(|(_, count)| *count > 0)
         {
-            self.counts[kind][order] -= u64::from(count);
-            self.lists[kind][order].remove(number);
+            self.counts[list][order] -= u64::from(count);
+            self.lists[list][order].remove(number);
         }
         self.with_state -= 1;
         Some(block)
@@ -445,9 +493,15 @@ impl Buddy {
         }
         self.groups[index].get_or_insert_with(|| {
             let pageblocks = [const { None }; GROUP];
-            Box::new(Group { pageblocks, types: [MigrateType::Movable; GROUP] })
+            let types = [MigrateType::Movable; GROUP];
+            Box::new(Group { pageblocks, types, is_set_aside: [false; GROUP] })
         })
     }
+}
+
+/// The list of pageblocks of a type, set aside or not.
+const fn list_of(kind: MigrateType, aside: bool) -> usize {
+    kind as usize + if aside { MigrateType::COUNT } else { 0 }
 }
 
 /// Pageblock of a frame and its place in it.

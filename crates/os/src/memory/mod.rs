@@ -512,9 +512,14 @@ impl PhysicalMemory {
         true
     }
 
-    /// `page` of `space` now maps `block` as a 2MB page with holes.
+    /// `page` of `space` now maps `block` as a 2MB page with holes. Its free frames are the places of
+    /// holes, which others get last.
     pub fn add_holed(&mut self, block: Frame, space: SpaceId, page: VirtualPage) {
-        self.holed.entry(block.number()).or_default().push((space, page));
+        let users = self.holed.entry(block.number()).or_default();
+        users.push((space, page));
+        if users.len() == 1 {
+            self.zones.set_aside(block, true);
+        }
     }
 
     /// `page` of `space` maps `block` as a 2MB page with holes no more.
@@ -523,7 +528,13 @@ impl PhysicalMemory {
         users.retain(|&user| user != (space, page));
         if users.is_empty() {
             self.holed.remove(&block.number());
+            self.zones.set_aside(block, false);
         }
+    }
+
+    /// Frames in the places of holes that were allocated to others, since nothing else was free.
+    pub(crate) fn hole_places_taken(&self) -> u64 {
+        self.zones.taken_from_aside()
     }
 
     /// Who maps `block` as a 2MB page with holes.

@@ -204,6 +204,16 @@ impl Zones {
         Some(found)
     }
 
+    /// Sets the 2MB around a frame aside, so that others are allocated first, or ends that.
+    pub(crate) fn set_aside(&mut self, block: Frame, aside: bool) {
+        self.of_mut(block).set_aside(block, aside);
+    }
+
+    /// Frames of memory set aside that were allocated for want of others.
+    pub(crate) fn taken_from_aside(&self) -> u64 {
+        self.zones.iter().map(|zone| zone.buddy.taken_from_aside()).sum()
+    }
+
     /// A free aligned run of `frames` frames, a multiple of 1024.
     pub(crate) fn allocate_run(&mut self, frames: u64) -> Option<Frame> {
         let found = self.zones.iter_mut().rev().find_map(|zone| zone.buddy.allocate_run(frames))?;

@@ -2,7 +2,7 @@
 
 use crate::machine::expected::{bitmap_down, large_down, page_down};
 use crate::machine::{BASE, MB, Machine, fork, page, populate, protect, switch, unmap};
-use perforate_os::HardFault;
+use perforate_os::{HardFault, HoleContent};
 use perforate_schemes::perforated::PerforatedOperation;
 use perforate_types::{Advice, Frame, Permissions, ProgramEvent, SpaceId};
 use perforate_types::{Update, VirtualAddress};
@@ -145,13 +145,35 @@ fn mixed(policy: &str) -> (Machine, u64) {
     machine.write(BASE);
     let block = machine.frame(BASE).unwrap();
     machine.event(dont_need(BASE, 4 * PAGE));
-    // 4KB pages of somebody else fill the gaps, as they take the smallest free runs first.
-    let mut next = BASE + 16 * MB;
-    while !machine.counter("free_bytes").is_multiple_of(2 * MB) || next == BASE + 16 * MB {
+    // 4KB pages of somebody else fill memory, at last the places of the holes. Those stay.
+    let fill = BASE + 16 * MB;
+    let mut next = fill;
+    while machine.counter("hole_places_taken") < 4 {
         machine.event(populate(next, PAGE));
         next += PAGE;
     }
+    machine.event(unmap(fill, next - 4 * PAGE - fill));
     (machine, block)
+}
+
+/// Each of 64 holes finds its place free again: none of them, nor an ordinary page, got the place of another.
+#[test]
+fn a_hole_leaves_the_places_of_others_free() {
+    let mut machine = Machine::new("perforated", 64 * MB);
+    machine.map(BASE, 2 * MB);
+    machine.write(BASE);
+    let block = machine.frame(BASE).unwrap();
+    let holes: Vec<u64> = (0..512).step_by(8).collect();
+    for &index in &holes {
+        machine.punch(BASE + index * PAGE, HoleContent::Moved).unwrap();
+        machine.event(populate(BASE + 16 * MB + index * PAGE, PAGE));
+    }
+    for &index in &holes {
+        machine.patch(BASE + index * PAGE).unwrap();
+        assert_eq!(machine.frame(BASE + index * PAGE), Some(block + index));
+    }
+    assert_eq!(machine.counter("hole_places_taken"), 0);
+    machine.assert_memory_adds_up();
 }
 
 #[test]
@@ -201,7 +223,7 @@ fn khugepaged_patches_what_is_free_if_that_is_worth_a_copy() {
         for index in 0..4 {
             machine.write(BASE + index * PAGE);
         }
-        machine.event(unmap(BASE + 16 * MB, 32 * MB));
+        machine.event(unmap(BASE + 16 * MB, 64 * MB));
         machine.act(|kernel, updates| Ok(kernel.khugepaged_pass(updates))).unwrap();
         assert_eq!(machine.counter("holes_allocated"), left, "{policy}");
     }
