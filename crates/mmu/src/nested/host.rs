@@ -318,7 +318,7 @@ impl Host {
         }
     }
 
-    /// Fills the gPA→hPA entry of a page under an intermediate entry, unless [`Self::reach`] did.
+    /// Fills the gPA→hPA entry of a page under an intermediate entry, unless there is one.
     pub(super) fn fill_under_intermediate(
         &mut self,
         page: GuestFrame,
@@ -326,8 +326,11 @@ impl Host {
         l2: &mut L2Tlb,
         steps: &mut Steps,
     ) {
-        if !self.caches(LocatedFor::Data) {
-            self.fill(host_page(page), entry_of(reach), l2, steps);
+        let (tag, page) = (self.tag(), host_page(page));
+        let is_cached =
+            self.own.tlb.get(l2).is_some_and(|(tlb, _)| tlb.look_up(tag, page).is_some());
+        if !is_cached {
+            self.fill(page, entry_of(reach), l2, steps);
         }
     }
 
