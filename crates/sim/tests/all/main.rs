@@ -5,6 +5,7 @@ mod clock_thread;
 mod closed_forms;
 mod context_switches;
 mod energy;
+mod explained;
 mod layouts;
 mod memory_history;
 mod nested_walks;

@@ -1,0 +1,43 @@
+//! Explanations repeated: asking changes nothing of what is asked about.
+
+use perforate_sim::{Composition, Machine, Workload, explain};
+use perforate_types::PageSize;
+
+use crate::storms::memory_of;
+
+/// Every situation of a few addresses, explained twice in a row: a cold walk is a cold walk both times, and
+/// no question has filled a hole, backed a page of the host or made a shadow entry that the next one finds.
+#[test]
+fn an_explanation_repeats_itself() {
+    let machine = Machine::load("perforated-table2").unwrap();
+    let holes = ("fragmentation", "portion=50%,holes=30%,dispersed");
+    let mut memory = memory_of(&[("memory", "256M"), holes, ("perforation", "holes=lazy")]);
+    memory.host = Some(Box::new(memory_of(&[("memory", "512M"), holes])));
+    let workload =
+        Workload { instructions: Some(60_000), ..Workload::named("random:size=24M,writes=30%") };
+    for name in [
+        "4k",
+        "thp",
+        "perforated",
+        "gt-pde-2m",
+        "4k+4k",
+        "thp+4k",
+        "perforated+4k",
+        "4k+perforated",
+        "perforated+perforated",
+        "perforated+shadow-4k",
+    ] {
+        let pair = Composition::find(name).unwrap();
+        let telling = explain(&machine, pair, &memory, &workload, 1, &[]).unwrap();
+        let first = telling.first().map(|(address, _)| address.page().align_down(PageSize::Size2M));
+        // The whole region of the first of them, holes that nobody touched among them, each page twice.
+        let pages = (0..512).step_by(9).filter_map(|index| Some(first?.add(index).address()));
+        let addresses: Vec<_> = pages.flat_map(|address| [address, address]).collect();
+        let explained = explain(&machine, pair, &memory, &workload, 1, &addresses).unwrap();
+        assert!(explained.iter().any(|(_, all)| !all.is_empty()), "{name}: nothing is mapped");
+        for twice in explained.chunks_exact(2) {
+            let [(address, before), (_, after)] = twice else { unreachable!() };
+            assert_eq!(before, after, "{name} at {address:?}");
+        }
+    }
+}
