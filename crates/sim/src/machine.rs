@@ -97,7 +97,7 @@ pub struct Virtualization {
     /// Guest-physical pages that get gPA→hPA entries: `all`, or `tables` (the guest's tables, and data
     /// under intermediate entries).
     pub nested_entries: NestedEntries,
-    /// Whether an entry of a page with holes also names the guest's block. Otherwise the walker reads
+    /// True if an entry of a page with holes also names the guest's block. Otherwise the walker reads
     /// the guest's directory entry again to find the guest's bitmap and holes (P §V is silent).
     pub guest_blocks_in_entries: bool,
     /// Bits of a direct segment's escape filter.

@@ -32,7 +32,7 @@ pub(crate) struct Located {
     pub(crate) allows: u8,
 }
 
-/// What a guest-physical page is located for.
+/// Purpose for which a guest-physical page is located.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LocatedFor {
     /// A read of the guest's tables or bitmaps.
@@ -346,9 +346,10 @@ impl Host {
         self.settle(&reach, (page, kind), purpose, l2, steps)
     }
 
-    /// Where a guest-physical page lies that the united bitmap calls a hole, and that is no hole of the
-    /// guest. It is the host's hole, and the bitmap is not read again; or a sharer's, which the host's hole
-    /// node maps in place. The entries that cover it are the united ones (P §V), so none is filled here.
+    /// The place of a guest-physical page that the united bitmap calls a hole and that is no hole of the
+    /// guest. Such a page is a hole of the host, so that the bitmap is not read again; or another address
+    /// space punched the sub-page, and the host's hole node maps it in place. No entry is filled, as the
+    /// united entries cover the page (P §V).
     pub(super) fn locate_hole(
         &mut self,
         (page, kind): (GuestFrame, AccessKind),

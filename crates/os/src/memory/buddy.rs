@@ -173,7 +173,7 @@ impl Buddy {
         }
     }
 
-    /// Frames of pageblocks set aside that were allocated for want of others.
+    /// Frames of pageblocks set aside that were allocated, as nothing else was free.
     pub fn taken_from_aside(&self) -> u64 {
         self.taken_from_aside
     }

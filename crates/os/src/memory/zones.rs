@@ -209,7 +209,7 @@ impl Zones {
         self.of_mut(block).set_aside(block, aside);
     }
 
-    /// Frames of memory set aside that were allocated for want of others.
+    /// Frames of memory set aside that were allocated, as nothing else was free.
     pub(crate) fn taken_from_aside(&self) -> u64 {
         self.zones.iter().map(|zone| zone.buddy.taken_from_aside()).sum()
     }

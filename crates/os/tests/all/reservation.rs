@@ -156,7 +156,7 @@ fn mixed(policy: &str) -> (Machine, u64) {
     (machine, block)
 }
 
-/// Each of 64 holes finds its place free again: none of them, nor an ordinary page, got the place of another.
+/// 64 holes find their places free again: no other hole and no ordinary page got one of these frames.
 #[test]
 fn a_hole_leaves_the_places_of_others_free() {
     let mut machine = Machine::new("perforated", 64 * MB);

@@ -84,7 +84,7 @@ impl System {
         Ok(())
     }
 
-    /// Where the host has mapped a page of the guest's memory.
+    /// The place to which the host has mapped a page of the guest's memory.
     fn place_in_host(&self, page: GuestFrame) -> Option<Place> {
         let reach = self.mmu.dimension().host()?.look_at(page)?;
         let frame = reach.frame_of(VirtualPage::new(page.number()));

@@ -387,10 +387,9 @@ fn entries_that_name_the_guests_block_spare_a_read() {
     }
 }
 
-/// What entries name is that of the last entry: of an intermediate one after the host has split its page, of
-/// another block after the guest has moved its page.
+/// An entry names the guest's block of its own walk: another block after the guest has moved its page.
 #[test]
-fn what_entries_name_follows_both_sides() {
+fn an_entry_names_the_block_of_its_own_walk() {
     let mut config = shared_nested();
     config.virtualization.intermediate_entries = true;
     for is_named in [false, true] {
