@@ -12,7 +12,9 @@ fn an_explanation_repeats_itself() {
     let machine = Machine::load("perforated-table2").unwrap();
     let holes = ("fragmentation", "portion=50%,holes=30%,dispersed");
     let mut memory = memory_of(&[("memory", "256M"), holes, ("perforation", "holes=lazy")]);
-    memory.host = Some(Box::new(memory_of(&[("memory", "512M"), holes])));
+    // No register says where the guest's bitmaps lie, as the host has no free block for them.
+    let everywhere = ("fragmentation", "portion=100%,holes=30%,dispersed");
+    memory.host = Some(Box::new(memory_of(&[("memory", "512M"), everywhere])));
     let workload =
         Workload { instructions: Some(60_000), ..Workload::named("random:size=24M,writes=30%") };
     for name in [
@@ -26,6 +28,8 @@ fn an_explanation_repeats_itself() {
         "4k+perforated",
         "perforated+perforated",
         "perforated+shadow-4k",
+        "perforated+segment",
+        "perforated+flat-4k",
     ] {
         let pair = Composition::find(name).unwrap();
         let telling = explain(&machine, pair, &memory, &workload, 1, &[]).unwrap();
