@@ -1,0 +1,267 @@
+#!/usr/bin/env python3
+"""Outputs of some 250 short commands, to see that a change of the structure changes none of them.
+
+    .ci/frozen.py record FOLDER [--program PATH]     writes an output for each command
+    .ci/frozen.py compare FOLDER [--program PATH]    runs the commands again, and prints what differs
+    .ci/frozen.py list                               prints the commands
+
+The program is deterministic, so outputs of two builds are compared byte for byte. An output is the exit
+code, what was printed, and results.jsonl. Paths of the scratch folder, versions and host times are left
+out. The script goes when the structure has settled.
+"""
+
+import argparse
+import concurrent.futures
+import difflib
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SHORT = ["--instructions", "60k"]
+SEED = ["--seed", "3"]
+SMALL = ["--memory", "512M"]
+WORKLOADS = ["random:size=48M,writes=20%", "redis"]
+
+# One value for each option of runs and memory, and what it needs beside it.
+OPTIONS = {
+    "machine": ["ice-lake-sp"],
+    "seed": ["9"],
+    "skip": ["20k"],
+    "beside": ["chase:size=8M"],
+    "threads": ["2"],
+    "cores": ["2", "--threads", "2"],
+    "threads-per-core": ["2", "--threads", "2"],
+    "side-by-side": ["1M", "--threads", "2", "--cores", "2"],
+    "warmup": ["auto"],
+    "timing": ["sampled=5k/20k"],
+    "precision": ["5%", "--timing", "sampled=5k/20k"],
+    "window-warmup": ["1k", "--timing", "sampled=5k/20k"],
+    "functional": None,
+    "check": None,
+    "swap": ["64M"],
+    "fragmentation": ["portion=50%,holes=25%,clustered"],
+    "age": ["kernel-build,free=60%"],
+    "faulty": ["uniform=0.5%"],
+    "zones": ["x86"],
+    "compaction": ["background", "--age", "desktop-day"],
+    "defrag": ["always", "--age", "desktop-day"],
+    "khugepaged": ["every=10k,pages-to-scan=512"],
+    "ksm": ["every=10k", "--contents", "zero=5%,duplicate=20%,distinct=64"],
+    "contents": ["zero=5%,duplicate=20%,distinct=64", "--ksm", "every=20k"],
+    "perforation": ["max-hole-share=25%", "--fragmentation", "portion=50%,holes=25%,clustered"],
+    "segment": ["min=8M,escapes=4"],
+    "superpages": ["least-blocks=32"],
+    "policy": ["thp"],
+    "io-gap": ["pc", "--memory", "4G"],
+    "hot-add": ["64M", "--self-balloon", "every=20k"],
+    "self-balloon": ["every=10k,blocks=4", "--hot-add", "64M"],
+    "set": ["tlb.l2.entries=768"],
+}
+# Schemes of an option that the usual ones would call idle.
+OF_OPTION = {
+    "segment": "4k,segment",
+    "superpages": "4k,gt-pde-2m",
+    "policy": "4k,scripted",
+    "io-gap": "4k,segment",
+    "hot-add": "4k+4k,thp+4k",
+    "self-balloon": "4k+4k,thp+4k",
+}
+HOST_OPTIONS = {
+    "host-memory": ["1G"],
+    "host-swap": ["64M"],
+    "host-fragmentation": ["portion=50%,holes=25%,dispersed"],
+    "host-age": ["desktop-day,free=60%"],
+    "host-faulty": ["uniform=0.5%"],
+    "host-zones": ["x86"],
+    "host-compaction": ["background", "--host-age", "desktop-day"],
+    "host-defrag": ["always", "--host-age", "desktop-day"],
+    "host-khugepaged": ["every=10k"],
+    "host-ksm": ["every=10k", "--host-contents", "zero=5%,duplicate=20%,distinct=64"],
+    "host-perforation": ["max-hole-share=25%"],
+    "host-io-gap": ["pc"],
+}
+SCHEMES = """4k 4k-colt-4 4k-colt-8 4k-colt-32 thp thp-madvise 1g perforated-naive perforated-on-demand
+    perforated-selective perforated-lazy perforated-reserve perforated gt-pde-4m gt-pde-2m gt-pde-1m
+    p-gt-pde-4m p-gt-pde-2m gt-pde-4m-native gt-pde-process segment segment-thp segment-l1 range ideal
+    free scripted perforated-scripted""".split()
+GUESTS = ["4k", "thp", "perforated", "segment", "gt-pde-2m"]
+HOSTS = ["4k", "thp", "perforated", "shadow-4k", "segment", "flat-4k"]
+LISTS = ["schemes", "workloads", "machines", "options", "ageing", "perforation", "segment",
+         "superpages", "policies", "counters", "experiments"]
+ERRORS = [
+    ["compare", "nosuch"],
+    ["compare", "random", "--scheme", "nosuch"],
+    ["compare", "random", "--machine", "nosuch"],
+    ["compare", "random", "--set", "tlb.l2.entries=abc"],
+    ["compare", "random", "--set", "tlb.nosuch=1"],
+    ["compare", "random", "--memory", "12Q"],
+    ["compare", "random", "--memory", "1M"],
+    ["compare", "random:size=abc"],
+    ["compare", "random:nosuch=1"],
+    ["compare", "random", "--fragmentation", "portion=200%"],
+    ["compare", "random", "--age", "nosuch"],
+    ["compare", "random", "--defrag", "alwyas"],
+    ["compare", "random", "--khugepaged", "every=0"],
+    ["compare", "random", "--ksm", "default"],
+    ["compare", "random", "--self-balloon", "default"],
+    ["compare", "random", "--modes", "nosuch"],
+    ["compare", "random", "--scheme", "4k", "--segment", "min=16M"],
+    ["compare", "random", "--scheme", "4k", "--host-memory", "1G"],
+    ["compare", "random", "--policy", "nosuch", "--scheme", "scripted"],
+    ["compare", "random", "--timing", "sampled=10/5"],
+    ["compare", "random", "--precision", "1%"],
+    ["compare", "random", "--warmup", "20M", "--instructions", "10M"],
+    ["compare", "random", "--vary", "nosuch=1,2"],
+    ["compare", "random", "--faulty", "/nosuch"],
+    ["compare", "random", "--memory-from", "/nosuch"],
+    ["compare", "random", "--layout", "/nosuch"],
+    ["run", "random", "--scheme", "4k,thp"],
+    ["explain", "zzz"],
+    ["explain", "--scheme", "nosuch"],
+    ["trace", "info", "nosuch"],
+    ["trace", "convert", "nosuch", "-o", "out.trace"],
+    ["experiment", "run", "nosuch"],
+    ["experiment", "run", "nosuch.toml"],
+    ["model", "--native", "/nosuch", "--virtualized", "/nosuch"],
+    ["machines", "show", "nosuch"],
+    ["list", "nosuch"],
+    ["nosuch"],
+]
+
+
+def commands():
+    """Names of commands and their arguments."""
+    result = {}
+
+    def add(name, arguments):
+        assert name not in result, name
+        result[name] = arguments
+
+    def with_defaults(*arguments):
+        defaults = [one for one in [SHORT, SEED, SMALL] if one[0] not in arguments]
+        return [word for one in defaults for word in one] + list(arguments)
+
+    def compare(name, workload, *arguments):
+        add(name, ["compare", workload, *with_defaults("--out", "out", *arguments)])
+
+    for workload in WORKLOADS:
+        short = workload.split(":")[0]
+        compare(f"default-{short}", workload)
+        compare(f"default-pairs-{short}", workload, "--guest", "4k,thp", "--host", "4k,thp")
+        for scheme in SCHEMES:
+            policy = ["--policy", "thp"] if "scripted" in scheme else []
+            holes = [] if scheme.startswith("gt-") or scheme.startswith("p-gt-") else [
+                "--fragmentation", "portion=50%,holes=25%,clustered"]
+            compare(f"scheme-{scheme}-{short}", workload, "--scheme", f"4k,{scheme}" if scheme != "4k"
+                    else "4k", *holes, *policy)
+    for guest in GUESTS:
+        for host in HOSTS:
+            compare(f"pair-{guest}+{host}", WORKLOADS[0], "--scheme", f"{guest}+{host}", "--check")
+    for option, values in OPTIONS.items():
+        given = [f"--{option}", *(values or [])]
+        scheme = OF_OPTION.get(option, "4k,thp,perforated")
+        compare(f"option-{option}", WORKLOADS[0], "--scheme", scheme, *given)
+        add(f"run-{option}", ["run", WORKLOADS[0],
+                              *with_defaults("--scheme", scheme.split(",")[-1], "--json", *given)])
+    for option, values in HOST_OPTIONS.items():
+        compare(f"option-{option}", WORKLOADS[0], "--scheme", "4k+4k,perforated+perforated",
+                f"--{option}", *values)
+    compare("modes", WORKLOADS[0], "--scheme", "segment+segment", "--modes", "big-memory,every=10k")
+    compare("vary", WORKLOADS[0], "--vary", "tlb.l2.entries=768,1536", "--scheme", "4k,thp")
+    compare("vary-grid", WORKLOADS[0], "--vary", "tlb.l2.entries=768,1536", "--vary",
+            "walker.walkers=1,2", "--scheme", "4k,thp")
+    compare("vary-memory", WORKLOADS[0], "--vary", "memory=512M,1G", "--scheme", "4k,thp")
+    compare("seeds", WORKLOADS[0], "--seeds", "3", "--scheme", "4k,thp")
+    compare("json", WORKLOADS[0], "--json", "--scheme", "4k,thp")
+    compare("all-counters", WORKLOADS[0], "--all", "--scheme", "4k,thp")
+    for scheme in ["4k", "perforated", "gt-pde-2m", "segment", "perforated+perforated",
+                   "4k+shadow-4k"]:
+        holes = ["--fragmentation", "portion=50%,holes=25%,clustered"] if scheme == "perforated" else []
+        add(f"explain-{scheme}", ["explain", "--workload", WORKLOADS[0],
+                                  *with_defaults("--scheme", scheme, *holes)])
+    add("trace-info", ["trace", "info", "redis"])
+    add("trace-head", ["trace", "head", "redis"])
+    add("trace-convert", ["trace", "convert", WORKLOADS[0], "--instructions", "10k", "-o", "o.trace"])
+    add("model-help", ["model", "--help"])
+    for name in ["perforated/storage", "perforated/entries", "gtsm/table1", "gtsm/fig7", "segments/table2",
+                 "perforated/sharing"]:
+        add(f"experiment-{name.replace('/', '-')}", ["experiment", "run", name, "--quick", "--out", "out"])
+    add("experiment-list", ["experiment", "list"])
+    add("sweep-script", ["sweep", "perforated/storage", "--quick", "--slurm-script"])
+    for name in LISTS:
+        add(f"list-{name}", ["list", name])
+    add("list", ["list"])
+    add("machines", ["machines", "list"])
+    add("machine", ["machines", "show", "perforated-table2"])
+    for command in ["", "compare", "run", "explain", "record", "snapshot", "trace", "experiment",
+                    "sweep", "calibrate", "validate", "machines"]:
+        add(f"help-{command or 'all'}", [*command.split(), "--help"])
+    for index, arguments in enumerate(ERRORS):
+        add(f"error-{index:02}", arguments)
+    return result
+
+
+PROGRESS = re.compile(r"^perforate: after .*\n", re.MULTILINE)
+HOST_TIME = re.compile(r"\d+(\.\d+)? (s|ms|min)\b")
+
+
+def output_of(program, arguments):
+    """The exit code and all output of a command, without what differs between two runs of one build."""
+    with tempfile.TemporaryDirectory() as scratch:
+        environment = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1"}
+        done = subprocess.run([program, *arguments], cwd=scratch, env=environment, text=True,
+                              capture_output=True, timeout=600, check=False)
+        parts = [f"$ perforate {' '.join(arguments)}", f"code {done.returncode}",
+                 "-- stdout", done.stdout, "-- stderr", done.stderr]
+        results = pathlib.Path(scratch, "out", "results.jsonl")
+        if results.exists():
+            parts += ["-- results.jsonl", results.read_text()]
+        text = "\n".join(parts).replace(scratch, "SCRATCH").replace(str(program), "perforate")
+        text = text.replace(pathlib.Path(program).name, "perforate")
+        text = re.sub(r'"version":\s*"[^"]*"', '"version":"VERSION"', text)
+        return HOST_TIME.sub("TIME", PROGRESS.sub("", text))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("action", choices=["record", "compare", "list"])
+    parser.add_argument("folder", nargs="?", type=pathlib.Path)
+    parser.add_argument("--program", type=pathlib.Path, default=ROOT / "target/release/perforate")
+    parser.add_argument("--only", default="", help="commands whose names contain this")
+    parser.add_argument("--jobs", type=int, default=2)
+    given = parser.parse_args()
+    wanted = {name: one for name, one in commands().items() if given.only in name}
+    if given.action == "list":
+        for name, arguments in wanted.items():
+            print(f"{name}: perforate {' '.join(arguments)}")
+        return 0
+    if given.folder is None:
+        parser.error("expected a FOLDER of outputs")
+    given.folder.mkdir(parents=True, exist_ok=True)
+    program = given.program.resolve()
+    different = []
+    with concurrent.futures.ThreadPoolExecutor(given.jobs) as pool:
+        outputs = pool.map(lambda one: output_of(program, one), wanted.values())
+        for name, text in zip(wanted, outputs):
+            place = given.folder / f"{name}.txt"
+            if given.action == "record":
+                place.write_text(text)
+                continue
+            before = place.read_text() if place.exists() else ""
+            if before != text:
+                different.append(name)
+                lines = difflib.unified_diff(before.splitlines(), text.splitlines(), "before", "after", n=0,
+                                             lineterm="")
+                print(f"{name} differs:")
+                print("\n".join(line[:300] for line in list(lines)[2:14]))
+    print(f"{len(wanted)} commands, {len(different)} with another output")
+    return 1 if different else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
