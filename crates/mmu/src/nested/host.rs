@@ -47,6 +47,8 @@ pub struct Host {
     registered: Option<RegisteredRun>,
     /// True if the hardware has intermediate entries: a guest's large page over 4KB pages of the host.
     intermediate: bool,
+    /// True if the last reach was the cached entry of a hole: 4KB of a larger page.
+    is_hole: bool,
     /// Tables located since the last [`Self::take_located`], for whoever checks them.
     located: Option<Vec<(GuestFrame, Frame)>>,
 }
@@ -89,6 +91,7 @@ impl Host {
             space,
             registered: None,
             intermediate: intermediate_entries,
+            is_hole: false,
             located: None,
         }
     }
@@ -110,6 +113,11 @@ impl Host {
     /// True if the TLB holds intermediate entries, which need a place for gPA→hPA entries.
     pub(crate) fn has_intermediate_entries(&self) -> bool {
         self.intermediate && !matches!(self.own.tlb, NestedTlb::None)
+    }
+
+    /// True if the last reach was the cached entry of a hole: the host has a larger page there.
+    pub(super) fn is_hole_of_larger(&self) -> bool {
+        self.is_hole
     }
 
     pub(crate) fn tlb_slots(&self) -> usize {
@@ -217,6 +225,7 @@ impl Host {
         l2: &mut L2Tlb,
         steps: &mut Steps,
     ) -> Result<Reach, HostFault> {
+        self.is_hole = false;
         if let Some(reach) = self.through_unit(page, steps) {
             return Ok(reach);
         }
@@ -224,6 +233,7 @@ impl Host {
         if let Some((tlb, unit)) = self.own.tlb.get(l2) {
             if let Some((slot, entry)) = tlb.look_up(tag, wanted) {
                 steps.then(Purpose::HostPage, Action::Hit { unit, slot });
+                self.is_hole = entry.kind() == EntryKind::Hole;
                 return Ok(reach_of(entry));
             }
             steps.then(Purpose::HostPage, Action::Miss { unit });

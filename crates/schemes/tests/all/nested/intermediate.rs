@@ -89,6 +89,26 @@ fn other_pairs_have_combined_entries() {
     }
 }
 
+/// The cached entry of a host's hole is 4KB of a larger page. A walk that finds it makes no intermediate
+/// entry, whose bitmap would be the guest's alone: the combined entry of the same page, filled later,
+/// would find the bits and take the host's holes for pages in place.
+#[test]
+fn a_hole_of_the_host_makes_no_intermediate_entry() {
+    let mut mmu = pair_at(&intermediate(), Perforated(&[0]), Perforated(&[7]), DATA);
+    let located = load(&mut mmu, 7).unwrap();
+    assert_ne!(located, frame(7), "it is a hole of the host");
+    // The guest forgets its entries; the host's hole stays cached.
+    mmu.apply(&Update::Shootdown(Shootdown::Space { space: GUEST }));
+    assert_eq!(access(&mut mmu, AccessKind::Read, 7).0, Ok((located, Case::Regular, true)));
+    let contents = mmu.l2_contents();
+    assert_eq!((contents.intermediate, contents.page_4k, contents.bitmap), (0, 1, 0));
+    // The next sub-page fills the combined entry, and the bitmap has the holes of both.
+    assert_eq!(load(&mut mmu, 9), Ok(frame(9)));
+    mmu.flush_first_level();
+    mmu.evict_page(GUEST, VirtualPage::new(FIRST + 7));
+    assert_eq!(load(&mut mmu, 7), Ok(located));
+}
+
 /// The guest's filter and bitmap lead to its hole, which has an entry of its own; what is in place
 /// goes on to the host.
 #[test]
