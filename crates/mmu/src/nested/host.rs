@@ -2,7 +2,7 @@
 
 use perforate_types::{
     AccessKind, Action, FormatOperation, Frame, GuestFrame, PageSize, Purpose, Shootdown, SpaceId,
-    Steps, TableOperation, Truth, VirtualPage,
+    Steps, TableOperation, Truth, Unit, VirtualPage,
 };
 
 use super::nested_tlb::NestedTlb;
@@ -10,8 +10,8 @@ use super::register::RegisteredRun;
 use crate::capability::{BesideUse, Holes, OfCores};
 use crate::tlb::{EntryKind, L2Entry, L2Tlb, NESTED, SUBPAGES_PER_BITMAP_ENTRY};
 use crate::{
-    BitmapLoading, Dimension, HostFault, Mark, MmuConfig, Parked, Reach, VirtualizationConfig,
-    WalkCaches, WalkFault, WalkRequest, Walker, allow,
+    BitmapLoading, CachedEntry, Dimension, HostFault, Mark, MmuConfig, Parked, Reach,
+    VirtualizationConfig, WalkCaches, WalkFault, WalkRequest, Walker, allow,
 };
 
 /// A guest's memory as its hypervisor's kernel maps it: the page number in the virtual machine's
@@ -58,6 +58,15 @@ pub struct Host {
 struct OfCore {
     caches: WalkCaches,
     tlb: NestedTlb,
+}
+
+impl OfCore {
+    fn inspect(&self, core: usize, out: &mut Vec<CachedEntry>) {
+        self.caches.inspect((core, Unit::HostWalkCache), out);
+        if let NestedTlb::Apart(tlb) = &self.tlb {
+            tlb.inspect((core, Unit::NestedTlb), out);
+        }
+    }
 }
 
 impl OfCores for Host {
@@ -410,6 +419,16 @@ impl Host {
             located.push((page, frame));
         }
         frame
+    }
+
+    /// What the caches of the core at work hold now.
+    pub(crate) fn inspect(&self, core: usize, out: &mut Vec<CachedEntry>) {
+        self.own.inspect(core, out);
+    }
+
+    /// The same of the other cores.
+    pub(crate) fn inspect_others(&self, out: &mut Vec<CachedEntry>) {
+        self.parked.numbered().for_each(|(core, own)| own.inspect(core, out));
     }
 
     /// The host's reach around a page, found without hardware.
