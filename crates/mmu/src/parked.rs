@@ -37,8 +37,13 @@ impl<T: Clone> Parked<T> {
 
     /// Those of the other cores.
     pub fn others(&self) -> impl Iterator<Item = &T> {
+        self.numbered().map(|(_, part)| part)
+    }
+
+    /// Those of the other cores, with their numbers.
+    pub(crate) fn numbered(&self) -> impl Iterator<Item = (usize, &T)> {
         let others = self.cores.iter().enumerate();
-        others.filter(|(core, _)| *core != self.running).map(|(_, part)| part)
+        others.filter(|(core, _)| *core != self.running)
     }
 }
 

@@ -1,8 +1,8 @@
 //! How operating systems and hardware are connected in a [`System`](crate::System).
 
-use perforate_mmu::{Dimension, Mmu};
+use perforate_mmu::{Dimension, Mmu, PageFault, Translated};
 use perforate_schemes::shadow::Shadow;
-use perforate_types::{FormatOperation, Update};
+use perforate_types::{AccessKind, FormatOperation, Steps, Update, VirtualAddress};
 
 /// Owner of tables and sender of updates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,6 +36,19 @@ impl Side {
     }
 }
 
+/// An attempt of the memory-management unit to translate.
+#[derive(Clone, Copy, Debug)]
+pub struct Attempt<'a> {
+    /// What the access does.
+    pub kind: AccessKind,
+    /// Address that the program accesses.
+    pub address: VirtualAddress,
+    /// Translation, or page fault.
+    pub result: &'a Result<Translated, PageFault>,
+    /// What the hardware did.
+    pub steps: &'a Steps,
+}
+
 /// Somebody between operating systems and hardware, who may watch or alter what passes, as the tests
 /// do that prove that the oracle sees defects. What is not implemented passes as it is.
 pub trait Wiring: Send {
@@ -53,6 +66,9 @@ pub trait Wiring: Send {
     fn deliver(&mut self, side: Side, update: &Update, mmu: &mut Mmu) {
         side.deliver(update, mmu);
     }
+
+    /// Hears of each attempt to translate, failed or not, where translations are checked.
+    fn translated(&mut self, _attempt: &Attempt<'_>, _mmu: &Mmu) {}
 
     /// Whether a hypervisor that keeps shadow tables hears of what its guest writes.
     fn is_followed(&mut self, _operation: &dyn FormatOperation) -> bool {
@@ -83,6 +99,12 @@ impl Connections {
         match &mut self.0 {
             None => side.deliver(update, mmu),
             Some(wiring) => wiring.deliver(side, update, mmu),
+        }
+    }
+
+    pub(crate) fn translated(&mut self, attempt: &Attempt<'_>, mmu: &Mmu) {
+        if let Some(wiring) = &mut self.0 {
+            wiring.translated(attempt, mmu);
         }
     }
 

@@ -17,7 +17,7 @@ impl L2Entry {
     }
 
     /// The pages of a run.
-    fn pages_of_run(self) -> Run {
+    pub(crate) fn pages_of_run(self) -> Run {
         Run {
             first: u64::from(self.filter()),
             pages: (self.0 >> LENGTH_SHIFT) + 1,

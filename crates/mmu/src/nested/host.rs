@@ -2,7 +2,7 @@
 
 use perforate_types::{
     AccessKind, Action, FormatOperation, Frame, GuestFrame, PageSize, Purpose, Shootdown, SpaceId,
-    Steps, TableOperation, Truth, VirtualPage,
+    Steps, TableOperation, Truth, Unit, VirtualPage,
 };
 
 use super::nested_tlb::NestedTlb;
@@ -10,8 +10,8 @@ use super::register::RegisteredRun;
 use crate::capability::{BesideUse, Holes, OfCores};
 use crate::tlb::{EntryKind, L2Entry, L2Tlb, NESTED, SUBPAGES_PER_BITMAP_ENTRY};
 use crate::{
-    BitmapLoading, Dimension, HostFault, Mark, MmuConfig, NestedEntries, Parked, Reach,
-    VirtualizationConfig, WalkCaches, WalkFault, WalkRequest, Walker, allow,
+    BitmapLoading, CachedEntry, Dimension, HostFault, Mark, MmuConfig, NestedEntries, Parked,
+    Reach, VirtualizationConfig, WalkCaches, WalkFault, WalkRequest, Walker, allow,
 };
 
 /// A guest's memory as its hypervisor's kernel maps it: the page number in the virtual machine's
@@ -62,6 +62,10 @@ pub struct Host {
     intermediate: bool,
     cached_pages: NestedEntries,
     guest_blocks_in_entries: bool,
+    /// True if the last reach was the cached entry of a hole: 4KB of a larger page.
+    is_hole: bool,
+    /// True if the last reach is that of a walk that filled no entry.
+    is_unfilled: bool,
     /// Tables located since the last [`Self::take_located`], for whoever checks them.
     located: Option<Vec<(GuestFrame, Frame)>>,
 }
@@ -71,6 +75,15 @@ pub struct Host {
 struct OfCore {
     caches: WalkCaches,
     tlb: NestedTlb,
+}
+
+impl OfCore {
+    fn inspect(&self, core: usize, out: &mut Vec<CachedEntry>) {
+        self.caches.inspect((core, Unit::HostWalkCache), out);
+        if let NestedTlb::Apart(tlb) = &self.tlb {
+            tlb.inspect((core, Unit::NestedTlb), out);
+        }
+    }
 }
 
 impl OfCores for Host {
@@ -112,6 +125,8 @@ impl Host {
             intermediate: intermediate_entries,
             cached_pages: nested_entries,
             guest_blocks_in_entries,
+            is_hole: false,
+            is_unfilled: false,
             located: None,
         }
     }
@@ -143,6 +158,11 @@ impl Host {
     /// True if a page located for this purpose gets a gPA→hPA entry.
     fn caches(&self, purpose: LocatedFor) -> bool {
         self.cached_pages == NestedEntries::All || purpose != LocatedFor::Data
+    }
+
+    /// True if the last reach was the cached entry of a hole: the host has a larger page there.
+    pub(super) fn is_hole_of_larger(&self) -> bool {
+        self.is_hole
     }
 
     pub(crate) fn tlb_slots(&self) -> usize {
@@ -257,6 +277,7 @@ impl Host {
         l2: &mut L2Tlb,
         steps: &mut Steps,
     ) -> Result<Reach, HostFault> {
+        (self.is_hole, self.is_unfilled) = (false, false);
         if let Some(reach) = self.through_unit(page, steps) {
             return Ok(reach);
         }
@@ -264,6 +285,7 @@ impl Host {
         if let Some((tlb, unit)) = self.own.tlb.get(l2) {
             if let Some((slot, entry)) = tlb.look_up(tag, wanted) {
                 steps.then(Purpose::HostPage, Action::Hit { unit, slot });
+                self.is_hole = entry.kind() == EntryKind::Hole;
                 return Ok(reach_of(entry));
             }
             steps.then(Purpose::HostPage, Action::Miss { unit });
@@ -273,7 +295,8 @@ impl Host {
         let mut walker =
             Walker { caches: &mut self.own.caches, l2, steps, host: None, is_host: true };
         let reach = self.dimension.walk(request, &mut walker).map_err(|_| fault(page, kind))?;
-        if self.caches(purpose) {
+        self.is_unfilled = !self.caches(purpose);
+        if !self.is_unfilled {
             self.fill(wanted, entry_of(&reach), l2, steps);
         }
         if self.unit.filled {
@@ -318,7 +341,8 @@ impl Host {
         }
     }
 
-    /// Fills the gPA→hPA entry of a page under an intermediate entry, unless there is one.
+    /// Fills the gPA→hPA entry of the last reach, which turned out to lie under an intermediate entry, unless
+    /// there is one.
     pub(super) fn fill_under_intermediate(
         &mut self,
         page: GuestFrame,
@@ -326,11 +350,8 @@ impl Host {
         l2: &mut L2Tlb,
         steps: &mut Steps,
     ) {
-        let (tag, page) = (self.tag(), host_page(page));
-        let is_cached =
-            self.own.tlb.get(l2).is_some_and(|(tlb, _)| tlb.look_up(tag, page).is_some());
-        if !is_cached {
-            self.fill(page, entry_of(reach), l2, steps);
+        if std::mem::take(&mut self.is_unfilled) {
+            self.fill(host_page(page), entry_of(reach), l2, steps);
         }
     }
 
@@ -494,6 +515,16 @@ impl Host {
             located.push((page, frame));
         }
         frame
+    }
+
+    /// What the caches of the core at work hold now.
+    pub(crate) fn inspect(&self, core: usize, out: &mut Vec<CachedEntry>) {
+        self.own.inspect(core, out);
+    }
+
+    /// The same of the other cores.
+    pub(crate) fn inspect_others(&self, out: &mut Vec<CachedEntry>) {
+        self.parked.numbered().for_each(|(core, own)| own.inspect(core, out));
     }
 
     /// The host's reach around a page, found without hardware.

@@ -205,7 +205,9 @@ impl Nested {
         let kind = if asked { AccessKind::Read } else { Self::kind(&request, leaf.allows) };
         let wanted = (guest_frame(in_place), kind);
         let host = self.host.reach(wanted, LocatedFor::Data, walker.l2, walker.steps);
-        self.is_intermediate = host.is_ok_and(|host| host.size == PageSize::Size4K);
+        // A hole of the host is no 4KB page: the bitmaps of both are asked about its neighbours.
+        self.is_intermediate =
+            host.is_ok_and(|host| host.size == PageSize::Size4K) && !self.host.is_hole_of_larger();
         if let Ok(host) = host
             && host.size != PageSize::Size4K
         {

@@ -19,8 +19,8 @@ use crate::counters::MmuCounters;
 use crate::nested::{Host, entry_of, loading_of};
 use crate::tlb::{EntryKind, L1Hit, L1Tlb, L2Contents, L2Entry, L2Tlb, WalkedPages};
 use crate::{
-    BitmapLoading, BitmapUpdates, ConfigError, Dimension, Mark, MmuConfig, PageFault, Parked,
-    Reach, WalkCaches, WalkRequest, Walker, allow,
+    BitmapLoading, BitmapUpdates, CachedEntry, ConfigError, Dimension, Mark, MmuConfig, PageFault,
+    Parked, Reach, WalkCaches, WalkRequest, Walker, allow,
 };
 
 /// How a translation was found: a first-level hit, or the cases of P §IV.D (SPEC P-4). Case 7,
@@ -100,6 +100,15 @@ struct OfCore {
     walked: WalkedPages,
     /// The address space that it runs.
     space: SpaceId,
+}
+
+impl OfCore {
+    fn inspect(&self, core: usize, out: &mut Vec<CachedEntry>) {
+        self.data.inspect((core, Unit::L1DataTlb), out);
+        self.instruction.inspect((core, Unit::L1InstructionTlb), out);
+        self.l2.inspect((core, Unit::L2Tlb), out);
+        self.caches.inspect((core, Unit::WalkCache), out);
+    }
 }
 
 /// The pages that a walk has translated at once.
@@ -548,6 +557,31 @@ impl Mmu {
     /// them stays until it is shot down.
     pub fn dimension_mut(&mut self) -> &mut dyn Dimension {
         self.dimension.as_mut()
+    }
+
+    /// What TLBs and walk caches of the core at work hold now, put into `out` in the order of units and
+    /// slots. For tests that compare it with a model: nothing is marked used.
+    pub fn inspect(&self, out: &mut Vec<CachedEntry>) {
+        out.clear();
+        self.own.inspect(self.core, out);
+        if let Some(host) = self.dimension.host() {
+            host.inspect(self.core, out);
+        }
+    }
+
+    /// The same of the other cores, in the order of cores, then of units and slots.
+    pub fn inspect_others(&self, out: &mut Vec<CachedEntry>) {
+        out.clear();
+        self.parked.numbered().for_each(|(core, own)| own.inspect(core, out));
+        if let Some(host) = self.dimension.host() {
+            host.inspect_others(out);
+        }
+        out.sort_by_key(|entry| entry.core);
+    }
+
+    /// The core at work, and the address space that it runs.
+    pub fn at_work(&self) -> (usize, SpaceId) {
+        (self.core, self.own.space)
     }
 
     /// What the first level for data allows of a page of the running address space, as bits of

@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use perforate_types::{Frame, PageSize, SpaceId, VirtualPage};
+use perforate_types::{Frame, PageSize, SpaceId, Unit, VirtualPage};
 
-use super::SetAssociative;
-use crate::{TlbGeometry, allow};
+use super::{EntryKind, SetAssociative};
+use crate::{CachedContent, CachedEntry, TlbGeometry, allow};
 
 /// One translation in one word: the frame of the page's first 4KB, and [`allow`] bits below it.
 #[derive(Clone, Copy, Default)]
@@ -173,6 +173,33 @@ impl L1Tlb {
         self.latest.0 = NONE;
         for array in &mut self.arrays {
             array.entries.invalidate_if(|place| place as u16 == space.0);
+        }
+    }
+
+    /// What it holds now.
+    pub(crate) fn inspect(&self, (core, unit): (usize, Unit), out: &mut Vec<CachedEntry>) {
+        for (index, array) in self.arrays.iter().enumerate() {
+            for (slot, key, entry) in array.entries.iter_slots() {
+                let (set, way) = array.entries.place(slot);
+                let pages = array.size.pages();
+                let kind = match array.size {
+                    PageSize::Size4K => EntryKind::Page4K,
+                    PageSize::Size2M => EntryKind::Page2M,
+                    PageSize::Size1G => EntryKind::Page1G,
+                };
+                let (frame, allows) = (entry.frame(), entry.allows());
+                out.push(CachedEntry {
+                    core,
+                    unit,
+                    slot: (array.first_slot + slot) as u32,
+                    place: (index, set, way),
+                    space: SpaceId(key as u16),
+                    is_guest_physical: false,
+                    first: VirtualPage::new((key >> 16) * pages),
+                    pages,
+                    content: CachedContent::Page { kind, frame, allows, filter: 0 },
+                });
+            }
         }
     }
 

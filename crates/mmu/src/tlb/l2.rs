@@ -10,10 +10,10 @@
 
 use std::ops::Range;
 
-use perforate_types::{Frame, PageSize, SpaceId, VirtualPage};
+use perforate_types::{Frame, PageSize, SpaceId, Unit, VirtualPage};
 
 use super::{L2Contents, SetAssociative};
-use crate::{TlbConfig, TlbGeometry, Ways, allow};
+use crate::{CachedContent, CachedEntry, TlbConfig, TlbGeometry, Ways, allow};
 
 /// Sub-pages whose holes one bitmap entry tells: 32 bits fit a TLB entry (P §IV.C).
 pub(crate) const SUBPAGES_PER_BITMAP_ENTRY: u64 = 32;
@@ -444,6 +444,50 @@ impl L2Tlb {
 
     fn invalidate_if(&mut self, is_dead: impl Fn(u64) -> bool) {
         self.arrays_mut().for_each(|array| array.invalidate_if(&is_dead));
+    }
+
+    /// What it holds now.
+    pub(crate) fn inspect(&self, (core, unit): (usize, Unit), out: &mut Vec<CachedEntry>) {
+        let mut first_slot = 0;
+        for (index, array) in self.arrays().enumerate() {
+            for (slot, key, entry) in array.iter_slots() {
+                let (set, way) = array.place(slot);
+                let (number, space) = (key >> NUMBER_SHIFT, space_of(key));
+                let (first, pages, content) = self.inspected(number, entry);
+                out.push(CachedEntry {
+                    core,
+                    unit,
+                    slot: (first_slot + slot) as u32,
+                    place: (index, set, way),
+                    space: SpaceId(space & !NESTED),
+                    is_guest_physical: space & NESTED != 0,
+                    first: VirtualPage::new(first),
+                    pages,
+                    content,
+                });
+            }
+            first_slot += array.slots();
+        }
+    }
+
+    /// First page, pages and content of the entry whose key has this number.
+    fn inspected(&self, number: u64, entry: L2Entry) -> (u64, u64, CachedContent) {
+        let (kind, frame, allows) = (entry.kind(), entry.frame(), entry.allows());
+        let page = |filter| CachedContent::Page { kind, frame, allows, filter };
+        match kind {
+            EntryKind::Bitmap => {
+                let pages = SUBPAGES_PER_BITMAP_ENTRY;
+                (number * pages, pages, CachedContent::Bitmap(entry.bits()))
+            }
+            EntryKind::Run => {
+                let run = entry.pages_of_run();
+                (number * self.window + run.first, run.pages, page(0))
+            }
+            _ => {
+                let pages = kind.size().pages();
+                (number * pages, pages, page(entry.filter()))
+            }
+        }
     }
 
     /// The numbers of entries now.

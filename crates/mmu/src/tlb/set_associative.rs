@@ -255,8 +255,20 @@ impl<V: Copy + Default> SetAssociative<V> {
 
     /// Keys and values of the live entries.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, V)> {
+        self.iter_slots().map(|(_, key, value)| (key, value))
+    }
+
+    /// Slots, keys and values of the live entries, in order of slots.
+    pub(crate) fn iter_slots(&self) -> impl Iterator<Item = (usize, u64, V)> {
         let places = self.groups.iter().flat_map(|group| group.keys.iter().zip(&group.values));
-        places.filter(|(key, _)| **key != EMPTY).map(|(key, value)| (*key, *value))
+        let live = places.enumerate().filter(|(_, (key, _))| **key != EMPTY);
+        live.map(|(slot, (key, value))| (slot, *key, *value))
+    }
+
+    /// Set and way of a slot.
+    pub(crate) fn place(&self, slot: usize) -> (usize, usize) {
+        let slots_per_set = self.groups_per_set * GROUP;
+        (slot / slots_per_set, slot % slots_per_set)
     }
 }
 

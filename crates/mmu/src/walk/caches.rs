@@ -1,10 +1,10 @@
 //! Page-walk caches: non-leaf entries by level (Intel's paging-structure caches), and level-2
 //! entries that are leaves of a size of their own, where page tables have such (G §3.7).
 
-use perforate_types::{GapTolerance, PageSize, SpaceId, TableOperation, VirtualPage};
+use perforate_types::{GapTolerance, PageSize, SpaceId, TableOperation, Unit, VirtualPage};
 
 use crate::tlb::SetAssociative;
-use crate::{Node, TlbGeometry, WalkCacheConfig};
+use crate::{CachedContent, CachedEntry, Node, TlbGeometry, WalkCacheConfig};
 
 /// Kinds of cached entries: by the node that they point to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -276,6 +276,34 @@ impl WalkCaches {
     pub(crate) fn invalidate_space(&mut self, space: SpaceId) {
         for cache in self.caches.iter_mut().flatten() {
             cache.invalidate_if(|key| (key >> 2) as u16 == space.0);
+        }
+    }
+
+    /// What they hold now.
+    pub(crate) fn inspect(&self, (core, unit): (usize, Unit), out: &mut Vec<CachedEntry>) {
+        for (index, cache) in self.caches.iter().enumerate() {
+            let level = index as u8 + 2;
+            for (slot, key, node) in cache.iter().flat_map(SetAssociative::iter_slots) {
+                let place = cache.as_ref().map_or((0, 0), |cache| cache.place(slot));
+                let (number, space) = (key >> 18, SpaceId((key >> 2) as u16));
+                let node_of = |directory| CachedContent::Node { level, directory, node };
+                let (pages, content) = match key & 3 {
+                    LEAF => (self.leaf_pages(space).unwrap_or(0), CachedContent::Leaf),
+                    kind if kind == Directory::Holes as u64 => (512, node_of(Directory::Holes)),
+                    _ => (1 << (9 * (level - 1)), node_of(Directory::Ordinary)),
+                };
+                out.push(CachedEntry {
+                    core,
+                    unit,
+                    slot: self.slot(level, slot),
+                    place: (index, place.0, place.1),
+                    space,
+                    is_guest_physical: unit == Unit::HostWalkCache,
+                    first: VirtualPage::new(number * pages),
+                    pages,
+                    content,
+                });
+            }
         }
     }
 

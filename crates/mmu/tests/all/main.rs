@@ -3,3 +3,4 @@
 mod coalescing;
 mod parts;
 mod small_entries;
+mod storm;

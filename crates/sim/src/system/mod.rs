@@ -19,7 +19,7 @@ use crate::host_memory::HostMemory;
 use crate::operating_system::ProgramWork;
 use crate::oracles::{Access, GuestTables, Oracles};
 use crate::placed::Placed;
-use crate::wiring::{Connections, Side, Wiring};
+use crate::wiring::{Attempt, Connections, Side, Wiring};
 use crate::{Composition, Machine, MemoryState, SimError};
 pub(crate) use host::counter as host_counter;
 use shootdowns::Hardware;
@@ -361,6 +361,7 @@ impl System {
             Some(_) => FAULTS_PER_GUEST_ACCESS,
         };
         for _ in 0..most {
+            self.show(kind, address, &result);
             self.check(kind, address, &result)?;
             match result {
                 Ok(translated) => return Ok(Some(translated)),
@@ -369,8 +370,20 @@ impl System {
             }
             result = self.mmu.translate(kind, address, &mut self.steps);
         }
+        self.show(kind, address, &result);
         self.check(kind, address, &result)?;
         result.map(Some).map_err(|fault| self.stuck(kind, address, fault))
+    }
+
+    /// Shows an attempt to translate to whoever watches the hardware.
+    fn show(
+        &mut self,
+        kind: AccessKind,
+        address: VirtualAddress,
+        result: &Result<Translated, PageFault>,
+    ) {
+        let attempt = Attempt { kind, address, result, steps: &self.steps };
+        self.connections.translated(&attempt, &self.mmu);
     }
 
     /// Has whoever is to blame serve a fault; returns whether the access may be tried again.

@@ -1,9 +1,8 @@
 //! The bundled traces of real programs under every scheme, each translation compared with the
 //! oracle.
 
-use perforate_sim::{
-    Comparison, Composition, Machine, MemoryState, ProcessorOptions, Workload, compare,
-};
+use crate::sums::compare;
+use perforate_sim::{Comparison, Composition, Machine, MemoryState, ProcessorOptions, Workload};
 
 /// Instructions of each trace; the whole of them is for the command line (`--check`).
 const INSTRUCTIONS: u64 = 100_000;

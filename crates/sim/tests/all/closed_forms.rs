@@ -1,11 +1,12 @@
 //! Figures of whole runs that follow from the machine (paper P's Table II) and the workload by
 //! hand calculation.
 
+use crate::sums::compare;
 use perforate_mmu::{TlbGeometry, WalkCacheConfig};
 use perforate_sim::scheme::perforated::PerforatedRadix;
 use perforate_sim::{
     Comparison, Composition, Machine, MemoryState, ProcessorOptions, RunResult, System,
-    SystemOptions, Workload, compare, scheme,
+    SystemOptions, Workload, scheme,
 };
 use perforate_types::{AccessKind, Backing, Counters, Permissions, ProgramEvent, VirtualAddress};
 

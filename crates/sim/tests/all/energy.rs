@@ -1,8 +1,9 @@
 //! Energy of whole runs, from their other counters.
 
+use crate::sums::compare;
 use perforate_sim::{
     Comparison, Composition, EnergyCosts, Machine, MemoryState, ProcessorOptions, RunResult,
-    Workload, compare,
+    Workload,
 };
 
 fn run(functional: bool) -> RunResult {

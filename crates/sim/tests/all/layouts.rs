@@ -1,9 +1,10 @@
 //! Page sizes by a layout: numbers of pages, frames of tables and walks worked out by hand.
 
+use crate::sums::compare;
 use perforate_config::Given;
 use perforate_sim::{
     Comparison, Composition, Machine, MemoryOptions, MemoryState, ProcessorOptions, RunResult,
-    Workload, compare,
+    Workload,
 };
 use tempfile::TempDir;
 

@@ -1,8 +1,9 @@
 //! What results say of physical memory.
 
+use crate::sums::compare;
 use perforate_config::Size;
 use perforate_sim::{
-    Comparison, Composition, Machine, MemoryState, ProcessorOptions, RunResult, Workload, compare,
+    Comparison, Composition, Machine, MemoryState, ProcessorOptions, RunResult, Workload,
 };
 
 /// Bytes of memory maps and memory series in one result, as docs/results.md promises.

@@ -1,9 +1,10 @@
 //! Notes of results, and names of units in explanations.
 
+use crate::sums::compare;
 use perforate_config::Given;
 use perforate_sim::{
     Comparison, Composition, Machine, MemoryOptions, MemoryState, ProcessorOptions, Workload,
-    compare, explain,
+    explain,
 };
 
 fn memory(options: &[(&str, &str)]) -> MemoryState {

@@ -1,9 +1,10 @@
 //! The operating system's work inside and outside the measured interval, and its cycles, by hand.
 
+use crate::sums::compare;
 use perforate_os::Work;
 use perforate_sim::{
     Comparison, Composition, Machine, MemoryState, ProcessorOptions, RunResult, Scheme, System,
-    SystemOptions, Workload, compare,
+    SystemOptions, Workload,
 };
 use perforate_types::{AccessKind, Backing, Permissions, ProgramEvent, VirtualAddress};
 

@@ -1,8 +1,9 @@
 //! What results say of a program that has ended, by hand: it is gone, and figures are of what there
 //! was.
 
+use crate::sums::compare;
 use perforate_sim::{
-    Comparison, Composition, Machine, MemoryState, ProcessorOptions, RunResult, Workload, compare,
+    Comparison, Composition, Machine, MemoryState, ProcessorOptions, RunResult, Workload,
 };
 use perforate_trace::{TraceMetadata, TraceWriter};
 use perforate_types::{

@@ -1,11 +1,11 @@
 //! Every counter that a run writes is registered, and every registered counter is written by a run.
 
+use crate::sums::compare;
 use std::collections::BTreeSet;
 
 use perforate_config::{Size, read};
 use perforate_sim::{
-    Comparison, Composition, Machine, MemoryState, ProcessorOptions, Workload, compare, counters,
-    vocabulary,
+    Comparison, Composition, Machine, MemoryState, ProcessorOptions, Workload, counters, vocabulary,
 };
 
 use crate::sums::assert_sums_add_up;

@@ -1,11 +1,12 @@
 //! Whether confidence intervals of sampled traces hold what they promise: programs of which the
 //! whole is simulated, and a tenth of it as a sampled trace.
 
+use crate::sums::compare;
 use std::path::Path;
 
 use perforate_os::Random;
 use perforate_sim::{
-    Comparison, Composition, Machine, MemoryState, ProcessorOptions, RunResult, Workload, compare,
+    Comparison, Composition, Machine, MemoryState, ProcessorOptions, RunResult, Workload,
 };
 use perforate_trace::{TraceMetadata, TraceWriter};
 use perforate_types::{

@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
+use crate::sums::compare_with;
 use perforate_config::Count;
 use perforate_os::Random;
 use perforate_sim::{
     Comparison, Composition, Machine, MeasuringOptions, MemoryState, ProcessorOptions, RunResult,
-    SimError, TimedWindows, Timing, Workload, compare_with,
+    SimError, TimedWindows, Timing, Workload,
 };
 use perforate_trace::{TraceMetadata, TraceWriter};
 use perforate_types::{

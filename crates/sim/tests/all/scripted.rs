@@ -1,11 +1,12 @@
 //! Policies as scripts: those that reproduce built-in ones give the same results to the byte, and those
 //! that go wrong stop the run.
 
+use crate::sums::compare;
 use perforate_config::Given;
 use perforate_sim::scheme::scripted::{Script, load};
 use perforate_sim::{
     Comparison, Composition, Machine, MemoryOptions, MemoryState, ProcessorOptions, RunResult,
-    Workload, compare,
+    Workload,
 };
 use serde_json::Value;
 

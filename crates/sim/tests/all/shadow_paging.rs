@@ -4,12 +4,13 @@
 //! `STORM_SEED=n` replays one storm of every pair, `STORM_SEEDS=n` runs more of them.
 
 use crate::storms::{Defect, Defective};
+use crate::sums::compare;
 use perforate_config::read;
 use perforate_mmu::{TlbGeometry, WalkCacheConfig};
 use perforate_os::{FrameClass, KhugepagedConfig};
 use perforate_sim::{
     Comparison, Composition, Exits, Machine, MemoryState, Past, ProcessorOptions, RunResult,
-    SimError, System, SystemOptions, Wiring, Workload, compare,
+    SimError, System, SystemOptions, Wiring, Workload,
 };
 use perforate_types::{
     AccessKind, Advice, Backing, Counters, Frame, Permissions, ProcessId, ProgramEvent, Purpose,

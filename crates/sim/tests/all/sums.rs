@@ -1,7 +1,43 @@
 //! Sums of a result that are checked against their parts, which the registry of counters knows.
 
 use perforate_mmu::L2Part;
-use perforate_sim::{Machine, RunResult, counters};
+use perforate_sim::{
+    Comparison, Machine, MeasuringOptions, Progress, RunResult, SimError, counters,
+};
+
+/// Runs a comparison, and checks the sums of every result: tests run theirs by this.
+///
+/// # Errors
+/// As [`perforate_sim::compare`].
+///
+/// # Panics
+/// If a sum is wrong.
+pub fn compare(
+    comparison: &Comparison,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Vec<RunResult>, SimError> {
+    compare_with(comparison, &MeasuringOptions::default(), progress)
+}
+
+/// The same with more of statistics.
+///
+/// # Errors
+/// As [`perforate_sim::compare_with`].
+///
+/// # Panics
+/// If a sum is wrong.
+pub fn compare_with(
+    comparison: &Comparison,
+    measuring: &MeasuringOptions,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Vec<RunResult>, SimError> {
+    let results = perforate_sim::compare_with(comparison, measuring, progress)?;
+    for result in &results {
+        let cores = comparison.processors.cores as usize;
+        assert_sums_add_up(&comparison.machine, cores, result);
+    }
+    Ok(results)
+}
 
 /// Checks every whole that has parts, and totals that are counted twice, of a run on so many cores.
 ///

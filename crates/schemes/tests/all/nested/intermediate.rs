@@ -3,14 +3,14 @@
 use perforate_mmu::{Case, L2Part, MmuConfig, PageFault, TlbGeometry};
 use perforate_schemes::perforated::PerforatedOperation;
 use perforate_types::{
-    AccessKind, Frame, GuestFrame, PageSize, Permissions, Shootdown, TableOperation, Update,
-    VirtualPage,
+    AccessKind, Frame, GuestFrame, PageSize, Permissions, Shootdown, SpaceId, TableOperation,
+    Update, VirtualPage,
 };
 
 use super::tables::Paging::{self, Page2M, Pages4K, Perforated};
 use super::tables::{
-    BLOCK, DATA, FIRST, GUEST, MACHINE, access, apply, apply_host, config, load, map, pair_at,
-    store, story,
+    BLOCK, DATA, FIRST, GUEST, MACHINE, access, apply, apply_host, config, guest_changes, load,
+    map, pair_at, store, story,
 };
 
 /// Guest-physical addresses are cached in the second-level TLB.
@@ -87,6 +87,29 @@ fn other_pairs_have_combined_entries() {
         load(&mut mmu, 5).unwrap();
         assert_eq!(mmu.l2_contents().intermediate, 0, "{guest:?} over {host:?}");
     }
+}
+
+/// The cached entry of a host's hole is 4KB of a larger page. A walk that finds it makes no intermediate
+/// entry, whose bitmap would be the guest's alone: the combined entry of the same page, filled later,
+/// would find the bits and take the host's holes for pages in place.
+#[test]
+fn a_hole_of_the_host_makes_no_intermediate_entry() {
+    let mut mmu = pair_at(&intermediate(), Perforated(&[0]), Perforated(&[7]), DATA);
+    // Another process maps the same memory by 4KB pages: the host's hole is cached for those.
+    let other = SpaceId(GUEST.0 + 1);
+    guest_changes(other, Pages4K, DATA).into_iter().for_each(|change| apply(&mut mmu, change));
+    mmu.switch(other);
+    let located = load(&mut mmu, 7).unwrap();
+    assert_ne!(located, frame(7), "it is a hole of the host");
+    mmu.switch(GUEST);
+    assert_eq!(access(&mut mmu, AccessKind::Read, 7).0, Ok((located, Case::Regular, true)));
+    let contents = mmu.l2_contents();
+    assert_eq!((contents.intermediate, contents.page_4k, contents.bitmap), (0, 2, 0));
+    // The next sub-page fills the combined entry, and the bitmap has the holes of both.
+    assert_eq!(load(&mut mmu, 9), Ok(frame(9)));
+    mmu.flush_first_level();
+    mmu.evict_page(GUEST, VirtualPage::new(FIRST + 7));
+    assert_eq!(load(&mut mmu, 7), Ok(located));
 }
 
 /// The guest's filter and bitmap lead to its hole, which has an entry of its own; what is in place

@@ -8,6 +8,7 @@ pub mod occupied;
 mod segments;
 mod tampered;
 mod virtualized;
+mod watched;
 
 use perforate_config::{Count, Given, read};
 use perforate_mmu::{BitmapUpdates, L2Part, ShadowReads, TlbConfig, TlbGeometry, Ways, allow};
@@ -29,6 +30,7 @@ pub use defects::{Defect, Defective, PLANTED};
 pub use names::{Replay, assert_map_adds_up, number, seeds};
 pub use segments::{SegmentAction, has_segments};
 pub use virtualized::virtualize;
+pub use watched::Watcher;
 
 /// First address of the arena in which everything happens.
 const ARENA: u64 = 0x7f00_0000_0000;
@@ -100,6 +102,8 @@ pub struct Storm {
     has_cores: bool,
     /// Whether a defect was planted, which the oracle is to find.
     is_damaged: bool,
+    /// The reference for the state of the hardware, where nothing is damaged.
+    watcher: Option<Watcher>,
     /// How often some of the tables were compared with what is true.
     samples: u64,
 }
@@ -212,11 +216,17 @@ impl Storm {
             }
         }
         let options = SystemOptions { check: true, implicit_maps: false, counts_only: false };
-        let wiring = defect.map(|defect| -> Box<dyn Wiring> { Defective::new(defect) });
-        let mut system =
-            System::wired(&machine, composition, &memory, seed, options, wiring).unwrap();
         let name = if change.is_some() { 0 } else { composition.name().len() as u64 };
         let processors = processors(seed + name, defect);
+        let shares_cores = processors.threads_per_core > 1;
+        let watcher = defect.is_none().then(|| Watcher::new(&machine, &composition, shares_cores));
+        let wiring: Box<dyn Wiring> = match (&watcher, defect) {
+            (Some(watcher), _) => Box::new(watcher.clone()),
+            (None, Some(defect)) => Defective::new(defect),
+            (None, None) => unreachable!("nothing watches a storm with a defect only"),
+        };
+        let mut system =
+            System::wired(&machine, composition, &memory, seed, options, Some(wiring)).unwrap();
         system.set_processors(&processors).unwrap();
         let contents = format!("zero=2%,duplicate={}%,distinct=40", random.below(60).max(1));
         let contents = read(&contents).expect("valid");
@@ -235,6 +245,7 @@ impl Storm {
             has_segments: has_segments(composition.own),
             has_cores: processors.are_several(),
             is_damaged: defect.is_some(),
+            watcher,
             samples: 0,
         };
         storm.map_arena().unwrap();
@@ -320,8 +331,11 @@ impl Storm {
         Ok(())
     }
 
-    /// After an event: the tables translate what is true.
+    /// After an event: the tables translate what is true, and the hardware holds what it should.
     pub fn check_some_tables(&mut self) {
+        if let Some(watcher) = &self.watcher {
+            watcher.at_rest(self.system.mmu());
+        }
         if !self.is_damaged {
             self.samples += 1;
             check_some_tables(&self.system, self.samples);

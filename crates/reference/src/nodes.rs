@@ -1,0 +1,81 @@
+//! Page-table nodes, as operating systems say that they come and go.
+
+use std::collections::BTreeMap;
+
+use perforate_mmu::radix::Directory;
+use perforate_mmu::{CachedContent, CachedEntry, Mmu};
+use perforate_types::{Frame, Level, SpaceId, TableOperation, Unit, VirtualPage};
+
+use crate::Side;
+use crate::truth::Truths;
+
+/// Level and first page of a node, and which of several it is.
+type Place = (Side, SpaceId, Level, VirtualPage, u8);
+
+/// Where nodes are.
+#[derive(Default)]
+pub(crate) struct Nodes {
+    frames: BTreeMap<Place, Frame>,
+}
+
+impl Nodes {
+    pub(crate) fn hear(&mut self, side: Side, operation: &TableOperation) {
+        match *operation {
+            TableOperation::AddNode { space, level, page, frame, branch } => {
+                self.frames.insert((side, space, level, page, branch), frame);
+            }
+            TableOperation::RemoveNode { space, level, page, branch } => {
+                self.frames.remove(&(side, space, level, page, branch));
+            }
+            _ => {}
+        }
+    }
+
+    /// The ordinary node of a level that covers a page.
+    pub(crate) fn find(
+        &self,
+        side: Side,
+        space: SpaceId,
+        level: Level,
+        page: VirtualPage,
+    ) -> Option<Frame> {
+        let first = page.number() >> (9 * level) << (9 * level);
+        self.frames.get(&(side, space, level, VirtualPage::new(first), 0)).copied()
+    }
+
+    /// Says what is wrong with an entry of a walk cache: it must point to the node that is there now, in
+    /// its own dimension and in the machine.
+    pub(crate) fn find_wrong(
+        &self,
+        entry: &CachedEntry,
+        is_shadowed: bool,
+        truths: &Truths,
+        mmu: &Mmu,
+    ) -> Option<String> {
+        let CachedContent::Node { level, directory, node } = entry.content else { return None };
+        let side = match entry.unit {
+            Unit::HostWalkCache => Side::Host,
+            _ if is_shadowed => Side::Shadow,
+            _ => Side::Own,
+        };
+        let branches = match directory {
+            Directory::Ordinary => 0..=0,
+            Directory::Holes => 1..=u8::MAX,
+        };
+        let place = |branch| (side, entry.space, level - 1, entry.first, branch);
+        let (first, last) = (place(*branches.start()), place(*branches.end()));
+        // Page directories may be larger than a page: those of gap-tolerant entries, 64KB at most.
+        let most = if level == 3 { 16 } else { 1 };
+        let mut found = self.frames.range(first..=last).map(|(_, frame)| frame.number());
+        let is_there = found.any(|first| (first..first + most).contains(&node.frame.number()));
+        if !is_there {
+            return Some(format!("no such node is at {:x?}", node.frame));
+        }
+        let is_guest = side == Side::Own && mmu.dimension().host().is_some();
+        let located = match is_guest {
+            true => truths.host_frame(node.frame, mmu),
+            false => Some(node.frame),
+        };
+        (located != Some(node.located)).then(|| format!("the node lies at {located:x?}"))
+    }
+}

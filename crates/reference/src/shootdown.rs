@@ -1,0 +1,72 @@
+//! Which entries a shootdown ends ([`Shootdown`], P §IV.E).
+
+use perforate_mmu::{BitmapUpdates, CachedContent, CachedEntry, EntryKind, Mmu};
+use perforate_types::{Shootdown, Unit};
+
+use crate::{Reference, Side, covers, overlaps};
+
+/// Units that hold virtual addresses.
+const VIRTUAL: [Unit; 4] = [Unit::L1DataTlb, Unit::L1InstructionTlb, Unit::L2Tlb, Unit::WalkCache];
+
+impl Reference {
+    /// All cores hear of a shootdown. One by the host ends what is cached of the virtual machine, and
+    /// whatever came of it: no entry says from which guest-physical page it came.
+    pub(crate) fn shoot_down(&mut self, side: Side, shootdown: Shootdown, mmu: &Mmu) {
+        let is_kept_in_place = self.setup.config.tlb.bitmap_updates == BitmapUpdates::InPlace;
+        if side == Side::Host {
+            let machine = mmu.dimension().host().map(|host| host.space());
+            if machine != Some(shootdown.space()) {
+                return;
+            }
+            for core in &mut self.cores {
+                for unit in VIRTUAL.into_iter().chain([Unit::NestedTlb]) {
+                    core.units[unit as usize].retain(|_| false);
+                }
+                core.units[Unit::HostWalkCache as usize].retain(|entry| !ends(shootdown, entry));
+            }
+            return;
+        }
+        let mut may_have_changed = false;
+        for unit in self.cores.iter_mut().flat_map(|core| &mut core.units) {
+            if let Shootdown::Bitmap { .. } = shootdown
+                && is_kept_in_place
+            {
+                let is_meant =
+                    |entry: &CachedEntry| !entry.is_guest_physical && ends(shootdown, entry);
+                may_have_changed |= unit.expect_change(is_meant);
+            } else {
+                unit.retain(|entry| entry.is_guest_physical || !ends(shootdown, entry));
+            }
+        }
+        if may_have_changed {
+            self.look(mmu);
+            self.compare(mmu);
+            self.compare_others(mmu);
+        }
+    }
+}
+
+/// Whether a shootdown ends an entry of its address space.
+fn ends(shootdown: Shootdown, entry: &CachedEntry) -> bool {
+    use CachedContent::{Bitmap, Leaf, Node, Page};
+    if entry.space != shootdown.space() {
+        return false;
+    }
+    match (shootdown, entry.content) {
+        (Shootdown::Space { .. }, _) => true,
+        (Shootdown::Page { page, .. }, Page { kind, .. }) => {
+            (kind == EntryKind::Run || entry.pages == 1) && covers(entry, page.number())
+        }
+        (Shootdown::Page { page, .. } | Shootdown::Large { page, .. }, Node { .. } | Leaf) => {
+            covers(entry, page.number())
+        }
+        (Shootdown::Large { page, size, .. }, Page { .. } | Bitmap(_)) => {
+            overlaps(entry, page.align_down(size).number(), size.pages())
+        }
+        (Shootdown::Superpage { page, mode, .. }, _) => {
+            overlaps(entry, page.number(), mode.entry_pages())
+        }
+        (Shootdown::Bitmap { page, .. }, Bitmap(_)) => covers(entry, page.number()),
+        (Shootdown::Page { .. }, Bitmap(_)) | (Shootdown::Bitmap { .. }, _) => false,
+    }
+}

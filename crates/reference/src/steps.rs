@@ -1,0 +1,580 @@
+//! What one attempt to translate looked up and filled, step by step.
+
+use std::ops::Range;
+
+use perforate_mmu::radix::Directory;
+use perforate_mmu::{
+    BesideL2, CachedContent, CachedEntry, Case, EntryKind, L2Part, Mmu, TlbGeometry,
+    WalkCacheConfig, allow,
+};
+use perforate_types::{AccessKind, Action, Level, PhysicalAddress, Purpose, SpaceId, Step, Unit};
+
+use crate::unit::is_dirty;
+use crate::{Attempt, Core, Reference, covers};
+
+const PAGES_2M: u64 = 512;
+const PAGES_1G: u64 = 512 * 512;
+/// Pages of one entry of bitmap bits.
+const PAGES_OF_BITMAP: u64 = 32;
+
+/// Where the walk of a dimension has to read on, after what its walk cache had: level, and node if it is
+/// known.
+type Next = Option<(Level, Option<perforate_types::Frame>)>;
+
+/// An attempt under way.
+struct Walk {
+    core: usize,
+    space: SpaceId,
+    page: u64,
+    /// True once bitmaps have been asked: a walk may be one to a hole from then on.
+    asked_bitmap: bool,
+    /// Next read of the own tables, and of the host's.
+    next: [Next; 2],
+    /// Look-up of guest-physical addresses that has found nothing.
+    missed_host: Option<Unit>,
+    /// Slot of the second level through which the page was translated last.
+    used: Option<u32>,
+    filled: Vec<(Unit, u32)>,
+    /// True once bitmaps of the host have been asked.
+    asked_host_bitmap: bool,
+    /// Entries of guest-physical addresses that were used.
+    host_pages: Vec<(Unit, u32)>,
+}
+
+/// Pages, not bits of bitmaps.
+fn is_page(entry: &CachedEntry) -> bool {
+    matches!(entry.content, CachedContent::Page { .. })
+}
+
+fn kind_of(entry: &CachedEntry) -> Option<EntryKind> {
+    match entry.content {
+        CachedContent::Page { kind, .. } => Some(kind),
+        _ => None,
+    }
+}
+
+/// Whether stores through the entry leave it open which page was written.
+fn has_holes(entry: &CachedEntry) -> bool {
+    match entry.content {
+        CachedContent::Page { kind: EntryKind::Perforated, .. } => true,
+        CachedContent::Page { kind: EntryKind::Intermediate, filter, .. } => filter != 0,
+        _ => false,
+    }
+}
+
+/// The unit beside the second-level TLB that some dimension has: what it looks up for itself is in no
+/// order that is known here.
+fn has_unit(mmu: &Mmu) -> bool {
+    let dimension = mmu.dimension();
+    let of_host = dimension.host().and_then(|host| host.dimension().beside_l2());
+    dimension.beside_l2().or(of_host).map(BesideL2::used).is_some()
+}
+
+/// Whether walk caches of the own tables, and of the host's, hold leaves.
+fn have_leaves(mmu: &Mmu) -> [bool; 2] {
+    let host = mmu.dimension().host();
+    let of_host = host.and_then(|host| host.dimension().cached_leaf_pages());
+    [mmu.dimension().cached_leaf_pages().is_some(), of_host.is_some()]
+}
+
+impl Core {
+    fn covering(
+        &self,
+        unit: Unit,
+        space: SpaceId,
+        page: u64,
+    ) -> impl Iterator<Item = &CachedEntry> {
+        let is_meant = move |entry: &&CachedEntry| {
+            !entry.is_guest_physical && entry.space == space && covers(entry, page)
+        };
+        self.units[unit as usize].entries().filter(is_meant)
+    }
+
+    /// The entry of the second level that translates a page: 4KB, 2MB, runs, 1GB, in this order.
+    fn in_second_level(&self, space: SpaceId, page: u64) -> Option<CachedEntry> {
+        let order = |entry: &&CachedEntry| match (kind_of(entry), entry.pages) {
+            (Some(EntryKind::Run), _) => 2,
+            (_, 1) => 0,
+            (_, PAGES_2M) => 1,
+            _ => 3,
+        };
+        self.covering(Unit::L2Tlb, space, page)
+            .filter(|entry| is_page(entry))
+            .min_by_key(order)
+            .copied()
+    }
+
+    /// The deepest entry of the walk caches for a page, of level 3 and above or of all, as a walk to the
+    /// page or to a hole sees it.
+    fn in_walk_cache(&self, space: SpaceId, page: u64, to: Directory) -> Option<CachedEntry> {
+        let level_of = |entry: &CachedEntry| match entry.content {
+            CachedContent::Leaf => (to == Directory::Ordinary).then_some(2),
+            CachedContent::Node { level, directory, .. } => {
+                let is_seen = level > 2 || directory == to;
+                is_seen.then_some(level)
+            }
+            _ => None,
+        };
+        let seen = self.covering(Unit::WalkCache, space, page);
+        seen.filter(|entry| level_of(entry).is_some()).min_by_key(|entry| level_of(entry)).copied()
+    }
+}
+
+impl Reference {
+    /// Follows an attempt from look-up to look-up.
+    pub(crate) fn follow_steps(&mut self, attempt: &Attempt<'_>, mmu: &Mmu) {
+        let (core, space) = mmu.at_work();
+        let page = attempt.address.page().number();
+        let unit = first_level(attempt.kind);
+        let held = self.cores[core].covering(unit, space, page);
+        if let Some(entry) = held.min_by_key(|entry| entry.pages).copied() {
+            return self.hit_first_level(attempt, (core, space, page), entry);
+        }
+        if let Ok(found) = attempt.result {
+            assert_ne!(found.case, Case::FirstLevel, "the first level does not hold {page:#x}");
+        }
+        let mut walk = Walk {
+            core,
+            space,
+            page,
+            asked_bitmap: false,
+            next: [None; 2],
+            missed_host: None,
+            used: None,
+            filled: Vec::new(),
+            asked_host_bitmap: false,
+            host_pages: Vec::new(),
+        };
+        if attempt.steps.background().is_empty() {
+            let steps = attempt.steps.as_slice();
+            for (index, step) in steps.iter().enumerate() {
+                self.follow_step(&mut walk, *step, &steps[index + 1..], mmu);
+            }
+        } else {
+            // Steps in the background have happened among the others.
+            let steps = attempt.steps.as_slice().iter().chain(attempt.steps.background());
+            self.take_over(&mut walk, steps);
+        }
+        // A store marks the host's entry after bitmaps have been asked, which is a use of it.
+        let is_store = attempt.kind == AccessKind::Write;
+        let is_late = walk.asked_host_bitmap || walk.asked_bitmap && is_store;
+        for &(unit, slot) in walk.host_pages.iter().filter(|_| is_late) {
+            self.cores[walk.core].units[unit as usize].may_be_younger(slot);
+        }
+        for &(unit, slot) in &walk.filled {
+            let core = &self.cores[walk.core];
+            if let Some(entry) = core.units[unit as usize].find(slot).copied() {
+                self.check_entry(core, &entry, mmu);
+            }
+        }
+        if attempt.result.is_ok() {
+            self.end(attempt, &walk);
+        }
+    }
+
+    /// The first level has the page.
+    fn hit_first_level(
+        &mut self,
+        attempt: &Attempt<'_>,
+        (core, space, page): (usize, SpaceId, u64),
+        entry: CachedEntry,
+    ) {
+        let Attempt { kind, result, steps, .. } = *attempt;
+        let CachedContent::Page { frame, allows, .. } = entry.content else {
+            panic!("{entry:?} is in the first level")
+        };
+        assert!(steps.is_empty(), "{entry:x?} is there, and more was looked up");
+        let core = &mut self.cores[core];
+        core.units[entry.unit as usize].touch(entry.slot);
+        match result {
+            Err(_) => assert!(!allow::permits(allows, kind), "{entry:x?} allows {kind:?}"),
+            Ok(found) => {
+                assert!(allow::permits(allows, kind), "{entry:x?} does not allow {kind:?}");
+                assert_eq!((found.case, found.slot), (Case::FirstLevel, entry.slot));
+                let expected = frame.add(page - entry.first.number());
+                assert_eq!(found.physical.page(), expected, "{entry:x?}");
+                if kind == AccessKind::Write && !is_dirty(&entry) {
+                    core.first_store(space, page);
+                }
+            }
+        }
+    }
+
+    fn follow_step(&mut self, walk: &mut Walk, step: Step, later: &[Step], mmu: &Mmu) {
+        let purpose = step.purpose;
+        walk.asked_bitmap |= purpose == Purpose::Bitmap;
+        walk.asked_host_bitmap |= purpose == Purpose::HostBitmap;
+        if let (Purpose::HostPage, Action::Hit { unit, slot } | Action::Fill { unit, slot }) =
+            (purpose, step.action)
+        {
+            walk.host_pages.push((unit, slot));
+        }
+        match step.action {
+            Action::Hit { unit, slot } if is_followed(unit) => {
+                self.check_hit(walk, (unit, slot), purpose, mmu);
+                self.cores[walk.core].units[unit as usize].touch(slot);
+            }
+            Action::Miss { unit } if is_followed(unit) => self.check_miss(walk, unit, purpose),
+            Action::Fill { unit, slot } if is_followed(unit) => {
+                let is_same = |step: &Step| step.action == Action::Fill { unit, slot };
+                let is_last = !later.iter().any(is_same);
+                self.fill(walk, (unit, slot, is_last), purpose, mmu);
+            }
+            Action::Read { address } => check_read(walk, purpose, address, mmu),
+            _ => {}
+        }
+    }
+
+    fn check_hit(&self, walk: &mut Walk, (unit, slot): (Unit, u32), purpose: Purpose, mmu: &Mmu) {
+        let core = &self.cores[walk.core];
+        let held = &core.units[unit as usize];
+        let found = held.find(slot).unwrap_or_else(|| panic!("{unit:?} has nothing in {slot}"));
+        if !held.is_known(slot) {
+            return;
+        }
+        let slot_of = |entry: Option<CachedEntry>| entry.map(|entry| entry.slot);
+        match (unit, purpose) {
+            (Unit::L2Tlb, Purpose::Page) => {
+                let expected = core.in_second_level(walk.space, walk.page);
+                assert_eq!(Some(slot), slot_of(expected), "hit {found:x?}, not {expected:x?}");
+                walk.used = Some(slot);
+            }
+            (Unit::L2Tlb, Purpose::Bitmap) => {
+                let is_right = !found.is_guest_physical
+                    && !is_page(found)
+                    && found.space == walk.space
+                    && covers(found, walk.page);
+                assert!(is_right, "{found:x?} is no bitmap of {:#x}", walk.page);
+            }
+            (Unit::WalkCache, _) => {
+                let seen = |to| slot_of(core.in_walk_cache(walk.space, walk.page, to));
+                let is_hole = walk.asked_bitmap && seen(Directory::Holes) == Some(slot);
+                let expected = seen(Directory::Ordinary);
+                assert!(is_hole || expected == Some(slot), "hit {found:x?}, not slot {expected:?}");
+                walk.next[0] = next_after(found);
+            }
+            (Unit::HostWalkCache, _) => walk.next[1] = next_after(found),
+            _ => {
+                let is_bitmap = purpose == Purpose::HostBitmap;
+                let is_right = found.is_guest_physical && is_page(found) != is_bitmap;
+                assert!(is_right, "{found:x?} is hit for {purpose:?}");
+            }
+        }
+        if found.is_guest_physical {
+            assert_eq!(Some(found.space), mmu.dimension().host().map(|host| host.space()));
+        }
+    }
+
+    fn check_miss(&self, walk: &mut Walk, unit: Unit, purpose: Purpose) {
+        let core = &self.cores[walk.core];
+        let missed = match (unit, purpose) {
+            (Unit::L2Tlb, Purpose::Page) => core.in_second_level(walk.space, walk.page),
+            (Unit::L2Tlb, Purpose::Bitmap) => {
+                let mut covering = core.covering(unit, walk.space, walk.page);
+                covering.find(|entry| !is_page(entry)).copied()
+            }
+            (Unit::WalkCache, _) => {
+                walk.next[0] = Some((4, None));
+                let hole = core.in_walk_cache(walk.space, walk.page, Directory::Holes);
+                let ordinary = core.in_walk_cache(walk.space, walk.page, Directory::Ordinary);
+                if walk.asked_bitmap { hole.and(ordinary) } else { ordinary }
+            }
+            (Unit::HostWalkCache, _) => {
+                walk.next[1] = Some((4, None));
+                None
+            }
+            (Unit::L2Tlb | Unit::NestedTlb, Purpose::HostPage) => {
+                walk.missed_host = Some(unit);
+                None
+            }
+            _ => None,
+        };
+        assert!(missed.is_none(), "{missed:x?} is there and was missed");
+    }
+
+    fn fill(
+        &mut self,
+        walk: &mut Walk,
+        (unit, slot, is_last): (Unit, u32, bool),
+        purpose: Purpose,
+        mmu: &Mmu,
+    ) {
+        let entry = self.seen(unit, slot);
+        if is_last && walk.missed_host == Some(unit) && purpose == Purpose::HostPage {
+            walk.missed_host = None;
+            self.assert_was_absent(walk.core, &entry);
+        }
+        if is_last {
+            walk.filled.push((unit, slot));
+        }
+        let is_of_page = matches!(purpose, Purpose::Page | Purpose::Level2 | Purpose::Hole);
+        if unit == Unit::L2Tlb && is_of_page {
+            walk.used = is_last.then_some(slot);
+        }
+        let (array, set, allowed) = self.place_of(&entry, mmu);
+        if is_last {
+            let place = (entry.place.0, entry.place.1);
+            assert_eq!(place, (array, set), "{entry:x?} is in the wrong array or set");
+        }
+        let leaves = have_leaves(mmu);
+        let is_exact = match unit {
+            Unit::L1DataTlb | Unit::L1InstructionTlb => true,
+            Unit::WalkCache => !leaves[0] && !has_unit(mmu),
+            Unit::HostWalkCache => !leaves[1] && !has_unit(mmu),
+            _ => !has_unit(mmu),
+        };
+        let window = self.window();
+        let unit = &mut self.cores[walk.core].units[unit as usize];
+        let is_allowed = |way: usize| allowed.contains(&way);
+        let filled = unit.fill((entry, is_last), window, is_allowed, allowed.len(), is_exact);
+        filled.unwrap_or_else(|wrong| panic!("{wrong}"));
+    }
+
+    /// A walk of the host found what is in no entry: one that covers all of it would have been hit.
+    /// Entries of pages with holes cover less than they seem to.
+    fn assert_was_absent(&self, core: usize, filled: &CachedEntry) {
+        let held = &self.cores[core].units[filled.unit as usize];
+        let covering = held.entries().find(|entry| {
+            entry.is_guest_physical
+                && is_page(entry)
+                && !has_holes(entry)
+                && entry.slot != filled.slot
+                && entry.pages >= filled.pages
+                && covers(entry, filled.first.number())
+        });
+        assert!(covering.is_none(), "{covering:x?} is there and was missed: {filled:x?}");
+    }
+
+    /// What the hardware has in a slot now.
+    fn seen(&self, unit: Unit, slot: u32) -> CachedEntry {
+        let key = (unit as u8, slot);
+        let place = self.now.binary_search_by_key(&key, |it| (it.unit as u8, it.slot));
+        self.now[place.unwrap_or_else(|_| panic!("nothing is in slot {slot} of {unit:?}"))]
+    }
+
+    /// Takes over what was filled, in whatever order that was.
+    fn take_over<'a>(&mut self, walk: &mut Walk, steps: impl Iterator<Item = &'a Step>) {
+        for step in steps {
+            match step.action {
+                Action::Fill { unit, slot } if is_followed(unit) => {
+                    let entry = self.seen(unit, slot);
+                    self.cores[walk.core].units[unit as usize].take_over(entry);
+                    walk.filled.push((unit, slot));
+                    let is_of_page =
+                        matches!(step.purpose, Purpose::Page | Purpose::Level2 | Purpose::Hole);
+                    if unit == Unit::L2Tlb && is_of_page {
+                        walk.used = Some(slot);
+                    }
+                }
+                Action::Hit { unit: Unit::L2Tlb, slot } if step.purpose == Purpose::Page => {
+                    walk.used = Some(slot);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// A translation beyond the first level has ended: the first level holds it, and a store has left its
+    /// dirty bit.
+    fn end(&mut self, attempt: &Attempt<'_>, walk: &Walk) {
+        let Ok(found) = attempt.result else { return };
+        if found.case == Case::BesideFirstLevel {
+            return;
+        }
+        let unit = first_level(attempt.kind);
+        let is_filled = walk.filled.contains(&(unit, found.slot));
+        assert!(is_filled, "slot {} of {unit:?} was not filled", found.slot);
+        let core = &mut self.cores[walk.core];
+        let entry = *core.units[unit as usize].find(found.slot).expect("it was filled");
+        let CachedContent::Page { frame, .. } = entry.content else {
+            panic!("{entry:?} is in the first level")
+        };
+        assert!(entry.space == walk.space && covers(&entry, walk.page), "{entry:x?} was filled");
+        let expected = frame.add(walk.page - entry.first.number());
+        assert_eq!(found.physical.page(), expected, "{entry:x?}");
+        let second = &mut core.units[Unit::L2Tlb as usize];
+        let used = walk.used.and_then(|slot| second.find(slot).copied());
+        if attempt.kind == AccessKind::Write {
+            assert!(is_dirty(&entry), "a store has left {entry:x?} clean");
+            let is_in_place =
+                matches!(found.case, Case::Filtered | Case::BitmapInPlace | Case::ReadInPlace);
+            let is_dirtied = |entry: &CachedEntry| match kind_of(entry) {
+                Some(EntryKind::Run) => false,
+                Some(EntryKind::Perforated) => is_in_place,
+                _ => !has_holes(entry),
+            };
+            if let Some(used) = used.filter(is_dirtied) {
+                second.set_dirty(used.slot);
+            }
+        }
+        let pages = match used.and_then(|used| kind_of(&used)) {
+            Some(EntryKind::Page2M) => PAGES_2M,
+            Some(EntryKind::Page1G) => PAGES_1G,
+            Some(_) => 1,
+            None => return,
+        };
+        let largest = self.first_level_pages(attempt.kind).filter(|&held| held <= pages).max();
+        assert_eq!(Some(entry.pages), largest, "{entry:x?} comes of {used:x?}");
+    }
+
+    fn window(&self) -> u64 {
+        self.setup.config.tlb.l2_coalescing.map_or(0, |coalescing| coalescing.pages)
+    }
+
+    fn first_level_arrays(&self, kind: AccessKind) -> [(u64, Option<TlbGeometry>); 3] {
+        let tlb = &self.setup.config.tlb;
+        if kind == AccessKind::Fetch {
+            let (small, large) = (tlb.l1_instruction_4k, tlb.l1_instruction_2m);
+            [(1, Some(small)), (PAGES_2M, large), (PAGES_1G, None)]
+        } else {
+            let (large, huge) = (tlb.l1_data_2m, tlb.l1_data_1g);
+            [(1, Some(tlb.l1_data_4k)), (PAGES_2M, large), (PAGES_1G, huge)]
+        }
+    }
+
+    fn first_level_pages(&self, kind: AccessKind) -> impl Iterator<Item = u64> {
+        let arrays = self.first_level_arrays(kind).into_iter();
+        arrays.filter(|(_, geometry)| geometry.is_some()).map(|(pages, _)| pages)
+    }
+
+    /// Array, set and ways in which an entry may be.
+    fn place_of(&self, entry: &CachedEntry, mmu: &Mmu) -> (usize, usize, Range<usize>) {
+        let config = &self.setup.config;
+        let in_array = |array: usize, number: u64, geometry: TlbGeometry| {
+            let sets = geometry.entries / geometry.ways;
+            (array, (number % sets as u64) as usize, 0..geometry.ways)
+        };
+        let number = entry.first.number() / self.grain(entry);
+        match entry.unit {
+            Unit::L1DataTlb | Unit::L1InstructionTlb => {
+                let is_fetch = entry.unit == Unit::L1InstructionTlb;
+                let kind = if is_fetch { AccessKind::Fetch } else { AccessKind::Read };
+                let present = self.first_level_arrays(kind).into_iter();
+                let mut present = present.filter_map(|(pages, geometry)| Some((pages, geometry?)));
+                let array = present.position(|(pages, _)| pages == entry.pages);
+                let array = array.unwrap_or_else(|| panic!("{entry:x?} has no array"));
+                let all = self.first_level_arrays(kind);
+                let geometry = all.iter().filter_map(|(_, geometry)| *geometry).nth(array);
+                in_array(array, number, geometry.expect("it was found"))
+            }
+            Unit::L2Tlb => {
+                let tlb = &config.tlb;
+                let (part, array) = match entry.pages {
+                    PAGES_2M => (tlb.l2_2m, 1),
+                    PAGES_1G => {
+                        let is_second = matches!(tlb.l2_2m, L2Part::Own(_));
+                        (tlb.l2_1g, 1 + usize::from(is_second))
+                    }
+                    _ => (L2Part::Ways(tlb.l2_4k), 0),
+                };
+                match part {
+                    L2Part::Own(geometry) => in_array(array, number, geometry),
+                    L2Part::Ways(ways) => {
+                        let (array, set, _) = in_array(0, number, tlb.l2);
+                        (array, set, ways.of(tlb.l2.ways))
+                    }
+                }
+            }
+            Unit::NestedTlb => {
+                let geometry = config.virtualization.nested_tlb;
+                in_array(0, number, geometry.expect("there is such a unit"))
+            }
+            _ => {
+                let of_host = config.virtualization.host_walk_cache;
+                let caches = match entry.unit {
+                    Unit::HostWalkCache => of_host.unwrap_or(config.walk_cache),
+                    _ => config.walk_cache,
+                };
+                let level =
+                    if let CachedContent::Node { level, .. } = entry.content { level } else { 2 };
+                // Leaves and tables of level 2 are in one set, the one that the larger of both selects.
+                let [own, host] = have_leaves(mmu);
+                let has_leaves = if entry.unit == Unit::HostWalkCache { host } else { own };
+                if has_leaves && level == 2 {
+                    let (array, set, _) = entry.place;
+                    return (array, set, 0..usize::MAX);
+                }
+                let number = entry.first.number() >> (9 * (level - 1));
+                in_array(usize::from(level) - 2, number, geometry_of(&caches, level))
+            }
+        }
+    }
+
+    /// Pages that share a number, by which the set of an entry is chosen.
+    fn grain(&self, entry: &CachedEntry) -> u64 {
+        match entry.content {
+            CachedContent::Bitmap(_) => PAGES_OF_BITMAP,
+            CachedContent::Page { kind: EntryKind::Run, .. } => self.window(),
+            _ => entry.pages,
+        }
+    }
+}
+
+impl Core {
+    /// The first store through a clean entry of the first level: the entry is dirty from now on, and so
+    /// is that of the second level, which is looked up for it, unless it is about more than the one page.
+    fn first_store(&mut self, space: SpaceId, page: u64) {
+        let copies: Vec<_> =
+            self.covering(Unit::L1DataTlb, space, page).map(|it| it.slot).collect();
+        for slot in copies {
+            self.units[Unit::L1DataTlb as usize].touch(slot);
+            self.units[Unit::L1DataTlb as usize].set_dirty(slot);
+        }
+        let Some(entry) = self.in_second_level(space, page) else { return };
+        let second = &mut self.units[Unit::L2Tlb as usize];
+        second.touch(entry.slot);
+        if !has_holes(&entry) && kind_of(&entry) != Some(EntryKind::Run) {
+            second.set_dirty(entry.slot);
+        }
+    }
+}
+
+fn first_level(kind: AccessKind) -> Unit {
+    if kind == AccessKind::Fetch { Unit::L1InstructionTlb } else { Unit::L1DataTlb }
+}
+
+/// Whether the reference has a list of the unit: not of mechanisms' own.
+fn is_followed(unit: Unit) -> bool {
+    !matches!(unit, Unit::BesideL2 | Unit::HostBesideL2)
+}
+
+fn geometry_of(caches: &WalkCacheConfig, level: Level) -> TlbGeometry {
+    let (entries, ways) = match level {
+        4 => (caches.level4_entries, caches.level4_ways),
+        3 => (caches.level3_entries, caches.level3_ways),
+        _ => (caches.level2_entries, caches.level2_ways),
+    };
+    TlbGeometry { entries, ways: ways.unwrap_or(entries) }
+}
+
+/// Where a walk goes on that was shortened by this entry.
+fn next_after(entry: &CachedEntry) -> Next {
+    match entry.content {
+        CachedContent::Node { level, node, .. } => Some((level - 1, Some(node.located))),
+        _ => None,
+    }
+}
+
+/// The first read after the walk cache was asked is of the entry in the node that it had, and of the root
+/// where it had none.
+fn check_read(walk: &mut Walk, purpose: Purpose, address: PhysicalAddress, mmu: &Mmu) {
+    let level = match purpose {
+        Purpose::Level4 | Purpose::HostLevel4 => 4,
+        Purpose::Level3 | Purpose::HostLevel3 => 3,
+        Purpose::Level2 | Purpose::HostLevel2 | Purpose::Shadow | Purpose::HostShadow => 2,
+        Purpose::Level1 | Purpose::HostLevel1 | Purpose::Hole | Purpose::HostHole => 1,
+        _ => return,
+    };
+    let side = usize::from(purpose.is_host());
+    let Some((expected, node)) = walk.next[side].take() else { return };
+    // Page directories with gap-tolerant entries have several pages.
+    if have_leaves(mmu)[side] && expected == 2 {
+        return;
+    }
+    assert_eq!(level, expected, "{purpose:?} is read after the walk cache");
+    // Shadow entries are in the page behind the page directory.
+    let is_shadow = matches!(purpose, Purpose::Shadow | Purpose::HostShadow);
+    if let Some(node) = node.filter(|_| !is_shadow) {
+        assert_eq!(address.page(), node, "{purpose:?} is read in another node");
+    }
+}

@@ -1,0 +1,267 @@
+//! What one unit holds: a list of entries with the time of their last use.
+
+use perforate_mmu::{CachedContent, CachedEntry, EntryKind, allow};
+
+/// An entry in the list.
+#[derive(Clone, Copy)]
+struct Held {
+    entry: CachedEntry,
+    /// Time of its last use.
+    used: u64,
+    /// False of an entry that another one has replaced within the same translation: then it was never
+    /// seen, but its slot was in use.
+    is_known: bool,
+    /// True if it was used since at a time that no step shows.
+    may_be_younger: bool,
+    /// True if bits of a bitmap were rewritten in place.
+    may_have_changed: bool,
+}
+
+/// Entries of a unit.
+#[derive(Clone, Default)]
+pub(crate) struct UnitModel {
+    /// In no order.
+    list: Vec<Held>,
+    /// Places in the list by slot.
+    places: Vec<Option<usize>>,
+    /// Uses so far.
+    clock: u64,
+}
+
+/// Dirty bit of an entry left aside.
+fn without_dirty(mut entry: CachedEntry) -> CachedEntry {
+    if let CachedContent::Page { allows, .. } = &mut entry.content {
+        *allows &= !allow::DIRTY;
+    }
+    entry
+}
+
+pub(crate) fn is_dirty(entry: &CachedEntry) -> bool {
+    matches!(entry.content, CachedContent::Page { allows, .. } if allows & allow::DIRTY != 0)
+}
+
+/// Whether two entries cannot be there at once: hardware would not know which to take. A run takes the
+/// place of all of its window, of `window` pages.
+fn is_same(one: &CachedEntry, other: &CachedEntry, window: u64) -> bool {
+    let sort = |entry: &CachedEntry| match entry.content {
+        CachedContent::Page { kind: EntryKind::Run, .. } => {
+            (0, entry.first.number() / window.max(1))
+        }
+        CachedContent::Page { .. } => (1, entry.first.number()),
+        CachedContent::Bitmap(_) => (2, entry.first.number()),
+        CachedContent::Node { level, directory, .. } => {
+            (3 + u64::from(level) + 10 * directory as u64, entry.first.number())
+        }
+        CachedContent::Leaf => (40, entry.first.number()),
+    };
+    let is_run = |entry: &CachedEntry| {
+        matches!(entry.content, CachedContent::Page { kind: EntryKind::Run, .. })
+    };
+    (one.space, one.is_guest_physical) == (other.space, other.is_guest_physical)
+        && sort(one) == sort(other)
+        && (is_run(one) || one.pages == other.pages)
+}
+
+impl UnitModel {
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &CachedEntry> {
+        self.list.iter().filter(|held| held.is_known).map(|held| &held.entry)
+    }
+
+    fn held(&self, slot: u32) -> Option<&Held> {
+        let place = self.places.get(slot as usize).copied().flatten()?;
+        Some(&self.list[place])
+    }
+
+    fn held_mut(&mut self, slot: u32) -> Option<&mut Held> {
+        let place = self.places.get(slot as usize).copied().flatten()?;
+        Some(&mut self.list[place])
+    }
+
+    pub(crate) fn find(&self, slot: u32) -> Option<&CachedEntry> {
+        self.held(slot).map(|held| &held.entry)
+    }
+
+    /// Whether it is known what is in a slot.
+    pub(crate) fn is_known(&self, slot: u32) -> bool {
+        self.held(slot).is_some_and(|held| held.is_known)
+    }
+
+    /// Puts an entry into its slot, in place of what is there.
+    fn put(&mut self, entry: CachedEntry, is_known: bool, may_be_younger: bool) {
+        self.clock += 1;
+        let used = self.clock;
+        let held = Held { entry, used, is_known, may_be_younger, may_have_changed: false };
+        let slot = entry.slot as usize;
+        if self.places.len() <= slot {
+            self.places.resize(slot + 1, None);
+        }
+        match self.places[slot] {
+            Some(place) => self.list[place] = held,
+            None => {
+                self.places[slot] = Some(self.list.len());
+                self.list.push(held);
+            }
+        }
+    }
+
+    /// An entry is in its slot now, and it is not known since when.
+    pub(crate) fn take_over(&mut self, entry: CachedEntry) {
+        self.put(entry, true, true);
+    }
+
+    /// The entry in a slot is used.
+    pub(crate) fn touch(&mut self, slot: u32) {
+        self.clock += 1;
+        let used = self.clock;
+        let held = self.held_mut(slot).expect("only what is held is used");
+        (held.used, held.may_be_younger) = (used, false);
+    }
+
+    /// The entry in a slot may have been used once more than steps show.
+    pub(crate) fn may_be_younger(&mut self, slot: u32) {
+        if let Some(held) = self.held_mut(slot) {
+            held.may_be_younger = true;
+        }
+    }
+
+    /// The entry in a slot is dirty from now on.
+    pub(crate) fn set_dirty(&mut self, slot: u32) {
+        let held = self.held_mut(slot).map(|held| &mut held.entry.content);
+        if let Some(CachedContent::Page { allows, .. }) = held {
+            *allows |= allow::DIRTY;
+        }
+    }
+
+    /// Bits of an entry may be rewritten in place, or the entry may go. Returns whether there is one.
+    pub(crate) fn expect_change(&mut self, is_meant: impl Fn(&CachedEntry) -> bool) -> bool {
+        let mut is_any = false;
+        for held in self.list.iter_mut().filter(|held| is_meant(&held.entry)) {
+            held.may_have_changed = true;
+            is_any = true;
+        }
+        is_any
+    }
+
+    pub(crate) fn retain(&mut self, is_kept: impl Fn(&CachedEntry) -> bool) {
+        let before = self.list.len();
+        self.list.retain(|held| is_kept(&held.entry));
+        if self.list.len() < before {
+            self.places.fill(None);
+            for (place, held) in self.list.iter().enumerate() {
+                self.places[held.entry.slot as usize] = Some(place);
+            }
+        }
+    }
+
+    /// An entry is filled; `is_known` is false if another one takes its slot in the same translation.
+    /// Its size may take the ways that `is_allowed` names, `ways` in all. `is_exact` is false where uses
+    /// are not seen.
+    ///
+    /// # Errors
+    /// Says what is wrong with the place that it was given.
+    pub(crate) fn fill(
+        &mut self,
+        (entry, is_known): (CachedEntry, bool),
+        window: u64,
+        is_allowed: impl Fn(usize) -> bool,
+        ways: usize,
+        is_exact: bool,
+    ) -> Result<(), String> {
+        if is_known {
+            let is_same = |held: &&Held| held.is_known && is_same(&held.entry, &entry, window);
+            match self.list.iter().find(is_same) {
+                Some(same) if same.entry.slot != entry.slot => {
+                    return Err(format!("{entry:x?} is filled beside {:x?}", same.entry));
+                }
+                None if is_exact => self.check_victim(&entry, is_allowed, ways)?,
+                _ => {}
+            }
+        }
+        self.put(entry, is_known, false);
+        Ok(())
+    }
+
+    /// An entry with a new key takes an empty way, or else the least recently used one.
+    fn check_victim(
+        &self,
+        entry: &CachedEntry,
+        is_allowed: impl Fn(usize) -> bool,
+        ways: usize,
+    ) -> Result<(), String> {
+        let (array, set, way) = entry.place;
+        if !is_allowed(way) {
+            return Err(format!("{entry:x?} is in a way that is not for it"));
+        }
+        // What was filled in the same translation and is gone again may have been the same entry.
+        let Some(before) = self.held(entry.slot).filter(|before| before.is_known) else {
+            return Ok(());
+        };
+        let is_rival = |held: &&Held| {
+            let (other_array, other_set, other_way) = held.entry.place;
+            (other_array, other_set) == (array, set) && is_allowed(other_way)
+        };
+        let rivals: Vec<&Held> = self.list.iter().filter(is_rival).collect();
+        let before_entry = before.entry;
+        if rivals.len() < ways {
+            let used = rivals.len();
+            return Err(format!(
+                "{entry:x?} takes the place of {before_entry:x?} where {used} of {ways} ways are in use"
+            ));
+        }
+        let certain = rivals.iter().filter(|held| !held.may_be_younger);
+        match certain.min_by_key(|held| held.used) {
+            Some(oldest) if oldest.used < before.used && !before.may_be_younger => Err(format!(
+                "{entry:x?} takes the place of {before_entry:x?}; {:x?} was used before that",
+                oldest.entry
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Compares the list with what the unit holds.
+    ///
+    /// # Errors
+    /// Says what differs.
+    pub(crate) fn compare(&mut self, now: &[CachedEntry]) -> Result<(), String> {
+        for found in now {
+            match self.held_mut(found.slot) {
+                Some(held) => held.adopt(found)?,
+                None => return Err(format!("{found:x?} should not be there")),
+            }
+        }
+        if now.len() == self.list.len() {
+            return Ok(());
+        }
+        let is_there = |entry: &CachedEntry| now.iter().any(|found| found.slot == entry.slot);
+        let gone = self.list.iter().filter(|held| !is_there(&held.entry));
+        if let Some(held) = gone.into_iter().find(|held| !held.may_have_changed) {
+            return Err(format!("{:x?} should be there", held.entry));
+        }
+        self.retain(is_there);
+        Ok(())
+    }
+}
+
+impl Held {
+    /// Takes over what may differ from what was expected of an entry.
+    fn adopt(&mut self, found: &CachedEntry) -> Result<(), String> {
+        if self.entry == *found {
+            self.may_have_changed = false;
+            return Ok(());
+        }
+        // The host's dirty bits are set while tables of the guest are sought, whose places no step names.
+        let is_dirtied = found.is_guest_physical
+            && is_dirty(found)
+            && without_dirty(self.entry) == without_dirty(*found);
+        let is_rewritten = self.may_have_changed
+            && CachedEntry { content: found.content, ..self.entry } == *found
+            && matches!(found.content, CachedContent::Bitmap(_));
+        if !is_dirtied && !is_rewritten {
+            return Err(format!("{found:x?} is there instead of {:x?}", self.entry));
+        }
+        self.entry = *found;
+        self.may_be_younger |= is_dirtied;
+        self.may_have_changed = false;
+        Ok(())
+    }
+}

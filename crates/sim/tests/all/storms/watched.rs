@@ -1,0 +1,50 @@
+//! A storm's connections, watched by the reference for the state of the hardware.
+
+use std::sync::{Arc, Mutex};
+
+use perforate_mmu::Mmu;
+use perforate_reference::{Reference, Setup};
+use perforate_sim::{Attempt, Composition, Machine, Side, Wiring};
+use perforate_types::Update;
+
+/// The reference, heard by the connections and asked by the storm.
+#[derive(Clone)]
+pub struct Watcher(Arc<Mutex<Reference>>);
+
+impl Watcher {
+    /// Of a system of this machine and composition.
+    pub fn new(machine: &Machine, composition: &Composition, shares_cores: bool) -> Self {
+        let mut config = machine.mmu();
+        config.tlb.l2_coalescing = composition.coalescing().or(config.tlb.l2_coalescing);
+        let is_shadowed = composition.is_shadowed();
+        let reference = Reference::new(Setup { config, shares_cores, is_shadowed });
+        Self(Arc::new(Mutex::new(reference)))
+    }
+
+    fn ask(&self, act: impl FnOnce(&mut Reference)) {
+        act(&mut self.0.lock().expect("it has found nothing wrong before"));
+    }
+
+    /// Compares the hardware with the reference while nothing is under way.
+    pub fn at_rest(&self, mmu: &Mmu) {
+        self.ask(|reference| reference.at_rest(mmu));
+    }
+}
+
+impl Wiring for Watcher {
+    fn deliver(&mut self, side: Side, update: &Update, mmu: &mut Mmu) {
+        side.deliver(update, mmu);
+        let side = match side {
+            Side::Own => perforate_reference::Side::Own,
+            Side::Host => perforate_reference::Side::Host,
+            Side::Shadow => perforate_reference::Side::Shadow,
+        };
+        self.ask(|reference| reference.update(side, update, mmu));
+    }
+
+    fn translated(&mut self, attempt: &Attempt<'_>, mmu: &Mmu) {
+        let Attempt { kind, address, result, steps } = *attempt;
+        let attempt = perforate_reference::Attempt { kind, address, result, steps };
+        self.ask(|reference| reference.translated(&attempt, mmu));
+    }
+}
