@@ -248,7 +248,8 @@ fn inputs_are_set() {
     assert!(wrong.contains("no input \"sise\"; did you mean size?"), "{wrong}");
     let wrong = with("size", "16M\n").unwrap_err().to_string();
     assert!(wrong.contains("texts must be plain") && !wrong.contains('\n'), "{wrong}");
-    let absent = Plan::of(&[with("program", "absent").unwrap()], "tests").unwrap_err().to_string();
+    let absent = Plan::of(&[with("program", "absent").unwrap()], "tests").err().unwrap();
+    let absent = absent.to_string();
     let expected = "\"absent:size=8M\" is neither a workload nor a file; expected the path of a trace, or a \
                     name from `perforate list workloads`; --with NAME=VALUE sets the inputs program, size";
     assert!(absent.contains(expected) && !absent.contains('\n'), "{absent}");
@@ -264,7 +265,7 @@ fn inputs_are_set() {
 #[test]
 fn coarse_runs_leave_out_claims_of_full_runs() {
     let text = RUNS.replace("lead_over = \"4k\"", "lead_over = \"4k\"\nfull_runs_only = true")
-        + "[[chart]]\ntitle = \"t\"\ncurves = [\"thp\", \"twice\"]\n";
+        + "[[chart]]\ntitle = \"t\"\nvalue_label = \"v\"\ncurves = [\"thp\", \"twice\"]\n";
     let full = Experiment::parse("e.toml", &text).unwrap();
     let quick = full.clone().with(&ExperimentOptions { quick: true, ..Default::default() });
     assert_eq!((full.claims.len(), quick.claims.len()), (3, 2));
