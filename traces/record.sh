@@ -73,22 +73,12 @@ xz() {
     record xz "${XZ_SKIP:-6000000000}" 40000000 /usr/bin/xz -9 --stdout --threads=1 "$input" >/dev/null
 }
 
-# Input of both xz-compress and xz-decompress: more than the 64MB of the dictionary.
-long_words() {
-    [ -f "$work/xz-long" ] || python3 "$here/programs/words.py" 160000000 >"$work/xz-long"
-}
-
 xz-compress() {
-    long_words
+    # More than twice the 64MB of the dictionary.
+    local input=$work/xz-long
+    [ -f "$input" ] || python3 "$here/programs/words.py" 160000000 >"$input"
     sample xz-compress "${XZ_COMPRESS_SKIP:-20000000000}" 1M/16G 5000000 \
-        /usr/bin/xz -9 --stdout --threads=1 "$work/xz-long" >/dev/null
-}
-
-xz-decompress() {
-    long_words
-    [ -f "$work/xz-long.xz" ] || /usr/bin/xz -9 --keep --threads=1 "$work/xz-long"
-    sample xz-decompress "${XZ_DECOMPRESS_SKIP:-1000000000}" 1M/800M 36000000 \
-        /usr/bin/xz --decompress --stdout --threads=1 "$work/xz-long.xz" >/dev/null
+        /usr/bin/xz -9 --stdout --threads=1 "$input" >/dev/null
 }
 
 hpcc() {
@@ -111,7 +101,7 @@ stockfish() {
 simplex() {
     # -w: the compiler takes nodes of the library for unset.
     g++ -O2 -std=c++17 -w -o "$work/simplex" "$here/programs/simplex.cpp"
-    sample simplex "${SIMPLEX_SKIP:-20000000000}" 1M/1G 24000000 \
+    sample simplex "${SIMPLEX_SKIP:-20000000000}" 1M/500M 22000000 \
         "$work/simplex" 2000000 6 2000000 >/dev/null
 }
 
@@ -146,7 +136,7 @@ meep() {
         /usr/bin/meep edge=10 resolution=16 "$here/programs/cavity.ctl" >/dev/null
 }
 
-all="redis mummer xz xz-compress xz-decompress hpcc bfs stockfish simplex libquantum ethernet
+all="redis mummer xz xz-compress hpcc bfs stockfish simplex libquantum ethernet
     ethernet-large jellyfish meep"
 for name in "${@:-$all}"; do
     for one in $name; do
