@@ -319,7 +319,10 @@ impl Experiment {
 
     /// The stated warm-up, for readers.
     pub fn warmup(&self) -> Option<String> {
-        let warmup = self.settings.get("warmup").map(|text| format!("{} instructions", text.0));
+        let warmup = self.settings.get("warmup").map(|text| match text.0.contains('{') {
+            true => "another for each place".into(),
+            false => format!("{} instructions", text.0),
+        });
         let runs = self.kind == "simulation";
         warmup.or_else(|| runs.then(|| "a fifth of each run".into()))
     }
