@@ -70,7 +70,8 @@ impl Plan {
         for experiment in experiments {
             let wrong = |problem| ExperimentError::Wrong { name: experiment.name.clone(), problem };
             let needed = plan::points(experiment).map_err(wrong)?;
-            check(&needed).map_err(|problem| wrong(problem + hint_of_inputs(experiment).as_str()))?;
+            check(&needed)
+                .map_err(|problem| wrong(problem + hint_of_inputs(experiment).as_str()))?;
             for point in &needed {
                 let settings = (point.kind, point.settings.clone());
                 names.entry(settings).or_insert_with(|| experiment.name.clone());

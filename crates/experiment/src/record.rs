@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use crate::file::{
-    Average, AxisForm, Chart, ChartForm, Claim, ClaimKind, Expectation, Experiment, Measure, Place, Show,
-    Verdict,
+    Average, AxisForm, Chart, ChartForm, Claim, ClaimKind, Expectation, Experiment, Measure, Place,
+    Show, Verdict,
 };
 use crate::outcome::{AtPlace, Judged, Outcome};
 use crate::unstated::Range;

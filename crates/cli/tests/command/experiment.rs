@@ -225,10 +225,8 @@ fn groups_are_listed_and_run_as_a_whole() {
 fn traces_of_the_reader_are_inputs() {
     let place = Place::new();
     for (year, missing) in [(2006, "429.mcf-184B"), (2017, "620.omnetpp_s-874B")] {
-        let file = format!(
-            "{}/../../experiments/perforated/spec{year}.toml",
-            env!("CARGO_MANIFEST_DIR")
-        );
+        let file =
+            format!("{}/../../experiments/perforated/spec{year}.toml", env!("CARGO_MANIFEST_DIR"));
         let run = ["experiment", "run", &file, "--quick"];
         let outcome = place.run(&[&run[..], &["--with", "traces=spec"]].concat());
         assert_eq!((outcome.code, outcome.err.lines().count()), (Some(1), 1), "{}", outcome.err);

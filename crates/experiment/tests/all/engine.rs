@@ -1,7 +1,9 @@
 //! Measuring, going on after an interruption, parts, and what comes out.
 
 use crate::common::{records, run};
-use perforate_experiment::{Experiment, ExperimentOptions, Job, Measurement, Outcome, Plan, Shard, Store, Verdict};
+use perforate_experiment::{
+    Experiment, ExperimentOptions, Job, Measurement, Outcome, Plan, Shard, Store, Verdict,
+};
 
 /// 8MB in 64MB of memory: few faults leave superpages and no blocks for 2MB pages, 4KB pages never are
 /// large mappings.
@@ -215,7 +217,11 @@ fn mistakes_in_settings_and_subjects() {
         ("\"thp\"", "\"huge\"", "no scheme \"huge\""),
         ("\"64M\"", "\"1M\"", "setting memory: 1M is less than the 4M that are needed"),
         ("\"gtsm-table4\"", "\"gtsm\"", "gtsm"),
-        ("random:size=8M", "randomly", "is neither a workload nor a file; expected the path of a trace"),
+        (
+            "random:size=8M",
+            "randomly",
+            "is neither a workload nor a file; expected the path of a trace",
+        ),
         ("\"gtsm-table4\"", "\"host\"", "set machine = \"my.toml\""),
         ("\"gtsm-table4\"", "\"GTSM-table4\"", "did you mean gtsm-table4?"),
         ("functional = true", "defrag = \"alwyas\"", "did you mean always?"),

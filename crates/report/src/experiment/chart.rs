@@ -225,9 +225,8 @@ impl Canvas<'_> {
         if self.chart.form != "bars" || !self.result.has_places() {
             return Vec::new();
         }
-        let is_drawn = |claim: &&Claim| {
-            self.curves.iter().any(|drawn| drawn.curve.name == claim.curve)
-        };
+        let is_drawn =
+            |claim: &&Claim| self.curves.iter().any(|drawn| drawn.curve.name == claim.curve);
         let mut bands: Vec<Band> = Vec::new();
         for claim in self.result.claims.iter().filter(is_drawn) {
             let Some((low, high)) = claim.band() else { continue };

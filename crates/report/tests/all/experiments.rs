@@ -351,10 +351,8 @@ fn hostile_texts_and_values_leave_the_page_whole() {
 #[test]
 fn ranges_and_means_of_the_paper_are_drawn() {
     let names = ["gain", "share"];
-    let curves: Vec<_> = names
-        .iter()
-        .map(|name| json!({"name": name, "label": name, "show": "gain"}))
-        .collect();
+    let curves: Vec<_> =
+        names.iter().map(|name| json!({"name": name, "label": name, "show": "gain"})).collect();
     let mut made = records::Records::new(
         "mine/ranges",
         json!({
@@ -372,10 +370,18 @@ fn ranges_and_means_of_the_paper_are_drawn() {
         }
     }
     let made = made
-        .claim("P-1", "reproduced", json!({"curve": "gain", "relation": "range", "paper": 1.02,
-            "paper_high": 1.115, "over": "every", "places": ["mcf", "xz"], "ours": 1.05}))
-        .claim("P-2", "reproduced", json!({"curve": "share", "paper": 1.062, "over": "mean",
-            "ours": 1.05}));
+        .claim(
+            "P-1",
+            "reproduced",
+            json!({"curve": "gain", "relation": "range", "paper": 1.02,
+            "paper_high": 1.115, "over": "every", "places": ["mcf", "xz"], "ours": 1.05}),
+        )
+        .claim(
+            "P-2",
+            "reproduced",
+            json!({"curve": "share", "paper": 1.062, "over": "mean",
+            "ours": 1.05}),
+        );
     let page = page(&made.text());
     let bands = |id: &str, of: &str| -> Vec<serde_json::Value> {
         let chart = chart(&page, id);
@@ -394,6 +400,8 @@ fn ranges_and_means_of_the_paper_are_drawn() {
     assert!(bands(shares, "bar").is_empty() && bands(gains, "tick").is_empty());
     check(&page, |document| {
         let all = text(document.root_element());
-        assert!(all.contains("Grey: the paper's range.") && all.contains("Dashed: the paper's mean."));
+        assert!(
+            all.contains("Grey: the paper's range.") && all.contains("Dashed: the paper's mean.")
+        );
     });
 }
