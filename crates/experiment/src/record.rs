@@ -137,7 +137,7 @@ pub struct ClaimRecord<'a> {
     x: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     place: Option<&'a str>,
-    /// How values of several places are taken: `every`, or the name of an average.
+    /// Treatment of the values of several places: `every`, or the name of an average.
     #[serde(skip_serializing_if = "Option::is_none")]
     over: Option<Over>,
     /// The places, if they are not all of the axis.
@@ -176,7 +176,7 @@ pub struct ClaimRecord<'a> {
     unstated: Option<&'a Range>,
 }
 
-/// How a claim takes the values of several places.
+/// Treatment of the values of several places that a claim is about.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(untagged)]
 enum Over {

@@ -319,7 +319,8 @@ impl From<Claim> for ClaimFile {
 }
 
 impl Claim {
-    /// Whether it is about the curve of this name, or compares another with it.
+    /// True if the claim is about the curve of this name, or compares another curve with it
+    /// (`lead_over`).
     pub fn needs(&self, curve: &str) -> bool {
         self.curve == curve || matches!(&self.measure, Measure::LeadOver(other) if other == curve)
     }

@@ -39,7 +39,7 @@ pub(crate) struct Band {
 }
 
 impl Band {
-    /// Whether it is a single value, drawn as a line.
+    /// True for a single value, drawn as a line.
     pub fn is_line(&self) -> bool {
         self.low == self.high
     }

@@ -24,7 +24,7 @@ pub(super) struct Claim {
     pub curve: String,
     pub x: Option<f64>,
     pub place: Option<String>,
-    /// How values of several places are taken: `every`, or the name of an average.
+    /// Treatment of the values of several places: `every`, or the name of an average.
     pub over: Option<String>,
     /// The places, if they are not all of the axis.
     #[serde(default, deserialize_with = "or_default")]
@@ -117,7 +117,7 @@ impl Claim {
         Some((self.show.shown(low), self.show.shown(high)))
     }
 
-    /// Whether it is about this place, among others.
+    /// True if the claim is about this place among others.
     pub fn is_over(&self, place: &str) -> bool {
         self.places.is_empty() || self.places.iter().any(|one| one == place)
     }
