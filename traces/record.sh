@@ -2,7 +2,7 @@
 # Makes the traces of this folder again: ./record.sh [NAME…]
 # Needs: apt-get install qemu-user redis-server mummer hpcc xz-utils stockfish gcc g++ python3 \
 #        liblemon-dev libquantum-dev jellyfish meep
-# Variables: PERFORATE (the command; default: this repository's), WORK (scratch, about 1GB).
+# Variables: PERFORATE (the command; default: this repository's), WORK (scratch, about 1.5GB).
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 work=${WORK:-/tmp/perforate-traces}
@@ -22,6 +22,15 @@ record() {
     shift 3
     perforate record --level 19 -o "$here/$name.trace" \
         --skip "$skip" --instructions "$instructions" -- "$@"
+}
+
+# sample NAME SKIP WINDOW/PERIOD INSTRUCTIONS PROGRAM ARGUMENTS…
+# Windows at equal distances, INSTRUCTIONS in all of them together.
+sample() {
+    local name=$1 skip=$2 windows=$3 instructions=$4
+    shift 4
+    perforate record --level 19 -o "$here/$name.trace" \
+        --skip "$skip" --sample "$windows" --instructions "$instructions" -- "$@"
 }
 
 redis() {
@@ -64,6 +73,14 @@ xz() {
     record xz "${XZ_SKIP:-6000000000}" 40000000 /usr/bin/xz -9 --stdout --threads=1 "$input" >/dev/null
 }
 
+xz-compress() {
+    # More than twice the 64MB of the dictionary.
+    local input=$work/xz-long
+    [ -f "$input" ] || python3 "$here/programs/words.py" 160000000 >"$input"
+    sample xz-compress "${XZ_COMPRESS_SKIP:-20000000000}" 1M/16G 5000000 \
+        /usr/bin/xz -9 --stdout --threads=1 "$input" >/dev/null
+}
+
 hpcc() {
     local folder=$work/hpcc
     mkdir -p "$folder"
@@ -84,19 +101,25 @@ stockfish() {
 simplex() {
     # -w: the compiler takes nodes of the library for unset.
     g++ -O2 -std=c++17 -w -o "$work/simplex" "$here/programs/simplex.cpp"
-    record simplex "${SIMPLEX_SKIP:-20000000000}" 11000000 "$work/simplex" 2000000 6 200000 \
-        >/dev/null
+    sample simplex "${SIMPLEX_SKIP:-20000000000}" 1M/500M 22000000 \
+        "$work/simplex" 2000000 6 2000000 >/dev/null
 }
 
 libquantum() {
     gcc -O2 -fopenmp -o "$work/libquantum" "$here/programs/libquantum.c" -lquantum -lm
-    OMP_NUM_THREADS=1 record libquantum "${LIBQUANTUM_SKIP:-30000000000}" 50000000 \
+    OMP_NUM_THREADS=1 sample libquantum "${LIBQUANTUM_SKIP:-20000000000}" 6M/5G 84000000 \
         "$work/libquantum" 3233 7 >/dev/null
 }
 
 ethernet() {
     g++ -O2 -std=c++17 -o "$work/ethernet" "$here/programs/ethernet.cpp"
-    record ethernet "${ETHERNET_SKIP:-3000000000}" 13000000 "$work/ethernet" 20480 64 >/dev/null
+    sample ethernet "${ETHERNET_SKIP:-3000000000}" 1M/1G 12000000 "$work/ethernet" 20480 64 >/dev/null
+}
+
+ethernet-large() {
+    g++ -O2 -std=c++17 -o "$work/ethernet" "$here/programs/ethernet.cpp"
+    sample ethernet-large "${ETHERNET_LARGE_SKIP:-6000000000}" 1M/1G 12000000 \
+        "$work/ethernet" 40960 64 >/dev/null
 }
 
 jellyfish() {
@@ -113,7 +136,8 @@ meep() {
         /usr/bin/meep edge=10 resolution=16 "$here/programs/cavity.ctl" >/dev/null
 }
 
-all="redis mummer xz hpcc bfs stockfish simplex libquantum ethernet jellyfish meep"
+all="redis mummer xz xz-compress hpcc bfs stockfish simplex libquantum ethernet
+    ethernet-large jellyfish meep"
 for name in "${@:-$all}"; do
     for one in $name; do
         "$one"

@@ -70,7 +70,8 @@ impl Plan {
         for experiment in experiments {
             let wrong = |problem| ExperimentError::Wrong { name: experiment.name.clone(), problem };
             let needed = plan::points(experiment).map_err(wrong)?;
-            check(&needed).map_err(wrong)?;
+            check(&needed)
+                .map_err(|problem| wrong(problem + hint_of_inputs(experiment).as_str()))?;
             for point in &needed {
                 let settings = (point.kind, point.settings.clone());
                 names.entry(settings).or_insert_with(|| experiment.name.clone());
@@ -197,6 +198,16 @@ fn check(points: &BTreeSet<Point>) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Text that names the inputs of an experiment, behind a problem that may lie in them. Empty for an
+/// experiment without inputs.
+fn hint_of_inputs(experiment: &Experiment) -> String {
+    let inputs: Vec<&str> = experiment.inputs.keys().map(String::as_str).collect();
+    if inputs.is_empty() {
+        return String::new();
+    }
+    format!("; --with NAME=VALUE sets the inputs {}", inputs.join(", "))
 }
 
 fn failed(name: &str, point: String, problem: String) -> ExperimentError {

@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use crate::file::{
-    AxisForm, Chart, ChartForm, Claim, ClaimKind, Expectation, Experiment, Measure, Place, Show,
-    Verdict,
+    Average, AxisForm, Chart, ChartForm, Claim, ClaimKind, Expectation, Experiment, Measure, Place,
+    Show, Verdict,
 };
 use crate::outcome::{AtPlace, Judged, Outcome};
 use crate::unstated::Range;
@@ -137,6 +137,12 @@ pub struct ClaimRecord<'a> {
     x: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     place: Option<&'a str>,
+    /// Treatment of the values of several places: `every`, or the name of an average.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    over: Option<Over>,
+    /// The places, if they are not all of the axis.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    places: &'a [String],
     show: Show,
     /// The paper's number; of a range its lower end.
     paper: f64,
@@ -170,6 +176,14 @@ pub struct ClaimRecord<'a> {
     unstated: Option<&'a Range>,
 }
 
+/// Treatment of the values of several places that a claim is about.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(untagged)]
+enum Over {
+    Every(&'static str),
+    Average(Average),
+}
+
 impl Outcome {
     /// All records: the experiment, its points, its claims. `ranges` has one place for each claim, or
     /// none.
@@ -200,6 +214,11 @@ impl Outcome {
             Expectation::Range(low, high) => (low, Some(high), "range"),
         };
         let at = if let Measure::At(place) = &claim.measure { Some(place) } else { None };
+        let (over, places) = match &claim.measure {
+            Measure::Every(places) => (Some(Over::Every("every")), places.as_slice()),
+            Measure::Over(average, places) => (Some(Over::Average(*average)), places.as_slice()),
+            _ => (None, [].as_slice()),
+        };
         let several = ours.len() > 1;
         let medians = || ours.iter().flatten().map(|summary| summary.median);
         let interval = farthest.filter(|summary| summary.runs > 1);
@@ -214,6 +233,8 @@ impl Outcome {
             place: at.and_then(|place| {
                 if let Place::Name(name) = place { Some(name.as_str()) } else { None }
             }),
+            over,
+            places,
             show,
             paper,
             paper_high,

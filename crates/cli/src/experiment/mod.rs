@@ -41,7 +41,8 @@ enum What {
   perforate experiment run perforated --quick        # the whole group
   perforate experiment run perforated/fig7 perforated/fig8 --seeds 6 --out out
   perforate experiment run perforated/fig7 --quick --unstated    # what if the machine were another
-  perforate experiment run my-experiment.toml --quick --json")]
+  perforate experiment run my-experiment.toml --quick --json
+  perforate experiment run experiments/perforated/spec2006.toml --with traces=/data/champsim")]
     Run(RunArguments),
     /// Run all experiments
     #[command(after_help = "Examples:
@@ -73,6 +74,14 @@ pub struct RunArguments {
     /// Names or groups from `perforate experiment list`, or experiment files (.toml)
     #[arg(value_name = "NAME|FILE", required = true)]
     names: Vec<String>,
+    /// Value of a placeholder in the [inputs] of an experiment file, such as a folder of traces
+    #[arg(
+        long = "with",
+        value_name = "NAME=VALUE",
+        value_parser = input,
+        conflicts_with = "shard"
+    )]
+    inputs: Vec<(String, String)>,
     /// How they are run.
     #[command(flatten)]
     pub options: RunOptions,
@@ -81,7 +90,8 @@ pub struct RunArguments {
 /// How experiments are run.
 #[derive(Args)]
 pub struct RunOptions {
-    /// Coarser: shorter runs, fewer seeds and points, but every experiment and every claim
+    /// Coarser: shorter runs, fewer seeds and points; every experiment, and every claim but those
+    /// that need full runs
     #[arg(long)]
     quick: bool,
     /// Runs of everything, with seeds that follow each other [default: as the file says]
@@ -180,6 +190,8 @@ impl RunArguments {
             names.extend(members.iter().map(|member| member.name.clone()));
             found.extend(members);
         }
+        let with_inputs = |one: Experiment| one.with_inputs(&self.inputs);
+        let found = found.into_iter().map(with_inputs).collect::<Result<Vec<_>, _>>()?;
         Ok((names, distinct(found)?))
     }
 
@@ -223,6 +235,13 @@ pub fn experiment(arguments: &ExperimentArguments) -> Result<(), Failure> {
         What::Merge(arguments) => shards::merge(arguments),
         What::Live(arguments) => live(arguments),
     }
+}
+
+/// Reads NAME=VALUE, for options.
+fn input(text: &str) -> Result<(String, String), String> {
+    let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());
+    let pair = pair.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    pair.ok_or_else(|| format!("{text:?}: expected NAME=VALUE, such as traces=/data/champsim"))
 }
 
 /// The bundled experiments of a group; none if there is no such group.

@@ -37,7 +37,7 @@ pub struct SweepArguments {
 struct SlurmOptions {
     /// Print a script for sbatch instead: a job array whose jobs measure a part of the points each, and
     /// how the parts are joined. With --out it is written to DIR/sweep.sbatch
-    #[arg(long, conflicts_with_all = ["shard", "jobs", "json", "unstated", "fresh"])]
+    #[arg(long, conflicts_with_all = ["shard", "jobs", "json", "unstated", "fresh", "inputs"])]
     slurm_script: bool,
     /// How long each job takes, for example 30m or 2h; as many points are packed into it [default: 1h]
     #[arg(long, value_name = "TIME", requires = "slurm_script", value_parser = time)]

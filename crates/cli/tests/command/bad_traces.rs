@@ -40,7 +40,7 @@ fn no_traces_at_all() {
         &["trace", "head", "missing"],
         &["trace", "convert", "missing", "-o", "x"],
     ] {
-        let hint = "; traces that come with the program are bfs, ethernet, hpcc, ";
+        let hint = "; traces that come with the program are bfs, ethernet, ethernet-large, hpcc, ";
         place.fails(
             command,
             2,

@@ -219,3 +219,39 @@ fn groups_are_listed_and_run_as_a_whole() {
     place.fails(&["experiment", "list", "xyz"], 2, "there are perforated, gtsm");
     place.fails(&["experiment", "run", "ranges", "ranges/overhead"], 2, "is named twice");
 }
+
+/// Files that need traces of the reader's say what is missing; with traces they run.
+#[test]
+fn traces_of_the_reader_are_inputs() {
+    let place = Place::new();
+    for (year, missing) in [(2006, "429.mcf-184B"), (2017, "620.omnetpp_s-874B")] {
+        let file =
+            format!("{}/../../experiments/perforated/spec{year}.toml", env!("CARGO_MANIFEST_DIR"));
+        let run = ["experiment", "run", &file, "--quick"];
+        let outcome = place.run(&[&run[..], &["--with", "traces=spec"]].concat());
+        assert_eq!((outcome.code, outcome.err.lines().count()), (Some(1), 1), "{}", outcome.err);
+        let expected = format!("setting workload: \"spec/{missing}.champsimtrace.xz\" is neither");
+        assert!(outcome.err.contains(&expected), "{}", outcome.err);
+        assert!(outcome.err.contains("--with NAME=VALUE sets the inputs "), "{}", outcome.err);
+        place.fails(&[&run[..], &["--with", "trace=spec"]].concat(), 1, "did you mean traces?");
+        place.fails(&[&run[..], &["--with", "traces"]].concat(), 2, "expected NAME=VALUE");
+    }
+    let convert = ["trace", "convert", "random:size=64M", "--instructions", "30k"];
+    place.succeeds(&[&convert[..], &["-o", "429.mcf.champsimtrace"]].concat());
+    place.write(
+        "mine.toml",
+        "name = \"mine/spec\"\ntitle = \"t\"\nsource = \"a test\"\n\
+         [inputs]\ntraces = \"none\"\nmcf = \"429.mcf.champsimtrace\"\n\
+         [settings]\nworkload = \"{traces}/{file}\"\nmemory = \"256M\"\nfunctional = true\n\
+         [axis]\nlabel = \"program\"\nplace = [{ name = \"mcf\", file = \"{mcf}\" }]\n\
+         [[curve]]\nname = \"walks\"\nvalue = \"walks(4k)\"\nshow = \"number\"\n",
+    );
+    let run = ["experiment", "run", "mine.toml", "--with", "traces=.", "--json"];
+    let lines = json(&place.succeeds(&run));
+    let point = lines.iter().find(|line| line["place"] == "mcf").unwrap();
+    assert!(point["value"].as_f64().unwrap() > 1000.0, "{point}");
+    assert_eq!(lines[0]["config"]["inputs"]["traces"], ".");
+    place.fails(&["experiment", "run", "gtsm/fig3", "--with", "a=b"], 1, "it has no [inputs]");
+    let script = place.run(&["sweep", "mine.toml", "--with", "traces=.", "--slurm-script"]);
+    assert!(script.code == Some(2) && script.err.contains("--with"), "{}", script.err);
+}

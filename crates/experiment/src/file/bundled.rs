@@ -56,6 +56,7 @@ pub const FILES: &[(&str, &str)] = files![
     "segments/shadow",
     "segments/page-sharing",
     "ranges/overhead",
+    "reasons/stand-ins",
     "reasons/miss-rate",
     "reasons/nested-entries",
     "reasons/direct-checks",

@@ -58,6 +58,9 @@ impl Experiment {
 
     /// Every choice has other values, and every other value is one of a choice.
     fn check_choices(&self) -> Result<(), String> {
+        if let Some(name) = self.inputs.keys().find(|name| self.choices.contains_key(*name)) {
+            return Err(format!("{name} is both an input and a choice"));
+        }
         let mut changed = std::collections::BTreeSet::new();
         for plausible in &self.plausible {
             let wrong = |problem: String| format!("plausible {:?}: {problem}", plausible.name);

@@ -141,6 +141,8 @@ pub struct Claim {
     pub explanation: Option<String>,
     /// What tested that: an experiment, or `--unstated`. An explanation without is a guess.
     pub tested_by: Option<String>,
+    /// True if the short runs of `--quick` are too cold to judge the claim.
+    pub full_runs_only: bool,
 }
 
 /// A claim as files write it: one of the measures, one of the expectations.
@@ -182,6 +184,8 @@ struct ClaimFile {
     explanation: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tested_by: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    full_runs_only: bool,
 }
 
 /// A place as files write it.
@@ -273,6 +277,7 @@ impl TryFrom<ClaimFile> for Claim {
             note: file.note,
             explanation: file.explanation,
             tested_by: file.tested_by,
+            full_runs_only: file.full_runs_only,
         })
     }
 }
@@ -290,6 +295,7 @@ impl From<Claim> for ClaimFile {
             note: claim.note,
             explanation: claim.explanation,
             tested_by: claim.tested_by,
+            full_runs_only: claim.full_runs_only,
             ..Self::default()
         };
         match claim.measure {
@@ -313,6 +319,12 @@ impl From<Claim> for ClaimFile {
 }
 
 impl Claim {
+    /// True if the claim is about the curve of this name, or compares another curve with it
+    /// (`lead_over`).
+    pub fn needs(&self, curve: &str) -> bool {
+        self.curve == curve || matches!(&self.measure, Measure::LeadOver(other) if other == curve)
+    }
+
     /// A place that must be measured for it: the one it is about, or the one where the paper has
     /// the crossing, so that ours is looked for close to it.
     pub fn point(&self) -> Option<Place> {

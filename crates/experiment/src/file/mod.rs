@@ -12,6 +12,7 @@ mod texts;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use perforate_config::suggestion;
 use perforate_sim::{Plausible, one_line};
 use serde::{Deserialize, Serialize};
 
@@ -59,6 +60,10 @@ pub struct Experiment {
     /// What a coarse run has otherwise.
     #[serde(default)]
     pub quick: Quick,
+    /// Placeholders for what only the reader has, such as a folder of traces, with their defaults;
+    /// [`Experiment::with_inputs`] sets them.
+    #[serde(default, skip_serializing_if = "Texts::is_empty")]
+    pub inputs: Texts,
     /// Placeholders with a value that `--unstated` changes, as `plausible` says.
     #[serde(default)]
     pub choices: Texts,
@@ -209,6 +214,7 @@ impl Experiment {
                 self.axis.coarsen(step);
             }
             self.settings.extend(quick.settings);
+            self.drop_claims_of_full_runs();
         }
         if let Some(samples) = options.samples.filter(|_| self.draws()) {
             self.settings.insert("samples".into(), Text(samples.to_string()));
@@ -216,6 +222,50 @@ impl Experiment {
         self.seeds = options.seeds.unwrap_or(self.seeds);
         self.seed = options.seed.unwrap_or(self.seed);
         self
+    }
+
+    /// Drops the claims that only full runs can judge, and the curves that only those claims need.
+    fn drop_claims_of_full_runs(&mut self) {
+        let (dropped, kept): (Vec<Claim>, Vec<Claim>) =
+            self.claims.drain(..).partition(|claim| claim.full_runs_only);
+        self.claims = kept;
+        if dropped.is_empty() {
+            return;
+        }
+        let is_in = |claims: &[Claim], name: &String| claims.iter().any(|claim| claim.needs(name));
+        let is_shown = |name: &String| self.charts.iter().any(|chart| chart.curves.contains(name));
+        let claims = &self.claims;
+        self.curves.retain(|curve| {
+            let name = &curve.name;
+            is_shown(name) || is_in(claims, name) || !is_in(&dropped, name)
+        });
+        let number = dropped.len();
+        let them = if number == 1 { "claim needs" } else { "claims need" };
+        self.notes.push(format!(
+            "{number} {them} full runs, without --quick: here caches and TLBs are still filling."
+        ));
+    }
+
+    /// The experiment with these values for placeholders of `[inputs]`.
+    ///
+    /// # Errors
+    /// It has no such placeholder, or the value has a control character.
+    pub fn with_inputs(mut self, values: &[(String, String)]) -> Result<Self, ExperimentError> {
+        for (name, value) in values {
+            let known: Vec<&str> = self.inputs.keys().map(String::as_str).collect();
+            let problem = if known.is_empty() {
+                format!("it has no [inputs], so {name} cannot be set")
+            } else if !known.contains(&name.as_str()) {
+                format!("no input {name:?}; {}", suggestion(name, &known))
+            } else if value.chars().any(char::is_control) {
+                format!("input {name}: {value:?}: texts must be plain and in one line")
+            } else {
+                self.inputs.insert(name.clone(), Text(value.clone()));
+                continue;
+            };
+            return Err(wrong(&self.name, problem));
+        }
+        Ok(self)
     }
 
     /// How it is measured.
@@ -234,7 +284,7 @@ impl Experiment {
 
     /// What placeholders stand for at a place.
     pub(crate) fn values(&self, place: &Place) -> Values {
-        let choices = self.choices.iter();
+        let choices = self.inputs.iter().chain(&self.choices);
         let values =
             choices.fold(Values::default(), |values, (name, text)| values.with(name, &text.0));
         self.axis.add_values(values, place)
@@ -269,7 +319,10 @@ impl Experiment {
 
     /// The stated warm-up, for readers.
     pub fn warmup(&self) -> Option<String> {
-        let warmup = self.settings.get("warmup").map(|text| format!("{} instructions", text.0));
+        let warmup = self.settings.get("warmup").map(|text| match text.0.contains('{') {
+            true => "another for each place".into(),
+            false => format!("{} instructions", text.0),
+        });
         let runs = self.kind == "simulation";
         warmup.or_else(|| runs.then(|| "a fifth of each run".into()))
     }

@@ -106,7 +106,11 @@ fn comparison(
     if WorkloadSpec::is_workload(&workload) {
         WorkloadSpec::parse(&workload).map_err(|error| error.to_string())?;
     } else if !Path::new(&workload).exists() {
-        return Err(format!("setting workload: {workload:?} is no workload or trace"));
+        let text = settings.text("workload").unwrap_or(&workload);
+        return Err(format!(
+            "setting workload: {text:?} is neither a workload nor a file; expected the path of a trace, \
+             or a name from `perforate list workloads`"
+        ));
     }
     let machine = settings.machine(&placement.machine)?;
     let schemes =

@@ -1,7 +1,9 @@
 //! Measuring, going on after an interruption, parts, and what comes out.
 
 use crate::common::{records, run};
-use perforate_experiment::{Experiment, Job, Measurement, Outcome, Plan, Shard, Store, Verdict};
+use perforate_experiment::{
+    Experiment, ExperimentOptions, Job, Measurement, Outcome, Plan, Shard, Store, Verdict,
+};
 
 /// 8MB in 64MB of memory: few faults leave superpages and no blocks for 2MB pages, 4KB pages never are
 /// large mappings.
@@ -215,7 +217,11 @@ fn mistakes_in_settings_and_subjects() {
         ("\"thp\"", "\"huge\"", "no scheme \"huge\""),
         ("\"64M\"", "\"1M\"", "setting memory: 1M is less than the 4M that are needed"),
         ("\"gtsm-table4\"", "\"gtsm\"", "gtsm"),
-        ("random:size=8M", "randomly", "is no workload or trace"),
+        (
+            "random:size=8M",
+            "randomly",
+            "is neither a workload nor a file; expected the path of a trace",
+        ),
         ("\"gtsm-table4\"", "\"host\"", "set machine = \"my.toml\""),
         ("\"gtsm-table4\"", "\"GTSM-table4\"", "did you mean gtsm-table4?"),
         ("functional = true", "defrag = \"alwyas\"", "did you mean always?"),
@@ -231,4 +237,52 @@ fn mistakes_in_settings_and_subjects() {
     // A run that is shorter than its warm-up is found when it is made.
     let message = run(&[experiment("warmup = \"1k\"", "warmup = \"3k\"")]).unwrap_err().to_string();
     assert!(message.contains("experiment runs: random:size=8M, seed"), "{message}");
+}
+
+/// Inputs have defaults, can be set, and are named where what they lead to is not there.
+#[test]
+fn inputs_are_set() {
+    let text = RUNS.replace("random:size=8M", "{program}:size={size}")
+        + "\n[inputs]\nprogram = \"random\"\nsize = \"8M\"\n";
+    let experiment = || Experiment::parse("e.toml", &text).unwrap();
+    let with = |name: &str, value: &str| experiment().with_inputs(&[(name.into(), value.into())]);
+    let points = |experiment| Plan::of(&[experiment], "tests").unwrap().len();
+    let default = points(experiment());
+    assert_eq!(points(with("size", "16M").unwrap()), default);
+    assert_ne!(with("size", "16M").unwrap(), experiment());
+    let wrong = with("sise", "16M").unwrap_err().to_string();
+    assert!(wrong.contains("no input \"sise\"; did you mean size?"), "{wrong}");
+    let wrong = with("size", "16M\n").unwrap_err().to_string();
+    assert!(wrong.contains("texts must be plain") && !wrong.contains('\n'), "{wrong}");
+    let absent = Plan::of(&[with("program", "absent").unwrap()], "tests").err().unwrap();
+    let absent = absent.to_string();
+    let expected = "\"absent:size=8M\" is neither a workload nor a file; expected the path of a trace, or a \
+                    name from `perforate list workloads`; --with NAME=VALUE sets the inputs program, size";
+    assert!(absent.contains(expected) && !absent.contains('\n'), "{absent}");
+    let none = Experiment::parse("e.toml", RUNS).unwrap();
+    let none = none.with_inputs(&[("size".into(), "16M".into())]).unwrap_err().to_string();
+    assert!(none.contains("it has no [inputs], so size cannot be set"), "{none}");
+    let both = text.clone() + "[choices]\nsize = \"8M\"\n";
+    let both = Experiment::parse("e.toml", &both).unwrap_err().to_string();
+    assert!(both.contains("size is both an input and a choice"), "{both}");
+}
+
+/// A claim that only full runs can judge is not in a coarse run, nor are the points that it alone needs.
+#[test]
+fn coarse_runs_leave_out_claims_of_full_runs() {
+    let text = RUNS.replace("lead_over = \"4k\"", "lead_over = \"4k\"\nfull_runs_only = true")
+        + "[[chart]]\ntitle = \"t\"\nvalue_label = \"v\"\ncurves = [\"thp\", \"twice\"]\n";
+    let full = Experiment::parse("e.toml", &text).unwrap();
+    let quick = full.clone().with(&ExperimentOptions { quick: true, ..Default::default() });
+    assert_eq!((full.claims.len(), quick.claims.len()), (3, 2));
+    let names = |one: &Experiment| one.curves.iter().map(|curve| curve.name.clone()).collect();
+    let (all, left): (Vec<String>, Vec<String>) = (names(&full), names(&quick));
+    assert_eq!(all, ["4k", "thp", "gt-pde-1m", "twice"]);
+    assert_eq!(left, ["thp", "twice"], "4k and gt-pde-1m are in no chart");
+    assert!(full.notes.is_empty());
+    assert!(quick.notes[0].starts_with("1 claim needs full runs, without --quick"));
+    let points = |one| Plan::of(&[one], "tests").unwrap().len();
+    assert!(points(quick.clone()) < points(full));
+    let again = quick.clone().with(&ExperimentOptions { quick: true, ..Default::default() });
+    assert_eq!(again, quick);
 }

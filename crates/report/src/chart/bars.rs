@@ -1,5 +1,6 @@
 //! Horizontal bars: a group for each place, a bar for each series, with intervals.
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{Axis, Mark, NAMES, Series, claimed, colour, labels, legend, names, tooltip, visible};
@@ -25,6 +26,23 @@ pub(crate) struct Bars<'a> {
     pub place: &'a str,
     /// A value worth a line across.
     pub reference: Option<f64>,
+    /// Ranges that values are compared with.
+    pub bands: Vec<Band>,
+}
+
+/// A range of values at a place, or a single value.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Band {
+    pub place: String,
+    pub low: f64,
+    pub high: f64,
+}
+
+impl Band {
+    /// True for a single value, drawn as a line.
+    pub fn is_line(&self) -> bool {
+        self.low == self.high
+    }
 }
 
 impl Bars<'_> {
@@ -71,6 +89,7 @@ impl Bars<'_> {
         });
         let mut layers =
             vec![json!({"mark": {"type": "bar", "strokeWidth": 0.6}, "encoding": bars}), whiskers];
+        layers.extend(bands(&self.bands, value));
         layers.extend(self.reference.map(|reference| {
             json!({
                 "mark": {"type": "rule", "strokeDash": [4, 3], "color": "var(--muted)"},
@@ -100,6 +119,28 @@ impl Bars<'_> {
             "height": self.places.len() * (group + 8).max(28), "encoding": shared, "layer": layers,
         })
     }
+}
+
+/// Layers for ranges, and for single values. What all layers of the chart share has an offset for each
+/// series, which these do without.
+fn bands(bands: &[Band], value: impl Fn(&str) -> Value) -> Vec<Value> {
+    let (lines, ranges): (Vec<&Band>, Vec<&Band>) = bands.iter().partition(|band| band.is_line());
+    let mut layers = Vec::new();
+    if !ranges.is_empty() {
+        layers.push(json!({
+            "data": {"values": ranges},
+            "mark": {"type": "bar", "color": "var(--muted)", "fillOpacity": 0.16, "stroke": "var(--ink)", "strokeWidth": 0.8, "strokeOpacity": 0.7},
+            "encoding": {"x": value("low"), "x2": {"field": "high"}, "yOffset": null},
+        }));
+    }
+    if !lines.is_empty() {
+        layers.push(json!({
+            "data": {"values": lines},
+            "mark": {"type": "tick", "thickness": 1.5, "color": "var(--ink)"},
+            "encoding": {"x": value("low"), "yOffset": null},
+        }));
+    }
+    layers
 }
 
 /// Opacity of bars, which tells apart those of one colour.

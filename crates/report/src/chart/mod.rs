@@ -19,7 +19,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 pub(crate) use areas::{Areas, Sample, changes, furthest};
-pub(crate) use bars::Bars;
+pub(crate) use bars::{Band, Bars};
 pub(crate) use dots::Dots;
 pub(crate) use heat::{Heat, HeatCell};
 pub(crate) use holes::holes;

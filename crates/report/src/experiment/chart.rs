@@ -9,7 +9,7 @@ use super::data;
 use super::record::{Chart, Point};
 use super::show::Show;
 use super::{Curve, ExperimentResult};
-use crate::chart::{Axis, Bars, Ground, Lines, Mark, Series, Stacks, broken};
+use crate::chart::{Axis, Band, Bars, Ground, Lines, Mark, Series, Stacks, broken};
 use crate::html::Figure;
 use crate::palette;
 
@@ -134,7 +134,11 @@ impl Canvas<'_> {
             if has_ranges { " Grey lines: ours over what the paper leaves open." } else { "" };
         let is_cut = self.chart.form == "lines" && self.range().0 > 0.0;
         let cut = if is_cut { " The vertical axis does not start at 0." } else { "" };
-        format!("{axis}{intervals}{papers}{open}{cut}").trim_start().to_owned()
+        let bands = self.bands();
+        let of_bands = |is_one: fn(&Band) -> bool| bands.iter().any(is_one);
+        let range = if of_bands(|band| !band.is_line()) { " Grey: the paper's range." } else { "" };
+        let mean = if of_bands(Band::is_line) { " Dashed: the paper's mean." } else { "" };
+        format!("{axis}{intervals}{papers}{range}{mean}{open}{cut}").trim_start().to_owned()
     }
 
     /// The range of this chart, or that of all charts of the experiment with the same axes, unless this
@@ -156,7 +160,8 @@ impl Canvas<'_> {
             let paper = Some(claimed.paper).filter(|_| !claimed.paper_text.is_empty());
             [mark.value, mark.low, mark.high, paper, claimed.open_low, claimed.open_high]
         });
-        let ends = ends.flatten().filter(|end| end.is_finite());
+        let bands = self.bands().into_iter().flat_map(|band| [band.low, band.high]);
+        let ends = ends.flatten().chain(bands).filter(|end| end.is_finite());
         let (least, most) = ends.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), end| {
             (least.min(end), most.max(end))
         });
@@ -215,6 +220,26 @@ impl Canvas<'_> {
         claims().find(|claim| claim.relation == "=").or_else(|| claims().next())
     }
 
+    /// The paper's ranges and means for curves of a chart of bars, at each place that they are about.
+    fn bands(&self) -> Vec<Band> {
+        if self.chart.form != "bars" || !self.result.has_places() {
+            return Vec::new();
+        }
+        let is_drawn =
+            |claim: &&Claim| self.curves.iter().any(|drawn| drawn.curve.name == claim.curve);
+        let mut bands: Vec<Band> = Vec::new();
+        for claim in self.result.claims.iter().filter(is_drawn) {
+            let Some((low, high)) = claim.band() else { continue };
+            for (name, label) in &self.result.header.places {
+                let band = Band { place: broken(label), low, high };
+                if claim.is_over(name) && !bands.contains(&band) {
+                    bands.push(band);
+                }
+            }
+        }
+        bands
+    }
+
     /// The axis of values.
     fn value(&self) -> Axis<'_> {
         Axis { label: &self.chart.value_label, suffix: self.show.suffix() }
@@ -252,6 +277,7 @@ impl Canvas<'_> {
             value: self.value(),
             place: &self.result.header.axis_label,
             reference: None,
+            bands: self.bands(),
         };
         chart.spec()
     }

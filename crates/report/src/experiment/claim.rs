@@ -24,6 +24,11 @@ pub(super) struct Claim {
     pub curve: String,
     pub x: Option<f64>,
     pub place: Option<String>,
+    /// Treatment of the values of several places: `every`, or the name of an average.
+    pub over: Option<String>,
+    /// The places, if they are not all of the axis.
+    #[serde(default, deserialize_with = "or_default")]
+    pub places: Vec<String>,
     #[serde(default)]
     pub show: Show,
     pub paper: Option<f64>,
@@ -98,6 +103,23 @@ impl Claim {
             (None, None) => false,
         };
         is_place && self.curve == curve
+    }
+
+    /// The paper's range for each of several places, or its number for their average, in shown units:
+    /// lower and upper end, which are equal for a number.
+    pub fn band(&self) -> Option<(f64, f64)> {
+        let low = self.paper?;
+        let high = match (self.relation.as_str(), self.over.as_deref()?) {
+            ("range", "every") => self.paper_high?,
+            ("=", "mean" | "geometric-mean") => low,
+            _ => return None,
+        };
+        Some((self.show.shown(low), self.show.shown(high)))
+    }
+
+    /// True if the claim is about this place among others.
+    pub fn is_over(&self, place: &str) -> bool {
+        self.places.is_empty() || self.places.iter().any(|one| one == place)
     }
 
     /// How far our number is from the paper's, as a part of the paper's; from the nearer end of a

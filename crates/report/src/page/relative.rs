@@ -164,6 +164,7 @@ impl Quantity {
             range: None,
             place: "scheme",
             reference: self.reference,
+            bands: Vec::new(),
         }
         .spec();
         chart["height"] = (pitch * bars.len()).into();

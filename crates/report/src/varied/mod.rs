@@ -231,6 +231,7 @@ impl<'a> Table<'a> {
                 range,
                 place,
                 reference,
+                bands: Vec::new(),
             }
             .spec();
         };

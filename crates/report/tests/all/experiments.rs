@@ -346,3 +346,62 @@ fn hostile_texts_and_values_leave_the_page_whole() {
         }
     }
 }
+
+/// A range for each of several places is drawn at these, the paper's mean at all places.
+#[test]
+fn ranges_and_means_of_the_paper_are_drawn() {
+    let names = ["gain", "share"];
+    let curves: Vec<_> =
+        names.iter().map(|name| json!({"name": name, "label": name, "show": "gain"})).collect();
+    let mut made = records::Records::new(
+        "mine/ranges",
+        json!({
+            "axis_label": "program", "axis_form": "places", "curves": curves,
+            "places": [["mcf", "mcf"], ["xz", "xz"], ["other", "other"]],
+            "charts": [
+                {"title": "Gains", "form": "bars", "value_label": "more", "curves": ["gain"]},
+                {"title": "Shares", "form": "bars", "value_label": "of all", "curves": ["share"]},
+            ],
+        }),
+    );
+    for place in ["mcf", "xz", "other"] {
+        for curve in names {
+            made = made.point(json!({"curve": curve, "place": place, "value": 1.05, "runs": 1}));
+        }
+    }
+    let made = made
+        .claim(
+            "P-1",
+            "reproduced",
+            json!({"curve": "gain", "relation": "range", "paper": 1.02,
+            "paper_high": 1.115, "over": "every", "places": ["mcf", "xz"], "ours": 1.05}),
+        )
+        .claim(
+            "P-2",
+            "reproduced",
+            json!({"curve": "share", "paper": 1.062, "over": "mean",
+            "ours": 1.05}),
+        );
+    let page = page(&made.text());
+    let bands = |id: &str, of: &str| -> Vec<serde_json::Value> {
+        let chart = chart(&page, id);
+        let layers = chart["layer"].as_array().unwrap().iter();
+        let own = layers.filter(|layer| layer["data"]["values"].is_array());
+        let own = own.filter(|layer| layer["mark"]["type"] == of);
+        own.flat_map(|layer| layer["data"]["values"].as_array().unwrap().clone()).collect()
+    };
+    let (gains, shares) = ("e-mine-ranges-chart-0", "e-mine-ranges-chart-1");
+    let ranges = bands(gains, "bar");
+    let places: Vec<_> = ranges.iter().map(|band| band["place"].as_str().unwrap()).collect();
+    assert_eq!(places, ["mcf", "xz"]);
+    let end = |end: &str| ranges[0][end].as_f64().unwrap();
+    assert!((end("low") - 2.0).abs() < 1e-9 && (end("high") - 11.5).abs() < 1e-9);
+    assert_eq!(bands(shares, "tick").len(), 3);
+    assert!(bands(shares, "bar").is_empty() && bands(gains, "tick").is_empty());
+    check(&page, |document| {
+        let all = text(document.root_element());
+        assert!(
+            all.contains("Grey: the paper's range.") && all.contains("Dashed: the paper's mean.")
+        );
+    });
+}
