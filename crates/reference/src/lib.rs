@@ -116,9 +116,8 @@ pub struct Reference {
 
 /// Changed runs of pages that are looked at one by one; after more, all entries are.
 const MOST_CHANGED: usize = 40;
-/// One attempt in so many that all entries are compared after, whether it needed more than the first
-/// level or not.
-const COMPARED_EVERY: u64 = 16;
+/// One attempt in so many that all entries of the core are compared after; they are after every event.
+const COMPARED_EVERY: u64 = 3;
 /// One rest in so many at which the cores that are not at work are compared, too.
 const OTHERS_COMPARED_EVERY: u64 = 4;
 
@@ -142,7 +141,9 @@ impl Reference {
 
     /// An update has been brought to the hardware.
     pub fn update(&mut self, side: Side, update: &Update, mmu: &Mmu) {
-        self.follow_switch(mmu);
+        if !self.setup.shares_cores {
+            self.follow_switch(mmu);
+        }
         if let Some(operation) = update.operation() {
             self.note_change(side, operation.pages());
         }
@@ -163,7 +164,14 @@ impl Reference {
     }
 
     fn note_change(&mut self, side: Side, run: PageRun) {
-        if self.changed.len() < MOST_CHANGED {
+        if let Some((last_side, last)) = self.changed.last_mut()
+            && (*last_side, last.space) == (side, run.space)
+            && last.page <= run.page
+            && run.page <= last.end()
+        {
+            let end = last.end().max(run.end());
+            last.pages = end.number() - last.page.number();
+        } else if self.changed.len() < MOST_CHANGED {
             self.changed.push((side, run));
         } else {
             self.any_changed = true;
@@ -176,11 +184,14 @@ impl Reference {
         self.check_changed(mmu);
         self.attempts += 1;
         let has_steps = !attempt.steps.is_empty();
-        let may_mark = attempt.kind == AccessKind::Write;
-        if has_steps || may_mark || self.attempts.is_multiple_of(COMPARED_EVERY) {
+        if has_steps || self.attempts.is_multiple_of(COMPARED_EVERY) {
             self.look(mmu);
             self.follow_steps(attempt, mmu);
-            self.compare(mmu);
+            // Marks of the host's entries are uses of them that only a look shows.
+            let has_host = mmu.dimension().host().is_some();
+            if has_host || self.attempts.is_multiple_of(COMPARED_EVERY) {
+                self.compare(mmu);
+            }
         } else {
             self.follow_steps(attempt, mmu);
         }

@@ -73,3 +73,16 @@ impl<'de> Deserialize<'de> for EntryCounts {
         deserializer.deserialize_map(Kinds)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_number_of_entries_is_left_out() {
+        let text = r#"{"instruction": 5, "bitmap": "many", "empty": 2, "hole": null}"#;
+        let point: ContentsPoint = serde_json::from_str(text).unwrap();
+        assert_eq!(point.instruction, 5);
+        assert_eq!(point.entries, EntryCounts(vec![("empty".into(), 2)]));
+    }
+}

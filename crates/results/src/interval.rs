@@ -64,6 +64,15 @@ impl Interval {
 mod tests {
     use super::*;
 
+    #[test]
+    fn the_ends_of_an_interval_belong_to_it() {
+        let interval = Interval { mean: 2.0, half_width_95: Some(0.5) };
+        let held = [1.49, 1.5, 2.0, 2.5, 2.51].map(|value| interval.holds(value));
+        assert_eq!(held, [false, true, true, true, false]);
+        let figure = Interval { half_width_95: None, ..interval };
+        assert_eq!([1.9, 2.0].map(|value| figure.holds(value)), [false, true]);
+    }
+
     /// 1200 cycles in 400 instructions: 3. Residuals from 3 cycles an instruction: −100, 0, +100;
     /// their variance is 20000 ÷ 2; that of the mean 10000 ÷ 3 ÷ (400 ÷ 3)² = 0.1875. Two degrees of
     /// freedom: 4.3027 × √0.1875.

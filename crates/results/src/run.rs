@@ -161,3 +161,21 @@ pub struct Series {
     #[serde(deserialize_with = "or_default")]
     pub memory: Vec<MemoryPoint>,
 }
+
+#[cfg(test)]
+mod tests {
+    use perforate_types::CounterValue;
+
+    use super::*;
+
+    #[test]
+    fn a_counter_that_is_no_number_is_none() {
+        let run: RunResult = serde_json::from_str(r#"{"scheme":"4k","workload":"w"}"#).unwrap();
+        let with = |number| {
+            let counter = ("ipc".to_string(), CounterValue::Ratio(number));
+            RunResult { counters: [counter].into_iter().collect(), ..run.clone() }
+        };
+        let read = [1.5, f64::NAN, f64::INFINITY].map(|number| with(number).counter("ipc"));
+        assert_eq!(read, [Some(1.5), None, None]);
+    }
+}

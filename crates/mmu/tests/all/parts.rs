@@ -256,3 +256,18 @@ fn ways_that_there_are_not_are_refused() {
     assert_eq!(entries(halves), [16, 8, 8]);
     assert_eq!(entries(|_| {}), [16, 16, 0]);
 }
+
+/// Sets are selected by bits of a number.
+#[test]
+fn a_tlb_has_a_power_of_two_of_sets() {
+    let valid = |entries, ways| {
+        config(|tlb| tlb.l1_data_2m = Some(TlbGeometry { entries, ways })).validate()
+    };
+    for (entries, ways) in [(12, 3), (12, 12), (16, 4)] {
+        assert_eq!(valid(entries, ways), Ok(()), "{entries} entries in {ways} ways");
+    }
+    for (entries, ways) in [(12, 4), (13, 4), (0, 4), (4, 0)] {
+        let key = "tlb.l1_data_2m";
+        assert_eq!(valid(entries, ways), Err(ConfigError::Geometry { key, entries, ways }));
+    }
+}

@@ -143,3 +143,19 @@ fn one_page(scheme: &str, region: &Region, id: String) -> Figure {
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_caption_counts_holes_with_and_without_a_frame() {
+        let (holes, allocated) = (vec![0b111, 1 << 63], vec![0b001]);
+        let region = Region { filter: 3, holes, allocated, ..Region::default() };
+        let caption = one_page("perforated", &region, "id".into()).caption;
+        assert_eq!(
+            caption,
+            "perforated: 4 holes of 512 sub-pages (1 allocated, 3 not), 2 of 8 filter bits set"
+        );
+    }
+}

@@ -113,6 +113,7 @@ fn seven_guests_on_seven_hosts_fit_a_hundred_columns() {
     // The table above has the native runs only, as one block.
     assert_eq!(text.lines().filter(|line| line.starts_with("  IPC  ")).count(), 1);
     assert!(text.contains("All figures of the 49 pairs"));
+    assert!(!text.contains("not run"), "no cell is empty: {text}");
 }
 
 #[test]

@@ -177,6 +177,16 @@ mod tests {
         assert_eq!((strict.pairs().len(), slices(strict.discarded())), (0, vec![0, 2, 3, 4]));
     }
 
+    /// A superpage takes 32 B-blocks: slices with 31 in common share no selection.
+    #[test]
+    fn thirty_one_blocks_in_common_make_no_pair() {
+        let (one_less, one_more) = (LOW & !1 | 1 << 40, LOW | 1 << 40);
+        assert_eq!([LOW & one_less, LOW & one_more].map(u64::count_ones), [31, 32]);
+        let pairing = ChunkPairing::of(&[LOW, one_less], 32);
+        assert_eq!((pairing.pairs().len(), slices(pairing.discarded())), (0, vec![0, 1]));
+        assert_eq!(pairs(&ChunkPairing::of(&[LOW, one_more], 32)), [(0, 1, LOW)]);
+    }
+
     /// The scarcest slice chooses first, whatever its number, and takes the scarcest that fits.
     #[test]
     fn ascending_order_of_usable_blocks() {

@@ -355,6 +355,10 @@ mod tests {
         let blocks: Vec<_> = selected.blocks(MODE).map(Frame::number).collect();
         assert_eq!(blocks, [1024, 1072, 4096, 4144]);
         assert_eq!(selected.block(MODE, 1), Frame::new(1072));
+        // Virtual block 32 begins the second superpage.
+        let pair = Selected { selection: 0xffff_ffff, ..selected };
+        let frames = [31, 32, 33].map(|index| pair.block(MODE, index).number());
+        assert_eq!(frames, [1024 + 31 * 16, 4096, 4112]);
         let whole = Selected { second: selected.slice, ..selected };
         assert_eq!(whole.blocks(MODE).count(), 2);
     }
