@@ -1,4 +1,4 @@
-//! What TLBs and walk caches hold, for tests that compare it with a model. No translation asks it.
+//! Contents of TLBs and walk caches, for tests that compare it with a model. No translation asks it.
 
 use perforate_types::{Frame, Level, SpaceId, Unit, VirtualPage};
 
@@ -25,11 +25,11 @@ pub struct CachedEntry {
     pub first: VirtualPage,
     /// Number of 4KB pages that the entry is about.
     pub pages: u64,
-    /// What the entry says.
+    /// Content of the entry.
     pub content: CachedContent,
 }
 
-/// What an entry says.
+/// Content of a cached entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CachedContent {
     /// The pages lie in consecutive frames.
@@ -49,7 +49,7 @@ pub enum CachedContent {
     Node {
         /// Level of the entry.
         level: Level,
-        /// Which node of the next level.
+        /// Node of the next level to which the entry leads.
         directory: Directory,
         /// The node.
         node: Node,

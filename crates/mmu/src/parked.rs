@@ -40,7 +40,7 @@ impl<T: Clone> Parked<T> {
         self.numbered().map(|(_, part)| part)
     }
 
-    /// Those of the other cores, with their numbers.
+    /// Hardware of the cores that are not at work, with the numbers of the cores.
     pub(crate) fn numbered(&self) -> impl Iterator<Item = (usize, &T)> {
         let others = self.cores.iter().enumerate();
         others.filter(|(core, _)| *core != self.running)

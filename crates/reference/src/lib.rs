@@ -308,13 +308,13 @@ impl Reference {
     }
 }
 
-/// Whether an entry is about one of so many pages from `first` on.
+/// True if an entry is about one of so many pages from `first` on.
 fn overlaps(entry: &CachedEntry, first: u64, pages: u64) -> bool {
     let own = entry.first.number();
     own < first.saturating_add(pages) && first < own + entry.pages
 }
 
-/// Whether an entry is about a page.
+/// True if an entry is about a page.
 fn covers(entry: &CachedEntry, page: u64) -> bool {
     overlaps(entry, page, 1)
 }

@@ -6,7 +6,7 @@ use perforate_types::{AccessKind, Frame, PageSize, PageTableEntry, SpaceId, Virt
 use crate::truth::guest_frame;
 use crate::{Attempt, Reference, Side};
 
-/// Whether the tables have the dirty bit of the page set: in both dimensions, if the entry is about both.
+/// True if the tables have the dirty bit of the page set: in both dimensions, if the entry is about both.
 pub(crate) fn is_dirty_in_tables(entry: &CachedEntry, page: VirtualPage, mmu: &Mmu) -> bool {
     let found = match mmu.dimension().host() {
         Some(host) if entry.is_guest_physical => host.look_at(guest_frame(page)),
@@ -16,7 +16,7 @@ pub(crate) fn is_dirty_in_tables(entry: &CachedEntry, page: VirtualPage, mmu: &M
 }
 
 impl Reference {
-    /// Whether the entries of the page directories are dirty that translate a page with holes.
+    /// True if the entries of the page directories are dirty that translate a page with holes.
     pub(crate) fn is_leaf_dirty(&self, entry: &CachedEntry, mmu: &Mmu) -> bool {
         let own = mmu.dimension();
         let machine = own.host().map(|host| (host.space(), host.dimension()));

@@ -12,7 +12,7 @@ use crate::truth::Truths;
 /// Level and first page of a node, and which of several it is.
 type Place = (Side, SpaceId, Level, VirtualPage, u8);
 
-/// Where nodes are.
+/// Places of page-table nodes.
 #[derive(Default)]
 pub(crate) struct Nodes {
     frames: BTreeMap<Place, Frame>,

@@ -1,4 +1,4 @@
-//! Which entries a shootdown ends ([`Shootdown`], P §IV.E).
+//! Entries that a shootdown ends ([`Shootdown`], P §IV.E).
 
 use perforate_mmu::{BitmapUpdates, CachedContent, CachedEntry, EntryKind, Mmu};
 use perforate_types::{Shootdown, Unit};
@@ -46,7 +46,7 @@ impl Reference {
     }
 }
 
-/// Whether a shootdown ends an entry of its address space.
+/// True if a shootdown ends an entry of its address space.
 fn ends(shootdown: Shootdown, entry: &CachedEntry) -> bool {
     use CachedContent::{Bitmap, Leaf, Node, Page};
     if entry.space != shootdown.space() {

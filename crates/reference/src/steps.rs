@@ -1,4 +1,4 @@
-//! What one attempt to translate looked up and filled, step by step.
+//! Look-ups and fills of one attempt to translate, step by step.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ const PAGES_1G: u64 = 512 * 512;
 /// Pages of one entry of bitmap bits.
 const PAGES_OF_BITMAP: u64 = 32;
 
-/// Where the walk of a dimension has to read on, after what its walk cache had: level, and node if it is
+/// Level at which a walk of a dimension has to read on after its walk cache, and node if that is
 /// known.
 type Next = Option<(Level, Option<perforate_types::Frame>)>;
 
@@ -53,7 +53,7 @@ fn kind_of(entry: &CachedEntry) -> Option<EntryKind> {
     }
 }
 
-/// Whether stores through the entry leave it open which page was written.
+/// True if stores through the entry leave it open which page was written.
 fn has_holes(entry: &CachedEntry) -> bool {
     match entry.content {
         CachedContent::Page { kind: EntryKind::Perforated, .. } => true,
@@ -70,7 +70,7 @@ fn has_unit(mmu: &Mmu) -> bool {
     dimension.beside_l2().or(of_host).map(BesideL2::used).is_some()
 }
 
-/// Whether walk caches of the own tables, and of the host's, hold leaves.
+/// True if walk caches of the own tables, and of the host's, hold leaves.
 fn have_leaves(mmu: &Mmu) -> [bool; 2] {
     let host = mmu.dimension().host();
     let of_host = host.and_then(|host| host.dimension().cached_leaf_pages());
@@ -345,7 +345,7 @@ impl Reference {
         assert!(covering.is_none(), "{covering:x?} is there and was missed: {filled:x?}");
     }
 
-    /// What the hardware has in a slot now.
+    /// Entry that the hardware has in a slot.
     fn seen(&self, unit: Unit, slot: u32) -> CachedEntry {
         let key = (unit as u8, slot);
         let place = self.now.binary_search_by_key(&key, |it| (it.unit as u8, it.slot));
@@ -533,7 +533,7 @@ fn first_level(kind: AccessKind) -> Unit {
     if kind == AccessKind::Fetch { Unit::L1InstructionTlb } else { Unit::L1DataTlb }
 }
 
-/// Whether the reference has a list of the unit: not of mechanisms' own.
+/// True if the reference has a list of the unit: not of mechanisms' own.
 fn is_followed(unit: Unit) -> bool {
     !matches!(unit, Unit::BesideL2 | Unit::HostBesideL2)
 }
@@ -547,7 +547,7 @@ fn geometry_of(caches: &WalkCacheConfig, level: Level) -> TlbGeometry {
     TlbGeometry { entries, ways: ways.unwrap_or(entries) }
 }
 
-/// Where a walk goes on that was shortened by this entry.
+/// Level and node at which a walk goes on that this entry shortened.
 fn next_after(entry: &CachedEntry) -> Next {
     match entry.content {
         CachedContent::Node { level, node, .. } => Some((level - 1, Some(node.located))),

@@ -1,4 +1,4 @@
-//! What is true of the pages that an entry is about.
+//! Checks of entries against the mappings of both dimensions.
 
 use perforate_mmu::{BitmapLoading, CachedContent, CachedEntry, Dimension, EntryKind, Mmu, allow};
 use perforate_oracle::Oracle;
@@ -9,7 +9,7 @@ use perforate_types::{
 use crate::marks::is_dirty_in_tables;
 use crate::{Core, Side, covers};
 
-/// What is mapped where, by dimension.
+/// Mappings of each dimension, as the kernels told them.
 #[derive(Default)]
 pub(crate) struct Truths {
     own: Oracle,
@@ -41,7 +41,7 @@ impl Truths {
         run_in(&self.own, space, page).map(|(frame, ..)| frame)
     }
 
-    /// Where a frame of the guest lies.
+    /// Frame of the machine that holds a frame of the guest.
     pub(crate) fn host_frame(&self, frame: Frame, mmu: &Mmu) -> Option<Frame> {
         let (frame, ..) = run_in(&self.host, machine(mmu)?, VirtualPage::new(frame.number()))?;
         Some(frame)
@@ -117,7 +117,7 @@ impl Truths {
         (!is_right).then(|| "the tables have no dirty bit".into())
     }
 
-    /// Whether the hardware would look for a hole at this page of an entry with a filter: the filter asks,
+    /// True if the hardware would look for a hole at this page of an entry with a filter: the filter asks,
     /// and the bits that are cached do not say no.
     fn may_be_hole(
         &self,
@@ -145,7 +145,7 @@ impl Truths {
     }
 }
 
-/// How bitmaps of the entry's dimension are loaded.
+/// Way of loading bitmaps in the entry's dimension.
 fn loading(entry: &CachedEntry, mmu: &Mmu) -> BitmapLoading {
     let of = |dimension: &dyn Dimension| dimension.holes().map(|holes| holes.bitmap_loading());
     let dimension = mmu.dimension();
@@ -156,7 +156,7 @@ fn loading(entry: &CachedEntry, mmu: &Mmu) -> BitmapLoading {
     found.unwrap_or_default()
 }
 
-/// Whether permissions have all that an entry allows.
+/// True if permissions have all that an entry allows.
 fn all_allowed(allows: u8, permissions: Permissions) -> bool {
     let kinds = [AccessKind::Read, AccessKind::Write, AccessKind::Fetch];
     kinds.into_iter().all(|kind| !allow::permits(allows, kind) || permissions.allow(kind))

@@ -1,4 +1,4 @@
-//! What one unit holds: a list of entries with the time of their last use.
+//! Model of one unit: a list of entries with the time of their last use.
 
 use perforate_mmu::{CachedContent, CachedEntry, EntryKind, allow};
 
@@ -20,11 +20,11 @@ struct Held {
 /// Entries of a unit.
 #[derive(Clone, Default)]
 pub(crate) struct UnitModel {
-    /// In no order.
+    /// Entries, in no order.
     list: Vec<Held>,
     /// Places in the list by slot.
     places: Vec<Option<usize>>,
-    /// Uses so far.
+    /// Number of uses so far, the time of the model.
     clock: u64,
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn is_dirty(entry: &CachedEntry) -> bool {
     matches!(entry.content, CachedContent::Page { allows, .. } if allows & allow::DIRTY != 0)
 }
 
-/// Whether two entries cannot be there at once: hardware would not know which to take. A run takes the
+/// True if two entries cannot be there at once: hardware would not know which to take. A run takes the
 /// place of all of its window, of `window` pages.
 fn is_same(one: &CachedEntry, other: &CachedEntry, window: u64) -> bool {
     let sort = |entry: &CachedEntry| match entry.content {
@@ -81,7 +81,7 @@ impl UnitModel {
         self.held(slot).map(|held| &held.entry)
     }
 
-    /// Whether it is known what is in a slot.
+    /// True if it is known what is in a slot.
     pub(crate) fn is_known(&self, slot: u32) -> bool {
         self.held(slot).is_some_and(|held| held.is_known)
     }

@@ -39,13 +39,13 @@ impl Side {
 /// An attempt of the memory-management unit to translate.
 #[derive(Clone, Copy, Debug)]
 pub struct Attempt<'a> {
-    /// What the access does.
+    /// Kind of the access.
     pub kind: AccessKind,
     /// Address that the program accesses.
     pub address: VirtualAddress,
     /// Translation, or page fault.
     pub result: &'a Result<Translated, PageFault>,
-    /// What the hardware did.
+    /// Steps of the hardware.
     pub steps: &'a Steps,
 }
 

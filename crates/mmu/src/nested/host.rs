@@ -517,12 +517,12 @@ impl Host {
         frame
     }
 
-    /// What the caches of the core at work hold now.
+    /// Lists the entries in the caches of the core at work.
     pub(crate) fn inspect(&self, core: usize, out: &mut Vec<CachedEntry>) {
         self.own.inspect(core, out);
     }
 
-    /// The same of the other cores.
+    /// Lists the entries in the caches of the other cores.
     pub(crate) fn inspect_others(&self, out: &mut Vec<CachedEntry>) {
         self.parked.numbered().for_each(|(core, own)| own.inspect(core, out));
     }

@@ -559,7 +559,7 @@ impl Mmu {
         self.dimension.as_mut()
     }
 
-    /// What TLBs and walk caches of the core at work hold now, put into `out` in the order of units and
+    /// Puts the entries in TLBs and walk caches of the core at work into `out` in the order of units and
     /// slots. For tests that compare it with a model: nothing is marked used.
     pub fn inspect(&self, out: &mut Vec<CachedEntry>) {
         out.clear();
@@ -569,7 +569,7 @@ impl Mmu {
         }
     }
 
-    /// The same of the other cores, in the order of cores, then of units and slots.
+    /// Puts the entries of the other cores into `out`, in the order of cores, then of units and slots.
     pub fn inspect_others(&self, out: &mut Vec<CachedEntry>) {
         out.clear();
         self.parked.numbered().for_each(|(core, own)| own.inspect(core, out));

@@ -176,7 +176,7 @@ impl L1Tlb {
         }
     }
 
-    /// What it holds now.
+    /// Lists the entries of the TLB.
     pub(crate) fn inspect(&self, (core, unit): (usize, Unit), out: &mut Vec<CachedEntry>) {
         for (index, array) in self.arrays.iter().enumerate() {
             for (slot, key, entry) in array.entries.iter_slots() {

@@ -446,7 +446,7 @@ impl L2Tlb {
         self.arrays_mut().for_each(|array| array.invalidate_if(&is_dead));
     }
 
-    /// What it holds now.
+    /// Lists the entries of the TLB.
     pub(crate) fn inspect(&self, (core, unit): (usize, Unit), out: &mut Vec<CachedEntry>) {
         let mut first_slot = 0;
         for (index, array) in self.arrays().enumerate() {

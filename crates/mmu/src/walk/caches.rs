@@ -279,7 +279,7 @@ impl WalkCaches {
         }
     }
 
-    /// What they hold now.
+    /// Lists the entries of the walk caches.
     pub(crate) fn inspect(&self, (core, unit): (usize, Unit), out: &mut Vec<CachedEntry>) {
         for (index, cache) in self.caches.iter().enumerate() {
             let level = index as u8 + 2;

@@ -375,7 +375,7 @@ impl System {
         result.map(Some).map_err(|fault| self.stuck(kind, address, fault))
     }
 
-    /// Shows an attempt to translate to whoever watches the hardware.
+    /// Shows an attempt to translate to the model of hardware state, if a test has connected one.
     fn show(
         &mut self,
         kind: AccessKind,
