@@ -398,6 +398,11 @@ fn ranges_and_means_of_the_paper_are_drawn() {
     assert!((end("low") - 2.0).abs() < 1e-9 && (end("high") - 11.5).abs() < 1e-9);
     assert_eq!(bands(shares, "tick").len(), 3);
     assert!(bands(shares, "bar").is_empty() && bands(gains, "tick").is_empty());
+    // The table below says which place a row is about.
+    let (head, rows) = table(&page, gains);
+    assert_eq!(head[..2], ["curve", "program"]);
+    let places: Vec<_> = rows.iter().map(|row| row[1].as_str()).collect();
+    assert_eq!(places, ["mcf", "xz", "other"]);
     check(&page, |document| {
         let all = text(document.root_element());
         assert!(

@@ -1,6 +1,6 @@
 //! Closed forms of translation: TLB latencies, walks, walkers, fills in flight, where cycles go.
 
-use crate::machine::{DRAM, L1, L2, L2_TLB, Machine, config, l2_tlb_hit, walk};
+use crate::machine::{DRAM, L1, L2, L2_TLB, Machine, config, integer, l2_tlb_hit, walk};
 use perforate_timing::{BitmapReader, CacheConfig, TranslationAccesses, WalkerAttachment};
 use perforate_types::{Action, PhysicalAddress, Purpose, Steps, Unit};
 use proptest::prelude::*;
@@ -189,6 +189,21 @@ fn an_entry_in_flight_is_not_ready_one_cycle_early_and_ready_on_time() {
         let latencies = 16 + L1 + (translated - chain + L1);
         assert_eq!(machine.load_cycles(), latencies, "{chain}");
         assert_eq!(machine.counter("translation_cycles_fill_wait"), translated - chain);
+    }
+}
+
+/// The same for a load that is dispatched when the walk's last read is under way, so that the time of the
+/// entry is known already: four instructions are dispatched in a cycle.
+#[test]
+fn an_entry_whose_time_is_known_is_waited_for() {
+    for dispatched in 0..20 {
+        let mut machine = warmed(&config());
+        machine.load(DATA, 0, 1, 5, &walk(&[TABLES, TABLES + 1, TABLES + 2, TABLES + 3], 5));
+        (0..4 * dispatched).for_each(|_| machine.run(integer(0, 2)));
+        machine.load(DATA + 1, 0, 3, 5, &Steps::new());
+        let waited = 16_u64.saturating_sub(dispatched);
+        assert_eq!(machine.load_cycles(), 16 + L1 + waited + L1, "{dispatched}");
+        assert_eq!(machine.counter("translation_cycles_fill_wait"), waited, "{dispatched}");
     }
 }
 

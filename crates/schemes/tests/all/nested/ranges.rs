@@ -278,6 +278,10 @@ fn units_of_guest_and_host_translate_together() {
     let (case, told) = cases(&mut mmu, 9);
     assert_eq!((case, told.contains(&"host nested tlb hit".into())), (Case::Regular, false));
     assert_eq!(cases(&mut mmu, 10).0, Case::Beside);
+    // So does a flush.
+    mmu.flush();
+    let (case, told) = cases(&mut mmu, 11);
+    assert_eq!((case, told.contains(&"host nested tlb hit".into())), (Case::Regular, false));
     let tables: Option<&Ranged> = mmu.dimension().part();
-    assert_eq!(tables.map(|tables| tables.fills), Some(3), "the guest's");
+    assert_eq!(tables.map(|tables| tables.fills), Some(4), "the guest's");
 }
