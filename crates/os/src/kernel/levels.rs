@@ -16,7 +16,7 @@ pub enum Span {
 }
 
 /// How much there is of what comes and goes with programs, in pages, frames and extents.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Levels {
     mapped_pages: u64,
     reserved_frames: u64,
@@ -108,5 +108,34 @@ figures! {
         holes_allocated, Count, Listed: |it| it.holes_allocated;
         /// Holes of perforated pages that have none, at most.
         holes_unallocated, Count, Listed: |it| it.holes_unallocated;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Levels that are all `value`.
+    fn all(value: u64) -> Levels {
+        Levels {
+            mapped_pages: value,
+            reserved_frames: value,
+            swap_slots: value,
+            free_frames: value,
+            table_frames: value,
+            base_pages: value,
+            large_pages: value,
+            huge_pages: value,
+            perforated_pages: value,
+            holes_allocated: value,
+            holes_unallocated: value,
+        }
+    }
+
+    #[test]
+    fn of_every_level_the_most_is_kept_and_of_free_memory_the_least() {
+        let expected = Levels { free_frames: 3, ..all(7) };
+        assert_eq!(all(3).most(all(7)), expected);
+        assert_eq!(all(7).most(all(3)), expected);
     }
 }

@@ -93,6 +93,25 @@ pub(super) fn aligned_runs(frames: &HoleSet) -> impl Iterator<Item = (usize, u32
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ZoneLayout;
+    use perforate_types::{SpaceId, VirtualPage};
+
+    /// A record of an owner may outlive the use of its frame.
+    #[test]
+    fn a_frame_is_movable_while_it_is_used() {
+        let mut memory = PhysicalMemory::new(64 << 20, ZoneLayout::Single).expect("valid");
+        let frame = memory.allocate_page().expect("it is free");
+        memory.set_owner(frame, SpaceId(0), VirtualPage::new(5));
+        let block = Frame::new(frame.number() >> BLOCK_ORDER << BLOCK_ORDER);
+        let index = (frame.number() - block.number()) as usize;
+        let states = |memory: &PhysicalMemory| {
+            let contents = memory.contents(block);
+            [contents.free, contents.movable, contents.fixed].map(|set| set.contains(index))
+        };
+        assert_eq!(states(&memory), [false, true, false]);
+        memory.free(frame, 0);
+        assert_eq!(states(&memory), [true, false, false]);
+    }
 
     #[test]
     fn runs_are_aligned_and_as_long_as_can_be() {

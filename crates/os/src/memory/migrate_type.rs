@@ -38,3 +38,16 @@ impl MigrateType {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::MigrateType::{Movable, Reclaimable, Unmovable};
+
+    /// Linux 6.8, `fallbacks` in mm/page_alloc.c.
+    #[test]
+    fn types_fall_back_as_in_linux() {
+        assert_eq!(Unmovable.fallbacks(), [Reclaimable, Movable]);
+        assert_eq!(Movable.fallbacks(), [Reclaimable, Unmovable]);
+        assert_eq!(Reclaimable.fallbacks(), [Unmovable, Movable]);
+    }
+}

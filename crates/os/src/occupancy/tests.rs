@@ -47,10 +47,16 @@ fn free_frames_merge_into_aligned_blocks() {
 fn states_are_replaced_in_some_blocks() {
     let made = occupancy(&[(FrameState::PerCpu, 1536), (Free, 500), (FrameState::PerCpu, 12)]);
     let replaced = made
-        .replaced(FrameState::PerCpu, &[(1..2, Unmovable), (3..4, Free), (9..10, Movable)])
+        .replaced(FrameState::PerCpu, &[(1..2, Unmovable), (3..4, Large), (9..10, Movable)])
         .unwrap();
-    let expected =
-        [(FrameState::PerCpu, 512), (Unmovable, 512), (FrameState::PerCpu, 512), (Free, 512)];
+    // Of the fourth block, whose first 500 frames are free, the last 12.
+    let expected = [
+        (FrameState::PerCpu, 512),
+        (Unmovable, 512),
+        (FrameState::PerCpu, 512),
+        (Free, 500),
+        (Large, 12),
+    ];
     assert_eq!(replaced, occupancy(&expected));
 }
 
