@@ -96,7 +96,7 @@ mod tests {
     use crate::ZoneLayout;
     use perforate_types::{SpaceId, VirtualPage};
 
-    /// A record of an owner may outlive the use of its frame.
+    /// A frame is free, or its contents are movable, or they stay.
     #[test]
     fn a_frame_is_movable_while_it_is_used() {
         let mut memory = PhysicalMemory::new(64 << 20, ZoneLayout::Single).expect("valid");
