@@ -1,8 +1,24 @@
-//! Contents of TLBs and walk caches, for tests that compare it with a model. No translation asks it.
+//! Attempts to translate, and contents of TLBs and walk caches, for tests that compare them with a model.
+//! No translation asks for them.
 
-use perforate_types::{Frame, Level, SpaceId, Unit, VirtualPage};
+use perforate_types::{
+    AccessKind, Frame, Level, SpaceId, Steps, Unit, VirtualAddress, VirtualPage,
+};
 
-use crate::{EntryKind, Node, radix::Directory};
+use crate::{EntryKind, Node, PageFault, Translated, radix::Directory};
+
+/// An attempt of the memory-management unit to translate, failed or not.
+#[derive(Clone, Copy, Debug)]
+pub struct Attempt<'a> {
+    /// Kind of the access.
+    pub kind: AccessKind,
+    /// Address that the program accesses.
+    pub address: VirtualAddress,
+    /// Translation, or page fault.
+    pub result: &'a Result<Translated, PageFault>,
+    /// Steps of the hardware.
+    pub steps: &'a Steps,
+}
 
 /// An entry of a TLB or of a walk cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,9 +65,9 @@ pub enum CachedContent {
     Node {
         /// Level of the entry.
         level: Level,
-        /// Node of the next level to which the entry leads.
+        /// Kind of page directory on the way to the node.
         directory: Directory,
-        /// The node.
+        /// Node of the table, in the guest and in the machine.
         node: Node,
     },
     /// A level-2 entry that is a leaf; the dimension keeps what it says.

@@ -39,7 +39,7 @@ pub use config::{
 pub use counters::{MmuCounters, counters};
 pub use dimension::{Dimension, Mark, WalkRequest};
 pub use fault::{HostFault, PageFault, WalkFault};
-pub use inspect::{CachedContent, CachedEntry};
+pub use inspect::{Attempt, CachedContent, CachedEntry};
 pub use nested::{Host, Nested, RegisteredRun};
 pub use parked::Parked;
 pub use pipeline::{Case, Mmu, Translated};

@@ -5,7 +5,7 @@ use perforate_types::{AccessKind, Action, Purpose};
 
 use crate::Attempt;
 
-/// Those counters that follow from what each attempt shows.
+/// Counters that follow from the steps and the result of each attempt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     data: u64,
@@ -63,6 +63,8 @@ impl Counts {
         self.walks += u64::from(reads_table);
     }
 
+    /// Compares the sums with the counters of the hardware.
+    ///
     /// # Panics
     /// If the hardware has counted something else.
     pub(crate) fn check(&self, counted: &MmuCounters) {

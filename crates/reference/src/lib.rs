@@ -30,10 +30,8 @@ mod steps;
 mod truth;
 mod unit;
 
-use perforate_mmu::{CachedContent, CachedEntry, Mmu, MmuConfig, PageFault, Translated};
-use perforate_types::{
-    AccessKind, PageRun, SpaceId, Steps, TableOperation, Truth, Unit, Update, VirtualAddress,
-};
+use perforate_mmu::{Attempt, CachedContent, CachedEntry, Mmu, MmuConfig};
+use perforate_types::{PageRun, SpaceId, TableOperation, Truth, Unit, Update};
 
 use counts::Counts;
 use nodes::Nodes;
@@ -43,36 +41,23 @@ use unit::UnitModel;
 /// Tables that an update is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Side {
-    /// Those of the operating system that runs the program: the guest's, when virtualized.
+    /// Tables of the operating system that runs the program: the guest's, when virtualized.
     Own,
-    /// Those of the host.
+    /// Tables of the host.
     Host,
     /// Shadow tables of a hypervisor.
     Shadow,
 }
 
-/// What the reference has to know of the hardware.
+/// Configuration of the hardware, as far as the reference depends on it.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
-    /// Geometry.
+    /// Sizes and ways of TLBs and walk caches, and what the hardware has for virtualization.
     pub config: MmuConfig,
     /// True if several hardware threads share a core.
     pub shares_cores: bool,
     /// True if the hardware walks shadow tables.
     pub is_shadowed: bool,
-}
-
-/// An attempt to translate, failed or not.
-#[derive(Clone, Copy, Debug)]
-pub struct Attempt<'a> {
-    /// What the access does.
-    pub kind: AccessKind,
-    /// Where.
-    pub address: VirtualAddress,
-    /// How it ended.
-    pub result: &'a Result<Translated, PageFault>,
-    /// What was done.
-    pub steps: &'a Steps,
 }
 
 /// The units of one core.
@@ -102,7 +87,7 @@ pub struct Reference {
     truths: Truths,
     nodes: Nodes,
     counts: Counts,
-    /// What the hardware holds, as of the last look at it.
+    /// Entries that the hardware held at the last look at it.
     now: Vec<CachedEntry>,
     /// Pages about which something has changed since entries were last compared with the truth.
     changed: Vec<(Side, PageRun)>,
@@ -241,13 +226,13 @@ impl Reference {
         mmu.inspect(&mut self.now);
     }
 
-    /// What was looked at is what the lists have, entry by entry.
+    /// Compares the entries just read from the hardware with the lists.
     fn compare(&mut self, mmu: &Mmu) {
         let (number, space) = mmu.at_work();
         self.cores[number].compare(&self.now, number, space);
     }
 
-    /// The same of the other cores.
+    /// Compares the entries of the cores that are not at work.
     fn compare_others(&mut self, mmu: &Mmu) {
         mmu.inspect_others(&mut self.now);
         let (at_work, _) = mmu.at_work();

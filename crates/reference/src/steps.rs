@@ -330,8 +330,8 @@ impl Reference {
         filled.unwrap_or_else(|wrong| panic!("{wrong}"));
     }
 
-    /// A walk of the host found what is in no entry: one that covers all of it would have been hit.
-    /// Entries of pages with holes cover less than they seem to.
+    /// Asserts that no entry of the nested TLB covered what a walk of the host has just filled: the look-up
+    /// before the walk would have hit it. Entries of pages with holes cover less than they seem to.
     fn assert_was_absent(&self, core: usize, filled: &CachedEntry) {
         let held = &self.cores[core].units[filled.unit as usize];
         let covering = held.entries().find(|entry| {

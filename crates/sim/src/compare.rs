@@ -110,7 +110,7 @@ pub fn compare(
     compare_with(comparison, &MeasuringOptions::default(), progress)
 }
 
-/// The same with more of statistics.
+/// As [`compare`], with options for statistics.
 ///
 /// # Errors
 /// As [`compare`].

@@ -73,7 +73,7 @@ pub use sampled::{TimedWindows, Timing};
 pub use simulation::{RunOptions, Simulation};
 pub use snapshot::{MemorySnapshot, SnapshotOrder, SnapshotRecord, SnapshotRequest};
 pub use system::{System, SystemOptions};
-pub use wiring::{Attempt, Side, Wiring};
+pub use wiring::{Side, Wiring};
 pub use workload::{Workload, open_trace, open_workload};
 
 /// The tutorial's code is compiled and run.

@@ -1,8 +1,8 @@
 //! How operating systems and hardware are connected in a [`System`](crate::System).
 
-use perforate_mmu::{Dimension, Mmu, PageFault, Translated};
+use perforate_mmu::{Attempt, Dimension, Mmu};
 use perforate_schemes::shadow::Shadow;
-use perforate_types::{AccessKind, FormatOperation, Steps, Update, VirtualAddress};
+use perforate_types::{FormatOperation, Update};
 
 /// Owner of tables and sender of updates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -34,19 +34,6 @@ impl Side {
             }
         }
     }
-}
-
-/// An attempt of the memory-management unit to translate.
-#[derive(Clone, Copy, Debug)]
-pub struct Attempt<'a> {
-    /// Kind of the access.
-    pub kind: AccessKind,
-    /// Address that the program accesses.
-    pub address: VirtualAddress,
-    /// Translation, or page fault.
-    pub result: &'a Result<Translated, PageFault>,
-    /// Steps of the hardware.
-    pub steps: &'a Steps,
 }
 
 /// Somebody between operating systems and hardware, who may watch or alter what passes, as the tests

@@ -58,10 +58,7 @@ pub struct Host {
     registered: Option<RegisteredRun>,
     /// True if the registered run has moved since [`Self::take_moved_run`].
     has_moved_run: bool,
-    /// True if the hardware has intermediate entries: a guest's large page over 4KB pages of the host.
-    intermediate: bool,
-    cached_pages: NestedEntries,
-    guest_blocks_in_entries: bool,
+    config: VirtualizationConfig,
     /// True if the last reach was the cached entry of a hole: 4KB of a larger page.
     is_hole: bool,
     /// True if the last reach is that of a walk that filled no entry.
@@ -102,13 +99,7 @@ impl Host {
     /// A host whose virtual machine is the address space `space`.
     pub fn new(config: &MmuConfig, dimension: Box<dyn Dimension>, space: SpaceId) -> Self {
         assert!(space.0 < NESTED, "there are fewer address spaces");
-        let VirtualizationConfig {
-            nested_tlb,
-            host_walk_cache,
-            intermediate_entries,
-            nested_entries,
-            guest_blocks_in_entries,
-        } = config.virtualization;
+        let VirtualizationConfig { nested_tlb, host_walk_cache, .. } = config.virtualization;
         let host_walk_cache = host_walk_cache.unwrap_or(config.walk_cache);
         Self {
             own: OfCore {
@@ -122,9 +113,7 @@ impl Host {
             space,
             registered: None,
             has_moved_run: false,
-            intermediate: intermediate_entries,
-            cached_pages: nested_entries,
-            guest_blocks_in_entries,
+            config: config.virtualization,
             is_hole: false,
             is_unfilled: false,
             located: None,
@@ -147,17 +136,17 @@ impl Host {
 
     /// True if the TLB holds intermediate entries, which need a place for gPA→hPA entries.
     pub(crate) fn has_intermediate_entries(&self) -> bool {
-        self.intermediate && !matches!(self.own.tlb, NestedTlb::None)
+        self.config.intermediate_entries && !matches!(self.own.tlb, NestedTlb::None)
     }
 
     /// True if an entry of a page with holes also names the guest's block.
     pub(super) fn has_guest_blocks_in_entries(&self) -> bool {
-        self.guest_blocks_in_entries
+        self.config.guest_blocks_in_entries
     }
 
     /// True if a page located for this purpose gets a gPA→hPA entry.
     fn caches(&self, purpose: LocatedFor) -> bool {
-        self.cached_pages == NestedEntries::All || purpose != LocatedFor::Data
+        self.config.nested_entries == NestedEntries::All || purpose != LocatedFor::Data
     }
 
     /// True if the last reach was the cached entry of a hole: the host has a larger page there.

@@ -5,10 +5,10 @@
 //! `STORM_SEED=n` replays a storm.
 
 use perforate_mmu::{
-    Dimension, Host, L2Part, Mmu, MmuConfig, Nested, PageFault, Radix, TlbGeometry,
+    Attempt, Dimension, Host, L2Part, Mmu, MmuConfig, Nested, PageFault, Radix, TlbGeometry,
     WalkCacheConfig, Ways,
 };
-use perforate_reference::{Attempt, Reference, Setup, Side};
+use perforate_reference::{Reference, Setup, Side};
 use perforate_types::{
     AccessKind, Frame, Level, PageRun, PageSize, Permissions, Shootdown, SpaceId, Steps,
     TableOperation, Truth, Update, VirtualPage,
@@ -25,7 +25,7 @@ const MACHINE: SpaceId = SpaceId(7);
 const GIGABYTES: u64 = 4;
 const PAGES_1G: u64 = 1 << 18;
 
-/// splitmix64.
+/// Random numbers by splitmix64.
 struct Random(u64);
 
 impl Random {

@@ -51,7 +51,7 @@ macro_rules! fieldwise {
 macro_rules! account {
     ($($(#[doc = $meaning:literal])+ $name:ident $(, $label:literal)?;)*) => {
         $crate::fieldwise! {
-            /// How often the kernel did what, since it booted or between two moments.
+            /// Number of operations of each kind that the kernel did, since it booted or between two moments.
             #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
             pub struct Work {
                 $($(#[doc = $meaning])+ pub $name: u64,)*

@@ -5,7 +5,7 @@ mod modes;
 mod population;
 mod shootdowns;
 
-use perforate_mmu::{Mmu, PageFault, Translated};
+use perforate_mmu::{Attempt, Mmu, PageFault, Translated};
 use perforate_oracle::{Disagreement, Oracle};
 use perforate_os::{FaultOutcome, Hypervisor, Kernel, Span, Work};
 use perforate_schemes::segment;
@@ -19,7 +19,7 @@ use crate::host_memory::HostMemory;
 use crate::operating_system::ProgramWork;
 use crate::oracles::{Access, GuestTables, Oracles};
 use crate::placed::Placed;
-use crate::wiring::{Attempt, Connections, Side, Wiring};
+use crate::wiring::{Connections, Side, Wiring};
 use crate::{Composition, Machine, MemoryState, SimError};
 pub(crate) use host::counter as host_counter;
 use shootdowns::Hardware;

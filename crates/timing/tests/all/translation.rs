@@ -192,10 +192,10 @@ fn an_entry_in_flight_is_not_ready_one_cycle_early_and_ready_on_time() {
     }
 }
 
-/// The same for a load that is dispatched when the walk's last read is under way, so that the time of the
-/// entry is known already: four instructions are dispatched in a cycle.
+/// A load waits for an entry in flight whenever it is dispatched, also while the walk's last read is under
+/// way. Four instructions are dispatched in a cycle.
 #[test]
-fn an_entry_whose_time_is_known_is_waited_for() {
+fn a_load_of_any_cycle_waits_for_an_entry_in_flight() {
     for dispatched in 0..20 {
         let mut machine = warmed(&config());
         machine.load(DATA, 0, 1, 5, &walk(&[TABLES, TABLES + 1, TABLES + 2, TABLES + 3], 5));

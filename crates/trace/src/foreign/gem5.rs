@@ -79,7 +79,7 @@ pub(super) struct Gem5 {
 }
 
 impl Gem5 {
-    /// What a trace without requests should have been.
+    /// Kind of trace that has requests, for the error about one that has none.
     const SUITABLE: &str = "a trace taken between a processor and its first cache";
 
     /// Reads the header of `input`.

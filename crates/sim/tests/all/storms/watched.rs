@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use perforate_mmu::Mmu;
+use perforate_mmu::{Attempt, Mmu};
 use perforate_reference::{Reference, Setup};
-use perforate_sim::{Attempt, Composition, Machine, Side, Wiring};
+use perforate_sim::{Composition, Machine, Side, Wiring};
 use perforate_types::Update;
 
 /// The reference, heard by the connections and asked by the storm.
@@ -43,8 +43,6 @@ impl Wiring for Watcher {
     }
 
     fn translated(&mut self, attempt: &Attempt<'_>, mmu: &Mmu) {
-        let Attempt { kind, address, result, steps } = *attempt;
-        let attempt = perforate_reference::Attempt { kind, address, result, steps };
-        self.ask(|reference| reference.translated(&attempt, mmu));
+        self.ask(|reference| reference.translated(attempt, mmu));
     }
 }
