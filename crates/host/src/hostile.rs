@@ -1,4 +1,4 @@
-//! Private parsers, for tests with hostile input.
+//! Entry points to private parsers, for tests with hostile input.
 
 use crate::Residency;
 use crate::proc;

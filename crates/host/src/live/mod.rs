@@ -1,4 +1,4 @@
-//! Asks the kernel for memory in large pages and reports how much it gave, as P §III.C did.
+//! Requests memory in 2MB pages and reports how much the kernel gave, as in P §III.C.
 
 mod outlook;
 
@@ -20,29 +20,29 @@ use crate::{HostError, Reporter, Residency};
 pub use outlook::Outlook;
 
 const LARGE_BYTES: u64 = 2 << 20;
-/// Memory touched between two checks of the memory that is left.
+/// Bytes touched between two checks of the available memory.
 const STEP_BYTES: u64 = 64 << 20;
 
-/// A request for memory.
+/// Parameters of a request for memory.
 pub struct Request<'a> {
-    /// Memory to ask for; bounded by half of what is available.
+    /// Bytes to request, at most half of the available memory.
     pub bytes: u64,
-    /// How long khugepaged may work before the second look.
+    /// Time for khugepaged to work before the second measurement.
     pub wait: Duration,
-    /// After that, ask the kernel to make 2MB pages at once (MADV_COLLAPSE).
+    /// True to ask the kernel for 2MB pages after the wait (MADV_COLLAPSE).
     pub collapse: bool,
     /// Policy for perforated pages.
     pub policy: &'a dyn Policy,
 }
 
-/// The answer to a request. Serialized as a line of JSON.
+/// Result of a request. Serialized as a line of JSON.
 #[derive(Serialize)]
 pub struct Outcome {
     experiment: &'static str,
     source: &'static str,
     /// Release of the kernel.
     pub kernel: String,
-    /// Settings of large pages.
+    /// Settings of transparent huge pages.
     pub transparent_hugepage: LargePageSettings,
     /// Amounts of memory before the request, if they can be read.
     #[serde(flatten)]
@@ -50,23 +50,24 @@ pub struct Outcome {
     /// Free memory by order before the request, if it can be read.
     #[serde(rename = "unusable_index_2m_before", serialize_with = "unusable_index")]
     pub free: Option<FreeMemory>,
-    /// Memory asked for.
+    /// Bytes requested.
     pub asked_bytes: u64,
-    /// The part of it that was touched.
+    /// Bytes of the request that were touched.
     pub touched_bytes: u64,
     /// Share of the touched memory in 2MB pages, 0–1, after touching.
     pub large_share_at_once: f64,
-    /// The wait.
+    /// Length of the wait in seconds.
     pub wait_seconds: u64,
-    /// Share of the touched memory in 2MB pages after the wait.
+    /// Share of the touched memory in 2MB pages after the wait, 0–1.
     pub large_share_after_wait: f64,
-    /// Share of the touched memory in 2MB pages after MADV_COLLAPSE, if that was wanted.
+    /// Share of the touched memory in 2MB pages after MADV_COLLAPSE, 0–1; absent if it was not
+    /// requested or failed.
     pub large_share_after_collapse: Option<f64>,
-    /// Swapped-out memory after the wait.
+    /// Swapped-out bytes of the request after the wait.
     pub swapped_bytes: u64,
     /// Possible perforated pages at the end, if frames can be read.
     pub perforation: Option<Outlook>,
-    /// Remarks.
+    /// Notes for the user.
     pub notes: Vec<String>,
     version: &'static str,
 }
@@ -77,10 +78,10 @@ fn unusable_index<S: Serializer>(free: &Option<FreeMemory>, to: S) -> Result<S::
     free.as_ref().map(|free| f64::from(index(free)) / 1000.0).serialize(to)
 }
 
-/// Makes a request.
+/// Requests memory, touches it, and reports the share in 2MB pages.
 ///
 /// # Errors
-/// If it is smaller than a large page, or the kernel refuses.
+/// If the request is smaller than a 2MB page, or the kernel refuses.
 pub fn ask(request: &Request<'_>, reporter: &mut dyn Reporter) -> Result<Outcome, HostError> {
     let (kernel, transparent_hugepage) =
         (kernel_release(Path::new("/proc")), LargePageSettings::now());
@@ -134,7 +135,7 @@ pub fn ask(request: &Request<'_>, reporter: &mut dyn Reporter) -> Result<Outcome
     })
 }
 
-/// The part of a request that leaves half of the memory available to others.
+/// Reduces a request so that half of the available memory is left for other programs.
 fn allowed(wanted: u64, notes: &mut Vec<String>) -> Result<u64, HostError> {
     let Some(headroom) = Headroom::now() else {
         let failed = HostError::system("/proc/meminfo: reading how much memory is available");
@@ -161,8 +162,8 @@ fn allowed(wanted: u64, notes: &mut Vec<String>) -> Result<u64, HostError> {
     Ok(bytes)
 }
 
-/// Touches the memory from start to end. Stops early if less than a quarter of the memory available
-/// at first is left, as other programs need it then. Returns the touched bytes.
+/// Touches the memory from start to end. Stops early if less than a quarter of the initially available
+/// memory is left, because other programs need it. Returns the number of touched bytes.
 fn touch(
     memory: &mut AnonymousMemory,
     before: Option<MemoryAmounts>,

@@ -1,4 +1,4 @@
-//! Number of further 2MB regions that could be mapped large if the kernel had perforated pages.
+//! Number of further 2MB regions that could be mapped large if the kernel supported perforated pages.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,41 +10,41 @@ use crate::HostError;
 use crate::benchmark::AnonymousMemory;
 use crate::snapshot::{HostFiles, read_host};
 
-/// The 2MB blocks of the machine's memory by their possible use, with our 4KB pages moved away, and
-/// the 2MB regions of the request that are in 4KB pages, of which blocks are the limit: a region's old
-/// frames make room for the contents of its new block.
+/// Classes of the machine's 2MB blocks, with the request's own 4KB pages moved away, and of the
+/// request's 2MB regions in 4KB pages. Only blocks are the limit for regions: a region's old frames
+/// make room for the contents of its new block.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Outlook {
-    /// Blocks with memory.
+    /// All blocks with memory.
     pub blocks: u64,
-    /// Blocks that are one 2MB page.
+    /// Blocks that are mapped as one 2MB page.
     pub blocks_large: u64,
-    /// Blocks that are free but for our 4KB pages.
+    /// Blocks that are free except for the request's 4KB pages.
     pub blocks_free: u64,
-    /// Blocks that are free after movable frames are moved.
+    /// Blocks that become free if movable frames are moved.
     pub blocks_whole_if_moved: u64,
-    /// Blocks that the policy perforates after movable frames are moved; the rest become holes.
+    /// Blocks that the policy perforates if movable frames are moved; immovable frames become holes.
     pub blocks_perforated_if_moved: u64,
     /// Blocks with too many immovable frames for the policy.
     pub blocks_too_fragmented: u64,
-    /// Blocks that the policy perforates with nothing moved but our 4KB pages.
+    /// Blocks that the policy perforates if only the request's 4KB pages are moved.
     pub blocks_perforated_at_once: u64,
-    /// Blocks that contain our 4KB pages.
+    /// Blocks that contain 4KB pages of the request.
     pub blocks_with_ours: u64,
-    /// Regions in 4KB pages.
+    /// Regions of the request that are in 4KB pages.
     pub regions_in_small_pages: u64,
-    /// Regions for which compaction could make whole blocks.
+    /// Regions for which compaction could make free blocks.
     pub regions_whole_if_moved: u64,
-    /// Regions that could be perforated after movable frames are moved.
+    /// Regions that could be perforated if movable frames are moved.
     pub regions_perforated_if_moved: u64,
-    /// Regions that could be perforated with only our own pages moved.
+    /// Regions that could be perforated if only the request's 4KB pages are moved.
     pub regions_perforated_at_once: u64,
-    /// Assumptions about frames whose use the kernel does not tell.
+    /// Assumptions about frames whose use the kernel does not report.
     pub assumptions: Vec<String>,
 }
 
 impl Outlook {
-    /// This machine's memory at this moment; `ours` is the memory of the request.
+    /// Surveys this machine's memory at this moment; `ours` is the memory of the request.
     pub(super) fn now(
         ours: &AnonymousMemory,
         policy: &dyn Policy,
@@ -52,7 +52,7 @@ impl Outlook {
     ) -> Result<Self, HostError> {
         let frames = ours.frames();
         let frames = frames.map_err(HostError::system("/proc/self/pagemap"))?;
-        // Shared frames need not be counted.
+        // Counts of shared frames are not needed.
         let files = HostFiles { counts: None, ..HostFiles::open(Path::new("/proc")) };
         let host = read_host(files, &mut |_, _| {})?;
         let ours = frames.into_iter().flatten().collect();
@@ -106,11 +106,11 @@ mod tests {
         };
         push(&[(Large, 512)]);
         push(&[(Free, 512)]);
-        // Free, ours (1224–1423), and 112 frames of others that can be moved: 22 % in two regions.
+        // Free, ours (1224–1423), and 112 movable frames of other programs: 22 % in two regions.
         push(&[(Free, 200), (Movable, 200 + 112)]);
-        // 10 frames stay and 500 can be moved.
+        // 10 immovable frames and 500 movable frames.
         push(&[(Free, 2), (Movable, 500), (Unmovable, 10)]);
-        // 128 frames stay: 25 % is not less than 25 %.
+        // 128 immovable frames: 25 % is not less than 25 %.
         push(&[(Unmovable, 128), (Free, 384)]);
         // 5 frames in 5 regions: one region too many.
         (0..5).for_each(|_| push(&[(Unmovable, 1), (Movable, 63)]));

@@ -1,4 +1,4 @@
-//! Settings of transparent large pages: `/sys/kernel/mm/transparent_hugepage`.
+//! Settings of transparent huge pages: `/sys/kernel/mm/transparent_hugepage`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,19 +8,19 @@ use serde::Serialize;
 
 const FOLDER: &str = "/sys/kernel/mm/transparent_hugepage";
 
-/// The settings of transparent large pages that can be read: values by name, such as `enabled` and
-/// `khugepaged/pages_to_scan`. Of a list of choices the chosen one is the value.
+/// Settings of transparent huge pages, by name, such as `enabled` and `khugepaged/pages_to_scan`. For a
+/// list of choices, the value is the selected one. Unreadable settings are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct LargePageSettings(BTreeMap<String, String>);
 
 impl LargePageSettings {
-    /// The settings of this machine; empty if the kernel has no transparent large pages.
+    /// Settings of this machine; empty if the kernel lacks transparent huge pages.
     pub fn now() -> Self {
         Self::read(Path::new(FOLDER))
     }
 
-    /// The settings in `folder`: its files, and those of `khugepaged` in it.
+    /// Reads the settings in `folder`: its files, and the files in its folder `khugepaged`.
     pub fn read(folder: &Path) -> Self {
         let mut values = BTreeMap::new();
         for (prefix, folder) in
@@ -37,7 +37,7 @@ impl LargePageSettings {
         Self(values)
     }
 
-    /// The value of a setting.
+    /// Value of the setting with this name.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
@@ -50,7 +50,7 @@ fn value(text: &[u8]) -> String {
     })
 }
 
-/// The chosen word of a text such as `always [madvise] never`.
+/// The selected word of a text such as `always [madvise] never`.
 pub fn chosen(text: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(text);
     let (_, rest) = text.split_once('[')?;

@@ -1,5 +1,5 @@
-//! Limits of the memory that a measurement may use: half of what is available in the system, and
-//! half of what the control groups of this process allow.
+//! Limits of the memory that a measurement may use: half of the memory available in the system, and
+//! half of what the process's control groups allow.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::path::Path;
 use procfs_core::{FromBufRead, FromRead, Meminfo, ProcessCGroups};
 use serde::Serialize;
 
-/// Amounts of memory from `/proc/meminfo`.
+/// Amounts of memory from `/proc/meminfo`, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct MemoryAmounts {
     /// `MemTotal`.
@@ -16,13 +16,13 @@ pub struct MemoryAmounts {
     /// `MemFree`.
     #[serde(rename = "free_bytes_before")]
     pub free_bytes: u64,
-    /// `MemAvailable`: the kernel's estimate of what can be had without swapping.
+    /// `MemAvailable`: the kernel's estimate of memory that can be allocated without swapping.
     #[serde(rename = "available_bytes_before")]
     pub available_bytes: u64,
 }
 
 impl MemoryAmounts {
-    /// The amounts at this moment, if they can be read.
+    /// Current amounts, if they can be read.
     pub fn now() -> Option<Self> {
         let amounts = Meminfo::from_file("/proc/meminfo").ok()?;
         Some(Self {
@@ -33,33 +33,33 @@ impl MemoryAmounts {
     }
 }
 
-/// The narrowest limit of a request.
+/// The tightest limit on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryLimit {
     /// Memory available in the system.
     Available,
-    /// A limit of a control group (`memory.max`, `memory.limit_in_bytes`), less the memory in use.
+    /// Limit of a control group (`memory.max`, `memory.limit_in_bytes`) minus its memory in use.
     ControlGroup,
 }
 
-/// The most memory that may be requested.
+/// Maximum memory of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Headroom {
-    /// Half of what the narrowest limit leaves.
+    /// Half of the bytes that the tightest limit leaves.
     pub bytes: u64,
-    /// The narrowest limit.
+    /// The tightest limit.
     pub limit: MemoryLimit,
 }
 
 impl Headroom {
-    /// The headroom of this process at this moment; absent if `/proc/meminfo` cannot be read.
+    /// Current headroom of this process; absent if `/proc/meminfo` cannot be read.
     pub fn now() -> Option<Self> {
         let groups = parse_control_groups(&fs::read("/proc/self/cgroup").unwrap_or_default());
         let left = groups.iter().flat_map(|group| group.left(Path::new("/sys/fs/cgroup"))).min();
         Some(Self::of(MemoryAmounts::now()?.available_bytes, left))
     }
 
-    /// The headroom if so much memory is available and control groups leave `group_bytes`.
+    /// Headroom if `available_bytes` are available and control groups leave `group_bytes`.
     pub fn of(available_bytes: u64, group_bytes: Option<u64>) -> Self {
         match group_bytes {
             Some(left) if left < available_bytes => {
@@ -70,8 +70,8 @@ impl Headroom {
     }
 }
 
-/// The part of a request of `wanted` bytes that `headroom` allows, in whole blocks of
-/// `block_bytes`; absent if not even one.
+/// Reduces a request of `wanted` bytes to the headroom, rounded down to whole blocks of `block_bytes`.
+/// `None` if not even one block fits.
 pub fn bounded(wanted: u64, headroom: Headroom, block_bytes: u64) -> Option<u64> {
     let bytes = wanted.min(headroom.bytes) / block_bytes * block_bytes;
     (bytes > 0).then_some(bytes)
@@ -80,14 +80,13 @@ pub fn bounded(wanted: u64, headroom: Headroom, block_bytes: u64) -> Option<u64>
 /// A control group that limits the memory of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ControlGroup {
-    /// True for version 1, with a hierarchy of its own for memory.
+    /// True for cgroup version 1, which has a separate hierarchy for memory.
     is_version_1: bool,
-    /// Path below the root of its hierarchy, without the first slash.
+    /// Path relative to the root of its hierarchy, without the leading slash.
     path: String,
 }
 
-/// The control groups that limit memory, from the text of `/proc/self/cgroup`; none if it is
-/// damaged.
+/// Parses `/proc/self/cgroup` and returns the groups that limit memory; empty if the text is damaged.
 pub fn parse_control_groups(text: &[u8]) -> Vec<ControlGroup> {
     let groups = ProcessCGroups::from_buf_read(text).map_or_else(|_| Vec::new(), |all| all.0);
     let mut limiting = Vec::new();
@@ -104,7 +103,7 @@ pub fn parse_control_groups(text: &[u8]) -> Vec<ControlGroup> {
 }
 
 impl ControlGroup {
-    /// Bytes that this group and each enclosing group leave, if they have a limit.
+    /// Bytes left by each limit of this group and of its enclosing groups.
     fn left(&self, root: &Path) -> Vec<u64> {
         let (root, limit, usage) = if self.is_version_1 {
             (root.join("memory"), "memory.limit_in_bytes", "memory.usage_in_bytes")
@@ -131,7 +130,7 @@ mod tests {
     fn never_more_than_half() {
         let headroom = Headroom::of(10 << 20, None);
         assert_eq!(headroom, Headroom { bytes: 5 << 20, limit: MemoryLimit::Available });
-        // 5MB are two whole blocks of 2MB, whatever more is wanted.
+        // 5MB are two whole blocks of 2MB, however much is wanted.
         assert_eq!(bounded(1 << 40, headroom, 2 << 20), Some(4 << 20));
         assert_eq!(bounded(3 << 20, headroom, 2 << 20), Some(2 << 20));
         assert_eq!(bounded(1 << 20, headroom, 2 << 20), None);

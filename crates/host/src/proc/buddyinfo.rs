@@ -6,7 +6,7 @@ use perforate_record::process_memory::read_text;
 use super::zones::{Zones, node_and_zone, orders};
 
 impl Zones {
-    /// Adds the counts of `/proc/buddyinfo`; false if the text has none.
+    /// Adds the counts of `/proc/buddyinfo`. Returns false if the text has none.
     pub(crate) fn add_buddyinfo(&mut self, text: &str) -> bool {
         let mut found = false;
         for (node, name, counts) in text.lines().filter_map(node_and_zone) {
@@ -19,7 +19,7 @@ impl Zones {
     }
 }
 
-/// Free memory of all zones together, from the text of `/proc/buddyinfo`.
+/// Free memory of all zones, from the text of `/proc/buddyinfo`.
 pub(crate) fn free_memory(text: &str) -> Option<FreeMemory> {
     let mut zones = Zones::default();
     let found = zones.add_buddyinfo(text);
@@ -27,7 +27,7 @@ pub(crate) fn free_memory(text: &str) -> Option<FreeMemory> {
     found.then(|| HostSnapshot { about, occupancy: None }.counted_free())
 }
 
-/// Free memory of this machine at this moment, if it can be read.
+/// Current free memory of this machine, if it can be read.
 pub(crate) fn free_memory_now() -> Option<FreeMemory> {
     free_memory(&read_text("/proc/buddyinfo").ok()?)
 }
