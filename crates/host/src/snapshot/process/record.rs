@@ -1,96 +1,96 @@
-//! The JSON object of a process's snapshot.
+//! JSON schema of a process's snapshot.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// One mapping.
+/// Record of one mapping.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ProcessArea {
-    /// First address.
+    /// First address, in hexadecimal.
     pub start: String,
-    /// Address after the last.
+    /// Address after the last byte, in hexadecimal.
     pub end: String,
-    /// As in maps.
+    /// Permissions as in `maps`, such as `rw-p`.
     pub permissions: String,
-    /// The file, a name such as `[heap]`, or empty.
+    /// Path of the file, a name such as `[heap]`, or empty.
     pub name: String,
-    /// Sizes.
+    /// Sizes of the mapping.
     #[serde(flatten)]
     pub totals: ProcessTotals,
 }
 
-/// Sizes of an area or of all, in bytes.
+/// Sizes of one mapping or of all mappings, in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ProcessTotals {
-    /// Address space.
+    /// Size of the address ranges.
     pub mapped_bytes: u64,
-    /// In memory.
+    /// Resident memory, including hugetlbfs.
     pub resident_bytes: u64,
-    /// The anonymous part of it.
+    /// Anonymous part of the resident memory.
     pub anonymous_bytes: u64,
-    /// In swap.
+    /// Swapped-out memory.
     pub swapped_bytes: u64,
-    /// Mapped by entries of 2MB or more, by the kernel's count.
+    /// Memory mapped by entries of 2MB or more, as the kernel counts it.
     pub large_bytes: u64,
-    /// Resident memory by the size of the largest aligned run of consecutive frames around it; absent
-    /// if frames are hidden.
+    /// Resident memory by the size of the aligned run of consecutive frames that contains it, such as
+    /// `64K`. Absent if frames are hidden.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sizes: Option<BTreeMap<String, u64>>,
-    /// In large folios, if flags of frames can be read.
+    /// Memory in large folios; absent if flags of frames cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub folio_bytes: Option<u64>,
-    /// Merged by KSM, if flags of frames can be read.
+    /// Memory merged by KSM; absent if flags of frames cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub merged_bytes: Option<u64>,
 }
 
-/// Contents of pages.
+/// Statistics of page contents, in pages.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ProcessContents {
-    /// Pages read.
+    /// Pages that were read.
     pub pages_read: u64,
     /// Resident pages that could not be read.
     pub pages_unreadable: u64,
-    /// Pages of zeros.
+    /// Pages that contain only zeros.
     pub zero_pages: u64,
-    /// Other pages that are copies.
+    /// Nonzero pages with the content of another page.
     pub duplicate_pages: u64,
-    /// Distinct contents of these.
+    /// Number of distinct contents of `duplicate_pages`.
     pub distinct_duplicates: u64,
-    /// Copies of the most frequent one.
+    /// Number of pages with the most frequent nonzero content.
     pub most_copies: u64,
-    /// Pages that merging would free.
+    /// Pages that merging would free, zero pages included.
     pub savable_pages: u64,
-    /// Sampling period of contents; above 1 the figures are estimates.
+    /// Sampling period of contents; above 1, the other figures are estimates.
     pub sampled_one_in: u64,
-    /// The shares as a value of the option `--contents` of simulations.
+    /// The shares as a value of the simulations' option `--contents`.
     pub spec: String,
 }
 
-/// A process's memory at one moment.
+/// Snapshot of a process's memory.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ProcessSnapshot {
     /// Kind of snapshot: `process`.
     pub snapshot: &'static str,
     /// Process ID.
     pub pid: u32,
-    /// Its name.
+    /// Name of the program (`comm`).
     pub program: String,
-    /// Files that could not be read, with the consequences.
+    /// Notes on unreadable files, with the consequences.
     pub missing: Vec<String>,
-    /// Other remarks.
+    /// Further notes for the user.
     pub notes: Vec<String>,
-    /// All mappings, lowest first.
+    /// All mappings, in ascending order of address.
     pub areas: Vec<ProcessArea>,
     /// Sums over all mappings.
     pub totals: ProcessTotals,
-    /// Contents of the pages, if they were read.
+    /// Contents of the pages; absent if they were not read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub contents: Option<ProcessContents>,
-    /// Contents of the memory of the virtual machine that the process runs, if any.
+    /// Contents of the guest's memory, if the process runs a virtual machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guest_contents: Option<ProcessContents>,
-    /// Version of the program.
+    /// Version of Perforate.
     pub version: &'static str,
 }
