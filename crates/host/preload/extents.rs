@@ -47,7 +47,7 @@ impl<const N: usize> Extents<N> {
         (self.pages - start >= pages && self.take_at(start, pages)).then_some(start)
     }
 
-    /// Allocates these pages if all of them are free.
+    /// Allocates these pages, if the whole range is free.
     pub fn take_at(&mut self, start: u32, pages: u32) -> bool {
         let Some(end) = start.checked_add(pages).filter(|end| *end <= self.pages) else {
             return false;

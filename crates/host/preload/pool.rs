@@ -144,7 +144,7 @@ pub fn take(bytes: usize) -> Option<usize> {
     found.map(|page| start + page as usize * PAGE_BYTES)
 }
 
-/// Allocates this memory of the pool if all of it is free.
+/// Allocates this memory of the pool, if the whole range is free.
 pub fn take_at(address: usize, bytes: usize) -> bool {
     with(|pool| {
         let is_taken = pool.extents.take_at(page_of(address), pages(bytes));

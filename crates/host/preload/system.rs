@@ -9,7 +9,7 @@ const MUNMAP: c_long = 11;
 const MREMAP: c_long = 25;
 const MADVISE: c_long = 28;
 
-/// PROT_READ | PROT_WRITE.
+/// Protection PROT_READ | PROT_WRITE.
 pub const READ_WRITE: c_int = 3;
 pub const MAP_SHARED: c_int = 1;
 pub const MAP_PRIVATE: c_int = 2;

@@ -24,7 +24,7 @@ const SAMPLE_PERIOD: Duration = Duration::from_millis(20);
 pub struct ProgramTime {
     /// Processor time in user mode, of the program and its ended children.
     pub user: Duration,
-    /// Elapsed time.
+    /// Elapsed (wall-clock) time.
     pub wall: Duration,
     /// Exit code; absent if a signal killed the program.
     pub exit_code: Option<i32>,

@@ -59,7 +59,7 @@ impl AnonymousMemory {
         Ok(Self { mapping, start, bytes })
     }
 
-    /// Length in bytes.
+    /// Length of the memory in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes as u64
     }

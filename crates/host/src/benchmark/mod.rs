@@ -47,7 +47,7 @@ pub enum Benchmark {
 }
 
 impl Benchmark {
-    /// All benchmarks.
+    /// All benchmarks, one for each access pattern.
     pub const ALL: [Self; 4] = [Self::Chase, Self::Random, Self::Updates, Self::Sequential];
 
     /// Name on the command line and in tables.
@@ -80,7 +80,7 @@ impl Prepared {
     /// Smallest memory of a benchmark, in bytes.
     pub const MIN_BYTES: u64 = 1 << 16;
 
-    /// Allocates `bytes` of memory, a power of two, and writes to all of it.
+    /// Allocates `bytes` bytes of memory, a power of two, and touches every page.
     ///
     /// # Errors
     /// If the size is not a power of two or is too small, or the kernel refuses.

@@ -31,7 +31,7 @@ const GROUP_PAGES: usize = 4;
 /// Parameters of a worker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
-    /// Benchmark to run.
+    /// Benchmark that the worker runs.
     pub benchmark: Benchmark,
     /// Size of the benchmark's memory in bytes, a power of two.
     pub bytes: u64,
@@ -90,7 +90,7 @@ pub struct WorkerState {
 pub struct Measured {
     /// Processor time of the worker's thread.
     pub processor_nanoseconds: u64,
-    /// Elapsed time.
+    /// Elapsed (wall-clock) time.
     pub wall_nanoseconds: u64,
     /// Readings of hardware counters; empty if there are none.
     pub counters: Readings,

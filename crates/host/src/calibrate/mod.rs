@@ -86,7 +86,7 @@ pub struct Calibration {
     pub processor: Processor,
     /// Name of the base machine.
     pub base: String,
-    /// Measured quantities.
+    /// Measured quantities, in the order of the report.
     pub quantities: Vec<Quantity>,
     /// Chases measured and simulated with the written machine.
     pub checks: Vec<Check>,

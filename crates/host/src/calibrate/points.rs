@@ -18,7 +18,7 @@ pub(super) struct Point {
     pub is_large: bool,
     /// Nodes of the chase.
     pub nodes: Nodes,
-    /// Number of nodes.
+    /// Number of nodes in the chase.
     pub count: u64,
     /// Number of chains followed in parallel.
     pub chains: usize,
@@ -42,7 +42,7 @@ impl Point {
         Self { is_large: true, nodes, count, chains: 1 }
     }
 
-    /// The same chase with this number of parallel chains.
+    /// Copy of the point with this number of parallel chains.
     pub(super) fn chains(self, chains: usize) -> Self {
         Self { chains, ..self }
     }

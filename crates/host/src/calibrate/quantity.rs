@@ -1,4 +1,4 @@
-//! Measured quantities, and the values that the machine file gets for them.
+//! Measured quantities, and the resulting values in the machine file.
 
 use serde::Serialize;
 
@@ -17,7 +17,7 @@ const AGREES_WITH_STATED: f64 = 0.35;
 /// Measurements of one quantity, and the resulting value in the machine file.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Quantity {
-    /// Name in tables.
+    /// Name of the quantity in tables.
     pub name: &'static str,
     /// Unit: cycles, ns, bytes, entries, GB/s, or empty for plain numbers.
     pub unit: &'static str,
@@ -38,7 +38,7 @@ pub struct Quantity {
 /// Rule by which measurements become a value of the machine file.
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
-    /// The median.
+    /// The median, unrounded.
     Measured,
     /// The median rounded to a whole number, at least 1.
     Whole,

@@ -14,7 +14,7 @@ const FIRST_STEPS: u64 = 2_000;
 /// Nodes of a chase. Their order is one that no prefetcher predicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Nodes {
-    /// Consecutive lines.
+    /// Consecutive cache lines.
     Lines,
     /// One line, at a varying offset, of each piece of this many bytes.
     OneOf(u64),
@@ -38,7 +38,7 @@ impl Nodes {
     }
 }
 
-/// Memory in pages of one size, with a chase in it.
+/// Memory in pages of one size that holds a chase.
 pub(super) struct Region {
     memory: AnonymousMemory,
     /// Nodes at equal distances in the chase, at which chains start or continue.

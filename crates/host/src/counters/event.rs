@@ -21,7 +21,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// All events.
+    /// All events, in the order in which they are opened.
     pub const ALL: [Self; 4] =
         [Self::Cycles, Self::Instructions, Self::TlbMisses, Self::WalkCycles];
 

@@ -19,7 +19,7 @@ pub use absence::Absence;
 pub use event::Event;
 pub use reading::{Rates, Readings};
 
-/// Open counters.
+/// Open hardware counters of a thread or program.
 pub struct Counting {
     counters: Vec<(Event, Counter)>,
 }

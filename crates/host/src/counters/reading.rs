@@ -1,4 +1,4 @@
-//! Readings of counters, and rates made of them.
+//! Readings of counters, and rates per unit of work.
 
 use serde::{Deserialize, Serialize};
 
@@ -38,7 +38,7 @@ impl Readings {
         self.with(before, u64::saturating_sub)
     }
 
-    /// Sum of two readings, for events that both of them counted.
+    /// Sum of two readings, for events that both readings have.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         self.with(other, u64::saturating_add)

@@ -78,7 +78,7 @@ impl Intervals {
 /// A layout of both pools.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
-    /// Name in tables.
+    /// Name of the layout in tables.
     pub name: String,
     /// Intervals of malloc's pool.
     pub heap: Intervals,
@@ -91,12 +91,12 @@ pub struct Layout {
 pub enum LayoutChoice {
     /// A file in Mosalloc's format.
     File(LayoutFile),
-    /// A rule.
+    /// A rule, without a file.
     Shape(Shape),
 }
 
 impl LayoutChoice {
-    /// Name in tables.
+    /// Name of the layout in tables.
     pub fn name(&self) -> String {
         match self {
             Self::File(file) => file.layout.name.clone(),

@@ -7,9 +7,9 @@ use super::{Intervals, LARGE_BYTES};
 /// Rule that chooses the 2MB pages of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// No 2MB pages.
+    /// No 2MB pages: the base of all ratios.
     AllSmall,
-    /// Only 2MB pages.
+    /// 2MB pages in the whole pool.
     AllLarge,
     /// 2MB pages in a part of the pool, from one eighth to another.
     Part(u8, u8),
@@ -40,7 +40,7 @@ impl Shape {
         FIRST.into_iter().chain(more).take(count).collect()
     }
 
-    /// Name in tables.
+    /// Name of the shape in tables.
     pub fn name(self) -> String {
         const EIGHTHS: [&str; 9] = ["0", "1/8", "1/4", "3/8", "1/2", "5/8", "3/4", "7/8", "1"];
         let share = |eighths: u8| EIGHTHS[usize::from(eighths.min(8))];

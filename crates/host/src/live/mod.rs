@@ -50,7 +50,7 @@ pub struct Outcome {
     /// Free memory by order before the request, if it can be read.
     #[serde(rename = "unusable_index_2m_before", serialize_with = "unusable_index")]
     pub free: Option<FreeMemory>,
-    /// Bytes requested.
+    /// Bytes that were requested.
     pub asked_bytes: u64,
     /// Bytes of the request that were touched.
     pub touched_bytes: u64,

@@ -10,10 +10,10 @@ use serde::Serialize;
 /// Amounts of memory from `/proc/meminfo`, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct MemoryAmounts {
-    /// `MemTotal`.
+    /// All usable memory of the machine (`MemTotal`).
     #[serde(rename = "memory_bytes")]
     pub total_bytes: u64,
-    /// `MemFree`.
+    /// Memory without any use (`MemFree`).
     #[serde(rename = "free_bytes_before")]
     pub free_bytes: u64,
     /// `MemAvailable`: the kernel's estimate of memory that can be allocated without swapping.
@@ -47,7 +47,7 @@ pub enum MemoryLimit {
 pub struct Headroom {
     /// Half of the bytes that the tightest limit leaves.
     pub bytes: u64,
-    /// The tightest limit.
+    /// The limit that leaves least memory.
     pub limit: MemoryLimit,
 }
 

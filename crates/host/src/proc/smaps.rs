@@ -16,7 +16,7 @@ const MAX_BYTES: u64 = 1 << 57;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MappedArea {
     pub(crate) mapping: Mapping,
-    /// Resident memory (`Rss`).
+    /// Resident memory, without hugetlbfs (`Rss`).
     pub(crate) resident_bytes: u64,
     /// Anonymous part of the resident memory (`Anonymous`).
     pub(crate) anonymous_bytes: u64,
@@ -79,11 +79,11 @@ pub(crate) fn parse_areas(text: &str) -> (Vec<MappedArea>, bool) {
 /// Resident memory of an address range, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Residency {
-    /// Resident bytes.
+    /// Sum of `Rss`.
     pub resident_bytes: u64,
     /// Resident bytes that are anonymous and mapped by 2MB entries.
     pub large_bytes: u64,
-    /// Swapped-out bytes.
+    /// Bytes that are swapped out.
     pub swapped_bytes: u64,
 }
 

@@ -32,7 +32,7 @@ pub struct HostFiles {
     pub counts: Option<Box<dyn Read>>,
     /// Free blocks by order (`buddyinfo`).
     pub buddyinfo: Option<String>,
-    /// Memory zones (`zoneinfo`).
+    /// Ranges and per-CPU lists of memory zones (`zoneinfo`).
     pub zoneinfo: Option<String>,
     /// Free blocks by migrate type (`pagetypeinfo`).
     pub pagetypeinfo: Option<String>,
@@ -78,7 +78,7 @@ fn consequence(name: &str) -> &'static str {
 }
 
 impl HostFiles {
-    /// Opens the readable files in `folder`, which is `/proc` or a copy of parts of it.
+    /// Opens the readable files in `folder`: `/proc`, or a folder with copies of its files.
     pub fn open(folder: &Path) -> Self {
         let mut files = Self { folder: folder.to_owned(), ..Self::default() };
         if let Some(file) = files.open_table("kpageflags") {

@@ -24,7 +24,7 @@ use summary::{add_up, guest_note, of_contents};
 /// Options for the snapshot of a process.
 #[derive(Clone, Debug)]
 pub struct ProcessOptions {
-    /// Process ID.
+    /// ID of the process.
     pub pid: u32,
     /// `/proc`, or a folder with copies of its files.
     pub proc: PathBuf,

@@ -46,7 +46,7 @@ pub use verdict::Verdict;
 
 use predict::Predictor;
 
-/// Program to measure, and the part of it to record.
+/// Program to measure, with the part to record.
 #[derive(Clone, Debug)]
 pub struct ProgramSample {
     /// The program and its arguments.
@@ -68,7 +68,7 @@ impl ProgramSample {
         }
     }
 
-    /// Name in tables.
+    /// Command line, shortened for tables.
     pub fn name(&self) -> String {
         let words: Vec<_> = self.words.iter().map(|word| word.to_string_lossy()).collect();
         words.join(" ").chars().filter(|c| !c.is_control()).take(60).collect()
@@ -153,7 +153,7 @@ pub fn validate(
     Ok((outcome, results))
 }
 
-/// Memory of a benchmark in bytes: a power of two, so that `processes` of them fit in the available
+/// Memory of a benchmark in bytes: a power of two, so that `processes` benchmarks fit in the available
 /// memory.
 fn benchmark_size(wanted: u64, processes: u64, notes: &mut Vec<String>) -> Result<u64, HostError> {
     let power = 1 << wanted.max(1).ilog2();

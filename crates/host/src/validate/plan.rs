@@ -19,7 +19,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Name in tables.
+    /// Name of the row in tables.
     pub fn name(&self) -> String {
         let (shift, unit) = match self.bytes {
             bytes if bytes >= 1 << 30 => (30, "G"),
@@ -67,7 +67,7 @@ impl Assumption {
     }
 }
 
-/// No virtual machine.
+/// Assumption without a hypervisor.
 const NATIVE: Assumption = Assumption { name: "no VM", schemes: ["4k", "thp"] };
 /// Virtual machines, by the page size of the host.
 const VIRTUAL: [Assumption; 2] = [

@@ -40,7 +40,7 @@ pub enum Origin {
 pub(super) struct Simulated {
     /// Nanoseconds at the machine file's clock.
     pub ns: f64,
-    /// Simulated counters.
+    /// Counters of the simulation per unit of work.
     pub rates: Rates,
 }
 
@@ -84,14 +84,14 @@ pub(super) type Both = [Simulated; 2];
 /// value for 2MB pages.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Observed {
-    /// A benchmark.
+    /// Measurements of a benchmark.
     Operations {
         /// Time with 4KB pages ÷ time with 2MB pages.
         ratio: Option<Spread>,
-        /// Nanoseconds per operation.
+        /// Nanoseconds per operation, for both page sizes.
         ns: Option<[Spread; 2]>,
     },
-    /// A program.
+    /// Measurements of a program.
     Program {
         /// Time with 4KB pages ÷ time with 2MB pages.
         ratio: Option<Spread>,

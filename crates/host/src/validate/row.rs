@@ -13,7 +13,7 @@ use crate::counters::Rates;
 /// Measurement and predictions of a benchmark or a program. Serialized as a line of JSON.
 #[derive(Clone, Debug, Serialize)]
 pub struct RowOutcome {
-    /// Name in tables.
+    /// Name of the row in tables.
     #[serde(rename = "row")]
     pub name: String,
     /// Measured time with 4KB pages ÷ time with 2MB pages.

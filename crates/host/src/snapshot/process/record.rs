@@ -29,7 +29,7 @@ pub struct ProcessTotals {
     pub resident_bytes: u64,
     /// Anonymous part of the resident memory.
     pub anonymous_bytes: u64,
-    /// Swapped-out memory.
+    /// Memory that is swapped out.
     pub swapped_bytes: u64,
     /// Memory mapped by entries of 2MB or more, as the kernel counts it.
     pub large_bytes: u64,
@@ -73,7 +73,7 @@ pub struct ProcessContents {
 pub struct ProcessSnapshot {
     /// Kind of snapshot: `process`.
     pub snapshot: &'static str,
-    /// Process ID.
+    /// ID of the process.
     pub pid: u32,
     /// Name of the program (`comm`).
     pub program: String,
@@ -91,6 +91,6 @@ pub struct ProcessSnapshot {
     /// Contents of the guest's memory, if the process runs a virtual machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guest_contents: Option<ProcessContents>,
-    /// Version of Perforate.
+    /// Version of Perforate, such as `0.1.0`.
     pub version: &'static str,
 }
