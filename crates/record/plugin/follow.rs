@@ -110,7 +110,7 @@ fn pointers(texts: &[CString]) -> Vec<*const c_char> {
     texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect()
 }
 
-/// File to execute.
+/// File that the new emulator executes.
 struct Found {
     path: PathBuf,
     /// Descriptor through which the next program finds a nameless file. It is closed if the program

@@ -11,7 +11,7 @@ const PLACES: usize = 16;
 pub struct Kinds([(u32, u64); PLACES]);
 
 impl Kinds {
-    /// Empty cache.
+    /// Cache without any entry.
     pub const NONE: Self = Self([(u32::MAX, 0); PLACES]);
 
     const fn place(description: u32) -> usize {

@@ -79,7 +79,7 @@ impl Control {
     }
 }
 
-/// A decoded record.
+/// A decoded record of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record {
     /// A memory access by an instruction of the running block.
@@ -132,7 +132,7 @@ pub const fn block_instructions(record: u64) -> u64 {
     record >> COUNT_SHIFT & 0xffff
 }
 
-/// Decodes any record.
+/// Decodes a record of any kind.
 pub fn decode(record: u64) -> Record {
     match record >> TAG_SHIFT {
         0 => Record::Access {

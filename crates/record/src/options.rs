@@ -94,7 +94,7 @@ pub struct RecordOptions {
     pub output: PathBuf,
     /// The program (searched in PATH if it has no slash) and its arguments.
     pub program: Vec<OsString>,
-    /// Instructions to record.
+    /// Selection of the instructions to record.
     pub selection: Selection,
     /// Time at which recording begins. Until then, the program runs unrecorded, several times faster.
     pub begin: Begin,

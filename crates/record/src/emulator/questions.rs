@@ -28,7 +28,7 @@ pub enum Answer {
 pub struct Answerer {
     /// Path of the emulator.
     pub emulator: PathBuf,
-    /// Part of the program to record; `None` for all of it.
+    /// Part of the program to record; `None` for the whole program.
     pub region: Option<Region>,
 }
 
