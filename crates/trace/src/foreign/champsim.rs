@@ -85,7 +85,7 @@ fn registers(theirs: [u8; 4]) -> ([Register; 4], u8) {
 #[derive(Clone, Copy)]
 struct Layout {
     bytes: usize,
-    /// End of the written registers, detect_format begin at byte 10; start of the four read registers.
+    /// End of the written registers, which begin at byte 10; start of the four read registers.
     registers_read: usize,
     addresses_written: usize,
     addresses_read: usize,
@@ -145,7 +145,7 @@ struct Fit {
     is_whole: bool,
 }
 
-/// Detects detect_format of ChampSim's formats a file has, from its beginning and its length in bytes, if
+/// Detects which of ChampSim's formats a file has, from its beginning and its length in bytes, if
 /// known. `Err` has the reason if it has neither.
 pub(super) fn detect_format(sample: &[u8], length: Option<u64>) -> Result<TraceFormat, String> {
     let fit = |format| (format, Layout::of(format).fit(sample, length));
@@ -158,7 +158,7 @@ pub(super) fn detect_format(sample: &[u8], length: Option<u64>) -> Result<TraceF
         Some((offset, flag)) => Err(format!(
             "data of an unknown format (byte {offset} is {flag}; in a ChampSim trace it is 0 or 1)"
         )),
-        None if a == b => Err("records of 64 or of 96 bytes, detect_format the content does not tell; \
+        None if a == b => Err("records of 64 or of 96 bytes, which the content does not tell; \
                                write champsim:FILE or cloudsuite:FILE"
             .to_owned()),
         None => Ok(format),

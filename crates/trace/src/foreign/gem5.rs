@@ -16,7 +16,7 @@
 
 use perforate_types::{AccessKind, Chunk, Instruction, MemoryAccess, VirtualAddress};
 
-use super::foreign_source::{ACCESSES_ONLY, Format, Input, NO_EVENTS, FillerLimit, Window};
+use super::foreign_source::{ACCESSES_ONLY, FillerLimit, Format, Input, NO_EVENTS, Window};
 use super::formats::TraceFormat;
 use super::{ASSUMED_IP, protocol_buffer};
 use crate::source::Truncation;

@@ -5,7 +5,7 @@
 
 use perforate_types::{AccessKind, Chunk, Instruction, MemoryAccess, VirtualAddress};
 
-use super::foreign_source::{Format, Input, NO_EVENTS, Pending, FillerLimit};
+use super::foreign_source::{FillerLimit, Format, Input, NO_EVENTS, Pending};
 use crate::source::Truncation;
 use crate::{SourceMetadata, TraceError};
 

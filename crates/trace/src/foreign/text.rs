@@ -9,7 +9,9 @@
 use perforate_types::{AccessKind, Chunk, Instruction, MemoryAccess, VirtualAddress};
 
 use super::ASSUMED_IP;
-use super::foreign_source::{ACCESSES_ONLY, Format, Input, NO_EVENTS, Pending, Running, FillerLimit};
+use super::foreign_source::{
+    ACCESSES_ONLY, FillerLimit, Format, Input, NO_EVENTS, Pending, Running,
+};
 use super::formats::TraceFormat;
 use crate::{SourceMetadata, TraceError};
 

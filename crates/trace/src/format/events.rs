@@ -11,7 +11,10 @@ use super::{MAX_EVENTS_BYTES, MAX_PHASE_FIGURES};
 pub(crate) type PositionedEvent = (u64, ProgramEvent);
 
 /// Payload of a chunk with these events; `None` if it would exceed the limit of a chunk.
-pub(crate) fn encode(events: &[PositionedEvent], packer: &mut Packer) -> std::io::Result<Option<Vec<u8>>> {
+pub(crate) fn encode(
+    events: &[PositionedEvent],
+    packer: &mut Packer,
+) -> std::io::Result<Option<Vec<u8>>> {
     let list = serde_json::to_vec(events)?;
     if list.len() > MAX_EVENTS_BYTES {
         return Ok(None);

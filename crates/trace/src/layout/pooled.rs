@@ -77,7 +77,7 @@ impl<S: Source> Pooled<S> {
         let mut metadata = source.metadata().clone();
         let path = Path::new(&metadata.name);
         if !metadata.has_events {
-            let problem = "it does not tell what the program maps, so no pool can be is_mapped";
+            let problem = "it does not tell what the program maps, so no pool can be made";
             let expected = "a trace of Perforate's own recorder, or a workload";
             return Err(TraceError::unsuitable(path, problem, expected));
         }
@@ -297,7 +297,7 @@ impl Memory {
         layout: &LayoutFile,
         push: &mut dyn FnMut(ProgramEvent),
     ) -> Result<u64, TraceError> {
-        let first = self.ensure_mapped(Pool::Mmap, layout, push);
+        let first = self.map_pool(Pool::Mmap, layout, push);
         let pool_bytes = layout.pool(Pool::Mmap).map_or(0, |pool| pool.bytes);
         let bytes = range.end - range.start;
         let place = self.room.take(bytes, pool_bytes);
@@ -318,7 +318,7 @@ impl Memory {
         if end - start > pool_bytes {
             return Err(layout.full(Pool::Brk, end - start));
         }
-        let by = self.ensure_mapped(Pool::Brk, layout, push).wrapping_sub(start);
+        let by = self.map_pool(Pool::Brk, layout, push).wrapping_sub(start);
         let before = self.heap.replace(end).unwrap_or(start);
         self.release(before.min(end)..before.max(end));
         self.moves.insert(before..end, by);
@@ -326,7 +326,12 @@ impl Memory {
     }
 
     /// Maps a pool if it is not mapped yet. Returns its address.
-    fn ensure_mapped(&mut self, pool: Pool, layout: &LayoutFile, push: &mut dyn FnMut(ProgramEvent)) -> u64 {
+    fn map_pool(
+        &mut self,
+        pool: Pool,
+        layout: &LayoutFile,
+        push: &mut dyn FnMut(ProgramEvent),
+    ) -> u64 {
         let first = pool.address().expect("a pool with a place");
         let is_mapped = &mut self.is_mapped[pool as usize];
         if !std::mem::replace(is_mapped, true) {

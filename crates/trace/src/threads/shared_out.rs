@@ -87,7 +87,7 @@ impl<S: Source> Source for SharedOut<S> {
 mod tests {
     use perforate_types::ProgramEvent;
 
-    use super::super::side_by_side::tests::{FixedChunks, run, described};
+    use super::super::side_by_side::tests::{FixedChunks, describe, run};
     use super::*;
 
     #[test]
@@ -99,7 +99,7 @@ mod tests {
         run(&mut second, 1000..1700);
         let mut source = SharedOut::new(FixedChunks::new(vec![first, second]), 3);
         assert_eq!(
-            described(&mut source),
+            describe(&mut source),
             [
                 "0..=499",
                 "→0.1",

@@ -216,7 +216,7 @@ pub(super) mod tests {
     }
 
     /// Output of a source as text: runs of addresses, and the events between them.
-    pub(in crate::threads) fn described(source: &mut dyn Source) -> Vec<String> {
+    pub(in crate::threads) fn describe(source: &mut dyn Source) -> Vec<String> {
         let (mut chunk, mut lines, mut run) = (Chunk::default(), Vec::new(), None);
         let end = |run: &mut Option<(u64, u64)>, lines: &mut Vec<String>| {
             lines.extend(run.take().map(|(first, last)| format!("{first}..={last}")));
@@ -296,13 +296,13 @@ pub(super) mod tests {
 
     #[test]
     fn threads_take_short_turns_and_requests_keep_their_place() {
-        assert_eq!(described(&mut SideBySide::new(recording(), 1_000_000)), IN_TURNS);
+        assert_eq!(describe(&mut SideBySide::new(recording(), 1_000_000)), IN_TURNS);
     }
 
     #[test]
     fn nothing_moves_out_of_its_window() {
         // The first window ends with the run of thread 1 that passes instruction 1500.
-        assert_eq!(described(&mut SideBySide::new(recording(), 1500)), IN_TURNS);
+        assert_eq!(describe(&mut SideBySide::new(recording(), 1500)), IN_TURNS);
         let as_recorded = [
             "0..=1199",
             "→0.1",
@@ -313,7 +313,7 @@ pub(super) mod tests {
             "unmap",
             "10600..=10699",
         ];
-        assert_eq!(described(&mut SideBySide::new(recording(), 1)), as_recorded);
+        assert_eq!(describe(&mut SideBySide::new(recording(), 1)), as_recorded);
     }
 
     #[test]
@@ -321,7 +321,7 @@ pub(super) mod tests {
         let mut source = SideBySide::new(recording(), 1_000_000);
         assert_eq!(source.skip(1850).unwrap(), 1850);
         assert_eq!(
-            described(&mut source)[..],
+            describe(&mut source)[..],
             ["→0.1", "→0.0", "→0.1", "→0.0", "1250..=1299", "→0.1", "unmap", "10600..=10699"]
         );
         assert_eq!(source.skip(7).unwrap(), 0, "it is over");

@@ -198,7 +198,7 @@ impl Source for Together {
 
 #[cfg(test)]
 mod tests {
-    use super::super::side_by_side::tests::{FixedChunks, run, switch, described};
+    use super::super::side_by_side::tests::{FixedChunks, describe, run, switch};
     use super::*;
 
     #[test]
@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(together.metadata().name, "given with given");
         // The second program's process 0 is 1 and its process 1 is 2; the first program's child is 3.
         assert_eq!(
-            described(&mut together),
+            describe(&mut together),
             [
                 "0..=499",
                 "→1.0",

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::encoding::Known;
-use crate::foreign::foreign_source::{Running, FillerLimit};
+use crate::foreign::foreign_source::{FillerLimit, Running};
 
 /// Maximum number of threads whose processes are remembered.
 const MAX_THREADS: usize = 1 << 16;

@@ -142,7 +142,7 @@ impl PageMap {
 fn read(text: &str) -> Result<(Vec<Page>, Vec<String>), Problem> {
     let mut message = TextMessage::new(text);
     let mut pages: Vec<LocatedPage> = Vec::new();
-    let (mut claim, mut remarks) = (StatedTotals::default(), Vec::new());
+    let (mut stated, mut remarks) = (StatedTotals::default(), Vec::new());
     while let Some(item) = message.next()? {
         match item {
             Item::Begin("address_mapping_group") => {
@@ -150,7 +150,7 @@ fn read(text: &str) -> Result<(Vec<Page>, Vec<String>), Problem> {
                 let of_group = group(&mut message, &mut pages)?;
                 remarks.extend(of_group.check("a group", &pages[before..]));
             }
-            Item::Begin("information") => claim.read(&mut message)?,
+            Item::Begin("information") => stated.read(&mut message)?,
             Item::Begin(_) => skip_message(&mut message)?,
             Item::End | Item::Field(..) => {}
         }
@@ -159,7 +159,7 @@ fn read(text: &str) -> Result<(Vec<Page>, Vec<String>), Problem> {
         let expected = "address_mapping_group { page_size: … address_mapping { … } … }";
         return Err(Problem { offset: 0, text: "no page".to_owned(), expected });
     }
-    remarks.extend(claim.check("the file", &pages));
+    remarks.extend(stated.check("the file", &pages));
     let pages = sorted(pages)?;
     let frames: BTreeSet<u64> = pages.iter().map(|page| page.physical).collect();
     if frames.len() < pages.len() {
@@ -171,20 +171,23 @@ fn read(text: &str) -> Result<(Vec<Page>, Vec<String>), Problem> {
 }
 
 /// Reads an `address_mapping_group` up to its end.
-fn group(message: &mut TextMessage<'_>, pages: &mut Vec<LocatedPage>) -> Result<StatedTotals, Problem> {
+fn group(
+    message: &mut TextMessage<'_>,
+    pages: &mut Vec<LocatedPage>,
+) -> Result<StatedTotals, Problem> {
     let mut size: Option<Value<'_>> = None;
-    let (mut claim, mut mappings) = (StatedTotals::default(), Vec::new());
+    let (mut stated, mut mappings) = (StatedTotals::default(), Vec::new());
     while let Some(item) = message.next()? {
         match item {
             Item::Field("page_size", value) => size = Some(value),
             Item::Begin("address_mapping") => mappings.push(mapping(message)?),
-            Item::Begin("information") => claim.read(message)?,
+            Item::Begin("information") => stated.read(message)?,
             Item::Begin(_) => skip_message(message)?,
             Item::Field(..) => {}
             Item::End => break,
         }
     }
-    let Some((first, _)) = mappings.first() else { return Ok(claim) };
+    let Some((first, _)) = mappings.first() else { return Ok(stated) };
     let Some(size) = size else {
         let text = "a page in a group without page_size".to_owned();
         return Err(Problem { offset: first.offset, text, expected: "page_size: BYTES" });
@@ -199,7 +202,7 @@ fn group(message: &mut TextMessage<'_>, pages: &mut Vec<LocatedPage>) -> Result<
         let [from, to] = [address, physical].map(|value| aligned(value, bytes));
         pages.push((Page { address: from?, physical: to?, bytes }, address.offset));
     }
-    Ok(claim)
+    Ok(stated)
 }
 
 /// Reads the virtual and the physical address of a page.
