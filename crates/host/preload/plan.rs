@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_with_everything() {
+    fn all_parts_are_parsed() {
         let plan = parse(b"brk=512:0-4:16-20;mmap=64:;report=/a/file").unwrap();
         assert_eq!(plan.heap.bytes, 1 << 30);
         let expected = [(0, 8 << 20), (32 << 20, 40 << 20)];
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_layout() {
+    fn malformed_texts_are_rejected() {
         for wrong in [
             &b"brk"[..],
             b"heap=1:",

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn windows_are_where_the_gaps_between_them_put_them() {
+    fn positions_agree_with_gaps() {
         for kept in [1, 2, 3, 60] {
             let mut at = 0;
             for number in 0..20 * kept {
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn the_windows_kept_are_as_many_as_asked_for_and_at_one_distance() {
+    fn kept_windows_suffice_and_are_equally_spaced() {
         let kept = 8;
         for last in 0..200 {
             let positions: Vec<u64> =

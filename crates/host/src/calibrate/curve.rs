@@ -55,7 +55,7 @@ mod tests {
 
     /// A single slow measurement at a small size is not taken for the step.
     #[test]
-    fn a_bump_is_no_step() {
+    fn a_single_slow_point_is_not_a_step() {
         let curve = Curve::new([(1, 1.0), (2, 9.0), (4, 1.0), (8, 9.0), (16, 9.0)]);
         assert!((4.0..8.0).contains(&curve.rises_above(5.0).unwrap()));
     }

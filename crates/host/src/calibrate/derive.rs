@@ -277,7 +277,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn entries_of_4kb_are_told_from_those_of_2mb() {
+    fn splintered_entries_are_detected() {
         near(round(true).splintered(&EXPECTED), 1.0, 1e-9);
         assert_eq!(round(false).splintered(&EXPECTED), Some(0.0));
         let splintered = Expected { is_splintered: true, ..EXPECTED };

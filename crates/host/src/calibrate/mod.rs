@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_to_start_from() {
+    fn the_base_machine_is_chosen() {
         let mut notes = Vec::new();
         let known = Processor {
             vendor: "AuthenticAMD".into(),

@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_changes_nothing() {
+    fn noisy_measurements_keep_the_base_value() {
         let slow = |times: f64| {
             let mut round = round(false);
             round.values.values_mut().for_each(|ns| *ns *= times);

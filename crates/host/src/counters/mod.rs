@@ -83,7 +83,7 @@ mod tests {
     /// The kernel itself counts page faults, so this test runs on any machine. The counter of a started
     /// program works the same way as a counter of the hardware.
     #[test]
-    fn programs_are_counted_and_this_process_is_not() {
+    fn only_the_started_program_is_counted() {
         let mut builder = Builder::new(Software::PAGE_FAULTS);
         let counter = builder.exclude_kernel(true).inherit(true).enable_on_exec(true).build();
         let mut counter = match counter {

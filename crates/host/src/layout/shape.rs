@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_shape_is_another_and_has_a_name_of_its_own() {
+    fn shapes_and_their_names_are_distinct() {
         let shapes = Shape::list(40);
         assert_eq!(shapes.len(), 40);
         let names: HashSet<String> = shapes.iter().map(|shape| shape.name()).collect();

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_hidden_is_said() {
+    fn hidden_tlbs_and_caches_are_noted() {
         let hidden = processor(b"GenuineIntel", &[((1, 0), [0x000c_06f2, 0, 1 << 31, 0])]);
         let machine = machine_of(&hidden, None).unwrap().machine().unwrap();
         let base = Machine::load("ice-lake-sp").unwrap();
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn no_machine_of_another_maker_stands_in() {
+    fn machines_of_other_makers_are_not_used() {
         for nobody in [processor(b"CentaurHauls", &[]), Processor::default()] {
             let error = machine_of(&nobody, None).unwrap_err().to_string();
             assert!(error.contains("no bundled machine is of the maker of"), "{error}");

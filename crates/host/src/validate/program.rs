@@ -187,7 +187,7 @@ mod tests {
     use crate::validate::{Assumption, RowOutcome, Verdict};
 
     #[test]
-    fn the_effect_of_pages_that_were_not_had_is_not_judged() {
+    fn the_effect_is_not_judged_without_2mb_pages() {
         let verdict = |large_share| {
             let measured = ProgramMeasurement {
                 user_ratios: vec![1.2],

@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn the_folder_is_where_everybody_reaches_it() {
+    fn the_folder_is_reachable_for_all_users() {
         let reception = Reception::open(Arc::new(SharedMemory::new().unwrap()), b"plugin").unwrap();
         if FOLDERS.iter().any(|folder| is_reachable(Path::new(folder))) {
             assert!(is_reachable(reception.folder()));

@@ -200,7 +200,7 @@ mod tests {
 
     /// Programs can open the file by its path; a shorter file would kill the recorder (SIGBUS).
     #[test]
-    fn nobody_can_shorten_the_shared_memory() {
+    fn the_shared_memory_cannot_be_shortened() {
         let shared = SharedMemory::new().unwrap();
         let path = shared.file.path();
         let file = File::options().write(true).open(&path).unwrap();

@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn no_length_goes_beyond_the_last_address() {
+    fn lengths_are_clamped_to_the_last_address() {
         let remap = ProgramEvent::Remap {
             from: VirtualAddress::new(0x10000),
             from_length: u64::MAX,

@@ -112,7 +112,7 @@ fn a_branch_is_taken_if_the_next_block_is_elsewhere() {
 }
 
 #[test]
-fn the_end_of_a_segment_names_what_follows() {
+fn the_end_of_a_segment_gives_the_next_block() {
     // The next block, 1 (encoded as 2), directly follows block 0: not taken.
     let (replay, _) = replay_of(&[&[segment(0), block(0), end(2)]], u64::MAX);
     assert!(!kept(replay).instructions[1].1);
@@ -263,7 +263,7 @@ fn a_vfork_runs_in_its_parents_memory_until_it_is_replaced() {
 /// The emulator gives the child a copy. Natively, memory that the child maps also belongs to its
 /// parent.
 #[test]
-fn memory_that_the_child_of_a_vfork_maps_is_its_parents() {
+fn mappings_of_a_vfork_child_belong_to_its_parent() {
     let parent = [segment(0), control(Control::Fork, 1), 1, end(0)];
     let call = |number, first, second, result| {
         let begin = control(Control::Syscall, number);

@@ -40,7 +40,7 @@ const THREADS: &str = r#"
 /// Threads that run unrecorded while another thread begins a window take no instructions from the
 /// window.
 #[test]
-fn windows_of_threads_hold_what_was_asked_for() {
+fn windows_of_threaded_programs_have_the_requested_length() {
     let Some(program) = CProgram::new(THREADS, &["-pthread"]) else { return };
     let file = program.folder().join("threads.trace");
     let mut sampled = options(&file, &[program.path()]);
@@ -97,7 +97,7 @@ const SERVICE: &str = r#"
     }"#;
 
 #[test]
-fn a_part_of_a_service_has_the_memory_of_before() {
+fn a_part_of_a_service_has_its_earlier_memory() {
     let Some(program) = CProgram::new(SERVICE, &[]) else { return };
     let file = program.folder().join("service.trace");
     let mut part = options(&file, &[program.path()]);

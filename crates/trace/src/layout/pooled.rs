@@ -565,7 +565,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_mapping_of_the_programs_own_stays() {
+    fn mappings_of_the_loader_stay_in_place() {
         let file = map(0x40_0000, 8 * KB, Backing::File);
         let library = map(0x7f00_0000_0000, 8 * KB, Backing::File);
         let stack = map(0x7fff_0000, 64 * KB, Backing::Stack);
@@ -654,7 +654,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_that_are_wanted_at_once_come_at_once() {
+    fn populated_mappings_are_populated_in_the_pool() {
         let ProgramEvent::Map { start, length, permissions, accessible, backing, shared, .. } =
             map(0x7000_0000, 8 * KB, Backing::Anonymous)
         else {

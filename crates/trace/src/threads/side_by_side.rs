@@ -317,7 +317,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_part_is_passed_over_with_its_events_kept() {
+    fn skipping_keeps_the_events() {
         let mut source = SideBySide::new(recording(), 1_000_000);
         assert_eq!(source.skip(1850).unwrap(), 1850);
         assert_eq!(

@@ -61,7 +61,7 @@ fn the_files_of_samples_are_up_to_date() {
 }
 
 #[test]
-fn cloudsuite_records_are_told_from_champsim_records() {
+fn cloudsuite_and_champsim_records_are_distinguished() {
     let bytes = cloudsuite_records();
     // 1152 bytes are also 18 whole records of 64 bytes, none with an invalid flag.
     assert_eq!(bytes.len() % 64, 0);
@@ -203,7 +203,7 @@ fn encodings_of_other_instruction_sets_are_passed_over() {
 
 /// Encodings are remembered per process, because its threads execute the same code, and not per file.
 #[test]
-fn threads_of_a_process_share_what_encodings_said() {
+fn threads_of_a_process_share_encodings() {
     let folder = tempdir().unwrap();
     let start = |process, thread, time| {
         let mut bytes = drmemtrace_start(process, thread, time);
@@ -228,7 +228,7 @@ fn threads_of_a_process_share_what_encodings_said() {
 
 /// Empty lines are limited, because gigabytes of empty lines compress to almost nothing.
 #[test]
-fn lines_that_say_nothing_have_an_end() {
+fn empty_lines_are_limited() {
     let silence = |first: &str, bytes: usize| [first.as_bytes(), &vec![b'\n'; bytes]].concat();
     for (name, first) in [("list", "R,0x1000\n"), ("lackey", "I  1000,4\n")] {
         assert!(whole(silence(first, 1 << 20)).instructions.len() == 1, "{name}");
@@ -240,7 +240,7 @@ fn lines_that_say_nothing_have_an_end() {
 /// Responses, empty packets, time stamps and other markers are limited: 100MB would take a second,
 /// and 17MB without an instruction in between are refused.
 #[test]
-fn records_that_make_no_instruction_have_an_end() {
+fn records_without_instructions_are_limited() {
     let gem5 = [b"gem5".to_vec(), message(&[(1, -3), (3, 1000)])].concat();
     let request = message(&[(1, 1), (2, 1), (3, 64), (4, 64)]);
     let packets = [gem5, request].concat();
@@ -544,7 +544,7 @@ fn find(bytes: &[u8], wanted: &[u8], from: usize) -> usize {
 /// Every sample, cut off at any byte and with any byte changed, reads to its end or to an error, and
 /// never yields more than its bytes can encode.
 #[test]
-fn damage_anywhere_ends_in_an_error_or_less() {
+fn damaged_samples_give_an_error_or_a_prefix() {
     for (name, bytes) in all() {
         let prefixes = (0..bytes.len()).map(|length| bytes[..length].to_vec());
         let changes = (0..bytes.len()).flat_map(|place| {

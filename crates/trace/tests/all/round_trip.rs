@@ -62,7 +62,7 @@ proptest! {
 }
 
 #[test]
-fn slices_cross_chunks_and_hold_at_most_what_they_promise() {
+fn slices_cross_chunks_and_stay_within_their_limit() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("loop.trace");
     let chunk = array_loop(20_000);
@@ -144,7 +144,7 @@ fn metadata_comes_back_and_unknown_keys_are_ignored() {
 
 /// The last metadata chunk replaces the first, even if the end of the file is lost afterwards.
 #[test]
-fn the_last_metadata_count() {
+fn the_last_metadata_chunk_is_used() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("a.trace");
     let begun = TraceMetadata { recorder: "by hand".into(), ..TraceMetadata::default() };

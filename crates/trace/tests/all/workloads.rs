@@ -25,7 +25,7 @@ fn error_of(spec: &str) -> String {
 }
 
 #[test]
-fn every_workload_keeps_to_its_map_and_its_mix() {
+fn workloads_stay_within_their_mappings_and_mix() {
     let is_pattern = |workload: &&Workload| {
         workload.name != "churn" && has(workload, "size") && has(workload, "others")
     };
@@ -73,7 +73,7 @@ fn assert_is_code(name: &str, chunk: &Chunk, code: &Range<u64>) {
 }
 
 #[test]
-fn algorithms_run_machine_code_on_memory_that_is_all_there() {
+fn algorithms_run_consistent_code_within_populated_memory() {
     for Workload { name, .. } in algorithms() {
         let spec = format!("{name}:size=1M");
         // More than a round; for canneal, 15,000 swaps, after which it cools.
@@ -147,7 +147,7 @@ fn limits_count_from_the_end_of_the_setup() {
 }
 
 #[test]
-fn a_fork_happens_once_and_everybody_reads_in_turns() {
+fn the_fork_workload_forks_once_and_reads_in_turns() {
     let chunk = run("fork:heap=4M,written=10%,reads=1000", 1, 1_000_000);
     let forks = |event: &ProgramEvent| matches!(event, ProgramEvent::Fork { .. });
     assert_eq!(chunk.events.iter().filter(|(_, event)| forks(event)).count(), 1);

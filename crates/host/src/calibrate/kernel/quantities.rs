@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn without_large_pages_their_costs_stay() {
+    fn costs_of_2mb_faults_stay_without_2mb_pages() {
         let small = KernelRound { fault_2m_ns: None, ..round() };
         let found = quantities(&[small.clone(), small], &|_| Some(7.0));
         assert_eq!(value(&found, "operating_system.fault_2m_ns"), Some(7.0));

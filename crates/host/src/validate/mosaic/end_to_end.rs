@@ -154,7 +154,7 @@ fn failures(measured: &Measured) -> usize {
 }
 
 #[test]
-fn memory_of_pools_is_as_the_systems() {
+fn pooled_memory_behaves_like_the_systems() {
     let folder = tempfile::tempdir().unwrap();
     let Some(mut words) = compile(folder.path(), &[]) else { return };
     words.pop();

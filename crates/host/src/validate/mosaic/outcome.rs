@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_with_the_same_words_have_names_of_their_own() {
+    fn programs_with_equal_command_lines_get_distinct_names() {
         let mut found = outcome();
         for _ in 0..2 {
             let cycles = [vec![2.0, 2.0], vec![1.0, 1.0]];

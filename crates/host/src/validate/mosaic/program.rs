@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn little_in_the_pools_is_remarked() {
+    fn a_small_pooled_share_is_noted() {
         let found = Use { anonymous_bytes: 100, pooled_bytes: 30, ..Use::default() };
         assert!(remark_on_pools(&found).unwrap().starts_with("30 % of the program's"));
         assert_eq!(remark_on_pools(&Use { pooled_bytes: 95, ..found }), None);

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_there_is_no_room_for_is_left_out() {
+    fn registers_beyond_the_limit_are_left_out() {
         // Three registers written, five read, and flags both read and written: 4 + 1 + 8 bytes, rounded
         // up to 16.
         let registers = [6, 2, 3, 4, 10, 11, 12, 13, 14, 0xff, 0xff, 0xff];

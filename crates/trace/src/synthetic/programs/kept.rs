@@ -78,7 +78,7 @@ mod tests {
 
     /// A single test, because there is a single cache.
     #[test]
-    fn what_was_made_is_not_made_again_while_there_is_room() {
+    fn cached_graphs_are_not_generated_again() {
         let made = edges(recipe(1), || (vec![0, 1], vec![7]));
         let again = edges(recipe(1), || unreachable!("it is kept"));
         assert!(Arc::ptr_eq(&made.offsets, &again.offsets));

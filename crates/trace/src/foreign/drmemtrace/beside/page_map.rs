@@ -379,7 +379,7 @@ information { page_count: 3 bytes_mapped: 6291456 }
     }
 
     #[test]
-    fn where_maps_are_looked_for() {
+    fn maps_are_found_next_to_traces() {
         let folder = tempfile::tempdir().unwrap();
         let trace = folder.path().join("trace");
         std::fs::create_dir(&trace).unwrap();

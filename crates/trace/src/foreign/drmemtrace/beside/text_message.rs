@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message() {
+    fn malformed_messages_are_rejected() {
         for (text, offset, problem) in [
             ("a { b: 1", 8, "ends inside a message"),
             ("}", 0, "did not begin"),

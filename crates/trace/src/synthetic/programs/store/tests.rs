@@ -107,7 +107,7 @@ fn load(keys: u64, value_bytes: u64, padding: bool, seed: u64) -> (Recorder, Sto
 }
 
 #[test]
-fn the_same_seed_says_the_same_and_another_one_something_else() {
+fn the_seed_determines_the_trace() {
     let run = |seed| {
         let spec = WorkloadSpec::parse("store:keys=2000,live=50%,page-reads=100,reads=50");
         let mut source = spec.unwrap().source(seed, None);
