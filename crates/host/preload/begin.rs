@@ -44,15 +44,15 @@ extern "C" fn begin() {
 /// Advises part of a pool (offsets in bytes) as its layout says: MADV_NOHUGEPAGE for all of the part,
 /// then MADV_HUGEPAGE for each interval of 2MB pages.
 pub fn advise_layout(plan: &PoolPlan, start: usize, part: Range<usize>) {
-    let one = |from: usize, to: usize, advice| {
+    let advise_range = |from: usize, to: usize, advice| {
         // SAFETY: the advice changes no contents.
         if from < to && !unsafe { advise(start + from, to - from, advice) } {
             report::add(Word::Refused, 1);
         }
     };
-    one(part.start, part.end, MADV_NOHUGEPAGE);
+    advise_range(part.start, part.end, MADV_NOHUGEPAGE);
     for (from, to) in plan.intervals() {
-        one(from.max(part.start), to.min(part.end), MADV_HUGEPAGE);
+        advise_range(from.max(part.start), to.min(part.end), MADV_HUGEPAGE);
     }
 }
 

@@ -192,7 +192,9 @@ impl Session {
                 progress(self.progress());
                 self.begin_if_due();
                 match killed {
-                    Some(Ending::Stopped) if self.is_told_to_stop() => return Ok(Ending::Stopped),
+                    Some(Ending::Stopped) if self.take_stop_request() => {
+                        return Ok(Ending::Stopped);
+                    }
                     Some(_) => {}
                     None => killed = self.limit_reached(),
                 }
@@ -239,14 +241,14 @@ impl Session {
 
     /// True if the caller set the stop flag since the last call. The first time, the programs are
     /// killed; the second time, the waiting records are dropped.
-    fn is_told_to_stop(&self) -> bool {
+    fn take_stop_request(&self) -> bool {
         self.options.stop.swap(false, Ordering::Relaxed)
     }
 
     /// True if the recording was stopped and is not to be kept. A program that received the same Ctrl-C
     /// may have ended before the recorder noticed.
     fn is_interrupted(&self, ending: Ending) -> bool {
-        let is_stopped = ending == Ending::Stopped || self.is_told_to_stop();
+        let is_stopped = ending == Ending::Stopped || self.take_stop_request();
         is_stopped && !self.options.is_kept_when_stopped
     }
 
@@ -259,7 +261,7 @@ impl Session {
         let enough =
             |limit: u64| recorded > limit.saturating_add(limit / 64).saturating_add(1 << 20);
         let written = self.replay.output.as_ref().map_or(0, |output| output.sink.summary().bytes);
-        if self.is_told_to_stop() {
+        if self.take_stop_request() {
             Some(Ending::Stopped)
         } else if selection.trace_bytes.is_some_and(|limit| written >= limit) {
             Some(Ending::Size)

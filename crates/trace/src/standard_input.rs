@@ -25,27 +25,28 @@ pub fn standard_input_bytes() -> u64 {
 }
 
 /// Opens standard input at its beginning. Also returns its length in bytes.
-pub(crate) fn open() -> io::Result<(Kept, u64)> {
-    let kept = COPY.get_or_init(|| keep(io::stdin().lock()).map_err(|error| error.to_string()));
+pub(crate) fn open() -> io::Result<(StandardInput, u64)> {
+    let kept =
+        COPY.get_or_init(|| copy_to_file(io::stdin().lock()).map_err(|error| error.to_string()));
     let file = Arc::clone(kept.as_ref().map_err(|problem| io::Error::other(problem.clone()))?);
     let length = file.metadata()?.len();
-    Ok((Kept { file, length, position: 0 }, length))
+    Ok((StandardInput { file, length, position: 0 }, length))
 }
 
-fn keep(mut input: impl Read) -> io::Result<Arc<File>> {
+fn copy_to_file(mut input: impl Read) -> io::Result<Arc<File>> {
     let mut file = tempfile::tempfile()?;
     io::copy(&mut input, &mut file)?;
     Ok(Arc::new(file))
 }
 
 /// Reader of a shared file, with a separate position.
-pub(crate) struct Kept {
+pub(crate) struct StandardInput {
     file: Arc<File>,
     length: u64,
     position: u64,
 }
 
-impl Read for Kept {
+impl Read for StandardInput {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.file.read_at(buffer, self.position)?;
         self.position += read as u64;
@@ -53,7 +54,7 @@ impl Read for Kept {
     }
 }
 
-impl Seek for Kept {
+impl Seek for StandardInput {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         let position = match to {
             SeekFrom::Start(position) => Some(position),
@@ -72,8 +73,8 @@ mod tests {
 
     #[test]
     fn readers_have_positions_of_their_own() {
-        let file = keep(&b"0123456789"[..]).unwrap();
-        let reader = || Kept { file: Arc::clone(&file), length: 10, position: 0 };
+        let file = copy_to_file(&b"0123456789"[..]).unwrap();
+        let reader = || StandardInput { file: Arc::clone(&file), length: 10, position: 0 };
         let (mut one, mut other) = (reader(), reader());
         let mut bytes = [0; 4];
         one.seek(SeekFrom::End(-4)).unwrap();

@@ -83,13 +83,13 @@ impl Instrument<'_> {
         let walk = Quantity::left("a walk, tables in near caches", "cycles", walks);
         let pages = self.walked_pages();
         let walk =
-            self.found(file, name, walk, "walker.read_overhead_cycles", &mut |own, machine| {
+            self.fit_key(file, name, walk, "walker.read_overhead_cycles", &mut |own, machine| {
                 Ok(own.simulate_walks(machine, pages)? * machine.core.frequency_ghz)
             })?;
         let loads = self.values(|round| round.memory_ns(&expected));
         let load = Quantity::left("memory: the same, by the controller", "ns", loads);
         let all = Point::lines(expected.bytes / 64);
-        let load = self.found(file, name, load, "dram.controller_ns", &mut |own, machine| {
+        let load = self.fit_key(file, name, load, "dram.controller_ns", &mut |own, machine| {
             Ok(own.simulate(machine, all)?[1])
         })?;
         Ok(vec![walk, load])
@@ -97,7 +97,7 @@ impl Instrument<'_> {
 
     /// Finds the value of `key` with which the simulated time comes closest to the measured median.
     /// Simulated time must increase with the value.
-    fn found(
+    fn fit_key(
         &mut self,
         file: &mut MachineFile,
         name: &str,

@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_measured_is_no_longer_left_open() {
+    fn measured_values_are_not_left_open() {
         let mut file = MachineFile::load("ice-lake-sp").unwrap();
         let processor =
             Processor { vendor: "V".into(), family: 6, model: 9, ..Processor::default() };

@@ -161,7 +161,7 @@ impl Session {
     /// flag is set.
     fn wait_for_replacement(&mut self) {
         while matches!(self.child.0.try_wait(), Ok(None)) {
-            if self.is_told_to_stop() {
+            if self.take_stop_request() {
                 return;
             }
             std::thread::sleep(PROGRESS_PERIOD);

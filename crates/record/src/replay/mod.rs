@@ -23,7 +23,7 @@ use crate::record::{self, Control, Record, SYSCALL_WORDS};
 
 use allowed::AllowedPages;
 use images::{Image, Images};
-use output::{Output, Place, Sink};
+use output::{Output, Runner, Sink};
 use syscalls::{Syscall, is_failure};
 
 /// Reason for which [`Replay::advance`] stopped.
@@ -299,8 +299,9 @@ impl<S: Sink> Replay<S> {
                         let places =
                             if address >> 12 == last >> 12 { &places[..1] } else { &places };
                         let number = thread.image;
-                        let is_allowed =
-                            |place: &u64| self.allowed.check(number, *place, write, &image.space);
+                        let is_allowed = |address: &u64| {
+                            self.allowed.check(number, *address, write, &image.space)
+                        };
                         self.unmapped += u64::from(!places.iter().all(is_allowed));
                     }
                 }
@@ -401,11 +402,11 @@ impl<S: Sink> Replay<S> {
         let parent = self.threads[ring].image;
         let child = self.images.fork(parent, image, shares)?;
         self.threads[ring].forks = Some(image);
-        let place = self.place(ring)?;
+        let runner = self.runner(ring)?;
         if self.images.get(image)?.is_known
             && let Some(output) = &mut self.output
         {
-            output.event(place, ProgramEvent::Fork { child })?;
+            output.event(runner, ProgramEvent::Fork { child })?;
         }
         Ok(())
     }
@@ -415,13 +416,13 @@ impl<S: Sink> Replay<S> {
     }
 
     /// Process and thread of a ring.
-    fn place(&mut self, ring: usize) -> Result<Place, RecordError> {
+    fn runner(&mut self, ring: usize) -> Result<Runner, RecordError> {
         let Thread { id, image, .. } = self.threads[ring];
-        Ok(Place { process: self.images.get(image)?.memory(), thread: id })
+        Ok(Runner { process: self.images.get(image)?.memory(), thread: id })
     }
 
     fn event(&mut self, ring: usize, event: ProgramEvent) -> Result<(), RecordError> {
-        let place = self.place(ring)?;
+        let runner = self.runner(ring)?;
         self.allowed.forget();
         let image = self.images.get(self.threads[ring].image)?;
         image.space.apply(&event);
@@ -437,7 +438,7 @@ impl<S: Sink> Replay<S> {
             }
         };
         if image.is_traced() {
-            put(&mut self.output, image, place, &event)?;
+            put(&mut self.output, image, runner, &event)?;
         }
         Ok(())
     }
@@ -449,7 +450,7 @@ impl<S: Sink> Replay<S> {
         ring: usize,
         mut present: impl FnMut(Range<u64>) -> Vec<Range<u64>>,
     ) -> Result<(), RecordError> {
-        let place = self.place(ring)?;
+        let runner = self.runner(ring)?;
         let own = self.threads[ring].image;
         let lender = self.images.get(own)?.lender;
         let image = self.images.get(lender.unwrap_or(own))?;
@@ -466,7 +467,7 @@ impl<S: Sink> Replay<S> {
         }
         (image.is_known, image.is_mapped) = (true, true);
         for event in &events {
-            put(&mut self.output, image, place, event)?;
+            put(&mut self.output, image, runner, event)?;
         }
         Ok(())
     }
@@ -483,7 +484,7 @@ impl<S: Sink> Replay<S> {
 
     /// Emits the executed instructions of the finished block, now that the next block is known.
     fn finish_block(&mut self, ring: usize, next: Option<u64>) -> Result<(), RecordError> {
-        let place = self.place(ring)?;
+        let runner = self.runner(ring)?;
         let thread = &mut self.threads[ring];
         let image = self.images.get(thread.image)?;
         // Other threads may run briefly after exit_group.
@@ -505,7 +506,7 @@ impl<S: Sink> Replay<S> {
         let Some(first) = instructions.first() else { return Ok(()) };
         let start = first.instruction.ip.value();
         output
-            .begin_block(place, start..start.wrapping_add(block.end.wrapping_sub(block.start)))?;
+            .begin_block(runner, start..start.wrapping_add(block.end.wrapping_sub(block.start)))?;
         let mut pieces = thread.pieces.as_slice();
         for (index, decoded) in instructions[..executed].iter().enumerate() {
             let own = pieces.iter().take_while(|(of, _)| usize::from(*of) <= index).count();
@@ -540,12 +541,12 @@ impl<S: Sink> Replay<S> {
 fn put<S: Sink>(
     output: &mut Option<Output<S>>,
     image: &Image,
-    place: Place,
+    runner: Runner,
     event: &ProgramEvent,
 ) -> Result<(), RecordError> {
     let Some(output) = output else { return Ok(()) };
     for event in image.relocation.relocate_event(event) {
-        output.event(place, event)?;
+        output.event(runner, event)?;
     }
     Ok(())
 }

@@ -42,7 +42,7 @@ const PAGE_BITS: u32 = 36;
 
 /// Process and thread of an instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct Runner {
     /// Number of the process in the trace.
     pub process: ProcessId,
     /// Number of the thread in the trace.
@@ -71,7 +71,7 @@ pub struct Output<S> {
     /// Number of dropped instructions that are not part of a gap event yet.
     pub dropped: u64,
     limit: u64,
-    place: Place,
+    runner: Runner,
     /// Instructions of the running process that are not counted in `processes` yet.
     uncounted: u64,
     processes: Vec<ProcessCounts>,
@@ -90,7 +90,7 @@ impl<S: Sink> Output<S> {
             is_dropping: false,
             dropped: 0,
             limit,
-            place: Place::default(),
+            runner: Runner::default(),
             uncounted: 0,
             processes: Vec::new(),
             pages: HashSet::new(),
@@ -109,13 +109,13 @@ impl<S: Sink> Output<S> {
         &self.processes
     }
 
-    /// Begins a block in `code`, executed by `place`. The next pushed instructions belong to this
+    /// Begins a block in `code`, executed by `runner`. The next pushed instructions belong to this
     /// block.
-    pub fn begin_block(&mut self, place: Place, code: Range<u64>) -> Result<(), RecordError> {
+    pub fn begin_block(&mut self, runner: Runner, code: Range<u64>) -> Result<(), RecordError> {
         if self.is_full() {
             return Ok(());
         }
-        self.switch(place)?;
+        self.switch(runner)?;
         self.touch(code.start);
         self.touch(code.end.saturating_sub(1).max(code.start));
         Ok(())
@@ -146,11 +146,11 @@ impl<S: Sink> Output<S> {
     }
 
     /// Adds an event. Ignored beyond the limit.
-    pub fn event(&mut self, place: Place, event: ProgramEvent) -> Result<(), RecordError> {
+    pub fn event(&mut self, runner: Runner, event: ProgramEvent) -> Result<(), RecordError> {
         if self.is_full() {
             return Ok(());
         }
-        self.switch(place)?;
+        self.switch(runner)?;
         self.sink.event(event)
     }
 
@@ -159,18 +159,18 @@ impl<S: Sink> Output<S> {
         if self.is_full() { Ok(()) } else { self.sink.event(event) }
     }
 
-    fn switch(&mut self, place: Place) -> Result<(), RecordError> {
-        if self.place == place {
+    fn switch(&mut self, runner: Runner) -> Result<(), RecordError> {
+        if self.runner == runner {
             return Ok(());
         }
         self.count();
-        self.place = place;
-        let Place { process, thread } = place;
+        self.runner = runner;
+        let Runner { process, thread } = runner;
         self.sink.event(ProgramEvent::Switch { process, thread })
     }
 
     fn counts(&mut self) -> &mut ProcessCounts {
-        let process = usize::from(self.place.process.0);
+        let process = usize::from(self.runner.process.0);
         if self.processes.len() <= process {
             self.processes.resize(process + 1, ProcessCounts::default());
         }
@@ -184,7 +184,7 @@ impl<S: Sink> Output<S> {
 
     #[inline]
     fn touch(&mut self, address: u64) {
-        let page = address >> 12 | u64::from(self.place.process.0) << PAGE_BITS;
+        let page = address >> 12 | u64::from(self.runner.process.0) << PAGE_BITS;
         let recent = &mut self.recent[page as usize % RECENT_PAGES];
         if *recent != page {
             *recent = page;

@@ -20,7 +20,7 @@ use perforate_types::{
     STACK_POINTER, VirtualAddress,
 };
 
-use super::foreign_source::{Format, Input, NO_EVENTS, Running};
+use super::foreign_source::{Format, Input, NO_EVENTS, SwitchTracker};
 use super::formats::TraceFormat;
 use crate::{SourceMetadata, TraceError};
 
@@ -172,7 +172,7 @@ pub(super) struct ChampSim {
     input: Input,
     instructions: Option<u64>,
     buffer: Vec<u8>,
-    running: Running,
+    running: SwitchTracker,
 }
 
 impl ChampSim {
@@ -184,7 +184,7 @@ impl ChampSim {
     ) -> Result<Self, TraceError> {
         let layout = Layout::of(format);
         let instructions = known_bytes.map(|bytes| bytes / layout.bytes as u64);
-        let running = Running::default();
+        let running = SwitchTracker::default();
         let source = Self { format, layout, input, instructions, buffer: Vec::new(), running };
         match known_bytes {
             Some(bytes) => source.check_length(bytes).map(|()| source),

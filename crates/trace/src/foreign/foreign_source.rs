@@ -203,13 +203,13 @@ impl Pending {
 
 /// The running process and thread. Processes and threads are numbered in order of appearance, from 0.
 #[derive(Default)]
-pub(super) struct Running {
+pub(super) struct SwitchTracker {
     processes: HashMap<u64, u16>,
     threads: HashMap<(u64, u64), u16>,
     current: Option<(u64, u64)>,
 }
 
-impl Running {
+impl SwitchTracker {
     /// Switches to this thread of this process. Returns an event if the thread is not running already
     /// and is not the first. `Err` if there are too many processes or threads to number.
     #[inline]

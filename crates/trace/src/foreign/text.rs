@@ -10,7 +10,7 @@ use perforate_types::{AccessKind, Chunk, Instruction, MemoryAccess, VirtualAddre
 
 use super::ASSUMED_IP;
 use super::foreign_source::{
-    ACCESSES_ONLY, FillerLimit, Format, Input, NO_EVENTS, Pending, Running,
+    ACCESSES_ONLY, FillerLimit, Format, Input, NO_EVENTS, Pending, SwitchTracker,
 };
 use super::formats::TraceFormat;
 use crate::{SourceMetadata, TraceError};
@@ -136,7 +136,7 @@ pub(super) struct Text {
     pending: Pending,
     /// True if the pending instruction has its own line, so that accesses without an address join it.
     has_line: bool,
-    running: Running,
+    running: SwitchTracker,
     any: bool,
     filler: FillerLimit,
 }
@@ -149,7 +149,7 @@ impl Text {
             columns: IN_ORDER,
             pending: Pending::default(),
             has_line: false,
-            running: Running::default(),
+            running: SwitchTracker::default(),
             any: false,
             filler: FillerLimit::new("empty lines and comments"),
         }

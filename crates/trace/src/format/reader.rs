@@ -44,7 +44,7 @@ pub struct TraceReader {
 
 /// Kind of the content that was read last.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Begun {
+enum ReadStep {
     /// A chunk of instructions.
     Instructions,
     /// Events, so many that they must be delivered before the next instruction.
@@ -163,11 +163,11 @@ impl TraceReader {
 
     /// Reads chunks up to and including the next chunk with instructions beyond `target`. Stops earlier
     /// if a full chunk of events precedes the next instruction.
-    fn begin_next(&mut self, target: u64) -> Result<Begun, TraceError> {
+    fn begin_next(&mut self, target: u64) -> Result<ReadStep, TraceError> {
         while let Some(&place) = self.file.places.get(self.next_place) {
             let is_full = self.events.len() >= MAX_CHUNK_EVENTS;
             if is_full && self.position == target && self.is_due(target + 1) {
-                return Ok(Begun::Events);
+                return Ok(ReadStep::Events);
             }
             let after = self.position + u64::from(place.header.count);
             let passed_over = place.header.kind == Kind::Instructions && after <= target;
@@ -182,7 +182,7 @@ impl TraceReader {
             }
             self.next_place += 1;
             if place.header.kind == Kind::Instructions && !passed_over {
-                return Ok(Begun::Instructions);
+                return Ok(ReadStep::Instructions);
             }
         }
         match &self.file.end {
@@ -191,7 +191,7 @@ impl TraceReader {
                 let path = &self.file.path;
                 Err(TraceError::damaged(path, *offset, problem.found, problem.expected))
             }
-            End::Whole | End::Truncated(_) => Ok(Begun::End),
+            End::Whole | End::Truncated(_) => Ok(ReadStep::End),
         }
     }
 
@@ -293,7 +293,7 @@ impl Source for TraceReader {
     fn next_chunk(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
         chunk.clear();
         let start = self.position;
-        if self.decoder.remaining() == 0 && self.begin_next(start)? != Begun::Instructions {
+        if self.decoder.remaining() == 0 && self.begin_next(start)? != ReadStep::Instructions {
             let (_, events) = self.room(start);
             self.deliver_events(chunk, start, start + 1, events);
             return Ok(!chunk.events.is_empty());
@@ -314,7 +314,7 @@ impl Source for TraceReader {
             if self.position + u64::from(self.decoder.remaining()) <= target {
                 self.position += u64::from(self.decoder.remaining());
                 self.decoder.abandon();
-                if self.position == target || self.begin_next(target)? == Begun::End {
+                if self.position == target || self.begin_next(target)? == ReadStep::End {
                     break;
                 }
                 continue;

@@ -14,9 +14,9 @@ const REGISTERS: u32 = 256 - FIRST_REGISTER;
 const RECENT: usize = 1 << 13;
 
 /// Part of a line: 0 for its instructions, or the number of a copy of the code that it calls, from 1.
-type Which = usize;
+type Part = usize;
 /// Part number for the alignment of the code after a line.
-const ALIGNED: Which = 63;
+const ALIGNED: Part = 63;
 /// Bytes of an instruction-cache line.
 const CACHE_LINE_BYTES: u64 = 64;
 
@@ -41,7 +41,7 @@ pub(super) struct Code {
     copy: usize,
     copies: u64,
     /// Sites by copy, part, file, line and column.
-    known: HashMap<(usize, Which, &'static str, u32, u32), Site>,
+    known: HashMap<(usize, Part, &'static str, u32, u32), Site>,
     /// Direct-mapped cache of `known`, by the address of a line's [`Location`].
     recent: Box<[(usize, Site); RECENT]>,
 }
@@ -98,15 +98,15 @@ impl Code {
     }
 
     #[inline(always)]
-    fn find(&mut self, line: &'static Location<'static>, which: Which, count: u32) -> Site {
+    fn find(&mut self, line: &'static Location<'static>, part: Part, count: u32) -> Site {
         // File, line and column are compile-time constants, so this takes a few instructions.
         let of_file = 61 * line.file().len();
         let of_line = (16 * line.line() + line.column() / 8) as usize;
-        let place = (of_file + of_line + 509 * self.copy + 1021 * which) % RECENT;
-        let key = std::ptr::from_ref(line) as usize ^ self.copy << 48 ^ which << 58;
+        let place = (of_file + of_line + 509 * self.copy + 1021 * part) % RECENT;
+        let key = std::ptr::from_ref(line) as usize ^ self.copy << 48 ^ part << 58;
         match self.recent[place] {
             (found, site) if found == key => site,
-            _ => self.look_up(line, which, count, (place, key)),
+            _ => self.look_up(line, part, count, (place, key)),
         }
     }
 
@@ -115,18 +115,18 @@ impl Code {
     fn look_up(
         &mut self,
         line: &'static Location<'static>,
-        which: Which,
+        part: Part,
         count: u32,
         (place, key): (usize, usize),
     ) -> Site {
-        let name = (self.copy, which, line.file(), line.line(), line.column());
+        let name = (self.copy, part, line.file(), line.line(), line.column());
         let number = self.known.len() as u32;
         let site = *self.known.entry(name).or_insert_with(|| {
-            if which == ALIGNED {
+            if part == ALIGNED {
                 self.next_address = self.next_address.next_multiple_of(CACHE_LINE_BYTES);
                 return Site::default();
             }
-            if which > 0 {
+            if part > 0 {
                 self.copies += 1;
                 return Site { address: self.copies, register: 0 };
             }

@@ -26,6 +26,6 @@ mod value;
 pub(crate) use array::{Array, Constants, Place, Space};
 #[cfg(test)]
 pub(crate) use source::complete;
-pub(crate) use source::{Program, Running};
+pub(crate) use source::{Program, ProgramSource};
 pub(crate) use tracer::Tracer;
 pub(crate) use value::Value;

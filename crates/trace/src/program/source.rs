@@ -24,7 +24,7 @@ pub(crate) trait Program: Registered + Send {
 }
 
 /// Source that runs a program on demand. The data are created at the first request.
-pub(crate) struct Running {
+pub(crate) struct ProgramSource {
     metadata: SourceMetadata,
     program: Pin<Box<dyn Future<Output = ()> + Send>>,
     is_over: bool,
@@ -33,7 +33,7 @@ pub(crate) struct Running {
     ahead: Chunk,
 }
 
-impl Running {
+impl ProgramSource {
     pub(crate) fn boxed<P: Program>(options: &P::Options, seed: u64) -> Box<dyn Source> {
         let outbox = Outbox::default();
         let mut tracer = Tracer::new(outbox.clone());
@@ -64,7 +64,7 @@ impl Running {
     }
 }
 
-impl Source for Running {
+impl Source for ProgramSource {
     fn metadata(&self) -> &SourceMetadata {
         &self.metadata
     }

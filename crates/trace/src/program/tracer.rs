@@ -250,7 +250,7 @@ impl Tracer {
     /// Hands over at most `instructions` instructions, and waits until more are requested.
     async fn hand_over(&mut self, instructions: usize) {
         self.leave(instructions);
-        Stopped(false).await;
+        YieldOnce(false).await;
     }
 
     /// Puts at most `instructions` instructions into the outbox, and takes the empty chunk from there.
@@ -306,9 +306,9 @@ pub(super) fn split(chunk: &mut Chunk, instructions: usize, rest: &mut Chunk) {
 }
 
 /// Future that suspends the program once.
-struct Stopped(bool);
+struct YieldOnce(bool);
 
-impl Future for Stopped {
+impl Future for YieldOnce {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {

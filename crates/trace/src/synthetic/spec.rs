@@ -19,9 +19,9 @@ trait Specified: Send + Sync {
     fn host_bytes(&self) -> u64;
 }
 
-struct Of<W: Registered>(W::Options);
+struct TypedSpec<W: Registered>(W::Options);
 
-impl<W: Registered> Specified for Of<W> {
+impl<W: Registered> Specified for TypedSpec<W> {
     fn text(&self) -> String {
         text_of::<W>(&self.0)
     }
@@ -78,7 +78,7 @@ impl WorkloadSpec {
 
     /// Makes a workload with these options.
     pub(super) fn of<W: Registered>(options: W::Options) -> Self {
-        Self(Arc::new(Of::<W>(options)))
+        Self(Arc::new(TypedSpec::<W>(options)))
     }
 
     /// Instructions of the workload: endless, or the first `instructions`. All random choices follow

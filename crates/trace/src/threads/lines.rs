@@ -4,14 +4,14 @@ use perforate_types::{Chunk, Instruction, MemoryAccess};
 
 /// Queue of one thread's instructions, with their accesses.
 #[derive(Debug, Default)]
-pub(super) struct Line {
+pub(super) struct InstructionQueue {
     instructions: Vec<Instruction>,
     accesses: Vec<MemoryAccess>,
     /// Numbers of instructions and accesses that were taken.
     taken: (usize, usize),
 }
 
-impl Line {
+impl InstructionQueue {
     pub(super) fn is_empty(&self) -> bool {
         self.taken.0 == self.instructions.len()
     }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use perforate_types::{Chunk, ProgramEvent};
 
-use super::lines::Line;
+use super::lines::InstructionQueue;
 use super::{Runner, TURN_INSTRUCTIONS};
 use crate::source::CHUNK_INSTRUCTIONS;
 use crate::{Source, SourceMetadata, TraceError, Truncation};
@@ -27,7 +27,7 @@ pub struct SideBySide<S> {
     /// Runner in the source at the point of reading.
     reading: Runner,
     /// Instructions of the window, by thread.
-    lines: BTreeMap<Runner, Line>,
+    queues: BTreeMap<Runner, InstructionQueue>,
     /// Runner of the current turn, and the number of instructions left.
     turn: (Runner, usize),
     /// Event at the end of the window, and its runner.
@@ -54,7 +54,7 @@ impl<S: Source> SideBySide<S> {
             used: (0, 0, 0),
             is_over: false,
             reading: Runner::default(),
-            lines: BTreeMap::new(),
+            queues: BTreeMap::new(),
             turn: (Runner::default(), TURN_INSTRUCTIONS),
             event: None,
             running: Runner::default(),
@@ -88,9 +88,9 @@ impl<S: Source> SideBySide<S> {
         let all = self.chunk.instructions.len();
         let end = next.map_or(all, |(at, _)| (*at as usize).clamp(first, all));
         if first < end {
-            let line = self.lines.entry(self.reading).or_default();
+            let queue = self.queues.entry(self.reading).or_default();
             let accesses = &self.chunk.accesses[access..];
-            let rest = line.push(&self.chunk.instructions[first..end], accesses).len();
+            let rest = queue.push(&self.chunk.instructions[first..end], accesses).len();
             self.used = (end, self.chunk.accesses.len() - rest, event);
         }
         if let Some((_, next)) = next {
@@ -108,14 +108,14 @@ impl<S: Source> SideBySide<S> {
     fn take_turns(&mut self, chunk: &mut Chunk, most: usize) {
         while chunk.instructions.len() < most {
             let (runner, left) = self.turn;
-            if left == 0 || self.lines.get(&runner).is_none_or(Line::is_empty) {
+            if left == 0 || self.queues.get(&runner).is_none_or(InstructionQueue::is_empty) {
                 let Some(next) = self.next_in_turn(runner) else { return };
                 self.turn = (next, TURN_INSTRUCTIONS);
                 continue;
             }
             runner.take_over(&mut self.running, chunk);
             let count = left.min(most - chunk.instructions.len());
-            let taken = self.lines.get_mut(&runner).map_or(0, |line| line.take(count, chunk));
+            let taken = self.queues.get_mut(&runner).map_or(0, |queue| queue.take(count, chunk));
             self.turn.1 -= taken;
         }
     }
@@ -123,8 +123,8 @@ impl<S: Source> SideBySide<S> {
     /// Next thread after this one, cyclically, that has instructions left.
     fn next_in_turn(&self, after: Runner) -> Option<Runner> {
         use std::ops::Bound::{Excluded, Unbounded};
-        let later = self.lines.range((Excluded(after), Unbounded));
-        let mut all = later.chain(self.lines.range(..=after));
+        let later = self.queues.range((Excluded(after), Unbounded));
+        let mut all = later.chain(self.queues.range(..=after));
         all.find(|(_, line)| !line.is_empty()).map(|(runner, _)| *runner)
     }
 
@@ -137,7 +137,7 @@ impl<S: Source> SideBySide<S> {
                 chunk.push_event(event);
             }
             self.read_window()?;
-            if self.event.is_none() && self.lines.values().all(Line::is_empty) {
+            if self.event.is_none() && self.queues.values().all(InstructionQueue::is_empty) {
                 break;
             }
             self.take_turns(chunk, most);

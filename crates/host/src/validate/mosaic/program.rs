@@ -38,7 +38,7 @@ pub(super) struct Program<'a> {
 
 /// Bytes of large pools that a program used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Use {
+struct PoolUse {
     heap_bytes: u64,
     mapped_bytes: u64,
     resident_bytes: u64,
@@ -57,7 +57,7 @@ impl<'a> Program<'a> {
     ) -> Result<Self, HostError> {
         let preload = Preload::new(words)?;
         reporter.stage("looking at the program's memory", "runs");
-        let found = look(words, &preload, options.processor)?;
+        let found = measure_pool_use(words, &preload, options.processor)?;
         let pools = pools_for(&found, &mosaics.layouts);
         let layouts = all_layouts(&mosaics.layouts, found.heap_bytes, found.mapped_bytes);
         let notes = remark_on_pools(&found).into_iter().collect();
@@ -92,14 +92,14 @@ impl<'a> Program<'a> {
         let rounds = effort.rounds * effort.blocks;
         let total = Some((u64::from(rounds) * 2 + 1) * layouts.len() as u64);
         let mut done = 0;
-        let mut tell = || {
+        let mut report_progress = || {
             done += 1;
             reporter.progress(Progress { done, total });
         };
         let mut pages = Vec::new();
         for layout in layouts {
             pages.push(self.pages(layout, options)?);
-            tell();
+            report_progress();
         }
         let (mut times, mut codes) = (Rounds::default(), Vec::new());
         for round in 0..rounds {
@@ -108,7 +108,7 @@ impl<'a> Program<'a> {
                 let run = self.start(&layouts[layout], options, false)?.time()?;
                 codes.push(run.exit_code.ok_or(HostError::ProgramKilled)?);
                 times.add(layout, run.user.as_secs_f64());
-                tell();
+                report_progress();
             }
         }
         let seconds = Spread::of(&times.seconds(0)).map_or(0.0, |spread| spread.median);
@@ -157,7 +157,11 @@ impl<'a> Program<'a> {
 }
 
 /// Runs the program with pools that are certainly large enough, to see how much it uses.
-fn look(words: &[OsString], preload: &Preload, processor: usize) -> Result<Use, HostError> {
+fn measure_pool_use(
+    words: &[OsString],
+    preload: &Preload,
+    processor: usize,
+) -> Result<PoolUse, HostError> {
     let headroom = Headroom::now().map_or(FIRST_POOL_BYTES, |headroom| headroom.bytes);
     let bytes = headroom.max(MORE_BYTES) / LARGE_BYTES * LARGE_BYTES;
     let pools = Pools { heap_bytes: bytes, mapped_bytes: bytes };
@@ -169,7 +173,7 @@ fn look(words: &[OsString], preload: &Preload, processor: usize) -> Result<Use, 
         environment,
         disables_large_pages: false,
     };
-    let mut found = Use::default();
+    let mut found = PoolUse::default();
     let mut samples = 0;
     start.watch(|process| {
         let Some(report) = preload.report().ok().filter(|report| report.has_begun) else { return };
@@ -221,7 +225,7 @@ fn look(words: &[OsString], preload: &Preload, processor: usize) -> Result<Use, 
 
 /// Pool sizes with room for the memory that the program used and for the layouts from files. The two
 /// sizes differ, because pools are recognized by size in a recording.
-fn pools_for(found: &Use, choices: &[LayoutChoice]) -> Pools {
+fn pools_for(found: &PoolUse, choices: &[LayoutChoice]) -> Pools {
     let of_files = |pool: usize| {
         let sizes = choices.iter().map(|choice| match choice {
             LayoutChoice::File(file) => file.pool_bytes[pool],
@@ -241,7 +245,7 @@ fn pools_for(found: &Use, choices: &[LayoutChoice]) -> Pools {
     Pools { heap_bytes, mapped_bytes }
 }
 
-fn remark_on_pools(found: &Use) -> Option<String> {
+fn remark_on_pools(found: &PoolUse) -> Option<String> {
     let share = found.pooled_bytes as f64 / found.anonymous_bytes.max(1) as f64;
     (share < MOSTLY_POOLED).then(|| {
         format!(
@@ -279,13 +283,13 @@ mod tests {
 
     #[test]
     fn pools_have_room_and_different_sizes() {
-        let found = Use { heap_bytes: 64 << 20, mapped_bytes: 64 << 20, ..Use::default() };
+        let found = PoolUse { heap_bytes: 64 << 20, mapped_bytes: 64 << 20, ..PoolUse::default() };
         let pools = pools_for(&found, &[LayoutChoice::Shape(Shape::AllLarge)]);
         assert_eq!(pools, Pools { heap_bytes: 88 << 20, mapped_bytes: 90 << 20 });
         let file = LayoutFile { pool_bytes: [1 << 30, 1 << 20], ..LayoutFile::default() };
         let pools = pools_for(&found, &[LayoutChoice::File(file)]);
         assert_eq!(pools, Pools { heap_bytes: 1 << 30, mapped_bytes: 88 << 20 });
-        let none = Use { mapped_bytes: 0, ..found };
+        let none = PoolUse { mapped_bytes: 0, ..found };
         assert_eq!(pools_for(&none, &[]).mapped_bytes, 0, "what is not used needs no pool");
     }
 
@@ -306,8 +310,8 @@ mod tests {
 
     #[test]
     fn a_small_pooled_share_is_noted() {
-        let found = Use { anonymous_bytes: 100, pooled_bytes: 30, ..Use::default() };
+        let found = PoolUse { anonymous_bytes: 100, pooled_bytes: 30, ..PoolUse::default() };
         assert!(remark_on_pools(&found).unwrap().starts_with("30 % of the program's"));
-        assert_eq!(remark_on_pools(&Use { pooled_bytes: 95, ..found }), None);
+        assert_eq!(remark_on_pools(&PoolUse { pooled_bytes: 95, ..found }), None);
     }
 }

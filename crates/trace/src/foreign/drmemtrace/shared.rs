@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 
 use super::encoding::Known;
-use crate::foreign::foreign_source::{FillerLimit, Running};
+use crate::foreign::foreign_source::{FillerLimit, SwitchTracker};
 
 /// Maximum number of threads whose processes are remembered.
 const MAX_THREADS: usize = 1 << 16;
 
 /// Threads, processes and code of a trace, as far as its files have been read.
 pub(super) struct Shared {
-    pub(super) running: Running,
+    pub(super) running: SwitchTracker,
     pub(super) known: Known,
     /// Number of marker bytes since the last instruction, which is bounded.
     pub(super) filler: FillerLimit,
@@ -21,7 +21,7 @@ pub(super) struct Shared {
 impl Default for Shared {
     fn default() -> Self {
         Self {
-            running: Running::default(),
+            running: SwitchTracker::default(),
             known: Known::default(),
             filler: FillerLimit::new("time stamps and other markers"),
             processes: HashMap::new(),

@@ -4,7 +4,7 @@ use super::graph::{Graph, OFFSET_BYTES, VERTEX_BYTES};
 use super::rmat::Rmat;
 use super::{Algorithm, Data, DataOptions, SLACK_BYTES};
 use crate::Source;
-use crate::program::{Array, Running, Space, Tracer, Value};
+use crate::program::{Array, ProgramSource, Space, Tracer, Value};
 use crate::synthetic::random::Random;
 use crate::synthetic::registry::Registered;
 
@@ -31,7 +31,7 @@ impl Registered for BreadthFirst {
     }
 
     fn source(options: &DataOptions, seed: u64) -> Box<dyn Source> {
-        Running::boxed::<Self>(options, seed)
+        ProgramSource::boxed::<Self>(options, seed)
     }
 }
 

@@ -7,7 +7,7 @@
 
 use super::{Algorithm, Data, DataOptions, SLACK_BYTES};
 use crate::Source;
-use crate::program::{Array, Place, Running, Space, Tracer, Value};
+use crate::program::{Array, Place, ProgramSource, Space, Tracer, Value};
 use crate::synthetic::random::{Permutation, Random, scale};
 use crate::synthetic::registry::Registered;
 
@@ -63,7 +63,7 @@ impl Registered for Canneal {
     }
 
     fn source(options: &DataOptions, seed: u64) -> Box<dyn Source> {
-        Running::boxed::<Self>(options, seed)
+        ProgramSource::boxed::<Self>(options, seed)
     }
 }
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Algorithm, Data, DataSize, SLACK_BYTES};
 use crate::Source;
-use crate::program::{Array, Place, Running, Space, Tracer, Value};
+use crate::program::{Array, Place, ProgramSource, Space, Tracer, Value};
 use crate::synthetic::random::{Random, scale};
 use crate::synthetic::registry::Registered;
 
@@ -65,7 +65,7 @@ impl Registered for Dictionary {
     }
 
     fn source(options: &DictionaryOptions, seed: u64) -> Box<dyn Source> {
-        Running::boxed::<Self>(options, seed)
+        ProgramSource::boxed::<Self>(options, seed)
     }
 }
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::heap::{Heap, HeapSize, OTHERS, REGION_PAGES, switch};
 use crate::Source;
-use crate::program::{Program, Running, Tracer};
+use crate::program::{Program, ProgramSource, Tracer};
 use crate::synthetic::PAGE_BYTES;
 use crate::synthetic::random::Random;
 use crate::synthetic::registry::Registered;
@@ -104,7 +104,7 @@ impl Registered for Fork {
     type Options = ForkOptions;
 
     fn source(options: &ForkOptions, seed: u64) -> Box<dyn Source> {
-        Running::boxed::<Self>(options, seed)
+        ProgramSource::boxed::<Self>(options, seed)
     }
 }
 

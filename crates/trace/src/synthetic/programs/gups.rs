@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Algorithm, Data, DataSize};
 use crate::Source;
-use crate::program::{Place, Running, Space, Tracer, Value};
+use crate::program::{Place, ProgramSource, Space, Tracer, Value};
 use crate::synthetic::random::Random;
 use crate::synthetic::registry::Registered;
 
@@ -56,7 +56,7 @@ impl Registered for Gups {
     type Options = GupsOptions;
 
     fn source(options: &GupsOptions, seed: u64) -> Box<dyn Source> {
-        Running::boxed::<Self>(options, seed)
+        ProgramSource::boxed::<Self>(options, seed)
     }
 }
 

@@ -9,7 +9,7 @@ use super::graph::{Graph, OFFSET_BYTES, VERTEX_BYTES};
 use super::rmat::Rmat;
 use super::{Algorithm, Data, DataSize, SLACK_BYTES};
 use crate::Source;
-use crate::program::{Array, Place, Running, Space, Tracer, Value};
+use crate::program::{Array, Place, ProgramSource, Space, Tracer, Value};
 use crate::synthetic::random::{Permutation, Random};
 use crate::synthetic::registry::Registered;
 
@@ -64,7 +64,7 @@ impl Registered for IndependentSet {
     }
 
     fn source(options: &IndependentSetOptions, seed: u64) -> Box<dyn Source> {
-        Running::boxed::<Self>(options, seed)
+        ProgramSource::boxed::<Self>(options, seed)
     }
 }
 

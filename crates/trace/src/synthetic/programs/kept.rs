@@ -55,14 +55,14 @@ pub(super) fn edges(recipe: Recipe, make: impl FnOnce() -> (Vec<u64>, Vec<u32>))
 
 /// Finds or adds the cache entry of a graph. Evicts least recently used graphs if necessary.
 fn place(recipe: Recipe) -> CachedEdges {
-    let mut kept = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
-    let known = kept.iter().position(|(other, _)| *other == recipe);
-    let known = known.and_then(|index| kept.remove(index));
+    let mut cache = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = cache.iter().position(|(other, _)| *other == recipe);
+    let known = known.and_then(|index| cache.remove(index));
     let place = known.map_or_else(CachedEdges::default, |(_, place)| place);
-    kept.push_back((recipe, Arc::clone(&place)));
-    let mut bytes: u64 = kept.iter().map(|(recipe, _)| recipe.bytes()).sum();
+    cache.push_back((recipe, Arc::clone(&place)));
+    let mut bytes: u64 = cache.iter().map(|(recipe, _)| recipe.bytes()).sum();
     while bytes > MOST_BYTES {
-        let Some((oldest, _)) = kept.pop_front() else { break };
+        let Some((oldest, _)) = cache.pop_front() else { break };
         bytes -= oldest.bytes();
     }
     place

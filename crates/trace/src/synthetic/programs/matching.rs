@@ -5,7 +5,7 @@ use super::graph::VERTEX_BYTES;
 use super::rmat::Rmat;
 use super::{Algorithm, Data, DataOptions, SLACK_BYTES};
 use crate::Source;
-use crate::program::{Array, Place, Running, Space, Tracer};
+use crate::program::{Array, Place, ProgramSource, Space, Tracer};
 use crate::synthetic::registry::Registered;
 
 /// Partner of an unmatched vertex.
@@ -35,7 +35,7 @@ impl Registered for Matching {
     }
 
     fn source(options: &DataOptions, seed: u64) -> Box<dyn Source> {
-        Running::boxed::<Self>(options, seed)
+        ProgramSource::boxed::<Self>(options, seed)
     }
 }
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::heap::{Heap, HeapSize, OTHERS, switch};
 use crate::Source;
-use crate::program::{Program, Running, Tracer};
+use crate::program::{Program, ProgramSource, Tracer};
 use crate::synthetic::random::Random;
 use crate::synthetic::registry::Registered;
 use crate::synthetic::spec::WorkloadSpec;
@@ -128,7 +128,7 @@ impl Registered for Readers {
     }
 
     fn source(options: &ReadersOptions, seed: u64) -> Box<dyn Source> {
-        Running::boxed::<Self>(options, seed)
+        ProgramSource::boxed::<Self>(options, seed)
     }
 }
 

@@ -10,7 +10,7 @@ use super::graph::{Graph, OFFSET_BYTES, VERTEX_BYTES};
 use super::rmat::Rmat;
 use super::{Algorithm, Data, DataOptions, SLACK_BYTES};
 use crate::Source;
-use crate::program::{Array, Place, Running, Space, Tracer, Value};
+use crate::program::{Array, Place, ProgramSource, Space, Tracer, Value};
 use crate::synthetic::registry::Registered;
 
 /// End of a bucket's list.
@@ -42,7 +42,7 @@ impl Registered for SetCover {
     }
 
     fn source(options: &DataOptions, seed: u64) -> Box<dyn Source> {
-        Running::boxed::<Self>(options, seed)
+        ProgramSource::boxed::<Self>(options, seed)
     }
 }
 

@@ -8,7 +8,7 @@ use super::graph::VERTEX_BYTES;
 use super::rmat::Rmat;
 use super::{Algorithm, Data, DataOptions, SLACK_BYTES};
 use crate::Source;
-use crate::program::{Array, Place, Running, Space, Tracer, Value};
+use crate::program::{Array, Place, ProgramSource, Space, Tracer, Value};
 use crate::synthetic::random::{Permutation, Random};
 use crate::synthetic::registry::Registered;
 
@@ -43,7 +43,7 @@ impl Registered for SpanningTree {
     }
 
     fn source(options: &DataOptions, seed: u64) -> Box<dyn Source> {
-        Running::boxed::<Self>(options, seed)
+        ProgramSource::boxed::<Self>(options, seed)
     }
 }
 

@@ -9,7 +9,7 @@ use super::graph::{Graph, OFFSET_BYTES, VERTEX_BYTES};
 use super::rmat::Rmat;
 use super::{Algorithm, Data, DataSize, SLACK_BYTES};
 use crate::Source;
-use crate::program::{Array, Place, Running, Space, Tracer, Value};
+use crate::program::{Array, Place, ProgramSource, Space, Tracer, Value};
 use crate::synthetic::random::Random;
 use crate::synthetic::registry::Registered;
 
@@ -62,7 +62,7 @@ impl Registered for SparseMatrix {
     }
 
     fn source(options: &SparseMatrixOptions, seed: u64) -> Box<dyn Source> {
-        Running::boxed::<Self>(options, seed)
+        ProgramSource::boxed::<Self>(options, seed)
     }
 }
 

@@ -30,7 +30,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Source;
-use crate::program::{Program, Running, Tracer};
+use crate::program::{Program, ProgramSource, Tracer};
 use crate::synthetic::PAGE_BYTES;
 use crate::synthetic::random::Random;
 use crate::synthetic::registry::Registered;
@@ -118,7 +118,7 @@ impl Registered for KeyValueStore {
     }
 
     fn source(options: &StoreOptions, seed: u64) -> Box<dyn Source> {
-        Running::boxed::<Self>(options, seed)
+        ProgramSource::boxed::<Self>(options, seed)
     }
 }
 
