@@ -243,7 +243,10 @@ macro_rules! options {
                         ..$crate::Row::new(
                             stringify!($field),
                             $crate::Section::$section,
-                            |it| it.$field != $crate::options!(@default $($default)?),
+                            |it| {
+                                let default: $type = $crate::options!(@default $($default)?);
+                                it.$field != default
+                            },
                             |it| it.$field = $crate::options!(@default $($default)?),
                         )
                     },

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use perforate_config::{Address, ConfigError, Share};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::random::Random;
 
@@ -13,8 +13,9 @@ const FAULTS: u64 = 4;
 /// Frames of a cluster of faults: a DRAM row of 8KB on 8 devices, 64KB.
 const CLUSTER_FRAMES: u64 = 16;
 
-/// Faulty frames.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// Faulty frames. An option names them as `uniform=1%`, `clustered=1%`, or by the path of a file that lists
+/// them.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FaultMap {
     /// This share of all frames, each alone, anywhere.
@@ -22,8 +23,29 @@ pub enum FaultMap {
     /// This share of all frames, in aligned runs of 64KB (a failed DRAM row), anywhere.
     Clustered(Share),
     /// These frames, by number; read from a file ([`Self::from_lines`]).
-    #[serde(skip_deserializing)]
     Frames(Vec<u64>),
+}
+
+/// A share of faulty frames, as an option names it.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum FaultyShare {
+    Uniform(Share),
+    Clustered(Share),
+}
+
+impl<'de> Deserialize<'de> for FaultMap {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        if text.contains('=') {
+            let share = perforate_config::read(&text).map_err(D::Error::custom)?;
+            return Ok(match share {
+                FaultyShare::Uniform(share) => Self::Uniform(share),
+                FaultyShare::Clustered(share) => Self::Clustered(share),
+            });
+        }
+        Self::from_file(&text).map_err(|error| D::Error::custom(format!("{text}: {error}")))
+    }
 }
 
 impl FaultMap {
@@ -53,6 +75,15 @@ impl FaultMap {
             ))),
             _ => Ok(faulty),
         }
+    }
+
+    /// Reads the list in the file at `path`.
+    fn from_file(path: &str) -> Result<Self, String> {
+        let lines = perforate_config::read_text(path).map_err(|error| {
+            let forms = "expected uniform=1%, clustered=1% or a file with one frame number a line";
+            format!("{error}; {forms}")
+        })?;
+        Self::from_lines(&lines).map_err(|error| error.to_string())
     }
 
     /// Reads a list of frames, one number a line, decimal or 0x…; `#` starts a comment.

@@ -34,12 +34,13 @@ pub use fragmentation::{Distribution, Fragmentation};
 pub use free_memory::FreeMemory;
 pub use hypervisor::Hypervisor;
 pub use kernel::{
-    Approach, CompactionCounts, Defrag, FaultOutcome, HardFault, HoleContent, Kernel, KernelConfig,
-    KhugepagedConfig, KhugepagedPass, KsmConfig, KsmPass, SelfBalloonConfig, SharedPlace, Span,
-    TableFormat, Work, counters, layout_counters,
+    Approach, CompactionCounts, Daemon, Defrag, EarlyCompaction, FaultOutcome, HardFault,
+    HoleContent, Kernel, KernelConfig, KhugepagedConfig, KhugepagedPass, KsmConfig, KsmPass,
+    SelfBalloonConfig, Setting, SharedPlace, Span, TableFormat, Work, counters, in_words,
+    layout_counters,
 };
 pub use memory::{
-    Buddy, IoGap, IoGapPreset, MigrateType, OtherUse, Pressure, Zone, ZoneLayout, Zones,
+    Buddy, IoGap, MigrateType, OtherUse, Pressure, Zone, ZoneLayout, Zones,
 };
 pub use memory_map::{BlockClass, BlockFrames, BlockRun, CellRun, FrameClass, MapCells, MemoryMap};
 pub use occupancy::{

@@ -17,18 +17,21 @@ pub mod scripted;
 pub mod segment;
 pub mod shadow;
 
-use perforate_config::{Changes, ConfigError, Options};
+use perforate_config::{Changes, ConfigError, Options, options};
 use perforate_mmu::{BitmapLoading, Coalescing, Dimension, TlbConfig};
-use perforate_os::{Kernel, LaidOut, Policy};
+use perforate_os::{Kernel, LaidOut, Policy, Setting};
 use perforate_script::Script;
 use perforate_types::{Counter, Counters, GapTolerance, SchemeFacts, SchemeRole};
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 
 pub use composition::Composition;
 pub use error::SchemeError;
-use gap_tolerant::SuperpageOptions;
-use perforated::PerforationOptions;
-use segment::{EscapeFilterConfig, SegmentOptions};
+use gap_tolerant::{GapTolerant, SuperpageOptions, SuperpageRule};
+use perforated::{Perforated, PerforationOptions};
+use scripted::ScriptRule;
+use segment::{EscapeFilterConfig, SegmentOptions, SegmentPolicy, SegmentRule};
 
 /// The schemes of every mechanism, in the order in which reports show them.
 const GROUPS: &[&[&Scheme]] = &[
@@ -104,28 +107,93 @@ pub struct Hardware<'a> {
     pub escape_filter: EscapeFilterConfig,
 }
 
-/// Options of mechanisms' policies, for all schemes of a comparison that have the mechanism: they
-/// win over a scheme's own.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct PolicyOptions {
-    /// Perforated pages.
-    pub perforation: Option<Changes<PerforationOptions>>,
-    /// Direct segments.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub segment: Option<Changes<SegmentOptions>>,
-    /// Gap-tolerant superpages.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub superpages: Option<Changes<SuperpageOptions>>,
-    /// What the schemes with a script ask.
-    #[serde(rename = "policy", skip_serializing_if = "Option::is_none")]
-    pub script: Option<Script>,
-    /// Which parts of the program's memory have pages of which size.
-    #[serde(skip)]
-    pub layout: Option<LaidOut>,
-    /// The blocks of memory are those of a machine that has run for a while, not fragmented as the
-    /// papers' evaluations do it: a policy chooses among them as an operating system would.
-    #[serde(skip)]
-    pub has_aged_blocks: bool,
+options! {
+    /// Options of mechanisms' policies, for all schemes of a comparison that have the mechanism: they
+    /// win over a scheme's own.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct PolicyOptions, Setting {
+        /// Policy for perforated pages, for example max-hole-share=25%,max-filter-bits=4; it overrides
+        /// a perforated scheme's own options (see `perforate list perforation`).
+        perforation: Option<Changes<PerforationOptions>>, System {
+            is_rare: true,
+            phrase: |it| it.perforation.as_ref().map(|options| format!("perforation: {options}")),
+            idle: |_, setting| setting.lacks("perforated pages with options", |policy| {
+                // A script has options of its own.
+                policy.hole_rule().is_some() && policy.rule::<ScriptRule>().is_none()
+            }),
+        };
+        /// Policy for direct segments, for example min=16M,escapes=4 or base=0x…,limit=0x…; it overrides
+        /// a segment scheme's own options (see `perforate list segment`).
+        #[serde(skip_serializing_if = "Option::is_none")]
+        segment: Option<Changes<SegmentOptions>>, System {
+            is_rare: true,
+            phrase: |it| it.segment.as_ref().map(|options| format!("segment: {options}")),
+            idle: |_, setting| setting.lacks("direct segments", |policy| {
+                policy.rule::<SegmentRule>().is_some()
+            }),
+        };
+        /// Policy for gap-tolerant superpages, for example least-blocks=32 or from=4G,to=8G (see
+        /// `perforate list superpages`).
+        #[serde(skip_serializing_if = "Option::is_none")]
+        superpages: Option<Changes<SuperpageOptions>>, System {
+            is_rare: true,
+            phrase: |it| it.superpages.as_ref().map(|options| format!("superpages: {options}")),
+            idle: |_, setting| setting.lacks("gap-tolerant superpages", |policy| {
+                policy.rule::<SuperpageRule>().is_some()
+            }),
+        };
+        /// Policy of page sizes as a script in the language Rhai, for the schemes scripted and
+        /// perforated-scripted: a file, or one of those that come with the program (see `perforate list
+        /// policies` and docs/policies.md).
+        #[serde(rename = "policy", deserialize_with = "script")]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "Option<String>")]
+        script: Option<Script>, System {
+            name: "policy",
+            is_rare: true,
+            form: "NAME|FILE",
+            brief: "A script that chooses page sizes, for the scheme scripted",
+            phrase: |it| it.script.as_ref().map(|script| format!("policy {}", script.name())),
+            idle: |_, setting| setting.lacks("a scripted policy", |policy| {
+                policy.rule::<ScriptRule>().is_some()
+            }),
+        };
+    } and {
+        /// Sizes of the pages of parts of the program's memory.
+        #[serde(skip)]
+        layout: Option<LaidOut>;
+        /// True if the blocks of memory are those of a machine that has run for a while, not fragmented as
+        /// the papers' evaluations do it: a policy chooses among them as an operating system would.
+        #[serde(skip)]
+        has_aged_blocks: bool;
+    }
+}
+
+fn script<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Script>, D::Error> {
+    let name = Option::<String>::deserialize(deserializer)?;
+    name.map(|name| scripted::load(&name)).transpose().map_err(D::Error::custom)
+}
+
+impl PolicyOptions {
+    /// Checks that the options of each mechanism make sense by themselves; those of the schemes that
+    /// they are put over come later.
+    ///
+    /// # Errors
+    /// The first option that is wrong.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        fn check<T: Clone, P>(
+            changes: Option<&Changes<T>>,
+            key: &str,
+            make: fn(T) -> Result<P, ConfigError>,
+        ) -> Result<(), ConfigError> {
+            let policy = changes.map(|changes| make(changes.values().clone())).transpose();
+            policy.map(|_| ()).map_err(|error| error.under(key))
+        }
+        check(self.perforation.as_ref(), "perforation", Perforated::new)?;
+        check(self.segment.as_ref(), "segment", SegmentPolicy::new)?;
+        check(self.superpages.as_ref(), "superpages", GapTolerant::new)
+    }
 }
 
 /// Counters of mechanisms that stand wholly in this crate; those of one mechanism come once.

@@ -22,6 +22,7 @@ mod machine;
 mod memory;
 mod memory_history;
 mod mode_switching;
+mod observer;
 mod operating_system;
 mod oracles;
 mod phases;
@@ -37,6 +38,7 @@ mod shadow_paging;
 mod simulation;
 mod snapshot;
 mod sparse;
+mod spec;
 mod stretches;
 mod system;
 mod translation_work;
@@ -44,19 +46,18 @@ mod warmup;
 mod wiring;
 mod workload;
 
-pub use background::{Background, Daemon};
-pub use compare::{Comparison, Progress, compare, compare_figures, compare_until, compare_with};
+pub use compare::run;
 pub use energy::EnergyCosts;
 pub use error::SimError;
 pub use exits::{Exits, HostWork};
 pub use explain::{Explained, Explanation, Situation, explain};
 pub use hardware_threads::ProcessorOptions;
-pub use idle_options::idle_option;
 pub use machine::{
     Alternative, Machine, MachineFile, Plausible, ProcessorModels, Virtualization, forget, one_line,
 };
-pub use memory::{Compaction, FaultyFrames, MemoryOptions, MemoryState, Past, Snapshots};
+pub use memory::{GuestOptions, MemoryOptions, MemoryState, SizeOptions, Snapshots};
 pub use mode_switching::ModeSwitching;
+pub use observer::{Observer, Progress};
 pub use operating_system::{OperatingSystemCosts, OperatingSystemCycles};
 pub use perforate_results::{
     ContentsPoint, MemoryMap, MemoryPoint, Region, RunResult, Sampled, SampledFigure, Series,
@@ -72,6 +73,7 @@ pub use run_options::{MeasuringOptions, PlacementOptions, WarmupLength};
 pub use sampled::{TimedWindows, Timing};
 pub use simulation::{RunOptions, Simulation};
 pub use snapshot::{MemorySnapshot, SnapshotOrder, SnapshotRecord, SnapshotRequest};
+pub use spec::{ResolvedRun, RunSpec};
 pub use system::{System, SystemOptions};
 pub use wiring::{Side, Wiring};
 pub use workload::{Workload, open_trace, open_workload};

@@ -1,7 +1,7 @@
 //! How much of a request for memory gets 2MB pages (P §III.C): a program asks for so much and touches
 //! all of it.
 
-use perforate_os::{Defrag, Kernel, KernelConfig, OsError, Policy, TableFormat};
+use perforate_os::{Defrag, EarlyCompaction, Kernel, KernelConfig, OsError, Policy, TableFormat};
 use perforate_types::{
     AccessKind, Backing, Counters, Permissions, ProgramEvent, VirtualAddress, VirtualPage,
 };
@@ -16,8 +16,8 @@ pub struct Request {
     pub bytes: u64,
     /// The policy.
     pub policy: Box<dyn Policy>,
-    /// Whether background compaction had its time before.
-    pub compacted: bool,
+    /// Compaction before the request.
+    pub compaction: Option<EarlyCompaction>,
     /// Compaction in page faults.
     pub defrag: Defrag,
 }
@@ -42,7 +42,7 @@ impl Request {
         let config = KernelConfig {
             tables: TableFormat { shadow_directories, ..TableFormat::default() },
             defrag: self.defrag,
-            compacted: self.compacted,
+            compaction: self.compaction,
             ..memory
         };
         let mut kernel = Kernel::new(config, self.policy)?;

@@ -104,7 +104,7 @@ pub fn open_workload(
     if let Some(window) = workload.side_by_side {
         source = Box::new(SideBySide::new(source, window));
     }
-    Ok(match &memory.fragmentation {
+    Ok(match &memory.kernel.fragmentation {
         Some(fragmentation) if !fragmentation.allocated => {
             Box::new(Sparse::new(source, *fragmentation, seed))
         }

@@ -75,7 +75,7 @@ fn of_heap(core: &Core, id: SpaceId, start: VirtualAddress, end: VirtualAddress)
 
 /// Pages that are touched in a range of this length, at most: memory ends before others.
 fn of_populating(core: &Core, length: u64) -> u64 {
-    let memory = (core.config.memory_bytes + core.config.swap_bytes) / FRAME_BYTES;
+    let memory = (core.config.memory_bytes + core.config.swap.0) / FRAME_BYTES;
     pages(length).min(memory)
 }
 

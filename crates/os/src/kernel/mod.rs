@@ -54,6 +54,7 @@ mod contiguous_backing;
 mod copy_on_write;
 mod core;
 mod counters;
+mod daemon;
 mod deferral;
 mod defrag;
 mod demotion;
@@ -76,6 +77,7 @@ mod range;
 mod reclaim;
 mod remap;
 mod reservation;
+mod setting;
 mod sharing;
 mod single_page;
 mod subpage;
@@ -91,9 +93,10 @@ use crate::{AgeingOutcome, OsError, Policy, ageing};
 pub use balloon::SelfBalloonConfig;
 use compaction::Compaction;
 pub use compaction::CompactionCounts;
-pub use config::{KernelConfig, TableFormat};
+pub use config::{EarlyCompaction, KernelConfig, TableFormat, in_words};
 pub use contiguous::Approach;
 pub use counters::counters;
+pub use daemon::Daemon;
 pub use deferral::Deferral;
 pub use defrag::Defrag;
 use first_touch::Backers;
@@ -107,6 +110,7 @@ pub use levels::Span;
 pub(crate) use populate::POPULATE_WRITE;
 use processes::Processes;
 use reclaim::Reclaim;
+pub use setting::Setting;
 use sharing::SharedObjects;
 pub use sharing::SharedPlace;
 pub use subpage::HoleContent;
@@ -163,12 +167,15 @@ impl Kernel {
         }
         let (memory, aged) = boot_memory(&config, policy.as_ref())?;
         let backers = Backers::new(&config, policy.as_ref());
-        let compacted = config.compacted;
+        let KernelConfig { compaction: early_compaction, ksm, khugepaged, contents, .. } = config;
         let mut core = Core::new(config, policy, memory);
         let processes = Processes::new(core.create_space()?);
         let mut compaction = Compaction::default();
-        if compacted {
+        if early_compaction.is_some() {
             compaction.compact(&mut core, &mut Vec::new()); // Nothing is mapped: no updates.
+        }
+        if let Some(contents) = contents {
+            contents::set_distribution(&mut core, contents)?;
         }
         Ok(Self {
             core,
@@ -177,8 +184,10 @@ impl Kernel {
             compaction,
             reclaim: Reclaim::default(),
             shared_objects: SharedObjects::default(),
-            ksm: Ksm::default(),
-            khugepaged: Khugepaged::default(),
+            ksm: Ksm::new(ksm.map_or_else(Default::default, |daemon| daemon.knobs)),
+            khugepaged: Khugepaged::new(
+                khugepaged.map_or_else(Default::default, |daemon| daemon.knobs),
+            ),
             mechanisms_most: Counters::default(),
             aged,
         })
@@ -306,10 +315,10 @@ fn boot_memory(
     if let Some(faulty) = &config.faulty {
         memory.retire_all(&faulty.frames(memory.end_frame(), config.seed)?);
     }
-    let aged = match &config.ageing {
+    let aged = match &config.age {
         Some(ageing) => Some(ageing::age(&mut memory, ageing, config.seed)?),
         None => None,
     };
-    memory.set_swap_bytes(config.swap_bytes);
+    memory.set_swap_bytes(config.swap.0);
     Ok((memory, aged))
 }

@@ -13,7 +13,8 @@ const HOT_ADD_ALIGNMENT: u64 = 1024;
 
 /// The part of the physical address space below 4GB that x86-64 reserves for devices (D §IV). What
 /// memory does not fit below it lies at 4GB and above.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(from = "IoGapPreset")]
 pub struct IoGap {
     /// First byte of the gap, a multiple of 4096.
     pub start_bytes: u64,
@@ -25,9 +26,9 @@ pub struct IoGap {
 }
 
 /// I/O gaps that options can name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum IoGapPreset {
+enum IoGapPreset {
     /// As a PC has it: 3GB to 4GB.
     Pc,
     /// The same, after most of the memory below it was moved above: 256MB stay.

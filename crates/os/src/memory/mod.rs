@@ -32,7 +32,7 @@ pub use check::{Recount, expect};
 pub(crate) use contiguous::{Run, WantedRun};
 pub use free_index::FreeIndex;
 pub(crate) use layout::FrameLayout;
-pub use layout::{IoGap, IoGapPreset};
+pub use layout::IoGap;
 pub use migrate_type::MigrateType;
 pub use others::OtherUse;
 use others::Others;

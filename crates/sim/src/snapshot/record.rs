@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread;
 
 use perforate_os::{
-    Defrag, FrameState, FreeMemory, HostSnapshot, KernelConfig, Policy, Survey, Thp,
+    Defrag, EarlyCompaction, FrameState, FreeMemory, HostSnapshot, KernelConfig, Policy, Survey, Thp,
 };
 use serde::Serialize;
 
@@ -182,7 +182,8 @@ fn serve_all(
         let (text, compacted, perforates, defrag, paper) = *case;
         let policy: Box<dyn Policy> =
             if perforates { Box::new(policy) } else { Box::new(Thp::new("thp")) };
-        let request = Request { bytes, policy, compacted, defrag };
+        let compaction = compacted.then_some(EarlyCompaction::Background);
+        let request = Request { bytes, policy, compaction, defrag };
         let memory =
             KernelConfig { seed, snapshot: Some(Arc::clone(snapshot)), ..KernelConfig::default() };
         SnapshotRequest { case: text, perforates, paper, shares: request.serve(memory).ok() }

@@ -76,6 +76,11 @@ pub(super) struct Khugepaged {
 }
 
 impl Khugepaged {
+    /// A scanner at the start of memory.
+    pub(super) fn new(config: KhugepagedConfig) -> Self {
+        Self { config, ..Self::default() }
+    }
+
     /// Sets the knobs of background promotion.
     pub(super) fn set(&mut self, config: KhugepagedConfig) {
         self.config = config;

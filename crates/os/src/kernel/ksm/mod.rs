@@ -65,6 +65,11 @@ pub(super) struct Ksm {
 }
 
 impl Ksm {
+    /// A scanner at the start of memory.
+    pub(super) fn new(config: KsmConfig) -> Self {
+        Self { config, ..Self::default() }
+    }
+
     /// Sets the knobs of same-page merging.
     pub(super) fn set(&mut self, config: KsmConfig) {
         self.config = config;
