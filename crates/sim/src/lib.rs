@@ -57,7 +57,7 @@ pub use machine::{
 };
 pub use memory::{GuestOptions, MemoryOptions, MemoryState, SizeOptions, Snapshots};
 pub use mode_switching::ModeSwitching;
-pub use observer::{Observer, Progress};
+pub use observer::{FiguresOnly, Observer, Progress, Silent};
 pub use operating_system::{OperatingSystemCosts, OperatingSystemCycles};
 pub use perforate_results::{
     ContentsPoint, MemoryMap, MemoryPoint, Region, RunResult, Sampled, SampledFigure, Series,

@@ -9,7 +9,7 @@ pub struct Progress {
     pub total: Option<u64>,
 }
 
-/// Listener of a run: hears its progress and may cancel it. `()` listens to nothing.
+/// Listener of a run: hears its progress and may cancel it. A closure hears the progress only.
 pub trait Observer {
     /// Hears the progress, now and then.
     fn on_progress(&mut self, _: Progress) {}
@@ -25,7 +25,29 @@ pub trait Observer {
     }
 }
 
-impl Observer for () {}
+impl<F: FnMut(Progress)> Observer for F {
+    fn on_progress(&mut self, progress: Progress) {
+        self(progress);
+    }
+}
+
+/// Observer that hears the progress of a run without maps of memory.
+pub struct FiguresOnly<F>(pub F);
+
+impl<F: FnMut(Progress)> Observer for FiguresOnly<F> {
+    fn on_progress(&mut self, progress: Progress) {
+        (self.0)(progress);
+    }
+
+    fn wants_maps(&self) -> bool {
+        false
+    }
+}
+
+/// Observer that listens to nothing.
+pub struct Silent;
+
+impl Observer for Silent {}
 
 /// The second of two runs of everything, or the first: progress is that of both.
 pub(crate) struct OfTwoRuns<'a> {

@@ -78,8 +78,8 @@ options! {
                 missing: "memory never was so short that the program's had to be swapped out",
             }),
         };
-        /// Injected fragmentation, or none: portion=P%,holes=H%,clustered|dispersed and if wanted
-        /// ,unallocated or ,unusable=U%.
+        /// Injected fragmentation, or none, as with age or memory-from:
+        /// portion=P%,holes=H%,clustered|dispersed and if wanted ,unallocated or ,unusable=U%.
         #[serde(deserialize_with = "some_fragmentation")]
         fragmentation: Option<Fragmentation>, Memory {
             ideal_ignores: true,

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::MemoryState;
-use crate::{MemorySnapshot, ModeSwitching, PolicyOptions, SimError};
+use crate::{MemorySnapshot, ModeSwitching, PolicyOptions, RunSpec, SimError};
 
 options! {
     /// Options that say how large memory is.
@@ -93,6 +93,8 @@ impl MemoryOptions {
             ..key.clone()
         };
         let hosts: Vec<Key> = all.iter().filter(|key| !key.is_guest_only).map(of_host).collect();
+        let of_guest = all.iter_mut().find(|key| key.name == "fragmentation");
+        of_guest.expect("it is an option").default = RunSpec::DEFAULT_FRAGMENTATION.into();
         all.extend(hosts);
         all
     }
