@@ -116,4 +116,12 @@ impl ResolvedRun {
             measuring: MeasuringOptions::default(),
         }
     }
+
+    /// Everything that the results depend on but for the content of traces, as it is understood whatever
+    /// words were used. Equal values are equal runs of one build of the program.
+    pub fn identity(&self) -> serde_json::Value {
+        let Self { workload, machine, schemes, memory, processors, seed, measuring } = self;
+        let schemes: Vec<String> = schemes.iter().map(Composition::name).collect();
+        serde_json::json!([workload, machine, schemes, memory, processors, seed, measuring])
+    }
 }

@@ -9,11 +9,13 @@ use perforate_trace::{
     WorkloadSpec, bundled,
 };
 
+use serde::Serialize;
+
 use crate::sparse::Sparse;
 use crate::{MemoryState, PlacementOptions, SimError, host_memory};
 
 /// What to run and how much of it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Workload {
     /// A workload with its parameters (`random:size=4G`) or the path of a trace.
     pub name: String,

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use perforate_config::{Address, Count, Given, Share, Size, read};
 use perforate_experiment::capacity::Design;
 use perforate_os::{Ageing, ContentDistribution, FaultMap, Fragmentation};
-use perforate_sim::{Composition, MemoryOptions, PlacementOptions, WarmupLength};
+use perforate_sim::{Composition, MemorySnapshot, RunSpec, WarmupLength};
 use perforate_trace::{WorkloadSpec, split_format};
 use serde::de::DeserializeOwned;
 
@@ -100,9 +100,8 @@ fn units(line: &str) {
 /// What memory is made of can be described.
 fn memory(options: &[(&str, &str)]) {
     let given: Given = options.iter().copied().collect();
-    let mut given = given.grouped("host");
-    drop(given.take::<PlacementOptions>());
-    if let Ok(memory) = given.read::<MemoryOptions>().map(|options| options.resolve()) {
+    if let Ok(spec) = RunSpec::read(given) {
+        let memory = spec.memory.resolve(&MemorySnapshot::load);
         drop(memory.map(|memory| memory.describe()));
     }
 }

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use perforate_config::Given;
 use perforate_sequences::{Bytes, Choices, sequence, write};
 use perforate_sim::{
-    Composition, Machine, MemoryOptions, MemoryState, RunOptions, SimError, Simulation,
+    Composition, Machine, MemoryOptions, MemorySnapshot, MemoryState, RunOptions, SimError, Simulation,
     SystemOptions, scheme,
 };
 use perforate_trace::layout::{Interval, LayoutFile, PoolLayout, Pooled};
@@ -111,6 +111,6 @@ fn memory(choices: &mut impl Choices) -> MemoryState {
     ]
     .into_iter()
     .collect();
-    let options = given.grouped("host").read::<MemoryOptions>().expect("options of ours");
-    options.resolve().expect("options of ours")
+    let options = MemoryOptions::read(given).expect("options of ours");
+    options.resolve(&MemorySnapshot::load).expect("options of ours")
 }

@@ -6,7 +6,7 @@ use perforate_experiment::Experiment;
 use perforate_os::FaultMap;
 use perforate_sim::linear_model::{ResultSchemes, read_perf, read_results};
 use perforate_sim::{
-    Composition, FaultyFrames, Machine, MemoryOptions, MemoryState, ProcessorOptions, RunOptions,
+    Composition, Machine, MemoryOptions, MemoryState, ProcessorOptions, RunOptions,
     Scheme, Simulation, SystemOptions,
 };
 
@@ -43,9 +43,8 @@ pub const TARGETS: &[Target] = &[
     .with_seeds(Seeds::Folder("crates/report/tests/data")),
     target("faulty-file", |bytes| {
         with_file(bytes, |path| {
-            let faulty = path.to_string_lossy();
-            let faulty = Some(FaultyFrames::Listed(faulty.into_owned()));
-            told(MemoryOptions { faulty, ..MemoryOptions::default() }.resolve());
+            let given = [("faulty", path.to_string_lossy())].into_iter().collect();
+            told(MemoryOptions::read(given));
         });
         if let Some(map) = told(FaultMap::from_lines(&String::from_utf8_lossy(bytes))) {
             told(map.frames(1 << 20, 7));

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use perforate_host::snapshot::{HostFiles, ProcessOptions, read_host, read_process};
 use perforate_os::HostSnapshot;
 use perforate_report::{read_snapshot, snapshot_html, snapshot_table};
-use perforate_sim::{MemorySnapshot, MemoryState, SnapshotRecord};
+use perforate_sim::{MemoryOptions, MemorySnapshot, SnapshotRecord};
 
 use super::reports::options;
 use super::{Target, target, told, with_file};
@@ -60,8 +60,9 @@ pub const TARGETS: &[Target] = &[
         }
         with_file(&sealed, |path| {
             if let Some(snapshot) = told(MemorySnapshot::load(&path.to_string_lossy())) {
-                let memory = MemoryState::default();
-                if let Some(memory) = told(memory.with_snapshot(snapshot)) {
+                let given = [("memory-from", "the snapshot")].into_iter().collect();
+                let options = MemoryOptions::read(given).expect("an option of ours");
+                if let Some(memory) = told(options.resolve(&|_| Ok(snapshot.clone()))) {
                     memory.describe();
                 }
             }

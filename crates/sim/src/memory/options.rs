@@ -120,7 +120,8 @@ impl MemoryOptions {
     ///
     /// # Errors
     /// A wrong value, or a key that is no option of memory.
-    pub fn read(mut given: Given) -> Result<Self, ConfigError> {
+    pub fn read(given: Given) -> Result<Self, ConfigError> {
+        let mut given = given.grouped("host");
         let options = Self::take(&mut given)?;
         given.refuse_rest(Self::keys().iter().map(|key| key.name.as_str()))?;
         Ok(options)
