@@ -3,12 +3,12 @@
 use std::time::Instant;
 
 use clap::Args;
-use perforate_config::Section;
 use perforate_commands::Failure;
+use perforate_config::Section;
 use perforate_report::text::{Column, columns, compact, wrapped};
 use perforate_sim::{
-    Composition, FiguresOnly, MeasuringOptions, ProcessorOptions, Progress, ResolvedRun,
-    RunResult, SimError, TimedWindows, Timing,
+    Composition, FiguresOnly, MeasuringOptions, ProcessorOptions, Progress, ResolvedRun, RunResult,
+    SimError, TimedWindows, Timing,
 };
 use serde_json::json;
 
@@ -122,11 +122,14 @@ fn measure(
         let run = ResolvedRun { measuring, processors: ProcessorOptions::default(), ..run.clone() };
         let mut done = 0;
         let start = Instant::now();
-        let mut results = perforate_sim::run(&run, &mut FiguresOnly(|progress: Progress| {
-            done = progress.done;
-            let total = progress.total.map(|total| total * 3);
-            bar.show(Progress { done: before + done, total });
-        }))?;
+        let mut results = perforate_sim::run(
+            &run,
+            &mut FiguresOnly(|progress: Progress| {
+                done = progress.done;
+                let total = progress.total.map(|total| total * 3);
+                bar.show(Progress { done: before + done, total });
+            }),
+        )?;
         let seconds = start.elapsed().as_secs_f64();
         before += done;
         Ok(Run { result: results.remove(0), seconds })

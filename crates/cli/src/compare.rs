@@ -240,11 +240,7 @@ fn stage(arguments: &CompareArguments, variant: &Variant, repetition: u64) -> St
     variant.name().map_or(stage.clone(), |name| format!("{name}, {stage}"))
 }
 
-fn simulate(
-    run: &ResolvedRun,
-    bar: &Bar,
-    stop: &AtomicBool,
-) -> Result<Vec<RunResult>, Failure> {
+fn simulate(run: &ResolvedRun, bar: &Bar, stop: &AtomicBool) -> Result<Vec<RunResult>, Failure> {
     perforate_sim::run(run, &mut BarAndStop { bar, stop }).map_err(|error| match error {
         SimError::Stopped => Failure::Stopped(bar.told()),
         error => error.into(),

@@ -55,6 +55,7 @@ fn address(text: &str) -> Result<u64, String> {
 pub fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
     let ExplainArguments { addresses, workload, scheme, placement } = arguments;
     let question = Question { addresses, workload, scheme };
-    let explained = perforate_commands::explain(&placement.request()?, &question, &own_memory_bar())?;
+    let explained =
+        perforate_commands::explain(&placement.request()?, &question, &own_memory_bar())?;
     print(&explained.text(COLUMNS))
 }

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use perforate_config::Section;
 use perforate_commands::{Failure, ResultFolder, json_lines};
+use perforate_config::Section;
 use perforate_report::text::{Column, columns};
 use perforate_sim::{Composition, RunResult, Sampled, SimError};
 use perforate_types::counted;

@@ -1,9 +1,8 @@
 //! `--set KEY=VALUE`: other values for keys of the machine.
 
 use clap::Args;
-use perforate_config::Section;
 use perforate_commands::MachineSettings;
-
+use perforate_config::Section;
 
 /// Other values for keys of the machine, in the order in which they were given.
 #[derive(Args, Clone, Debug, Default)]

@@ -79,7 +79,11 @@ struct Setting {
 ///
 /// # Errors
 /// There is no such option or key, there are too many keys, or too many runs.
-pub fn variants(keys: &[Vary], request: RunRequest, runs_each: u64) -> Result<Vec<Variant>, Failure> {
+pub fn variants(
+    keys: &[Vary],
+    request: RunRequest,
+    runs_each: u64,
+) -> Result<Vec<Variant>, Failure> {
     check_keys(keys)?;
     let mut all = vec![Variant { request, varied: Vec::new() }];
     let runs = keys.iter().map(|key| key.values.len() as u64).product::<u64>() * runs_each;

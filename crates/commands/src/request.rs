@@ -2,9 +2,7 @@
 
 use perforate_config::{ConfigError, Given};
 use perforate_host::machine::Processor;
-use perforate_sim::{
-    Composition, Machine, MemoryState, ResolvedRun, RunSpec, SimError, scheme,
-};
+use perforate_sim::{Composition, Machine, MemoryState, ResolvedRun, RunSpec, SimError, scheme};
 use perforate_trace::bundled;
 
 use crate::machines::HOST;
@@ -195,9 +193,8 @@ mod tests {
     #[test]
     fn what_has_no_effect_is_refused() {
         let request = request(&[("perforation", "max-hole-share=50%")]);
-        let resolve = |names| {
-            request.resolve(Some("random"), Composition::list(names).unwrap(), &|_, _| ())
-        };
+        let resolve =
+            |names| request.resolve(Some("random"), Composition::list(names).unwrap(), &|_, _| ());
         assert!(resolve("4k,perforated").is_ok());
         assert!(resolve("4k,thp").is_err());
     }

@@ -51,7 +51,7 @@ mod tests {
         let mut observer = Impatient::default();
         let outcome = run(&random("100G"), &mut observer);
         assert!(matches!(outcome, Err(SimError::Stopped)));
-            let done = observer.0.unwrap().done;
+        let done = observer.0.unwrap().done;
         assert!(done < 10_000_000, "{done}");
     }
 

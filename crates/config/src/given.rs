@@ -78,7 +78,8 @@ impl Given {
 
     /// Takes out the group of this name, if there is one.
     pub fn take_group(&mut self, name: &str) -> Option<Self> {
-        let is_it = |(key, value): &(String, Value)| key == name && matches!(value, Value::Group(_));
+        let is_it =
+            |(key, value): &(String, Value)| key == name && matches!(value, Value::Group(_));
         let place = self.0.iter().position(is_it)?;
         match self.0.remove(place).1 {
             Value::Group(group) => Some(group),

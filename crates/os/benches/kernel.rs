@@ -55,7 +55,7 @@ fn segment() {
 
 fn compaction() {
     let ageing = Some(AgeingPreset::KernelBuild.into());
-    let mut kernel = boot(KernelConfig { ageing, ..KernelConfig::new(16 * GB) });
+    let mut kernel = boot(KernelConfig { age: ageing, ..KernelConfig::new(16 * GB) });
     let longest = [false, true].map(|compacts| kernel.longest_run_bytes(compacts));
     let bytes = (longest[1] / 4) & !4095;
     map(&mut kernel, bytes, false);

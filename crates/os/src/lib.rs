@@ -39,9 +39,7 @@ pub use kernel::{
     SelfBalloonConfig, Setting, SharedPlace, Span, TableFormat, Work, counters, in_words,
     layout_counters,
 };
-pub use memory::{
-    Buddy, IoGap, MigrateType, OtherUse, Pressure, Zone, ZoneLayout, Zones,
-};
+pub use memory::{Buddy, IoGap, MigrateType, OtherUse, Pressure, Zone, ZoneLayout, Zones};
 pub use memory_map::{BlockClass, BlockFrames, BlockRun, CellRun, FrameClass, MapCells, MemoryMap};
 pub use occupancy::{
     BlockReach, FrameState, FreeBlocksByType, HostSnapshot, Occupancy, OccupancyBuilder,

@@ -95,11 +95,7 @@ impl ResolvedRun {
     }
 
     /// Runs every scheme once.
-    fn run_once(
-        &self,
-        warmup: Option<u64>,
-        observer: &mut dyn Observer,
-    ) -> Result<Run, SimError> {
+    fn run_once(&self, warmup: Option<u64>, observer: &mut dyn Observer) -> Result<Run, SimError> {
         let ResolvedRun { workload, memory, measuring, processors, seed, .. } = self;
         let seed = *seed;
         let mut source = open_workload(workload, memory, seed)?;
@@ -168,8 +164,7 @@ impl ResolvedRun {
         let runs = self.schemes.iter().zip(figures).zip(courses);
         let results = runs.map(|((scheme, mut figures), course)| {
             let named = (scheme.name(), course);
-            let (warmup, warmup_note) =
-                self.judge_warmup(options.warmup, named, detected);
+            let (warmup, warmup_note) = self.judge_warmup(options.warmup, named, detected);
             figures.counters.record(TOUCHED, &touched_bytes);
             if metadata.has_events {
                 figures.counters.record(ADVICES, &touched.advices);
@@ -193,7 +188,11 @@ impl ResolvedRun {
                 let of = sampled::Of::Clock;
                 sampled::estimate(&figures.windows, of, window_warmup, figures.instructions)
             } else {
-                let of = if self.measuring.functional { sampled::Of::Events } else { sampled::Of::Program };
+                let of = if self.measuring.functional {
+                    sampled::Of::Events
+                } else {
+                    sampled::Of::Program
+                };
                 let sampled = represented.and_then(|represented| {
                     sampled::estimate(&figures.windows, of, window_warmup, represented)
                 });
@@ -244,8 +243,11 @@ impl ResolvedRun {
         };
         let warmup = warmup.unwrap_or(fifth);
         let implicit_maps = !metadata.has_events;
-        let system =
-            SystemOptions { check: self.measuring.check, implicit_maps, counts_only: self.measuring.functional };
+        let system = SystemOptions {
+            check: self.measuring.check,
+            implicit_maps,
+            counts_only: self.measuring.functional,
+        };
         RunOptions { functional: self.measuring.functional, system, warmup }
     }
 

@@ -88,10 +88,7 @@ fn idle(schemes: &[Composition], memory: &MemoryState) -> Vec<(String, String)> 
 }
 
 /// Policies of schemes in a memory.
-fn policies(
-    schemes: &[&Scheme],
-    memory: &MemoryState,
-) -> Vec<Box<dyn perforate_os::Policy>> {
+fn policies(schemes: &[&Scheme], memory: &MemoryState) -> Vec<Box<dyn perforate_os::Policy>> {
     let options = memory.policy_options();
     schemes.iter().filter_map(|scheme| (scheme.policy)(&options).ok()).collect()
 }
@@ -198,17 +195,20 @@ pub(crate) fn missing_laid_out_pages(
 
 #[cfg(test)]
 mod tests {
-    use perforate_config::Given;
-
     use super::*;
+    use crate::MemorySnapshot;
 
-    /// Why an option changes nothing; the empty text if it may change something.
+    fn read(options: &[(&str, &str)]) -> (MemoryOptions, MemoryState) {
+        let options = MemoryOptions::read(options.iter().copied().collect()).unwrap();
+        let memory = options.resolve(&MemorySnapshot::load).unwrap();
+        (options, memory)
+    }
+
+    /// Reason why an option changes nothing; the empty text if it may change something.
     fn idle(schemes: &str, options: &[(&str, &str)]) -> String {
-        let given: Given = options.iter().copied().collect();
-        let memory = given.grouped("host").read::<MemoryOptions>().unwrap().resolve().unwrap();
-        let schemes = Composition::list(schemes).unwrap();
-        let error = idle_option(options[0].0, &schemes, &memory);
-        error.map_or_else(String::new, |error| error.to_string())
+        let (options, memory) = read(options);
+        let checked = options.check_effects(&Composition::list(schemes).unwrap(), &memory);
+        checked.err().map_or_else(String::new, |error| error.to_string())
     }
 
     #[test]
@@ -223,15 +223,10 @@ mod tests {
         assert_eq!(note("4k+shadow-4k,thp+shadow-thp,1g+shadow-4k,segment+4k"), None);
     }
 
-    /// Of every option it is known when it has an effect.
     #[test]
-    fn no_option_is_left_out() {
-        for Key { name, .. } in MemoryOptions::keys() {
-            for schemes in ["4k", "ideal", "4k+4k"] {
-                let schemes = Composition::list(schemes).unwrap();
-                let idle = idle_option(&name, &schemes, &MemoryState::default());
-                assert_eq!(idle, None, "{name} was not given");
-            }
+    fn options_that_are_not_given_are_not_idle() {
+        for schemes in ["4k", "ideal", "4k+4k"] {
+            assert_eq!(idle(schemes, &[]), "", "{schemes}");
         }
     }
 
@@ -285,8 +280,7 @@ mod tests {
 
     #[test]
     fn what_the_ideal_scheme_does_without_is_told() {
-        let given: Given = [("age", "weeks"), ("defrag", "always")].into_iter().collect();
-        let memory = given.read::<MemoryOptions>().unwrap().resolve().unwrap();
+        let (_, memory) = read(&[("age", "weeks"), ("defrag", "always")]);
         let note = |schemes| note_on_ideal(&Composition::list(schemes).unwrap(), &memory);
         assert_eq!(note("4k,ideal").unwrap(), "the ideal scheme runs without age, defrag");
         assert_eq!(note("4k,thp"), None);
@@ -294,8 +288,7 @@ mod tests {
 
     #[test]
     fn work_that_was_never_done_is_told_once_for_all() {
-        let memory = MemoryOptions { swap: Some("1G".parse().unwrap()), ..Default::default() };
-        let memory = MemoryOptions { defrag: Some(Defrag::Always), ..memory }.resolve().unwrap();
+        let (_, memory) = read(&[("swap", "1G"), ("defrag", "always")]);
         let schemes = Composition::list("thp,4k").unwrap();
         let counters = |swapped: u64| {
             let figures = [("swap_outs", swapped), ("compaction_blocks_scanned", 0)];

@@ -45,10 +45,7 @@ pub(super) fn nanoseconds(
         machine: machine.clone(),
         memory: memory.resolve(&MemorySnapshot::load)?,
         measuring: MeasuringOptions { warmup, ..MeasuringOptions::default() },
-        ..ResolvedRun::new(
-            workload,
-            Composition::list(&schemes.join(",")).map_err(SimError::from)?,
-        )
+        ..ResolvedRun::new(workload, Composition::list(&schemes.join(",")).map_err(SimError::from)?)
     };
     let results = perforate_sim::run(&run, observer)?;
     Ok(schemes.map(|scheme| {

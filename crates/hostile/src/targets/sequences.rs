@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 use perforate_config::Given;
 use perforate_sequences::{Bytes, Choices, sequence, write};
 use perforate_sim::{
-    Composition, Machine, MemoryOptions, MemorySnapshot, MemoryState, RunOptions, SimError, Simulation,
-    SystemOptions, scheme,
+    Composition, Machine, MemoryOptions, MemorySnapshot, MemoryState, RunOptions, SimError,
+    Simulation, SystemOptions, scheme,
 };
 use perforate_trace::layout::{Interval, LayoutFile, PoolLayout, Pooled};
 use perforate_trace::{Source, TraceError};

@@ -6,8 +6,8 @@ use perforate_experiment::Experiment;
 use perforate_os::FaultMap;
 use perforate_sim::linear_model::{ResultSchemes, read_perf, read_results};
 use perforate_sim::{
-    Composition, Machine, MemoryOptions, MemoryState, ProcessorOptions, RunOptions,
-    Scheme, Simulation, SystemOptions,
+    Composition, Machine, MemoryOptions, MemoryState, ProcessorOptions, RunOptions, Scheme,
+    Simulation, SystemOptions,
 };
 
 use super::{Target, target, told, with_file};

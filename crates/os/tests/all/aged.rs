@@ -68,7 +68,7 @@ fn memory_adds_up_after_ageing_and_use() {
     for (layout, count) in [(ZoneLayout::Single, 1), (ZoneLayout::X86, 2), (sizes, 3)] {
         let config = KernelConfig {
             zones: layout,
-            ageing: Some(read::<Ageing>("kernel-build,free=40%").unwrap()),
+            age: Some(read::<Ageing>("kernel-build,free=40%").unwrap()),
             faulty: Some(FaultMap::Uniform("0.001".parse().unwrap())),
             defrag: Defrag::Always,
             ..config(128 * MB)
@@ -97,7 +97,7 @@ fn aged_coverage(policy_name: &str, defrag: Defrag, compacts: bool) -> (f64, Com
     let ageing = Some(read::<Ageing>("kernel-build,free=30%").unwrap());
     // One frame in 500 stays where it is: e^(−512/500) = 36 % of the blocks have none.
     let faulty = Some(FaultMap::Uniform("0.002".parse().unwrap()));
-    let config = KernelConfig { ageing, defrag, faulty, ..config(512 * MB) };
+    let config = KernelConfig { age: ageing, defrag, faulty, ..config(512 * MB) };
     let mut kernel = Kernel::new(config, policy(policy_name)).unwrap();
     if compacts {
         kernel.compact(&mut Vec::new());
@@ -147,7 +147,8 @@ fn compaction_moves_a_programs_pages_without_losing_them() {
 fn pressure_drops_page_cache_before_memory_runs_out() {
     let ageing = Some(read::<Ageing>("kernel-build").unwrap());
     let mut kernel =
-        Kernel::new(KernelConfig { ageing, ..config(256 * MB) }, policy("base-pages")).unwrap();
+        Kernel::new(KernelConfig { age: ageing, ..config(256 * MB) }, policy("base-pages"))
+            .unwrap();
     let cached = counter(&kernel, OtherUse::PageCache.counter());
     assert!(counter(&kernel, "free_bytes") < 16 * MB, "the build depleted memory");
     touch(&mut kernel, 64 * MB);

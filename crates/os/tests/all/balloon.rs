@@ -1,6 +1,7 @@
 //! Ballooning: a guest kernel gives frames up, its host drops them from the guest's memory.
 
 use crate::machine::{BASE, MB, Machine, populate};
+use perforate_config::Size;
 use perforate_os::KernelConfig;
 use perforate_types::{Advice, Frame, ProgramEvent, VirtualAddress};
 
@@ -64,7 +65,7 @@ fn the_balloon_takes_what_there_is_and_no_more() {
 
 #[test]
 fn the_balloon_swaps_programs_out() {
-    let config = KernelConfig { swap_bytes: 8 * MB, ..KernelConfig::new(4 * MB) };
+    let config = KernelConfig { swap: Size(8 * MB), ..KernelConfig::new(4 * MB) };
     let mut guest = Machine::configured("base-pages", config);
     guest.event(populate(BASE, 3 * MB));
     let taken = guest.act(|kernel, updates| Ok(kernel.inflate_balloon(600, updates))).unwrap();

@@ -2,7 +2,7 @@
 
 use crate::machine;
 use crate::machine::{BASE, MB, Machine, populate, unmap};
-use perforate_config::Count;
+use perforate_config::{Count, Size};
 use perforate_os::{FaultMap, FrameClass, IoGap, KernelConfig, OsError, SelfBalloonConfig};
 use perforate_schemes::segment::{DirectSegments, SegmentRule};
 use perforate_types::{Frame, SpaceId};
@@ -13,7 +13,8 @@ const FRAMES_PER_MB: u64 = 256;
 /// 256MB of which every 1000th frame is not to be had: nothing is contiguous, nothing can be moved.
 fn fragmented(hot_add_bytes: u64) -> Machine {
     let faulty = Some(FaultMap::Frames((0..256 * FRAMES_PER_MB).step_by(1000).collect()));
-    let config = KernelConfig { hot_add_bytes, faulty, ..KernelConfig::new(256 * MB) };
+    let config =
+        KernelConfig { hot_add: Size(hot_add_bytes), faulty, ..KernelConfig::new(256 * MB) };
     let mut machine = Machine::configured("base-pages", config);
     machine.map(BASE, 96 * MB);
     machine
@@ -52,7 +53,7 @@ fn added_memory_is_whole_where_fragmentation_is_injected() {
     let fragmentation =
         Some(perforate_config::read("portion=100%,holes=25%,clustered").expect("right options"));
     let config =
-        KernelConfig { hot_add_bytes: 128 * MB, fragmentation, ..KernelConfig::new(256 * MB) };
+        KernelConfig { hot_add: Size(128 * MB), fragmentation, ..KernelConfig::new(256 * MB) };
     let mut machine = Machine::configured("base-pages", config);
     machine.map(BASE, 96 * MB);
     machine.event(populate(BASE, 8 * MB));

@@ -1,6 +1,7 @@
 //! D Table III with two kernels: the modes that a guest goes through, and when.
 
 use crate::machine::{BASE, MB, Machine, populate, switch, unmap};
+use perforate_config::Size;
 use perforate_os::{FaultMap, KernelConfig};
 use perforate_schemes::segment::{
     Application, Fragmented, ModePlan, ModePolicy, ModeTransition, SegmentRule, Side,
@@ -17,7 +18,7 @@ const INTERVAL: u64 = 1000;
 fn guest(is_fragmented: bool) -> Machine {
     let frames = (0..65_536).step_by(1000).collect();
     let faulty = is_fragmented.then_some(FaultMap::Frames(frames));
-    let config = KernelConfig { faulty, hot_add_bytes: 128 * MB, ..KernelConfig::new(256 * MB) };
+    let config = KernelConfig { faulty, hot_add: Size(128 * MB), ..KernelConfig::new(256 * MB) };
     let mut guest = Machine::configured("base-pages", config);
     guest.map(BASE, 96 * MB);
     guest
@@ -131,7 +132,7 @@ fn big_memory_in_a_fragmented_guest_balloons() {
 #[test]
 fn what_was_added_in_vain_is_not_added_again() {
     let faulty = Some(FaultMap::Frames((0..97 * 256).step_by(1000).collect()));
-    let config = KernelConfig { faulty, hot_add_bytes: 512 * MB, ..KernelConfig::new(97 * MB) };
+    let config = KernelConfig { faulty, hot_add: Size(512 * MB), ..KernelConfig::new(97 * MB) };
     let (mut guest, mut host) = (Machine::configured("base-pages", config), host(false));
     guest.map(BASE, 96 * MB);
     let plan = ModePlan::new(Application::BigMemory, Fragmented { guest: true, host: false });

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use perforate_config::Count;
+use perforate_config::{Count, Size};
 use perforate_types::{
     AccessKind, Advice, Backing, Counters, Frame, Permissions, ProcessId, ProgramEvent, ThreadId,
     Update, VirtualAddress, VirtualPage,
@@ -223,7 +223,7 @@ fn failing_frames() {
 #[test]
 fn swapping() {
     for policy in ["base-pages", "thp", "perforated"] {
-        let config = KernelConfig { swap_bytes: 64 * MB, ..KernelConfig::new(32 * MB) };
+        let config = KernelConfig { swap: Size(64 * MB), ..KernelConfig::new(32 * MB) };
         let mut machine = Machine::new(policy, config);
         machine.map(BASE, 8 * MB);
         machine.write(BASE >> 12..(BASE + 8 * MB) >> 12);

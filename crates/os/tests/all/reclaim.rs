@@ -6,6 +6,7 @@
 
 use crate::machine;
 use crate::machine::{BASE, MB, Machine, advise, fork, map, populate, switch, unmap};
+use perforate_config::Size;
 use perforate_os::{CompactionCounts, Defrag, HoleContent, KernelConfig, OsError};
 use perforate_types::{AccessKind, Advice, ProcessId, ProgramEvent, VirtualAddress};
 
@@ -16,7 +17,7 @@ const REGION: u64 = 2 * MB;
 const NEARLY_FULL: u64 = 16_030;
 
 fn swapping(policy: &str, memory_bytes: u64, swap_bytes: u64) -> Machine {
-    let config = KernelConfig { swap_bytes, ..KernelConfig::new(memory_bytes) };
+    let config = KernelConfig { swap: Size(swap_bytes), ..KernelConfig::new(memory_bytes) };
     Machine::configured(policy, config)
 }
 
@@ -215,7 +216,7 @@ fn large_and_perforated_pages_are_swapped() {
 #[test]
 fn holes_are_swapped_with_their_page() {
     let config = KernelConfig {
-        swap_bytes: 64 * MB,
+        swap: Size(64 * MB),
         fragmentation: Some(perforate_config::read("portion=100%,holes=25%,clustered").unwrap()),
         ..KernelConfig::new(64 * MB)
     };

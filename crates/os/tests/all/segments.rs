@@ -3,6 +3,7 @@
 use crate::machine::{
     BASE, MB, Machine, advise, fork, map, page, populate, protect, remap, switch, unmap,
 };
+use perforate_config::Size;
 use perforate_os::{FaultMap, FaultOutcome, HardFault, KernelConfig, OsError};
 use perforate_schemes::segment::SegmentOperation;
 use perforate_schemes::segment::{DirectSegments, SegmentError, SegmentState};
@@ -452,7 +453,7 @@ fn scanners_leave_a_segment_alone() {
 
 #[test]
 fn a_segment_is_not_swapped_out() {
-    let config = KernelConfig { swap_bytes: 64 * MB, ..KernelConfig::new(64 * MB) };
+    let config = KernelConfig { swap: Size(64 * MB), ..KernelConfig::new(64 * MB) };
     let mut machine = Machine::configured("segment:min=16M", config);
     machine.map(BASE, 32 * MB);
     for place in 0..4096 {

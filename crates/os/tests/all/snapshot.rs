@@ -171,7 +171,7 @@ fn page_cache_and_slab_make_room_and_programs_do_not() {
 fn an_aged_memory_survives_the_round_trip() {
     for zones in ["Normal", "DMA32"] {
         let aged = KernelConfig {
-            ageing: Some(read::<Ageing>("kernel-build").unwrap()),
+            age: Some(read::<Ageing>("kernel-build").unwrap()),
             ..KernelConfig { seed: 5, ..KernelConfig::new(256 << 20) }
         };
         let aged = Kernel::new(aged, policy("thp")).unwrap();

@@ -3,7 +3,7 @@
 
 use crate::machine;
 use crate::machine::{BASE, MB, Machine, fork, map, map_shared, populate, protect, switch, unmap};
-use perforate_config::{Count, read};
+use perforate_config::{Count, Size, read};
 use perforate_os::{
     Defrag, HardFault, HoleContent, IoGap, KernelConfig, KhugepagedConfig, KsmConfig, OsError,
     TableFormat,
@@ -345,7 +345,11 @@ fn perform_if_possible(machine: &mut Machine, action: &Action) {
 
 /// A storm over less memory than it touches, with swap or without.
 fn pressure(policy: &str, swap_bytes: u64, defrag: Defrag, actions: &[Action]) {
-    pressure_on(policy, KernelConfig { swap_bytes, defrag, ..KernelConfig::new(4 * MB) }, actions);
+    pressure_on(
+        policy,
+        KernelConfig { swap: Size(swap_bytes), defrag, ..KernelConfig::new(4 * MB) },
+        actions,
+    );
 }
 
 fn pressure_on(policy: &str, config: KernelConfig, actions: &[Action]) {
@@ -504,7 +508,7 @@ proptest! {
     #[test]
     fn swapped_superpages(actions in prop::collection::vec(action(), 1..80)) {
         let tables = gap_tolerant(GapTolerance::SINGLE_1M);
-        let config = KernelConfig { swap_bytes: 64 * MB, tables, ..KernelConfig::new(5 * MB) };
+        let config = KernelConfig { swap: Size(64 * MB), tables, ..KernelConfig::new(5 * MB) };
         pressure_on("gap-tolerant", config, &actions);
     }
 
@@ -522,7 +526,7 @@ proptest! {
     fn segments_in_a_small_guest_with_a_gap(actions in prop::collection::vec(action(), 1..80)) {
         let gap = IoGap { start_bytes: 9 * MB, end_bytes: 16 * MB, kept_bytes: Some(7 * MB) };
         let (io_gap, hot_add_bytes) = (Some(gap), 24 * MB);
-        let config = KernelConfig { io_gap, hot_add_bytes, ..KernelConfig::new(64 * MB) };
+        let config = KernelConfig { io_gap, hot_add: Size(hot_add_bytes), ..KernelConfig::new(64 * MB) };
         storm_on("segment:min=1M,escapes=40,compact=yes", config, &actions);
     }
 
@@ -530,14 +534,14 @@ proptest! {
     fn perforated_pages_in_a_guest_with_a_gap(actions in prop::collection::vec(action(), 1..80)) {
         let gap = IoGap { start_bytes: 9 * MB, end_bytes: 16 * MB, kept_bytes: None };
         let (io_gap, hot_add_bytes) = (Some(gap), 24 * MB);
-        let config = KernelConfig { io_gap, hot_add_bytes, ..KernelConfig::new(96 * MB + 5 * PAGE) };
+        let config = KernelConfig { io_gap, hot_add: Size(hot_add_bytes), ..KernelConfig::new(96 * MB + 5 * PAGE) };
         storm_on("perforated", config, &actions);
     }
 
     #[test]
     fn swapped_segments(actions in prop::collection::vec(action(), 1..80)) {
         // The first area becomes a segment, and half as much memory is left for all else.
-        let config = KernelConfig { swap_bytes: 16 * MB, ..KernelConfig::new(13 * MB) };
+        let config = KernelConfig { swap: Size(16 * MB), ..KernelConfig::new(13 * MB) };
         pressure_on("segment:min=64K,pages=2m,compact=yes,escapes=8", config, &actions);
     }
 

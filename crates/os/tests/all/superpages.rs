@@ -2,6 +2,7 @@
 
 use crate::machine;
 use crate::machine::{BASE, MB, Machine, fork, operation, policy, protect, remap, switch, unmap};
+use perforate_config::Size;
 use perforate_os::{HardFault, Kernel, KernelConfig, OsError, TableFormat, ZoneLayout};
 use perforate_schemes::gap_tolerant::SuperpageOperation;
 use perforate_schemes::gap_tolerant::availability_vectors;
@@ -403,7 +404,7 @@ fn the_highest_zone_goes_first() {
 /// Swap has room for half a superpage of 4MB: it becomes 4KB pages, and half of them go.
 #[test]
 fn a_superpage_goes_in_part_where_swap_is_short() {
-    let config = KernelConfig { swap_bytes: 2 * MB, ..config(GapTolerance::SINGLE_4M, 16 * MB) };
+    let config = KernelConfig { swap: Size(2 * MB), ..config(GapTolerance::SINGLE_4M, 16 * MB) };
     let mut machine = Machine::configured(FROM_HALF, config);
     machine.map(BASE, 12 * MB);
     (0..3).for_each(|piece| machine.write(BASE + piece * 4 * MB));
@@ -419,7 +420,7 @@ fn a_superpage_goes_in_part_where_swap_is_short() {
 /// Swap takes nothing that others map, and does not make 4KB pages of it.
 #[test]
 fn shared_superpages_stay_under_pressure() {
-    let config = KernelConfig { swap_bytes: 64 * MB, ..config(GapTolerance::SINGLE_2M, 16 * MB) };
+    let config = KernelConfig { swap: Size(64 * MB), ..config(GapTolerance::SINGLE_2M, 16 * MB) };
     let mut machine = Machine::configured(FROM_HALF, config);
     machine.map(BASE, 4 * MB);
     machine.write(BASE);
@@ -437,7 +438,7 @@ fn shared_superpages_stay_under_pressure() {
 /// the superpage that it is a part of.
 #[test]
 fn no_page_leaves_a_superpage_that_others_map() {
-    let config = KernelConfig { swap_bytes: 64 * MB, ..config(GapTolerance::SINGLE_2M, 16 * MB) };
+    let config = KernelConfig { swap: Size(64 * MB), ..config(GapTolerance::SINGLE_2M, 16 * MB) };
     let mut machine = Machine::configured(FROM_HALF, config);
     machine.map(BASE, 2 * MB);
     machine.write(BASE);
@@ -527,7 +528,7 @@ fn advice_to_free_holds_for_superpages() {
 #[test]
 fn superpages_go_to_swap_as_a_whole() {
     for mode in [GapTolerance::SINGLE_1M, GapTolerance::SINGLE_2M, GapTolerance::PAIRED_4M] {
-        let config = KernelConfig { swap_bytes: 128 * MB, ..config(mode, 64 * MB) };
+        let config = KernelConfig { swap: Size(128 * MB), ..config(mode, 64 * MB) };
         let mut machine = Machine::configured(FROM_HALF, config);
         machine.map(BASE, 128 * MB);
         for page in 0..128 * MB / PAGE {

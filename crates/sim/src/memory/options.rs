@@ -237,21 +237,18 @@ fn memory_bytes(size: Size) -> Result<u64, ConfigError> {
 
 #[cfg(test)]
 mod tests {
-    use perforate_config::Given;
-
     use super::*;
 
     fn resolved(options: &[(&str, &str)]) -> Result<MemoryState, String> {
-        let given: Given = options.iter().copied().collect();
-        let options: Result<MemoryOptions, _> = given.grouped("host").read();
-        let memory = options.map_err(SimError::from).and_then(|options| options.resolve());
-        memory.map_err(|error| error.to_string())
+        let options = MemoryOptions::read(options.iter().copied().collect());
+        let resolve = |options: MemoryOptions| options.resolve(&MemorySnapshot::load);
+        options.map_err(SimError::from).and_then(resolve).map_err(|error| error.to_string())
     }
 
     #[test]
     fn nothing_said_is_the_default() {
         assert_eq!(resolved(&[]), Ok(MemoryState::default()));
-        assert_eq!(resolved(&[]).unwrap().memory_bytes, 16 << 30);
+        assert_eq!(resolved(&[]).unwrap().kernel.memory_bytes, 16 << 30);
         let none = [("fragmentation", "none"), ("io-gap", "none"), ("khugepaged", "none")];
         assert_eq!(resolved(&none), Ok(MemoryState::default()));
         // Axes begin at nothing.
@@ -267,7 +264,7 @@ mod tests {
     fn no_portion_and_unusable_regions_are_fragmentation() {
         for text in ["portion=0%,unusable=60%", "portion=0%,holes=25%,clustered,unusable=60%"] {
             let memory = resolved(&[("fragmentation", text)]).unwrap();
-            assert_eq!(memory.fragmentation.unwrap().unusable.value(), 0.6, "{text}");
+            assert_eq!(memory.kernel.fragmentation.unwrap().unusable.value(), 0.6, "{text}");
         }
     }
 
@@ -285,9 +282,9 @@ mod tests {
             let problem = resolved(&[(key, text)]).unwrap_err();
             assert!(problem.ends_with("64 has no unit: 64M or 64G?"), "{problem}");
         }
-        assert_eq!(resolved(&[("memory", "1T")]).unwrap().memory_bytes, 1 << 40);
-        assert_eq!(resolved(&[("hot-add", "5M")]).unwrap().past.hot_add_bytes, 8 << 20);
-        assert_eq!(resolved(&[("memory", "5M")]).unwrap().memory_bytes, 4 << 20);
+        assert_eq!(resolved(&[("memory", "1T")]).unwrap().kernel.memory_bytes, 1 << 40);
+        assert_eq!(resolved(&[("hot-add", "5M")]).unwrap().kernel.hot_add_bytes(), 8 << 20);
+        assert_eq!(resolved(&[("memory", "5M")]).unwrap().kernel.memory_bytes, 4 << 20);
     }
 
     #[test]
@@ -345,11 +342,11 @@ mod tests {
             ("ksm", "default"),
             ("contents", "zero=10%"),
         ]);
-        let background = memory.unwrap().background;
-        let khugepaged = background.khugepaged.unwrap();
+        let kernel = memory.unwrap().kernel;
+        let khugepaged = kernel.khugepaged.unwrap();
         assert_eq!((khugepaged.every.get(), khugepaged.knobs.max_ptes_none.get()), (5000, 0));
         assert_eq!(khugepaged.knobs.pages_to_scan.get(), 4096, "the rest is as in Linux");
-        assert_eq!(background.ksm.unwrap().every.get(), 1_000_000);
+        assert_eq!(kernel.ksm.unwrap().every.get(), 1_000_000);
         let modes = |text| resolved(&[("modes", text)]).unwrap().modes.unwrap();
         let of = |switching: ModeSwitching| (switching.big_memory, switching.every.get());
         assert_eq!(of(modes("big-memory")), (true, 1_000_000));

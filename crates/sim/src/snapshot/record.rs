@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::thread;
 
 use perforate_os::{
-    Defrag, EarlyCompaction, FrameState, FreeMemory, HostSnapshot, KernelConfig, Policy, Survey, Thp,
+    Defrag, EarlyCompaction, FrameState, FreeMemory, HostSnapshot, KernelConfig, Policy, Survey,
+    Thp,
 };
 use serde::Serialize;
 

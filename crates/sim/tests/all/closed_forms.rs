@@ -1,11 +1,12 @@
 //! Figures of whole runs that follow from the machine (paper P's Table II) and the workload by
 //! hand calculation.
 
-use crate::sums::compare;
+use crate::runs::{fragmented, measuring};
+use crate::sums::checked_run;
 use perforate_mmu::{TlbGeometry, WalkCacheConfig};
 use perforate_sim::scheme::perforated::PerforatedRadix;
 use perforate_sim::{
-    Comparison, Composition, Machine, MemoryState, ProcessorOptions, RunResult, System,
+    Composition, Machine, MemoryState, ProcessorOptions, ResolvedRun, RunResult, System,
     SystemOptions, Workload, scheme,
 };
 use perforate_types::{AccessKind, Backing, Counters, Permissions, ProgramEvent, VirtualAddress};
@@ -15,25 +16,20 @@ const MB: u64 = 1 << 20;
 const GB: u64 = 1 << 30;
 const FRAME: u64 = 4 * KB;
 
-fn comparison(workload: &str, schemes: &str, fragmentation: &str) -> Comparison {
-    Comparison {
+fn comparison(workload: &str, schemes: &str, fragmentation: &str) -> ResolvedRun {
+    ResolvedRun {
         processors: ProcessorOptions::default(),
         workload: Workload { instructions: Some(100_000), ..Workload::named(workload) },
         machine: Machine::load("perforated-table2").unwrap(),
         schemes: Composition::list(schemes).unwrap(),
-        memory: MemoryState {
-            fragmentation: perforate_config::read(fragmentation).unwrap(),
-            ..MemoryState::of(32 << 30)
-        },
+        memory: fragmented(perforate_config::read(fragmentation).unwrap(), 32 << 30),
         seed: 1,
-        functional: true,
-        check: false,
-        warmup: Some(0),
+        measuring: measuring(true, false, Some(0)),
     }
 }
 
-fn run(comparison: &Comparison) -> Vec<RunResult> {
-    compare(comparison, &mut |_| {}).unwrap_or_else(|error| panic!("{error}"))
+fn run(comparison: &ResolvedRun) -> Vec<RunResult> {
+    checked_run(comparison).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn counter(result: &RunResult, name: &str) -> u64 {
@@ -364,9 +360,8 @@ fn company_changes_nothing() {
 fn free_translation_is_a_first_level_tlb_that_never_misses() {
     for (base, free) in [("4k", "free"), ("4k+4k", "free+4k"), ("4k+shadow-4k", "free+shadow-4k")] {
         let schemes = format!("{base},{free}");
-        let [small, mut large] = [(); 2].map(|()| Comparison {
-            functional: false,
-            warmup: Some(50_000),
+        let [small, mut large] = [(); 2].map(|()| ResolvedRun {
+            measuring: measuring(false, false, Some(50_000)),
             ..comparison("random:size=1M,dependent=yes", &schemes, "none")
         });
         large.machine.tlb.l1_data_4k = TlbGeometry { entries: 1 << 14, ways: 16 };

@@ -6,8 +6,8 @@ use std::ops::Range;
 use perforate_os::{FaultMap, KernelConfig};
 use perforate_schemes::segment::{self, DirectSegments, SegmentState};
 use perforate_sim::{
-    Composition, Machine, MemoryState, RunOptions, SimError, Simulation, SystemOptions,
-    Workload, open_workload,
+    Composition, Machine, MemoryState, RunOptions, SimError, Simulation, SystemOptions, Workload,
+    open_workload,
 };
 use perforate_types::{
     AccessKind, Backing, Chunk, Counters, Instruction, MemoryAccess, ProgramEvent,

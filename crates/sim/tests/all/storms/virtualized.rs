@@ -19,7 +19,7 @@ pub fn virtualize(machine: &mut Machine, memory: &mut MemoryState, random: &mut 
     let (level3_entries, level2_entries) = (levels, 8 * levels);
     virtualization.host_walk_cache =
         Some(WalkCacheConfig::fully_associative(0, level3_entries, level2_entries));
-    memory.past.hot_add_bytes = 4 * MEGABYTE * random.below(2);
+    memory.kernel.hot_add = Size(4 * MEGABYTE * random.below(2));
     let aged = random.one_in(3);
     let fragmentation = format!("portion={}%,holes=30%,dispersed", random.below(101));
     let fragmentation = if aged { "none" } else { &fragmentation };
