@@ -144,7 +144,7 @@ pub trait Table: Sized + Serialize + DeserializeOwned + schemars::JsonSchema + '
         };
         let key = |(row, key): (&Row<Self>, Key)| Key {
             form: said(row.form, key.form),
-            default: said(row.default, key.default),
+            default: said(row.default, said(&key.default, "none".into())),
             brief: said(row.brief, key.brief),
             section: Some(row.section),
             is_rare: row.is_rare,

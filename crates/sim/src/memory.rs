@@ -3,13 +3,14 @@
 mod host;
 mod options;
 
-use perforate_config::{Size, Table};
+use perforate_config::{ConfigError, Size, Table};
 use perforate_os::{KernelConfig, LaidOut, PageLayout, in_words};
 use perforate_trace::layout::LayoutFile;
 use perforate_types::PageSize;
 use serde::Serialize;
 
-use crate::{MemorySnapshot, ModeSwitching, PolicyOptions};
+use crate::{MemorySnapshot, ModeSwitching, PolicyOptions, SimError};
+use options::LEAST_BYTES;
 pub use options::{GuestOptions, MemoryOptions, SizeOptions, Snapshots};
 
 /// Memory and operating system of one side; the same for every scheme of a comparison, except that an
@@ -54,6 +55,27 @@ impl MemoryState {
             layout: None,
             host: None,
         }
+    }
+
+    /// Memory of the size and in the state of a snapshot.
+    ///
+    /// # Errors
+    /// Options that say another state, or a snapshot with less than 4MB of memory.
+    pub fn with_snapshot(self, snapshot: MemorySnapshot) -> Result<Self, SimError> {
+        if let Some(row) = self.kernel.set_rows().find(|row| row.snapshot_says) {
+            let option = row.name.replace('_', "-");
+            let problem =
+                format!("says what lies in every frame, and {option} says otherwise: choose one");
+            return Err(ConfigError::new(problem).under("memory-from").into());
+        }
+        let memory_bytes = snapshot.memory_bytes() & !(PageSize::Size2M.bytes() - 1);
+        if memory_bytes < LEAST_BYTES {
+            let problem = "it has less than the 4M of memory that are needed".into();
+            return Err(SimError::Snapshot { path: snapshot.file, problem });
+        }
+        let kernel =
+            KernelConfig { memory_bytes, snapshot: Some(snapshot.shared()), ..self.kernel };
+        Ok(Self { kernel, snapshot: Some(snapshot), ..self })
     }
 
     /// Options of policies, with what policies have to know of this memory.

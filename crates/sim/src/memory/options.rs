@@ -195,30 +195,16 @@ impl MemoryOptions {
         file: &str,
         snapshots: Snapshots<'_>,
     ) -> Result<MemoryState, SimError> {
-        let wrong = |problem: String| Err(ConfigError::new(problem).under("memory-from").into());
         if let Some(size) = self.size.memory {
-            return wrong(format!("says how large memory is, and memory says {size}: choose one"));
+            let problem = format!("says how large memory is, and memory says {size}: choose one");
+            return Err(ConfigError::new(problem).under("memory-from").into());
         }
-        if let Some(row) = self.kernel.set_rows().find(|row| row.snapshot_says) {
-            let option = row.name.replace('_', "-");
-            return wrong(format!(
-                "says what lies in every frame, and {option} says otherwise: choose one"
-            ));
-        }
-        let snapshot = snapshots(file)?;
-        let memory_bytes = snapshot.memory_bytes() & !(PageSize::Size2M.bytes() - 1);
-        if memory_bytes < LEAST_BYTES {
-            let problem = "it has less than the 4M of memory that are needed".into();
-            return Err(SimError::Snapshot { path: snapshot.file, problem });
-        }
-        let kernel =
-            KernelConfig { memory_bytes, snapshot: Some(snapshot.shared()), ..memory.kernel };
-        Ok(MemoryState { kernel, snapshot: Some(snapshot), ..memory })
+        memory.with_snapshot(snapshots(file)?)
     }
 }
 
-/// Smallest memory.
-const LEAST_BYTES: u64 = 4 << 20;
+/// Size of the smallest memory in bytes.
+pub(super) const LEAST_BYTES: u64 = 4 << 20;
 
 /// A size of memory in bytes, rounded down to whole 2MB blocks.
 fn memory_bytes(size: Size) -> Result<u64, ConfigError> {

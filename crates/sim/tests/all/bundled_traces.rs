@@ -1,7 +1,7 @@
 //! The bundled traces of real programs under every scheme, each translation compared with the
 //! oracle.
 
-use crate::runs::measuring;
+use crate::runs::{fragmented, measuring};
 use crate::sums::checked_run;
 use perforate_sim::{Composition, Machine, MemoryState, ProcessorOptions, ResolvedRun, Workload};
 
@@ -22,7 +22,7 @@ fn traces() -> Vec<String> {
     traces
 }
 
-fn fragmented() -> MemoryState {
+fn half_fragmented() -> MemoryState {
     let fragmentation = perforate_config::read("portion=60%,holes=20%,dispersed").unwrap();
     fragmented(Some(fragmentation), MemoryState::DEFAULT_BYTES)
 }
@@ -38,7 +38,7 @@ fn every_scheme_agrees_with_the_oracle_on_real_programs() {
             },
             machine: Machine::load(Machine::DEFAULT).unwrap(),
             schemes: Composition::list("all").unwrap(),
-            memory: fragmented(),
+            memory: half_fragmented(),
             seed: 3,
             measuring: measuring(true, true, Some(0)),
         };
@@ -62,9 +62,11 @@ fn every_scheme_agrees_with_the_oracle_on_real_programs() {
 /// A fragmented guest over a host that is fragmented in its own way.
 #[test]
 fn pairs_of_schemes_agree_with_the_oracles_on_real_programs() {
-    let host =
-        fragmented(fragmented().kernel.fragmentation, fragmented().host().kernel.memory_bytes);
-    let memory = MemoryState { host: Some(Box::new(host)), ..fragmented() };
+    let host = fragmented(
+        half_fragmented().kernel.fragmentation,
+        half_fragmented().host().kernel.memory_bytes,
+    );
+    let memory = MemoryState { host: Some(Box::new(host)), ..half_fragmented() };
     let pairs = "4k+4k, thp+perforated, perforated+thp, perforated+perforated, 4k+segment";
     for name in traces().into_iter().take(2) {
         let comparison = ResolvedRun {

@@ -4,8 +4,8 @@ use crate::runs::measuring;
 use crate::sums::checked_run;
 use perforate_config::Given;
 use perforate_sim::{
-    Composition, Machine, MemoryOptions, MemoryState, ProcessorOptions, ResolvedRun, RunResult,
-    Workload,
+    Composition, Machine, MemoryOptions, MemorySnapshot, MemoryState, ProcessorOptions,
+    ResolvedRun, RunResult, Workload,
 };
 use tempfile::TempDir;
 

@@ -3,9 +3,7 @@
 use crate::runs::{fragmented, measuring};
 use crate::sums::checked_run;
 use perforate_config::Size;
-use perforate_sim::{
-    Composition, Machine, MemoryState, ProcessorOptions, ResolvedRun, RunResult, Workload,
-};
+use perforate_sim::{Composition, Machine, ProcessorOptions, ResolvedRun, RunResult, Workload};
 
 /// Bytes of memory maps and memory series in one result, as docs/results.md promises.
 const MOST_MAP_BYTES: usize = 64 << 10;

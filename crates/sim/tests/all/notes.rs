@@ -4,8 +4,8 @@ use crate::runs::measuring;
 use crate::sums::checked_run;
 use perforate_config::Given;
 use perforate_sim::{
-    Composition, Machine, MemoryOptions, MemoryState, ProcessorOptions, ResolvedRun, Workload,
-    explain,
+    Composition, Machine, MemoryOptions, MemorySnapshot, MemoryState, ProcessorOptions,
+    ResolvedRun, Workload, explain,
 };
 
 fn memory(options: &[(&str, &str)]) -> MemoryState {

@@ -3,9 +3,7 @@
 
 use crate::runs::{fragmented, measuring};
 use crate::sums::checked_run;
-use perforate_sim::{
-    Composition, Machine, MemoryState, ProcessorOptions, ResolvedRun, RunResult, Workload,
-};
+use perforate_sim::{Composition, Machine, ProcessorOptions, ResolvedRun, RunResult, Workload};
 use perforate_trace::{TraceMetadata, TraceWriter};
 use perforate_types::{
     AccessKind, Backing, Instruction, MemoryAccess, Permissions, ProcessId, ProgramEvent,

@@ -7,7 +7,7 @@ use perforate_config::Count;
 use perforate_os::Random;
 use perforate_sim::{
     Composition, Machine, MeasuringOptions, MemoryState, ProcessorOptions, ResolvedRun, RunResult,
-    SimError, TimedWindows, Timing, Workload,
+    SimError, TimedWindows, Timing, WarmupLength, Workload,
 };
 use perforate_trace::{TraceMetadata, TraceWriter};
 use perforate_types::{

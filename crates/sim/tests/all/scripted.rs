@@ -6,8 +6,8 @@ use crate::sums::checked_run;
 use perforate_config::Given;
 use perforate_sim::scheme::scripted::{Script, load};
 use perforate_sim::{
-    Composition, Machine, MemoryOptions, MemoryState, ProcessorOptions, ResolvedRun, RunResult,
-    Workload,
+    Composition, Machine, MemoryOptions, MemorySnapshot, MemoryState, ProcessorOptions,
+    ResolvedRun, RunResult, Workload,
 };
 use serde_json::Value;
 

@@ -6,9 +6,9 @@
 use crate::runs::measuring;
 use crate::storms::{Defect, Defective};
 use crate::sums::checked_run;
-use perforate_config::read;
+use perforate_config::{Size, read};
 use perforate_mmu::{TlbGeometry, WalkCacheConfig};
-use perforate_os::{FrameClass, KhugepagedConfig};
+use perforate_os::{FrameClass, KernelConfig, KhugepagedConfig};
 use perforate_sim::{
     Composition, Exits, Machine, MemoryState, ProcessorOptions, ResolvedRun, RunResult, SimError,
     System, SystemOptions, Wiring, Workload,
