@@ -1,8 +1,8 @@
-//! An account of the work the kernel did, for whoever knows what each kind of it costs.
+//! Account of the work that the kernel did, for models of its cost.
 //!
 //! The kernel has no clock. It counts actions: faults by kind, frames cleared and copied, entries
-//! written, shootdowns sent. Operations on page tables and shootdowns are counted where they are told,
-//! so whatever makes them is counted; what a mechanism has besides, it counts where it tells it.
+//! written, shootdowns sent. Operations on page tables and shootdowns are counted when they are
+//! emitted, whatever causes them. A mechanism counts its own kinds of operation when it emits them.
 
 use perforate_types::{
     CounterUnit, CounterValue, Counters, Figure, ProgramEvent, Prominence, Shootdown, SpaceId,
@@ -15,7 +15,7 @@ const BLOCK_PAGES: u64 = 512;
 /// `tlb_single_page_flush_ceiling`.
 const FLUSH_CEILING: u64 = 33;
 
-/// Declares a struct whose values can be subtracted from and added to each other, field by field.
+/// Declares a struct of counters with field-by-field subtraction and addition.
 #[macro_export]
 macro_rules! fieldwise {
     (
@@ -32,7 +32,7 @@ macro_rules! fieldwise {
         impl ::std::ops::Sub for $name {
             type Output = Self;
 
-            /// The difference between an earlier moment and this one.
+            /// The difference between this moment and an earlier one.
             fn sub(self, earlier: Self) -> Self {
                 Self { $($field: self.$field - earlier.$field,)* }
             }
@@ -46,8 +46,8 @@ macro_rules! fieldwise {
     };
 }
 
-/// Declares the account: its fields, their difference and their counters have one list. What stands
-/// behind a name is what tables of reports call it that show it.
+/// Declares the account from one list: its fields, their difference and their counters. A string
+/// after a name is the label of the counter in tables of reports.
 macro_rules! account {
     ($($(#[doc = $meaning:literal])+ $name:ident $(, $label:literal)?;)*) => {
         $crate::fieldwise! {

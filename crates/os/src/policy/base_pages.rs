@@ -4,7 +4,7 @@ use perforate_types::HoleSet;
 
 use super::{BlockUse, Policy};
 
-/// 4KB pages only.
+/// Maps 4KB pages only.
 pub struct BasePages;
 
 impl Policy for BasePages {
