@@ -1,21 +1,22 @@
-//! What comes and goes: how much of it there is at a moment, and how much there was at most.
+//! Levels of memory use: quantities that rise and fall with programs, at one moment and at their
+//! maximum over a run.
 
 use perforate_types::figures;
 
 use super::Core;
 use crate::memory::FRAME_BYTES;
 
-/// What figures of what comes and goes say.
+/// Time to which counters of levels refer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Span {
-    /// What there is at this moment.
+    /// The levels at this moment.
     Moment,
-    /// What there was at most (of free memory: at least) at any moment of the run, each figure for
-    /// itself. When a program has ended there is nothing left of it to count.
+    /// The maximum of each level over the run (of free memory: the minimum), each by itself. At the
+    /// end of a run the programs have ended and use no memory any more.
     Run,
 }
 
-/// How much there is of what comes and goes with programs, in pages, frames and extents.
+/// Levels of memory use, in pages, frames and extents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Levels {
     mapped_pages: u64,
@@ -32,7 +33,7 @@ pub(super) struct Levels {
 }
 
 impl Levels {
-    /// What there is now.
+    /// The levels at this moment.
     pub(super) fn now(core: &Core) -> Self {
         let usage = core.usage();
         Self {
@@ -50,8 +51,8 @@ impl Levels {
         }
     }
 
-    /// The most of both, of free memory the least.
-    pub(super) fn most(self, other: Self) -> Self {
+    /// The maximum of both for each level; for free memory, the minimum.
+    pub(super) fn max(self, other: Self) -> Self {
         Self {
             mapped_pages: self.mapped_pages.max(other.mapped_pages),
             reserved_frames: self.reserved_frames.max(other.reserved_frames),
@@ -68,7 +69,7 @@ impl Levels {
     }
 }
 
-/// Bytes of so many frames.
+/// Size of `frames` frames in bytes.
 fn bytes(frames: u64) -> u64 {
     frames * FRAME_BYTES
 }
@@ -135,7 +136,7 @@ mod tests {
     #[test]
     fn of_every_level_the_most_is_kept_and_of_free_memory_the_least() {
         let expected = Levels { free_frames: 3, ..all(7) };
-        assert_eq!(all(3).most(all(7)), expected);
-        assert_eq!(all(7).most(all(3)), expected);
+        assert_eq!(all(3).max(all(7)), expected);
+        assert_eq!(all(7).max(all(3)), expected);
     }
 }

@@ -234,7 +234,7 @@ pub(crate) struct Ledger {
     pub subpages_mapped: u64,
     /// True if new frames are cleared: those of anonymous memory. Frames of files are read instead.
     pub clears: bool,
-    mapped: FirstTouch,
+    last_mapped: FirstTouch,
     entries_waiting: u64,
     flush_waiting: bool,
     /// The address that was invalidated last in this batch.
@@ -356,20 +356,20 @@ impl Ledger {
         // A hole that is filled together with its perforated page is not the mapping that the touch
         // made.
         if what != FirstTouch::Hole {
-            self.mapped = what;
+            self.last_mapped = what;
         }
     }
 
     /// Counts a mapping of frames that other pages map already: nothing is cleared.
     #[inline]
     pub(crate) fn join(&mut self, what: FirstTouch) {
-        self.mapped = what;
+        self.last_mapped = what;
     }
 
     /// Counts a fault as served by the last mapping made.
     #[inline]
     pub(crate) fn first_touch(&mut self) {
-        match self.mapped {
+        match self.last_mapped {
             FirstTouch::Page | FirstTouch::Hole => self.done.faults_4k += 1,
             FirstTouch::Large => self.done.faults_2m += 1,
             FirstTouch::Huge => self.done.faults_1g += 1,

@@ -92,7 +92,9 @@ impl OccupancyBuilder {
     pub(super) fn push_mixed(&mut self, packed: &Packed, blocks: u64) -> Result<(), OsError> {
         let last = self.occupancy.runs.last().map(|run| run.states);
         let states = match last {
-            Some(known @ States::Mixed(place)) if self.occupancy.mixed[place as usize] == *packed => {
+            Some(known @ States::Mixed(place))
+                if self.occupancy.mixed[place as usize] == *packed =>
+            {
                 known
             }
             _ => {
@@ -118,7 +120,9 @@ impl OccupancyBuilder {
         }
         self.occupancy.blocks += blocks;
         match states {
-            States::Uniform(state) => self.occupancy.frames[state as usize] += blocks * BLOCK_FRAMES,
+            States::Uniform(state) => {
+                self.occupancy.frames[state as usize] += blocks * BLOCK_FRAMES
+            }
             States::Mixed(place) => {
                 for byte in &self.occupancy.mixed[place as usize] {
                     self.occupancy.frames[usize::from(byte & 15)] += blocks;
