@@ -111,7 +111,7 @@ pub struct AgeingOutcome {
     pub operations: u64,
 }
 
-/// Ages the memory.
+/// Ages the memory by running the background workload of the preset.
 ///
 /// # Errors
 /// If the memory is too small for the programs of the preset.

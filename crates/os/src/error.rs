@@ -10,7 +10,7 @@ use perforate_types::{SpaceId, VirtualPage};
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OsError {
-    /// An invalid option.
+    /// An option with an invalid value.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// An error that a mechanism outside this crate reports.
@@ -72,7 +72,7 @@ pub enum OsError {
     InvalidRange {
         /// First address of the range.
         start: u64,
-        /// Length in bytes.
+        /// Length of the range in bytes.
         length_bytes: u64,
     },
     /// All 65,536 address-space identifiers are in use.
@@ -149,7 +149,7 @@ pub enum OsError {
         /// The page that differs.
         page: VirtualPage,
     },
-    /// Private memory cannot become shared memory while a page of it is copy-on-write.
+    /// Private memory with a copy-on-write page cannot become shared memory.
     #[error(
         "{page:?} of address space {} has its frame in common with others until a write copies \
          it: it cannot become shared memory",

@@ -48,8 +48,8 @@ impl Hypervisor {
         Ok(space)
     }
 
-    /// The same hypervisor with shadow tables instead of a nested page table; `guest` is the format
-    /// of the guest's tables.
+    /// Replaces the nested page table by shadow tables; `guest` is the format of the guest's
+    /// tables.
     pub fn with_shadow_paging(self, guest: TableFormat) -> Self {
         Self { shadow: Some(ShadowTables::new(guest)), ..self }
     }

@@ -61,7 +61,7 @@ impl FrameClass {
         Self::Absent,
     ];
 
-    /// Name in results.
+    /// Name of the class in results.
     pub fn name(self) -> &'static str {
         match self {
             Self::Unmovable => "unmovable",
@@ -91,7 +91,8 @@ impl FrameClass {
 pub enum BlockClass {
     /// All frames are free.
     Free,
-    /// Some frames are free and all others can be moved or freed: compaction can empty the block.
+    /// Some frames are free and all others can be moved or freed, so compaction can empty the
+    /// block.
     PartlyFree,
     /// Full; at least three quarters are page cache.
     PageCache,
@@ -115,7 +116,7 @@ pub enum BlockClass {
     Superpage,
     /// An ordinary 2MB page.
     Large,
-    /// A perforated page.
+    /// A perforated page, with the frames in its holes.
     Perforated,
 }
 
@@ -138,7 +139,7 @@ impl BlockClass {
         Self::Perforated,
     ];
 
-    /// Name in results.
+    /// Name of the class in results.
     pub fn name(self) -> &'static str {
         match self {
             Self::Free => "free",
@@ -339,7 +340,7 @@ pub struct MapCells {
 /// Neighbouring cells with equal contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CellRun {
-    /// Number of cells.
+    /// Number of cells in the run.
     pub cells: u64,
     /// The class that most blocks of each cell have; of equally frequent classes the last.
     pub class: BlockClass,

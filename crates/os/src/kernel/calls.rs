@@ -177,8 +177,8 @@ impl Kernel {
         contiguous::longest_run_bytes(&mut self.core, compacts)
     }
 
-    /// The shared object that a page belongs to, and the page's place in it; `None` for private
-    /// memory and outside all areas.
+    /// The shared object of a page, and the page's place in the object; `None` for private memory
+    /// and outside all areas.
     pub fn shared_place(&self, space: SpaceId, page: VirtualPage) -> Option<SharedPlace> {
         sharing::place(&self.core, space, page)
     }

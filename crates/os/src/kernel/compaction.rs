@@ -31,7 +31,7 @@ pub(super) struct Compaction {
     pub(super) kcompactd: Kcompactd,
 }
 
-/// State of kcompactd.
+/// State of kcompactd between its passes.
 #[derive(Default)]
 pub(super) struct Kcompactd {
     /// True if kcompactd was woken since it last ran.

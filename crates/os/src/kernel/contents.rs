@@ -1,4 +1,4 @@
-//! Contents of pages.
+//! Contents of pages, as 64-bit identities.
 //!
 //! The contents are those that programs give their pages, independent of frames: merging and
 //! copying frames changes nothing here. A content that is not known is drawn from the distribution;

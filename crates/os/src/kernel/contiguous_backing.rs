@@ -1,5 +1,6 @@
-//! Backing of memory with contiguous frames before it is touched: all of it, so that a register can
-//! hold its location (P §V: a guest's hole bitmaps), or as much as one free run allows.
+//! Backs memory with contiguous frames before its first touch. Either all of the memory is
+//! contiguous, so that a register can hold its location (P §V: a guest's hole bitmaps), or as much
+//! as one free run allows.
 
 use std::collections::BTreeSet;
 use std::ops::Range;

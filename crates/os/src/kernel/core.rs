@@ -1,5 +1,5 @@
-//! State shared by all parts of the kernel: physical memory, the address spaces in it, the contents
-//! of their pages, and the account of all work.
+//! State shared by all parts of the kernel: physical memory, address spaces, the contents of their
+//! pages, and the account of all work.
 //!
 //! Operations without state between calls are free functions on the core, in modules named after
 //! the operation. Parts with state (compaction, reclaim, same-page merging, …) are components
@@ -27,7 +27,7 @@ use crate::{
 /// State shared by all parts of the kernel.
 pub struct Core {
     pub(super) config: KernelConfig,
-    /// Chooses page sizes.
+    /// The policy that chooses page sizes.
     pub(super) policy: Box<dyn Policy>,
     pub(super) memory: PhysicalMemory,
     /// Address spaces, indexed by their number; `None` for a number that is free.
@@ -160,7 +160,7 @@ impl Core {
         })
     }
 
-    /// Physical memory.
+    /// Physical memory of the machine.
     pub fn memory(&self) -> &PhysicalMemory {
         &self.memory
     }

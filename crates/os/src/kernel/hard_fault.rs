@@ -13,7 +13,7 @@ use crate::space::Departure;
 pub enum HardFault {
     /// The frame was free, or reserved and not touched yet.
     WasFree,
-    /// Its data were copied to another frame.
+    /// The data of the frame were copied to another frame.
     Moved,
     /// The frame was part of an extent, which has a hole there now.
     Punched,

@@ -10,7 +10,7 @@ use super::{Core, range};
 use crate::OsError;
 use crate::space::{ALL_PAGES, Departure};
 
-/// Living processes.
+/// Living processes and their address spaces.
 pub(super) struct Processes {
     spaces: BTreeMap<ProcessId, SpaceId>,
     current: SpaceId,

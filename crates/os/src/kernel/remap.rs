@@ -107,8 +107,8 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Moves an extent as a whole if all of it moves and its mechanism supports that. Else breaks
-    /// it up and leaves its pages to the caller.
+    /// Moves an extent in one piece if the range covers the extent and its mechanism supports the
+    /// move. Else breaks the extent up and leaves its pages to the caller.
     fn move_wide(
         &mut self,
         first: u64,

@@ -199,16 +199,16 @@ impl Work {
 /// The kind of mapping that a first touch made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FirstTouch {
-    /// A 4KB page.
+    /// One 4KB page.
     #[default]
     Page,
     /// A frame for an unallocated hole.
     Hole,
     /// An ordinary 2MB page.
     Large,
-    /// A 1GB page.
+    /// One page of 1GB.
     Huge,
-    /// Gap-tolerant superpages.
+    /// One or more gap-tolerant superpages.
     Superpage {
         /// Number of 4KB pages in these superpages.
         pages: u64,
@@ -228,7 +228,7 @@ pub enum FirstTouch {
 /// The account while it is kept: work done, and the shootdowns of the current batch.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ledger {
-    /// Work done.
+    /// Counts of the work done.
     pub done: Work,
     /// Sub-pages of larger pages, out of the translations added.
     pub subpages_mapped: u64,
@@ -248,7 +248,7 @@ impl Ledger {
         let done = &mut self.done;
         match operation {
             TableOperation::SetControl { .. } => {}
-            // Whoever makes a larger node counts its other frames.
+            // Code that makes a larger node counts its other frames.
             TableOperation::AddNode { .. } => done.frames_zeroed_tables += 1,
             TableOperation::RemoveNode { .. } => {}
             TableOperation::Map { .. } => done.pages_mapped += 1,

@@ -508,7 +508,7 @@ const fn list_of(kind: MigrateType, aside: bool) -> usize {
     kind as usize + if aside { MigrateType::COUNT } else { 0 }
 }
 
-/// Number of the pageblock of a frame, and the frame's index in it.
+/// Number of a frame's pageblock, and index of the frame in that pageblock.
 fn split(frame: Frame) -> (u64, usize) {
     let number = frame.number();
     (number / PAGEBLOCK_FRAMES, (number % PAGEBLOCK_FRAMES) as usize)

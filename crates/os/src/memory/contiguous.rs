@@ -55,7 +55,7 @@ struct Cost {
     faulty: u64,
 }
 
-/// Neighbouring blocks that can be taken, with the costs of those that are not free.
+/// Neighbouring blocks that can be taken, with their costs.
 #[derive(Clone, Debug, Default)]
 struct Stretch {
     blocks: Range<u64>,

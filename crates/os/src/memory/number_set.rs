@@ -8,7 +8,7 @@ const MOST_LEVELS: usize = 5;
 /// top level is a single word.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NumberSet {
-    /// Lowest level first.
+    /// Words of each level, lowest level first.
     levels: [Vec<u64>; MOST_LEVELS],
     height: usize,
 }

@@ -135,8 +135,7 @@ impl Others {
         self.by_use[usage as usize].first().copied()
     }
 
-    /// Number of the oldest allocation of a use that is not older than `number`; if there is none,
-    /// the oldest of all.
+    /// Number of the oldest allocation of a use, counting only those from `number` on if any exist.
     pub(super) fn from(&self, usage: OtherUse, number: u64) -> Option<u64> {
         let later = self.by_use[usage as usize].range(number..).next();
         later.copied().or_else(|| self.oldest(usage))

@@ -181,8 +181,7 @@ impl PhysicalMemory {
         self.others.first_frame(number)
     }
 
-    /// Number of the oldest allocation of a use that is not older than `number`; if there is none,
-    /// the oldest of all.
+    /// Number of the oldest allocation of a use, counting only those from `number` on if any exist.
     pub(crate) fn other_from(&self, usage: OtherUse, number: u64) -> Option<u64> {
         self.others.from(usage, number)
     }

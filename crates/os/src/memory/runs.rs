@@ -16,7 +16,7 @@ impl Runs {
         self.count
     }
 
-    /// Number of runs.
+    /// Number of runs in the set.
     pub(super) fn pieces(&self) -> usize {
         self.ends.len()
     }

@@ -34,7 +34,7 @@ impl OccupancyBuilder {
         self.occupancy.blocks * BLOCK_FRAMES + self.filled
     }
 
-    /// Appends one frame.
+    /// Appends one frame with this state.
     ///
     /// # Errors
     /// If the occupancy would exceed 64TB of addresses.

@@ -38,7 +38,7 @@ impl HostSnapshot {
         bytes.starts_with(&SIGNATURE)
     }
 
-    /// Writes the snapshot.
+    /// Writes the snapshot to `out`.
     ///
     /// # Errors
     /// If writing fails, or the description is larger than a chunk.

@@ -62,7 +62,7 @@ impl FrameState {
         Self::ALL[..Self::COUNT].get(usize::from(number)).copied()
     }
 
-    /// Name in results.
+    /// Name of the state in results.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Free => "free",

@@ -1,4 +1,4 @@
-//! The policy "base-pages".
+//! The policy "base-pages": 4KB pages only.
 
 use perforate_types::HoleSet;
 

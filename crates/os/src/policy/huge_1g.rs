@@ -1,4 +1,4 @@
-//! The policy "huge-1g".
+//! The policy "huge-1g": 1GB pages if possible.
 
 use std::any::Any;
 

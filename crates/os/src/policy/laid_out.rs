@@ -1,4 +1,4 @@
-//! The policy "layout".
+//! The policy "layout": page sizes by address.
 
 use std::any::Any;
 use std::ops::Range;

@@ -100,8 +100,8 @@ pub trait Policy: Send {
         attributes.is_advised() || !self.needs_advice()
     }
 
-    /// The orders that the memory may have, out of those offered. The kernel takes the largest for
-    /// which free memory exists.
+    /// The orders that the memory may have, a subset of `request.offered`. The kernel takes the
+    /// largest for which free memory exists.
     fn orders_for(&self, request: &OrderRequest<'_>) -> Orders {
         if self.wants_large(&request.area.attributes) { request.offered } else { Orders::BASE }
     }

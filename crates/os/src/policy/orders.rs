@@ -43,7 +43,7 @@ impl Debug for Orders {
 /// The part of the kernel that asks for orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OrderPurpose {
-    /// A first touch.
+    /// A first touch of a page.
     Fault,
     /// khugepaged, before it looks at a region of 4KB pages.
     Khugepaged,

@@ -12,7 +12,7 @@ struct GuestTable {
     /// First frame of the table.
     frame: GuestFrame,
     frames: u64,
-    /// True if the table is write-protected, because a shadow entry was made from it.
+    /// True if the table is write-protected, because a shadow entry depends on the table.
     is_traced: bool,
 }
 

@@ -138,7 +138,7 @@ impl ShadowTables {
         self.guest_tables.untraced(space, page)
     }
 
-    /// Makes an entry in place of whatever is there, and the tables on the way to it.
+    /// Makes an entry and the tables on its way, and drops the entries in its place.
     pub(crate) fn map(
         &mut self,
         leaf: &ShadowLeaf,

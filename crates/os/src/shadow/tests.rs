@@ -214,7 +214,8 @@ fn registers_are_trapped_always_and_trace_no_tables() {
     assert_eq!(bench.kernel.check_invariants(), Ok(()));
 }
 
-/// Tables of holes hang off the second frame of a directory, which is read for them.
+/// A table of holes belongs to the second frame of a directory, which the walker reads for such
+/// tables.
 #[test]
 fn every_branch_and_frame_of_a_table_is_traced() {
     let pairs = TableFormat { shadow_directories: true, ..TableFormat::default() };

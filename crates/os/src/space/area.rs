@@ -157,7 +157,7 @@ impl Areas {
         self.pages
     }
 
-    /// Number of areas.
+    /// Number of areas in the address space.
     pub(crate) fn count(&self) -> u64 {
         self.map.len() as u64
     }
@@ -221,7 +221,7 @@ impl Areas {
         gaps
     }
 
-    /// Inserts an area in place of whatever is there. An empty range changes nothing.
+    /// Inserts an area and replaces the areas in its place. An empty range changes nothing.
     pub(crate) fn insert(&mut self, pages: Range<u64>, attributes: Attributes) {
         if pages.is_empty() {
             return;

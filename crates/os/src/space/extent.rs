@@ -26,7 +26,7 @@ pub enum Present {
     InPlace(Frame, Permissions),
     /// Inside an extent, mapped by a 4KB entry of its own.
     Detached(Frame, Permissions),
-    /// Inside an extent, detached from it and not mapped.
+    /// Inside an extent, detached and not mapped.
     Vacant,
 }
 
@@ -166,7 +166,7 @@ impl dyn Extent {
     }
 }
 
-/// How much of a change to a part of an extent the mechanism has done.
+/// Extent of a partial change that a mechanism has carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// The whole change is done.

@@ -15,7 +15,7 @@ pub struct Holed {
     pub permissions: Permissions,
     /// Sub-pages that are not in place, by index.
     pub holes: HoleSet,
-    /// Vacant holes whose in-place frames are reserved for them.
+    /// Vacant holes with a reserved in-place frame, by index.
     pub reserved: HoleSet,
 }
 

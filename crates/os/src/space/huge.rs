@@ -14,7 +14,7 @@ use crate::{FrameClass, OsError};
 
 const SIZE: PageSize = PageSize::Size1G;
 
-/// A 1GB page.
+/// Extent of a 1GB page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Huge {
     /// First frame of the 1GB run.

@@ -1,4 +1,4 @@
-//! Ordinary 2MB pages.
+//! Extents of ordinary 2MB pages.
 
 use std::ops::Range;
 

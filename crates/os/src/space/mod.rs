@@ -61,7 +61,7 @@ use tables::Tables;
 
 /// State that operations on an address space change besides the address space.
 pub struct Effects<'a> {
-    /// Physical memory.
+    /// Physical memory of the machine.
     pub memory: &'a mut PhysicalMemory,
     /// Changes and shootdowns, in order.
     pub(crate) updates: &'a mut Vec<Update>,
@@ -137,9 +137,9 @@ impl Effects<'_> {
 pub struct Usage {
     /// Number of 4KB pages.
     pub pages: u64,
-    /// Ordinary 2MB pages.
+    /// Number of ordinary 2MB pages.
     pub large_pages: u64,
-    /// 1GB pages.
+    /// Number of 1GB pages.
     pub huge_pages: u64,
     /// Number of perforated pages.
     pub perforated_pages: u64,
@@ -177,7 +177,7 @@ impl Usage {
 /// A 2MB region of an address space: space and region number.
 pub(crate) type RegionPlace = (SpaceId, u64);
 
-/// One address space.
+/// One address space with its areas, mappings and table nodes.
 pub struct AddressSpace {
     id: SpaceId,
     /// Ranges that may be touched.

@@ -75,7 +75,7 @@ impl<V> NumberMap<V> {
         Some(*old)
     }
 
-    /// Removes all numbers.
+    /// Removes all numbers and their values.
     pub(crate) fn clear(&mut self) {
         self.groups.clear();
     }

@@ -31,7 +31,7 @@ pub use laid_out::layout_counters;
 pub struct Context<'a> {
     /// Memory and address spaces.
     pub(super) core: &'a mut Core,
-    /// Makes contiguous memory.
+    /// Compaction, which makes contiguous memory.
     pub(super) compaction: &'a mut Compaction,
 }
 
@@ -125,7 +125,7 @@ impl Context<'_> {
         self.core.parts(id, updates)
     }
 
-    /// Physical memory.
+    /// Physical memory of the machine.
     pub fn memory(&mut self) -> &mut PhysicalMemory {
         &mut self.core.memory
     }
@@ -305,7 +305,7 @@ impl Backers {
         self.list.iter().for_each(|backer| backer.counters(core, out));
     }
 
-    /// The backer of type `B`; makes one if there is none.
+    /// The backer of type `B`, made by `make` if it is missing.
     pub(super) fn find_or_add<B: Backer>(&mut self, make: impl FnOnce() -> B) -> &mut B {
         let is_wanted = |backer: &dyn Backer| (backer as &dyn Any).is::<B>();
         let known = self.list.iter().position(|backer| is_wanted(backer.as_ref()));

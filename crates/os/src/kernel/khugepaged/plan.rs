@@ -23,7 +23,7 @@ pub(super) struct Plan {
 /// Origin of the 2MB block.
 #[derive(Clone, Copy)]
 pub(super) enum Source {
-    /// A free block.
+    /// A free 2MB block.
     Free,
     /// A block that others use in part, with its contents; movable frames are migrated.
     Used(Frame, BlockContents),

@@ -60,7 +60,7 @@ impl SharedObjects {
     }
 }
 
-/// The object that a page of shared memory belongs to, and the page's place in it.
+/// The object of a page of shared memory, and the page's place in the object.
 pub(super) fn place(core: &Core, space: SpaceId, page: VirtualPage) -> Option<SharedPlace> {
     let object = object_at(core, space, page.number())?;
     Some(SharedPlace { object: object.id, page: object.page_at(page.number()) })

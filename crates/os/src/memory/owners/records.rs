@@ -38,7 +38,7 @@ pub(super) struct Each {
 }
 
 impl Records {
-    /// A single record.
+    /// Records with a single word.
     pub(super) fn one(place: usize, word: u64) -> Self {
         if word & (NEXT_PAGE - 1) == PAGE {
             return Self::Run { start: place as u16, end: place as u16 + 1, first: word };
@@ -157,7 +157,7 @@ impl Each {
 pub(crate) struct RecordsOfBlock<'a>(Source<'a>);
 
 enum Source<'a> {
-    /// Indices that are left, and the word of the first of them.
+    /// Remaining indices, and the word of the first one.
     Run {
         places: Range<usize>,
         first: u64,
@@ -166,8 +166,8 @@ enum Source<'a> {
 }
 
 impl RecordsOfBlock<'_> {
-    /// Indices of the remaining records, if the representation shows that all of them are pages of
-    /// programs.
+    /// Indices of the remaining records, if the representation shows that every one is a page of a
+    /// program.
     pub(crate) fn pages_alone(&self) -> Option<HoleSet> {
         match &self.0 {
             Source::Run { places, .. } => Some(HoleSet::of_range(places.clone())),
