@@ -88,12 +88,12 @@ impl Fragmentation {
             before(group + 1) - before(group)
         };
         let fragmented = in_group(self.portion.value());
-        let spoilt = in_group(self.portion.value() + self.unusable.value());
+        let affected = in_group(self.portion.value() + self.unusable.value());
         let mut random = Random::new(seed, SHUFFLE, group);
         let mut order: [u8; GROUP as usize] = std::array::from_fn(|index| index as u8);
         // The first places of a Fisher–Yates shuffle: first the fragmented regions, then the
         // unusable ones.
-        for place in 0..spoilt {
+        for place in 0..affected {
             let other = place + random.below(GROUP - place);
             order.swap(place as usize, other as usize);
             if u64::from(order[place as usize]) == region % GROUP {

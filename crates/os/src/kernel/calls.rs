@@ -396,7 +396,8 @@ impl Kernel {
         taken
     }
 
-    /// Returns up to `frames` frames from the balloon to the guest, oldest first, and lists them.
+    /// Returns up to `frames` frames from the balloon to the guest, oldest first. The result lists
+    /// these frames.
     pub fn deflate_balloon(&mut self, frames: u64) -> Vec<Frame> {
         let memory = &mut self.core.memory;
         (0..frames).map_while(|_| memory.remove_oldest_frame(OtherUse::Balloon)).collect()
@@ -486,7 +487,7 @@ impl Kernel {
     ///
     /// # Errors
     /// If there is no free frame.
-    pub(crate) fn take_table(&mut self) -> Result<Frame, OsError> {
+    pub(crate) fn allocate_shadow_table(&mut self) -> Result<Frame, OsError> {
         let core = &mut self.core;
         let frame = core.memory.allocate_nodes(0).map_err(|error| core.with_estimate(error))?;
         core.own_tables.insert(frame);
@@ -497,7 +498,7 @@ impl Kernel {
     ///
     /// # Panics
     /// If the frame holds no such table.
-    pub(crate) fn give_back_table(&mut self, frame: Frame) {
+    pub(crate) fn free_shadow_table(&mut self, frame: Frame) {
         let is_own = self.core.own_tables.remove(&frame);
         assert!(is_own, "{frame:?} holds no table of the kernel's own");
         self.core.memory.free(frame, 0);

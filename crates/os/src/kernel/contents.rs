@@ -151,8 +151,8 @@ pub(super) fn set(
 /// Copies the content of a page of shared memory to all other pages that map the same memory.
 pub(super) fn spread(core: &mut Core, space: SpaceId, page: u64) {
     if core.contents.are_kept {
-        for (other, there) in sharing::mapped_elsewhere(core, space, page) {
-            core.contents.copy(space, page..page + 1, other, there);
+        for (other, other_page) in sharing::mapped_elsewhere(core, space, page) {
+            core.contents.copy(space, page..page + 1, other, other_page);
         }
     }
 }
@@ -160,9 +160,9 @@ pub(super) fn spread(core: &mut Core, space: SpaceId, page: u64) {
 /// Copies to a page of shared memory the content that other pages have for the same memory.
 pub(super) fn receive(core: &mut Core, space: SpaceId, page: u64) {
     if core.contents.are_kept
-        && let Some(&(other, there)) = sharing::mapped_elsewhere(core, space, page).first()
+        && let Some(&(other, other_page)) = sharing::mapped_elsewhere(core, space, page).first()
     {
-        core.contents.copy(other, there..there + 1, space, page);
+        core.contents.copy(other, other_page..other_page + 1, space, page);
     }
 }
 

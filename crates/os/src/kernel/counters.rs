@@ -42,7 +42,7 @@ pub(super) struct Peak {
 }
 
 figures! {
-    /// The figures of memory as a whole, reclaim and compaction.
+    /// Counters of memory as a whole, of reclaim and of compaction.
     pub(super) static KERNEL: Kernel, "Memory" {
         /// Distinct 4KB pages that a fault or populate brought in.
         faulted_bytes, Bytes, Listed: |it| bytes(it.core.faults.touched_pages);
@@ -79,7 +79,7 @@ figures! {
         blocks_claimed_with_holes, Count, Listed: |it| it.compaction().blocks_perforated;
     }
 
-    /// What translation takes of memory besides page tables.
+    /// Memory that translation takes besides page tables.
     pub(super) static BITMAP: Kernel, "Memory" {
         /// The hole bitmap of the whole memory.
         hole_bitmap_bytes, "hole bitmap", Bytes, Table,
@@ -87,7 +87,7 @@ figures! {
             |it| bytes(it.core.memory.top_table_frames(TopTable::is_hole_bitmap));
     }
 
-    /// Faults.
+    /// Numbers of faults by kind.
     pub(super) static FAULTS: Kernel, "Memory" {
         /// First touches of a page or region.
         page_faults, Count, Table: |it| it.core.faults.page;
@@ -171,7 +171,7 @@ impl Kernel {
         self.core.policy.counters(out);
         let mut mechanisms = self.mechanisms_now();
         if span == Span::Run {
-            mechanisms.raise(&self.mechanisms_most);
+            mechanisms.raise(&self.mechanisms_maxima);
         }
         mechanisms.iter().for_each(|(name, value)| out.set(name, value));
     }
@@ -188,7 +188,7 @@ impl Kernel {
     /// events that may remove all mappings of a mechanism.
     pub(super) fn note_mechanisms(&mut self) {
         let now = self.mechanisms_now();
-        self.mechanisms_most.raise(&now);
+        self.mechanisms_maxima.raise(&now);
     }
 }
 

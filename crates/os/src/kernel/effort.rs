@@ -20,7 +20,7 @@ impl Kernel {
         let of_range = |length: u64| of_range(core, id, length);
         let of_process =
             |process| self.processes.space(process).map_or(0, |id| space_cost(core, id));
-        let asked = match *event {
+        let cost = match *event {
             ProgramEvent::Map { length, populate, .. } => {
                 of_range(length) + if populate { populate_cost(core, length) } else { 0 }
             }
@@ -43,7 +43,7 @@ impl Kernel {
                 0
             }
         };
-        1 + asked + core.spaces.len() as u64 * PAGES_PER_RECORD
+        1 + cost + core.spaces.len() as u64 * PAGES_PER_RECORD
     }
 }
 

@@ -75,7 +75,7 @@ fn bytes(frames: u64) -> u64 {
 }
 
 figures! {
-    /// Memory of programs.
+    /// Levels of the memory of programs.
     pub(super) static MEMORY: Levels, "Memory" {
         /// Memory mapped by the operating system, at most; a frame counts once for every page that
         /// maps it.
@@ -88,14 +88,14 @@ figures! {
         free_bytes, Bytes, Listed: |it| bytes(it.free_frames);
     }
 
-    /// What translation takes of memory.
+    /// Level of the memory that page tables take.
     pub(super) static TABLES: Levels, "Memory" {
         /// Page-table nodes, with shadow nodes and nodes of holes, at most.
         page_table_bytes, "page tables, peak", Bytes, Main,
             part("translation_memory", "page tables", "level1"): |it| bytes(it.table_frames);
     }
 
-    /// What is mapped.
+    /// Levels of mapped pages and holes.
     pub(super) static PAGES: Levels, "Memory" {
         /// 4KB pages mapped, holes apart, at most.
         base_pages, Count, Listed: |it| it.base_pages;

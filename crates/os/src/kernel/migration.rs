@@ -9,7 +9,7 @@ use crate::space::Departure;
 /// Records the owners of frames again, if a frame may have lost its recorded mapping (mostly after
 /// a fork). Too slow for page faults, since it visits all mappings.
 pub(super) fn refresh_owners(core: &mut Core) {
-    if core.memory.take_owners_left() {
+    if core.memory.take_owners_stale() {
         for space in core.spaces.iter().flatten() {
             space.record_owners(&mut core.memory);
         }

@@ -141,7 +141,7 @@ pub struct Kernel {
     ksm: Ksm,
     khugepaged: Khugepaged,
     /// Maximum of each mechanism's counters, as sampled before events that can lower them.
-    mechanisms_most: Counters,
+    mechanisms_maxima: Counters,
     aged: Option<AgeingOutcome>,
 }
 
@@ -178,7 +178,7 @@ impl Kernel {
             shared_objects: SharedObjects::default(),
             ksm: Ksm::default(),
             khugepaged: Khugepaged::default(),
-            mechanisms_most: Counters::default(),
+            mechanisms_maxima: Counters::default(),
             aged,
         })
     }

@@ -199,7 +199,7 @@ impl Work {
 /// The kind of mapping that a first touch made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FirstTouch {
-    /// One 4KB page.
+    /// A page of 4KB.
     #[default]
     Page,
     /// A frame for an unallocated hole.

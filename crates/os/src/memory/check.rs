@@ -124,7 +124,7 @@ impl PhysicalMemory {
         }
         let owner = known.entry.map(|(space, page)| Owner::Page(space, page));
         let recorded = self.owners.get(frame);
-        if !shared && recorded != owner && !self.owners_left {
+        if !shared && recorded != owner && !self.owners_stale {
             return Err(format!("belongs to {owner:?}, recorded is {recorded:?}"));
         }
         Ok(())

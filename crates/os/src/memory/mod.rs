@@ -73,7 +73,7 @@ pub struct PhysicalMemory {
     references: References,
     owners: Owners,
     /// True if a mapping of a shared frame was removed, which may have been the recorded one.
-    owners_left: bool,
+    owners_stale: bool,
     others: Others,
     /// Memory that the rest of the system has held since a snapshot was taken.
     residents: Option<Residents>,
@@ -188,7 +188,7 @@ impl PhysicalMemory {
             zones,
             references: References::default(),
             owners: Owners::default(),
-            owners_left: false,
+            owners_stale: false,
             others: Others::default(),
             residents: None,
             watermarks: Watermarks::of(frames - (top_frames.end - top_frames.start)),
@@ -408,7 +408,7 @@ impl PhysicalMemory {
         if self.references.remove(frame) {
             self.free(frame, 0);
         } else if !self.references.is_shared(frame) {
-            self.owners_left = true;
+            self.owners_stale = true;
         }
     }
 

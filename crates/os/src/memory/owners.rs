@@ -26,7 +26,7 @@ pub(super) const RESIDENT: u64 = (1 << (u64::BITS - NUMBER_SHIFT)) - 1;
 pub(crate) enum Owner {
     /// A 4KB page or a hole of a program: the page that mapped the frame last. For a frame with
     /// several mappings, this page may be gone while another remains; see
-    /// [`PhysicalMemory::take_owners_left`].
+    /// [`PhysicalMemory::take_owners_stale`].
     Page(SpaceId, VirtualPage),
     /// An allocation of the rest of the system: its use and its number.
     Other(OtherUse, u64),
@@ -201,8 +201,8 @@ impl PhysicalMemory {
     }
 
     /// True if records of owners may have become stale since the last call.
-    pub(crate) fn take_owners_left(&mut self) -> bool {
-        std::mem::take(&mut self.owners_left)
+    pub(crate) fn take_owners_stale(&mut self) -> bool {
+        std::mem::take(&mut self.owners_stale)
     }
 }
 

@@ -244,12 +244,12 @@ impl Occupancy {
             _ => present.push(range),
         };
         for (first, blocks, states) in self.block_runs() {
-            let there = states.frames(|state| state != FrameState::Absent);
-            if there == HoleSet::FULL {
+            let with_memory = states.frames(|state| state != FrameState::Absent);
+            if with_memory == HoleSet::FULL {
                 add(first * BLOCK_FRAMES..(first + blocks) * BLOCK_FRAMES);
-            } else if !there.is_empty() {
+            } else if !with_memory.is_empty() {
                 for number in first..first + blocks {
-                    for index in there.iter() {
+                    for index in with_memory.iter() {
                         let frame = number * BLOCK_FRAMES + index as u64;
                         add(frame..frame + 1);
                     }

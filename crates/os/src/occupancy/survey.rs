@@ -79,9 +79,9 @@ impl Occupancy {
         let mut survey = Survey::default();
         let mut room_frames = 0;
         for (_, blocks, states) in self.block_runs() {
-            let there = states.frames(|state| state != FrameState::Absent);
+            let present = states.frames(|state| state != FrameState::Absent);
             let in_use = states.frames(|state| !state.is_free());
-            let reach = reach(&states, &there, policy);
+            let reach = reach(&states, &present, policy);
             if reach != BlockReach::Large && accepts(policy, &in_use) {
                 survey.perforable_as_they_are += blocks;
             }
@@ -118,9 +118,9 @@ fn accepts(policy: &dyn Policy, holes: &HoleSet) -> bool {
     matches!(policy.use_block(holes), BlockUse::WithHoles(_))
 }
 
-fn reach(states: &BlockStates<'_>, there: &HoleSet, policy: &dyn Policy) -> BlockReach {
+fn reach(states: &BlockStates<'_>, present: &HoleSet, policy: &dyn Policy) -> BlockReach {
     let any = |wanted: fn(FrameState) -> bool| !states.frames(wanted).is_empty();
-    if there.is_empty() {
+    if present.is_empty() {
         return BlockReach::Absent;
     }
     let fixed = fixed(states);

@@ -149,7 +149,7 @@ impl ShadowTables {
         for level in (size.leaf_level()..=ROOT).rev() {
             let table = Table::covering(space, level, page);
             if let Entry::Vacant(place) = self.tables.entry(table) {
-                let frame = *place.insert(effects.kernel.take_table()?);
+                let frame = *place.insert(effects.kernel.allocate_shadow_table()?);
                 let page = VirtualPage::new(table.page);
                 effects.write(TableOperation::AddNode { space, level, page, frame, branch: 0 });
             }
@@ -315,6 +315,6 @@ impl ShadowTables {
         let page = VirtualPage::new(page);
         effects.write(TableOperation::RemoveNode { space, level, page, branch: 0 });
         effects.updates.push(Update::Shootdown(Shootdown::Page { space, page }));
-        effects.kernel.give_back_table(frame);
+        effects.kernel.free_shadow_table(frame);
     }
 }

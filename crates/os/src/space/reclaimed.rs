@@ -72,13 +72,13 @@ impl AddressSpace {
     /// swapped pages.
     pub(crate) fn forget_reclaimed(&mut self, pages: &Range<u64>, swap: &mut Swap) -> u64 {
         self.forget_advice(pages);
-        let mut gone = 0;
+        let mut dropped = 0;
         while let Some((&page, &slot)) = self.reclaimed.swapped.range(pages.clone()).next() {
             self.reclaimed.swapped.remove(&page);
             swap.release(slot);
-            gone += 1;
+            dropped += 1;
         }
-        gone
+        dropped
     }
 
     /// fork: lets the empty child refer to the same slots. Its pages are not advised free, since

@@ -113,13 +113,13 @@ impl Tables {
             let frame = effects.memory.allocate_nodes(self.directory_order)?;
             self.level2.insert(gigabyte_of(page), Node { frame, entries: 0 });
             self.level3.get_mut(&(page >> 27)).expect("just made").entries += 1;
-            self.tell_directory(first_of_gigabyte(gigabyte_of(page)), frame, effects);
+            self.report_directory(first_of_gigabyte(gigabyte_of(page)), frame, effects);
         }
         Ok(())
     }
 
     /// Reports a new level-2 node and counts its further frames, which must be cleared.
-    fn tell_directory(&self, page: u64, frame: Frame, effects: &mut Effects<'_>) {
+    fn report_directory(&self, page: u64, frame: Frame, effects: &mut Effects<'_>) {
         effects.table(self.added(2, page, frame));
         effects.work().frames_zeroed_tables += (1 << self.directory_order) - 1;
     }
@@ -148,7 +148,7 @@ impl Tables {
     /// nothing can fail half-way.
     pub(crate) fn replace_huge(&mut self, page: u64, frame: Frame, effects: &mut Effects<'_>) {
         self.level2.insert(gigabyte_of(page), Node { frame, entries: 0 });
-        self.tell_directory(page, frame, effects);
+        self.report_directory(page, frame, effects);
     }
 
     /// Allocates the frames of a level-2 node.

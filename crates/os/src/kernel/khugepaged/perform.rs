@@ -25,7 +25,7 @@ pub(super) fn carry_out(
         core.memory.free_frames_of(block, &taken);
         return false;
     };
-    settle(core, place, census, block, &plan.price.holes, &entries, updates);
+    settle_old_frames(core, place, census, block, &plan.price.holes, &entries, updates);
     true
 }
 
@@ -87,7 +87,7 @@ fn replace(
 }
 
 /// Maps holes to the old frames of their pages, and releases the frames that were copied.
-fn settle(
+fn settle_old_frames(
     core: &mut Core,
     (id, number): SpaceRegion,
     census: &Census,

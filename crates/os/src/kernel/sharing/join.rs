@@ -87,12 +87,12 @@ fn join_large(
             receive_contents(core, id, &parts, part);
             return Ok(true);
         }
-        let there = region_of(part.pages.start);
+        let other_region = region_of(part.pages.start);
         let of_object = parts
             .iter()
             .filter(|other| other.is_same_mapping(part))
-            .fold(HoleSet::EMPTY, |sum, part| sum.union(&subpages_of(&part.pages, there)));
-        let block = core.space(part.space)?.shared_block(there, &of_object);
+            .fold(HoleSet::EMPTY, |sum, part| sum.union(&subpages_of(&part.pages, other_region)));
+        let block = core.space(part.space)?.shared_block(other_region, &of_object);
         let Some(block) = block.filter(|block| core.accepts(&block.holes)) else { continue };
         let (space, mut effects) = core.parts(id, updates)?;
         space.map_shared_block(number, &block, permissions, &mut effects)?;
@@ -124,8 +124,8 @@ fn huge_to_join(
     let fits = part.distance.rem_euclid(GIGABYTE_PAGES as i64) == 0
         && area.spans(&pages_of_gigabyte(gigabyte_of(page)))
         && core.space(id)?.is_gigabyte_empty(page);
-    let there = core.space(part.space)?.extent_at(part.pages.start);
-    let huge = there.and_then(|(_, extent)| extent.downcast_ref::<Huge>());
+    let other_extent = core.space(part.space)?.extent_at(part.pages.start);
+    let huge = other_extent.and_then(|(_, extent)| extent.downcast_ref::<Huge>());
     Ok(huge.filter(|_| fits).map(|huge| huge.run))
 }
 

@@ -77,7 +77,7 @@ fn elsewhere(core: &Core, id: SpaceId, object: SharedObject, pages: &Range<u64>)
         let Some(space) = space else { continue };
         let space_id = SpaceId(slot as u16);
         for area in space.areas.of_object(object.id) {
-            let base = area.attributes.object.map_or(object.base, |there| there.base);
+            let base = area.attributes.object.map_or(object.base, |other_object| other_object.base);
             let distance = base.wrapping_sub(object.base) as i64;
             let start = (pages.start as i64 + distance).max(area.start as i64);
             let end = (pages.end as i64 + distance).min(area.end as i64);
@@ -96,7 +96,7 @@ pub(super) fn mapped_elsewhere(core: &Core, id: SpaceId, page: u64) -> Vec<(Spac
     let parts = elsewhere(core, id, object, &(page..page + 1)).into_iter();
     parts
         .map(|part| (part.space, part.pages.start))
-        .filter(|&(space, there)| frame_at(core, space, there).is_some())
+        .filter(|&(space, other_page)| frame_at(core, space, other_page).is_some())
         .collect()
 }
 
@@ -106,8 +106,8 @@ fn frame_at(core: &Core, space: SpaceId, page: u64) -> Option<Frame> {
 
 /// The frame that another mapping has for a page of shared memory.
 pub(super) fn frame_elsewhere(core: &Core, id: SpaceId, page: u64) -> Option<Frame> {
-    let &(space, there) = mapped_elsewhere(core, id, page).first()?;
-    frame_at(core, space, there)
+    let &(space, other_page) = mapped_elsewhere(core, id, page).first()?;
+    frame_at(core, space, other_page)
 }
 
 /// True if other mappings have frames for any of these pages of a shared area. A new large page
