@@ -1,5 +1,5 @@
-//! Injected fragmentation, as paper P emulates it (P §VII.A): a given portion of the 2MB regions is
-//! fragmented, and in each of these regions other users occupy a given share of the sub-pages.
+//! Injected fragmentation, as paper P emulates it (P §VII.A). A given portion of the 2MB regions is
+//! fragmented. In each of these regions, other users occupy a given share of the sub-pages.
 
 mod options;
 

@@ -183,11 +183,14 @@ impl Kernel {
         sharing::place(&self.core, space, page)
     }
 
-    /// Recounts everything and compares the result with the kernel's records: every frame is used
-    /// once; its reference count equals its mappings; the only page that maps a frame is recorded
-    /// as its owner; counts of use, reservations, blocks with perforated pages and swap slots are
-    /// right; all shootdowns are sent. The time is proportional to the memory. Call it between
-    /// operations only.
+    /// Recounts everything and compares the result with the kernel's records:
+    /// - every frame is used once;
+    /// - its reference count equals its number of mappings;
+    /// - a page that alone maps a frame by its own entry is recorded as the frame's owner;
+    /// - counts of use, reservations, blocks with perforated pages and swap slots are right;
+    /// - all shootdowns are sent.
+    ///
+    /// The time is proportional to the memory. Call it between operations only.
     ///
     /// # Errors
     /// A description of what is wrong.
@@ -324,8 +327,9 @@ impl Kernel {
     /// Punches sub-page `page` of an ordinary or perforated 2MB page out as a hole.
     ///
     /// # Errors
-    /// If the tables have no shadow directories, the page is not part of a 2MB page or is a hole
-    /// already, data of shared memory would move for one address space only, or memory runs out.
+    /// - If the tables have no shadow directories, or memory runs out.
+    /// - If the page is not part of a 2MB page, or is a hole already.
+    /// - If data of shared memory would move for one address space only.
     pub fn punch(
         &mut self,
         space: SpaceId,
@@ -342,9 +346,10 @@ impl Kernel {
     /// 2MB page again.
     ///
     /// # Errors
-    /// If the page is not a hole, its in-place frame is in use, the 2MB mapping grants more than
-    /// the program's permissions there, only one of page and rest is shared memory, or other spaces
-    /// map the shared memory elsewhere.
+    /// - If the page is not a hole, or its in-place frame is in use.
+    /// - If the 2MB mapping grants more than the program may do at the page.
+    /// - If the page is private and the rest is shared memory, or the reverse.
+    /// - If other spaces map the shared memory to another frame.
     pub fn patch(
         &mut self,
         space: SpaceId,

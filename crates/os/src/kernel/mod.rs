@@ -37,9 +37,12 @@
 //! - `balloon`: a guest gives memory to its hypervisor, and exchanges it for contiguous memory.
 //! - `hard_fault`: retires failing frames.
 //!
-//! Counters and checks: `counters` and `levels` (use of memory, now and at its maximum), `work`
-//! (operations done, for cost models), `effort` (bounds the work of an event in advance),
-//! `memory_map` (content of physical memory), `invariants` (recounts everything).
+//! Counters and checks:
+//! - `counters`, `levels`: use of memory, now and at its maximum.
+//! - `work`: counts of operations, for cost models.
+//! - `effort`: bounds the work of an event in advance.
+//! - `memory_map`: content of physical memory.
+//! - `invariants`: recounts everything.
 
 mod areas;
 mod balloon;

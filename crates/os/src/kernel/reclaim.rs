@@ -77,9 +77,9 @@ impl Reclaim {
         while core.free_frames() < free_frames && self.reclaim_region(core, avoid, updates) {}
     }
 
-    /// After an operation on a page of `place` failed for lack of memory: takes memory from
-    /// programs and returns true if any was taken, so that the operation can be retried. Retries
-    /// end, as every call frees memory for good or fills the swap space.
+    /// Takes memory from programs after an operation on a page of `place` failed for lack of
+    /// memory. Returns true if any was taken, so that the operation can be retried. Retries end, as
+    /// every call frees memory for good or fills the swap space.
     pub(super) fn relieves<T>(
         &mut self,
         core: &mut Core,

@@ -1,6 +1,6 @@
-//! KSM, same-page merging, as Linux does it (`mm/ksm.c`): a scanner walks the private anonymous
-//! memory of all address spaces and maps pages of equal content to one frame, read-only, until a
-//! write copies it.
+//! KSM, same-page merging, as Linux does it (`mm/ksm.c`). A scanner visits the private anonymous
+//! memory of all address spaces. It maps pages of equal content to one frame, read-only, until a
+//! write copies the frame.
 //!
 //! Two trees, both by content. The *stable* tree holds merged frames. The *unstable* tree holds the
 //! pages that the present full scan has met and that have not changed since the previous one; it is
@@ -9,9 +9,12 @@
 //! changes of mappings need no notification here.
 //!
 //! A page inside a 2MB page gets an entry of its own first: conventional policies split the 2MB
-//! page, perforated ones punch a hole (P §III.A, §VI). Own choices: every address space is scanned
-//! (Linux scans only those that asked by madvise or prctl); 1GB pages are skipped (as hugetlbfs
-//! pages are in Linux); zero pages are merged like all others (`use_zero_pages` = 0).
+//! page, perforated ones punch a hole (P §III.A, §VI).
+//!
+//! Own choices:
+//! - Every address space is scanned (Linux scans only those that asked by madvise or prctl).
+//! - 1GB pages are skipped (as hugetlbfs pages are in Linux).
+//! - Zero pages are merged like all others (`use_zero_pages` = 0).
 
 mod config;
 mod counts;
