@@ -2,9 +2,9 @@
 //! perforate-os --bench kernel`.
 //!
 //! - *populate*: 2GB in 4KB pages at once; *faults*: first touches of the same pages in scattered
-//! order.
+//!   order.
 //! - *segment*: a segment of 100GB in free memory; *compaction*: a segment of a quarter of the
-//! longest run that compaction can make in an aged memory of 16GB.
+//!   longest run that compaction can make in an aged memory of 16GB.
 
 use std::time::Instant;
 

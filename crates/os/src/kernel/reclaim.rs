@@ -8,10 +8,10 @@
 //!
 //! Own choices:
 //! - The kernel sees no TLB and so no accessed bits. A clock chooses victims without them, 2MB
-//! region after region, address space after address space. A region is taken as a whole, and comes
-//! back page by page, as 4KB pages.
+//!   region after region, address space after address space. A region is taken as a whole, and
+//!   comes back page by page, as 4KB pages.
 //! - There are no dirty bits either. A page that was advised free is dropped even if it was written
-//! since, where Linux would keep it. Only a write that faults revokes the advice.
+//!   since, where Linux would keep it. Only a write that faults revokes the advice.
 //! - Pages that several page-table entries map stay, as do 1GB pages, shared and file memory.
 //! - Two processes that swap the same page in after a fork get a frame each, without a swap cache.
 

@@ -3,7 +3,7 @@
 //! All memories that begin with a snapshot share it, and it never changes. Each memory records only
 //! which frames were moved or dropped since. So a memory of a terabyte needs no record for each
 //! frame. The snapshot does not say which frames belong to one file or program: all of them count
-//! as one allocation ([`RESIDENT`]), and the order in which they are dropped is random.
+//! as one allocation ([`super::owners::RESIDENT`]), and the order in which they are dropped is random.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -10,9 +10,9 @@
 //! - Accessed bits are not considered.
 //! - Shared memory is skipped (as with Linux's default of `shmem_enabled`).
 //! - Regions with injected fragmentation are skipped, since the injection means that no whole block
-//! exists for them.
+//!   exists for them.
 //! - The scanner does not pause after a failed allocation, but fruitless searches for blocks are
-//! deferred like those of faults.
+//!   deferred like those of faults.
 
 mod config;
 mod perform;
