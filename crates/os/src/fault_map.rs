@@ -1,4 +1,4 @@
-//! Which frames of the machine are faulty and never used (G §2, D §V).
+//! Faulty frames of the machine, which are never used (G §2, D §V).
 
 use std::fmt;
 
@@ -8,9 +8,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::random::Random;
 
-/// Purpose of the random stream.
+/// Purpose of the random stream of fault maps.
 const FAULTS: u64 = 4;
-/// Frames of a cluster of faults: a DRAM row of 8KB on 8 devices, 64KB.
+/// Frames in one cluster of faults: a DRAM row of 8KB on 8 devices, 64KB.
 const CLUSTER_FRAMES: u64 = 16;
 
 /// Faulty frames. An option names them as `uniform=1%`, `clustered=1%`, or by the path of a file that lists
@@ -49,7 +49,7 @@ impl<'de> Deserialize<'de> for FaultMap {
 }
 
 impl FaultMap {
-    /// Whether no frame is faulty.
+    /// True if no frame is faulty.
     pub fn is_none(&self) -> bool {
         match self {
             Self::Uniform(share) | Self::Clustered(share) => *share == Share::NONE,
@@ -57,10 +57,10 @@ impl FaultMap {
         }
     }
 
-    /// The faulty frames of a memory of `frames` frames, in order.
+    /// The faulty frames of a memory of `frames` frames, in ascending order and without duplicates.
     ///
     /// # Errors
-    /// If one of a given list lies outside the memory.
+    /// If a listed frame lies outside the memory.
     pub fn frames(&self, frames: u64, seed: u64) -> Result<Vec<u64>, ConfigError> {
         let mut faulty = match self {
             Self::Uniform(share) => runs(seed, frames, share.value(), 1),
@@ -89,7 +89,7 @@ impl FaultMap {
     /// Reads a list of frames, one number a line, decimal or 0x…; `#` starts a comment.
     ///
     /// # Errors
-    /// With the line where something else stands.
+    /// Names the first line that is not a frame number.
     pub fn from_lines(text: &str) -> Result<Self, ConfigError> {
         let mut frames = Vec::new();
         for (line, content) in (1..).zip(text.lines()) {
@@ -97,7 +97,7 @@ impl FaultMap {
             if content.is_empty() {
                 continue;
             }
-            // Numbers of frames are written as addresses are.
+            // Frame numbers have the syntax of addresses.
             let Address(number) = content.parse().map_err(|_| {
                 let expected = "expected the number of a frame, such as 17 or 0x20";
                 ConfigError::new(format!("line {line}: {expected}, not {content:?}"))
@@ -108,7 +108,8 @@ impl FaultMap {
     }
 }
 
-/// Aligned runs of `length` frames, drawn without replacement, `share` of all frames together.
+/// Draws aligned runs of `length` frames without replacement; together they are `share` of all
+/// frames.
 fn runs(seed: u64, frames: u64, share: f64, length: u64) -> Vec<u64> {
     let all = frames / length;
     let count = (share * all as f64).round() as u64;

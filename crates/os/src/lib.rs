@@ -1,10 +1,10 @@
 //! Physical memory, address spaces and the policies that map them: one simulated operating
 //! system.
 //!
-//! A [`Kernel`] hears what a program asks for ([`perforate_types::ProgramEvent`]) and which of
-//! its pages fault. It decides frames, also those of page-table nodes, and says what changed as
-//! [`perforate_types::Update`]s. It never sees a TLB and never writes a table entry. Which page
-//! size backs a first touch is the choice of a [`Policy`], one object per kernel.
+//! A [`Kernel`] receives the requests of a program ([`perforate_types::ProgramEvent`]) and its page
+//! faults. It allocates frames, including those of page-table nodes, and reports every change as an
+//! [`perforate_types::Update`]. It never sees a TLB and never writes a table entry. A [`Policy`],
+//! one object per kernel, chooses the page size that backs a first touch.
 //!
 //! Layers, lowest first: `memory` (buddy allocator, reference counts), `space` (one address
 //! space: areas, mappings, table nodes), `kernel` (events and faults), `policy`.

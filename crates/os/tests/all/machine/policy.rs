@@ -1,4 +1,4 @@
-//! Policies by name, with options where a test wants some: `perforated:holes=lazy`.
+//! Policies by name, with options: `perforated:holes=lazy`.
 
 use perforate_config::{ConfigError, read};
 use perforate_os::{BasePages, Huge1G, Policy, Thp};
@@ -16,14 +16,14 @@ pub fn policy(text: &str) -> Box<dyn Policy> {
         "ideal" => Box::new(Thp::new("ideal")),
         "thp-madvise" => Box::new(Thp { needs_advice: true, ..Thp::new("thp-madvise") }),
         "huge-1g" => Box::new(Huge1G),
-        "perforated" => made(options, Perforated::new),
-        "gap-tolerant" => made(options, GapTolerant::new),
-        "segment" => made(options, SegmentPolicy::new),
+        "perforated" => read_policy(options, Perforated::new),
+        "gap-tolerant" => read_policy(options, GapTolerant::new),
+        "segment" => read_policy(options, SegmentPolicy::new),
         _ => panic!("no policy {text}"),
     }
 }
 
-fn made<O: DeserializeOwned, P: Policy + 'static>(
+fn read_policy<O: DeserializeOwned, P: Policy + 'static>(
     options: &str,
     make: fn(O) -> Result<P, ConfigError>,
 ) -> Box<dyn Policy> {
