@@ -1,4 +1,4 @@
-//! Scripts that answer, scripts that are wrong, and scripts that nobody should trust.
+//! Valid scripts, invalid scripts, and hostile scripts.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ fn order_for(text: &str) -> Result<Vec<u32>, String> {
     Ok(answered.map_err(|error| error.to_string())?.expect("it is defined").answer)
 }
 
-/// The body of `order_for`.
+/// Answer of an `order_for` with this function body.
 fn body(body: &str) -> Result<Vec<u32>, String> {
     order_for(&format!("fn order_for(area, kind, orders) {{ {body} }}"))
 }
@@ -182,7 +182,8 @@ fn what_does_not_compile() {
     }
 }
 
-/// What stops a script while it runs: a line, a column, and no more work than the bounds allow.
+/// A running script that fails reports line and column, and does no more work than the limits
+/// allow.
 #[test]
 fn scripts_that_nobody_should_trust() {
     for (text, problem) in [
@@ -218,7 +219,8 @@ fn scripts_that_nobody_should_trust() {
     }
 }
 
-/// One operation costs little, so that bounds on operations bound time: nothing here is near the clock's.
+/// Operations are short, so that the operation limit bounds the time: no script here comes near the
+/// time limit.
 #[test]
 fn operations_are_short() {
     const LIST: &str = "let a = []; for i in 0..64 { a.push(i * 7919 % 1009) }";
@@ -239,7 +241,7 @@ fn operations_are_short() {
     }
 }
 
-/// What would grow without bound is refused while it is small.
+/// Values that would grow without bound are refused while they are small.
 #[test]
 fn sizes_have_an_end() {
     for (text, problem) in [
@@ -269,7 +271,7 @@ fn sizes_have_an_end() {
     }
 }
 
-/// A clock that stops a script changes no answer: it ends the run.
+/// The time limit ends the run with an error; it does not change an answer.
 #[test]
 fn time_has_an_end() {
     let engine = sandbox::engine();
@@ -329,7 +331,7 @@ fn files_that_are_no_scripts() {
     assert_eq!(script.name(), "some.rhai");
 }
 
-/// Results tell scripts apart, and keep them whole.
+/// Results contain the whole text, and a hash that differs between scripts.
 #[test]
 fn results_keep_the_text() {
     let script = Script::compile("p.rhai", "// One.\nfn patch(n) { true }\n").unwrap();

@@ -1,4 +1,4 @@
-//! The walk through page directories with gap-tolerant entries (G §3.5, §3.7).
+//! The page walk through directories with gap-tolerant entries (G §3.5, §3.7).
 
 use perforate_mmu::radix::{Descent, Directory, Start};
 use perforate_mmu::{Dimension, Mark, Node, Reach, WalkFault, WalkRequest, Walker};
@@ -10,14 +10,14 @@ use super::GapTolerantRadix;
 use super::entry::{GapTolerantEntry, LoadedEntry};
 use super::layout::{superpage_offset, table_offset};
 
-/// The page of a page-directory node where a walk reads on, or what it found above.
+/// Result of a walk above level 2: a page of the page-directory node, or a leaf.
 enum Above {
     Directory(Node),
     /// A 1GB page.
     Leaf(Reach),
 }
 
-/// Contents of the aligned 16 bytes of a page directory.
+/// Content of the aligned 16 bytes of a page directory.
 enum Found {
     Superpage(PhysicalAddress, GapTolerantEntry),
     /// The entry of a level-1 node.
@@ -25,8 +25,8 @@ enum Found {
 }
 
 impl GapTolerantRadix {
-    /// A gap-tolerant entry in the walk cache ends the walk before it begins; else it goes on from
-    /// the deepest cached node.
+    /// Walks the tables. A gap-tolerant entry in the walk cache ends the walk without a read;
+    /// otherwise it starts at the deepest cached node.
     pub(super) fn walk_tables(
         &mut self,
         request: &WalkRequest,
@@ -59,7 +59,7 @@ impl GapTolerantRadix {
         }
     }
 
-    /// Translates with an entry that the walk cache holds: nothing is read.
+    /// Translates by an entry in the walk cache, without a read.
     fn through_cached(
         &mut self,
         request: &WalkRequest,
@@ -73,8 +73,8 @@ impl GapTolerantRadix {
         self.reach_of((request.space, request.page), &loaded)
     }
 
-    /// A TLB of gap-tolerant entries spares the walk of a guest or a host alone: natively it was asked
-    /// before.
+    /// Looks up the TLB of gap-tolerant entries at the start of a walk by a guest or a host.
+    /// Natively, the pipeline has looked it up before.
     fn through_native(&mut self, request: &WalkRequest, walker: &mut Walker<'_>) -> Option<Reach> {
         let place = self.entry_place(request.space, request.page);
         let native = self.own.native.as_mut()?;
@@ -87,7 +87,7 @@ impl GapTolerantRadix {
         Some(self.reach_of((request.space, request.page), &loaded))
     }
 
-    /// Sets the dirty bit where a store goes through a cached entry that does not know it set.
+    /// Sets the dirty bit for a store through a cached entry that is not marked dirty.
     fn store_through(&mut self, request: &WalkRequest, loaded: &mut LoadedEntry) {
         let first = loaded.entry.first;
         if dirties(request, first) && !first.is_dirty() {
@@ -102,7 +102,7 @@ impl GapTolerantRadix {
         }
     }
 
-    /// Loads an entry just read into the walk cache and translates with it.
+    /// Fills an entry just read into the walk cache, and translates by it.
     fn through_read(
         &mut self,
         request: &WalkRequest,
@@ -119,9 +119,9 @@ impl GapTolerantRadix {
         self.reach_of((request.space, request.page), &loaded)
     }
 
-    /// The page of the page-directory node where the 16 bytes for the request lie, reached from a
-    /// cached or root node. A guest's node may lie anywhere in the machine page by page, so that a
-    /// walk cache's node is the page that was located.
+    /// Locates the page of the page-directory node that contains the 16 bytes for the request, from
+    /// a cached or root node. The pages of a guest's node may be scattered in the machine, so the
+    /// walk cache stores the page that was located.
     fn directory(
         &mut self,
         request: &WalkRequest,
@@ -155,8 +155,8 @@ impl GapTolerantRadix {
         Ok(Above::Directory(node))
     }
 
-    /// Reads the aligned 16 bytes for the request. Where they are the padding behind the entry of a
-    /// level-1 node, the 16 bytes before them are read too.
+    /// Reads the aligned 16 bytes for the request. If these are padding behind the entry of a
+    /// level-1 node, also reads the 16 bytes of that entry.
     fn read_directory(
         &mut self,
         request: &WalkRequest,
@@ -184,7 +184,7 @@ impl GapTolerantRadix {
     }
 }
 
-/// Whether the request is a store that an entry allows.
+/// True if the request is a store that the entry allows.
 fn dirties(request: &WalkRequest, entry: PageTableEntry) -> bool {
     request.write && entry.permissions().allow(AccessKind::Write)
 }

@@ -1,22 +1,22 @@
 //! Pairs of slices for the entries of a paired mode, found by Algorithm 1 (G §3.6).
 //!
-//! The algorithm looks through a whole chunk, so its pairs are kept until they are asked for. One
-//! that has lost a B-block since is dropped. A chunk that has gained one is looked through anew, as is
-//! one whose pairs are used up and some of them were dropped.
+//! The algorithm searches a whole chunk, so its pairs are stored until they are needed. A pair that
+//! has lost a B-block is dropped. A chunk is searched again after it has gained a usable B-block,
+//! or after its pairs are used up if some were dropped.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use super::ChunkPairing;
 
-/// Two slices with a selection in common; equal ones are a whole slice paired with itself.
+/// Two slices with a common selection bitmap. A self-paired slice has `first == second`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FoundPair {
-    /// Number of the first slice.
+    /// Number of the first slice in memory.
     pub first: u64,
-    /// Number of the second.
+    /// Number of the second slice in memory.
     pub second: u64,
-    /// B-blocks of both, a bit each.
+    /// Selection bitmap for both slices.
     pub selection: u64,
 }
 
@@ -27,28 +27,29 @@ impl FoundPair {
     }
 }
 
-/// The pairs of a memory.
+/// The pairs found in a memory.
 #[derive(Clone, Debug)]
 pub(super) struct Pairs {
     slices_per_chunk: u64,
-    /// Chunks that gained usable B-blocks since they were looked through.
+    /// Chunks that gained usable B-blocks since their last search.
     unsearched: BTreeSet<u64>,
-    /// Pairs not used yet, by chunk, the next one last.
+    /// Unused pairs by chunk; the next pair is last.
     found: BTreeMap<u64, Vec<FoundPair>>,
 }
 
 impl Pairs {
-    /// No chunk has usable B-blocks yet.
+    /// Starts without usable B-blocks in any chunk.
     pub(super) fn new(slices_per_chunk: u64) -> Self {
         Self { slices_per_chunk, unsearched: BTreeSet::new(), found: BTreeMap::new() }
     }
 
-    /// A slice gained usable B-blocks.
+    /// Records that a slice gained usable B-blocks.
     pub(super) fn gained(&mut self, slice: u64) {
         self.unsearched.insert(slice / self.slices_per_chunk);
     }
 
-    /// A pair of slices in chunks that begin in `slices`, both of which may be used.
+    /// Removes and returns a usable pair, from chunks that begin in `slices`. `may_use` selects the
+    /// slices that may be paired.
     pub(super) fn take(
         &mut self,
         slices: &Range<u64>,
@@ -74,7 +75,8 @@ impl Pairs {
                 is_any_spoilt = true;
             }
             self.found.remove(&chunk);
-            // Their slices may pair with others now. This ends: what a search finds is usable.
+            // The dropped pairs' slices may form new pairs. The loop ends, since all pairs of a
+            // search are usable.
             if is_any_spoilt {
                 self.unsearched.insert(chunk);
             }
@@ -113,7 +115,8 @@ mod tests {
 
     const LOW: u64 = 0xffff_ffff;
 
-    /// Two chunks of two slices: the first chunk's share the low half, of the second's one is whole.
+    /// Two chunks of two slices. The slices of the first chunk share the low half; one slice of the
+    /// second is whole.
     #[test]
     fn pairs_are_found_once_and_spoilt_ones_dropped() {
         let mut vectors = [LOW | 1 << 40, LOW, !0, LOW << 32];
@@ -127,7 +130,7 @@ mod tests {
         let whole = take(&mut pairs, &vectors).unwrap();
         assert_eq!((whole.first, whole.second, whole.selection), (2, 2, !0));
         assert!(take(&mut pairs, &vectors).is_none());
-        // Found again once its chunk has gained something, and dropped where it lost something.
+        // The pair is found again after its chunk gains a B-block, and dropped after it loses one.
         pairs.gained(2);
         pairs.search(1, &vectors, 32, |_| true);
         vectors[2] = LOW;
@@ -135,7 +138,7 @@ mod tests {
         assert!(take(&mut pairs, &vectors).is_none());
     }
 
-    /// Four whole slices: two lose a B-block before they are asked for, and pair then.
+    /// Four whole slices: two lose a B-block before their use and are then paired.
     #[test]
     fn slices_of_spoilt_pairs_find_others() {
         let mut vectors = [!0; 4];

@@ -1,4 +1,4 @@
-//! What the kernel can ask of perforated pages.
+//! The kernel's interfaces to perforated pages.
 
 use std::ops::Range;
 
@@ -18,8 +18,8 @@ use super::page::PerforatedPage;
 use super::reservation::{self, keep_reserved, release_reserved};
 use crate::perforated::HOLE_BRANCH;
 
-/// Acts on perforated pages, and on ordinary 2MB pages of which a page is to be detached: it is
-/// punched out as a hole (P §VI).
+/// Mechanism of perforated pages. It also detaches single pages from ordinary 2MB pages, by
+/// punching (P §VI).
 pub(crate) struct PerforatedPages;
 
 impl Mechanism for PerforatedPages {
