@@ -37,7 +37,7 @@ pub enum Wanted {
 
 /// A capability, read-only.
 pub enum Capability<'a> {
-    /// Pages with holes.
+    /// Pages with holes (P §IV).
     Holes(&'a dyn Holes),
     /// A unit beside the second-level TLB.
     BesideL2(&'a dyn BesideL2),
@@ -55,7 +55,7 @@ pub enum Capability<'a> {
 
 /// A capability with mutable access.
 pub enum CapabilityMut<'a> {
-    /// Pages with holes.
+    /// Pages with holes (P §IV).
     Holes(&'a mut dyn Holes),
     /// A unit beside the second-level TLB.
     BesideL2(&'a mut dyn BesideL2),

@@ -73,7 +73,7 @@ impl Question {
 pub enum HoleUse {
     /// The block does not become a page with holes.
     No,
-    /// When the page is mapped.
+    /// At the same time as the page.
     Eager,
     /// On the first touch of each hole.
     Lazy,

@@ -50,7 +50,7 @@ impl From<(u64, u64)> for CounterValue {
 pub struct Counters(BTreeMap<String, CounterValue>);
 
 impl Counters {
-    /// Sets a counter.
+    /// Sets the counter `name`.
     ///
     /// # Panics
     /// If a counter of that name is set already: each counter has one source.

@@ -123,7 +123,7 @@ pub enum ProgramEvent {
     Exec,
     /// exit: the process `process` ended.
     Exit {
-        /// Process that ended.
+        /// Process that has ended.
         process: ProcessId,
     },
     /// Instructions that the program executed here but the trace omits. Only sampled traces have

@@ -16,16 +16,16 @@ pub const INSTRUCTION_POINTER: Register = 18;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[repr(u8)]
 pub enum Branch {
-    /// Not a branch.
+    /// No control transfer: the next instruction follows.
     #[default]
     None,
-    /// Conditional direct jump.
+    /// Conditional direct jump (x86: Jcc).
     Conditional,
-    /// Unconditional direct jump.
+    /// Unconditional direct jump (x86: JMP).
     Jump,
     /// Jump through a register or memory.
     Indirect,
-    /// Direct call.
+    /// Direct call of a function.
     Call,
     /// Call through a register or memory.
     IndirectCall,
@@ -53,7 +53,7 @@ pub enum Operation {
     /// Integer, logic, move, address computation.
     #[default]
     Integer,
-    /// Integer multiplication.
+    /// Integer multiplication (IMUL, MUL).
     Multiply,
     /// Division or square root.
     Divide,

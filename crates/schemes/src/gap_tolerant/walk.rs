@@ -13,7 +13,7 @@ use super::layout::{superpage_offset, table_offset};
 /// Result of a walk above level 2: a page of the page-directory node, or a leaf.
 enum Above {
     Directory(Node),
-    /// A 1GB page.
+    /// Reach of a 1GB page.
     Leaf(Reach),
 }
 

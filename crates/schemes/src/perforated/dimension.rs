@@ -32,7 +32,7 @@ struct OwnHoles {
 pub struct PerforatedPage {
     /// Address space of the page.
     pub space: SpaceId,
-    /// First 4KB page.
+    /// First 4KB page of the 2MB page.
     pub page: VirtualPage,
     /// Hole filter in the page-directory entry.
     pub filter: u8,

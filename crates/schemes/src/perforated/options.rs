@@ -60,7 +60,7 @@ impl PerforationOptions {
     /// 8 regions.
     pub const SELECTIVE: Self = Self::DEFAULT.selective();
 
-    /// These options with the block selection of P §III.C.
+    /// Options like `self`, with the block selection of P §III.C.
     pub(super) const fn selective(self) -> Self {
         Self { max_hole_share: Share::percent(25), max_filter_bits: Count::new(4), ..self }
     }

@@ -12,7 +12,7 @@ struct Held {
     used: u64,
 }
 
-/// A range TLB.
+/// A range TLB with LRU replacement.
 #[derive(Clone)]
 pub(super) struct RangeTlb {
     slots: Vec<Option<Held>>,

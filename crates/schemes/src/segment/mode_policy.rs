@@ -91,7 +91,7 @@ pub struct Fragmented {
 pub struct ModePlan {
     /// Mode at the start.
     pub start: VirtualizedMode,
-    /// Mode aimed at.
+    /// Mode that the policy works towards.
     pub goal: VirtualizedMode,
     /// True if self-ballooning provides memory for the guest segment.
     pub self_balloons: bool,

@@ -206,7 +206,7 @@ figures! {
     }
 }
 
-/// Frames for `count` entries; `None` if not all of them can be allocated.
+/// Allocates frames for `count` entries. After a failure, frees the frames and returns `None`.
 fn allocate_all(
     context: &mut Context<'_>,
     mode: GapTolerance,

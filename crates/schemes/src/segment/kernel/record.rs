@@ -22,7 +22,7 @@ use perforate_types::{Frame, HoleSet, Permissions, Shootdown, VirtualPage};
 
 use crate::segment::SegmentOperation;
 
-/// A direct segment.
+/// A direct segment, with its registers set or cleared.
 #[derive(Clone, Debug)]
 pub(super) struct Segment {
     /// First page of the segment.
