@@ -29,8 +29,8 @@ pub enum Wanted {
     CachedLeaves,
     /// A second dimension ([`OverHost`]).
     OverHost,
-    /// Hardware that exists once per core ([`OfCores`]).
-    OfCores,
+    /// Hardware that exists once per core ([`PerCoreHardware`]).
+    PerCoreHardware,
     /// The part of the dimension that has this Rust type, for code that knows the mechanism.
     Part(TypeId),
 }
@@ -48,7 +48,7 @@ pub enum Capability<'a> {
     /// A second dimension beneath this one.
     OverHost(&'a dyn OverHost),
     /// Hardware that exists once per core.
-    OfCores(&'a dyn OfCores),
+    PerCoreHardware(&'a dyn PerCoreHardware),
     /// A part of the requested type.
     Part(&'a dyn Any),
 }
@@ -62,7 +62,7 @@ pub enum CapabilityMut<'a> {
     /// A second dimension beneath this one.
     OverHost(&'a mut dyn OverHost),
     /// Hardware that exists once per core.
-    OfCores(&'a mut dyn OfCores),
+    PerCoreHardware(&'a mut dyn PerCoreHardware),
     /// A part of the requested type.
     Part(&'a mut dyn Any),
 }
@@ -214,7 +214,7 @@ pub trait Runs {
 /// A dimension with hardware that exists once per core: copies of entries, or a TLB beside the
 /// second-level TLB. All methods of the dimension use the hardware of the running core. Most
 /// implementors delegate to [`Parked`](crate::Parked).
-pub trait OfCores {
+pub trait PerCoreHardware {
     /// Sets the number of cores. Each gets a copy of the current hardware state.
     fn set_cores(&mut self, cores: usize);
 
@@ -308,14 +308,18 @@ impl dyn Dimension + '_ {
 
     /// Sets the number of cores.
     pub fn set_cores(&mut self, cores: usize) {
-        if let Some(CapabilityMut::OfCores(own)) = self.capability_mut(Wanted::OfCores) {
+        if let Some(CapabilityMut::PerCoreHardware(own)) =
+            self.capability_mut(Wanted::PerCoreHardware)
+        {
             own.set_cores(cores);
         }
     }
 
     /// Makes `core` the running core.
     pub fn run_on(&mut self, core: usize) {
-        if let Some(CapabilityMut::OfCores(own)) = self.capability_mut(Wanted::OfCores) {
+        if let Some(CapabilityMut::PerCoreHardware(own)) =
+            self.capability_mut(Wanted::PerCoreHardware)
+        {
             own.run_on(core);
         }
     }

@@ -29,8 +29,8 @@ mod walk;
 
 pub use around::Around;
 pub use capability::{
-    BesideCounters, BesideL2, BesideUse, BitmapLoading, Capability, CapabilityMut, Holes, OfCores,
-    OverHost, Runs, Wanted,
+    BesideCounters, BesideL2, BesideUse, BitmapLoading, Capability, CapabilityMut, Holes, OverHost,
+    PerCoreHardware, Runs, Wanted,
 };
 pub use coalescing::{Coalescing, CoalescingForm, Run, RunRequest};
 pub use config::{

@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_native_only_is_in_no_pair() {
+    fn native_only_schemes_are_in_no_pair() {
         for name in ["segment-l1+4k", "4k+segment-l1"] {
             let error = Composition::find(name).err().unwrap().to_string();
             assert!(error.contains("use segment"), "{error}");

@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn options_that_only_together_make_no_sense_are_refused() {
+    fn contradicting_options_are_refused() {
         let perforation = perforate_config::read("demote-above=10%").unwrap();
         let options = PolicyOptions { perforation, ..PolicyOptions::default() };
         let error = (Scheme::find("perforated-selective").unwrap().policy)(&options).err().unwrap();

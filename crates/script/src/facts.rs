@@ -25,7 +25,7 @@ impl Purpose {
 macro_rules! facts {
     ($(
         $(#[$meta:meta])*
-        $name:ident as $shown:literal { $( $(#[$field_meta:meta])* $field:ident: $type:ty, )* }
+        $name:ident as $script_name:literal { $( $(#[$field_meta:meta])* $field:ident: $type:ty, )* }
     )*) => {
         $(
             $(#[$meta])*
@@ -37,17 +37,17 @@ macro_rules! facts {
                 pub const FIELDS: &[&str] = &[$(stringify!($field)),*];
 
                 fn register(engine: &mut Engine) {
-                    engine.register_type_with_name::<Self>($shown);
-                    $( engine.register_get(stringify!($field), |it: &mut Self| Shown::shown(it.$field)); )*
+                    engine.register_type_with_name::<Self>($script_name);
+                    $( engine.register_get(stringify!($field), |it: &mut Self| ToScript::to_script(it.$field)); )*
                     // Called for a field name that does not exist.
                     engine.register_indexer_get(|it: &mut Self, field: &str| match field {
-                        $( stringify!($field) => Ok(Shown::shown(it.$field)), )*
-                        _ => Err(no_field($shown, Self::FIELDS, field)),
+                        $( stringify!($field) => Ok(ToScript::to_script(it.$field)), )*
+                        _ => Err(no_field($script_name, Self::FIELDS, field)),
                     });
                     engine.register_indexer_set(|_: &mut Self, field: &str, _: Dynamic| {
                         Err::<(), _>(match Self::FIELDS.contains(&field) {
-                            true => wrong_field(format!("{}.{field} can only be read", $shown)),
-                            false => no_field($shown, Self::FIELDS, field),
+                            true => wrong_field(format!("{}.{field} can only be read", $script_name)),
+                            false => no_field($script_name, Self::FIELDS, field),
                         })
                     });
                 }
@@ -147,24 +147,24 @@ fn wrong_field(problem: String) -> Box<EvalAltResult> {
 }
 
 /// Conversion of a value to the script's types.
-trait Shown {
-    fn shown(self) -> Dynamic;
+trait ToScript {
+    fn to_script(self) -> Dynamic;
 }
 
-impl Shown for u64 {
-    fn shown(self) -> Dynamic {
+impl ToScript for u64 {
+    fn to_script(self) -> Dynamic {
         i64::try_from(self).unwrap_or(i64::MAX).into()
     }
 }
 
-impl Shown for bool {
-    fn shown(self) -> Dynamic {
+impl ToScript for bool {
+    fn to_script(self) -> Dynamic {
         self.into()
     }
 }
 
-impl Shown for &'static str {
-    fn shown(self) -> Dynamic {
+impl ToScript for &'static str {
+    fn to_script(self) -> Dynamic {
         self.into()
     }
 }

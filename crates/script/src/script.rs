@@ -20,10 +20,11 @@ use crate::sandbox::{
 };
 
 /// Part of an error message: the variables that a function can use.
-const SEEN: &str = "a function, |x| … too, sees its parameters, its own variables and constants";
+const VISIBLE_VARIABLES: &str =
+    "a function, |x| … too, sees its parameters, its own variables and constants";
 
 /// Part of an error message: features that scripts may not use.
-const NOT_THERE: &str = "a policy has no maps (#{…}), curry, Fn, eval, print and debug";
+const FORBIDDEN_FEATURES: &str = "a policy has no maps (#{…}), curry, Fn, eval, print and debug";
 
 /// Maximum number of characters of a file name that become the script's name.
 const MOST_NAME: usize = 40;
@@ -135,7 +136,7 @@ impl Script {
             problem,
         };
         let stopped = |error: &EvalAltResult| {
-            let (place, problem) = explained(error);
+            let (place, problem) = describe_error(error);
             failed(place, problem)
         };
         let mut engine = engine();
@@ -244,7 +245,7 @@ impl Script {
     /// # Errors
     /// See [`Self::order_for`].
     pub fn patch(&self, frames_copied: u64) -> Result<Option<Answered<bool>>, ScriptError> {
-        self.ask(Question::Patch, (frames_copied as i64,), truth)
+        self.ask(Question::Patch, (frames_copied as i64,), read_bool)
     }
 
     /// True if a page with these holes should be demoted to 4KB pages. `None` if the script does
@@ -253,7 +254,7 @@ impl Script {
     /// # Errors
     /// See [`Self::order_for`].
     pub fn demote(&self, block: BlockFacts) -> Result<Option<Answered<bool>>, ScriptError> {
-        self.ask(Question::Demote, (block,), truth)
+        self.ask(Question::Demote, (block,), read_bool)
     }
 
     /// True if reclaim should swap a region out. `None` if the script does not define the function.
@@ -261,7 +262,7 @@ impl Script {
     /// # Errors
     /// See [`Self::order_for`].
     pub fn reclaim(&self, victim: VictimFacts) -> Result<Option<Answered<bool>>, ScriptError> {
-        self.ask(Question::Reclaim, (victim,), truth)
+        self.ask(Question::Reclaim, (victim,), read_bool)
     }
 
     /// Calls the function of a question, if the script defines it. `read` converts the returned
@@ -289,7 +290,7 @@ impl Script {
         });
         let script = || self.0.name.clone();
         let answer = result.map_err(|error| {
-            let (place, problem) = explained(&error);
+            let (place, problem) = describe_error(&error);
             // Rhai reports no position for an empty loop.
             let place = place.or_else(|| Place::of_function(&self.0.text, function));
             ScriptError::Stopped { script: script(), place, function, problem }
@@ -297,7 +298,7 @@ impl Script {
         match read(&answer) {
             Ok(answer) => Ok(Some(Answered { answer, operations })),
             Err(expected) => {
-                let (place, found) = (Place::of_function(&self.0.text, function), written(&answer));
+                let (place, found) = (Place::of_function(&self.0.text, function), shorten(&answer));
                 Err(ScriptError::Answer { script: script(), place, function, found, expected })
             }
         }
@@ -372,12 +373,12 @@ fn defined(ast: &AST) -> Result<[bool; Question::ALL.len()], (&'static str, Stri
 }
 
 /// Converts an answer of true or false.
-fn truth(answer: &Dynamic) -> Result<bool, String> {
+fn read_bool(answer: &Dynamic) -> Result<bool, String> {
     answer.as_bool().map_err(|_| "true or false".into())
 }
 
 /// The answer as text of at most 60 characters, for errors.
-fn written(answer: &Dynamic) -> String {
+fn shorten(answer: &Dynamic) -> String {
     const MOST: usize = 60;
     let text = match answer {
         answer if answer.is_unit() => "nothing".into(),
@@ -391,9 +392,9 @@ fn written(answer: &Dynamic) -> String {
 }
 
 /// Position and description of an error, from the innermost known position.
-fn explained(error: &EvalAltResult) -> (Place, String) {
+fn describe_error(error: &EvalAltResult) -> (Place, String) {
     if let EvalAltResult::ErrorInFunctionCall(_, _, inner, position) = error {
-        let (place, problem) = explained(inner);
+        let (place, problem) = describe_error(inner);
         return (place.or_else(|| (*position).into()), problem);
     }
     let problem = match error {
@@ -414,22 +415,22 @@ fn explained(error: &EvalAltResult) -> (Place, String) {
             | ParseErrorType::BadInput(_)
             | ParseErrorType::Reserved(_),
             _,
-        ) => format!("{}; {NOT_THERE}", bare(error)),
+        ) => format!("{}; {FORBIDDEN_FEATURES}", error_text(error)),
         EvalAltResult::ErrorTerminated(..) => {
             format!("more than {} s; expected an answer by then", MOST_TIME.as_secs())
         }
-        EvalAltResult::ErrorRuntime(value, _) => format!("it threw {}", written(value)),
+        EvalAltResult::ErrorRuntime(value, _) => format!("it threw {}", shorten(value)),
         EvalAltResult::ErrorVariableNotFound(..)
         | EvalAltResult::ErrorParsing(ParseErrorType::VariableUndefined(_), _) => {
-            format!("{}; {SEEN}", bare(error))
+            format!("{}; {VISIBLE_VARIABLES}", error_text(error))
         }
-        _ => bare(error),
+        _ => error_text(error),
     };
     (error.position().into(), problem)
 }
 
 /// Rhai's error message on one line, without the position.
-fn bare(error: &EvalAltResult) -> String {
+fn error_text(error: &EvalAltResult) -> String {
     let text = error.to_string();
     let place = error.position();
     let text = match place.is_none() {

@@ -306,7 +306,7 @@ impl Steps {
 
     /// Records that the last read fell on padding (G §3.5).
     #[inline]
-    pub fn fell_on_padding(&mut self) {
+    pub fn record_padding_read(&mut self) {
         self.gap_tolerant.padding_reads += 1;
     }
 

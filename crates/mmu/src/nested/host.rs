@@ -7,7 +7,7 @@ use perforate_types::{
 
 use super::nested_tlb::NestedTlb;
 use super::register::RegisteredRun;
-use crate::capability::{BesideUse, Holes, OfCores};
+use crate::capability::{BesideUse, Holes, PerCoreHardware};
 use crate::tlb::{EntryKind, L2Entry, L2Tlb, NESTED, SUBPAGES_PER_BITMAP_ENTRY};
 use crate::{
     BitmapLoading, CachedEntry, Dimension, HostFault, Mark, MmuConfig, NestedEntries, Parked,
@@ -83,7 +83,7 @@ impl CoreCaches {
     }
 }
 
-impl OfCores for Host {
+impl PerCoreHardware for Host {
     fn set_cores(&mut self, cores: usize) {
         self.parked.set_cores(&self.own, cores);
         self.dimension.set_cores(cores);

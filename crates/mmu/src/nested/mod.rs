@@ -18,8 +18,8 @@ use perforate_types::{
 };
 
 use crate::capability::{
-    BesideCounters, BesideL2, BesideUse, Capability, CapabilityMut, Holes, OfCores, OverHost,
-    Wanted,
+    BesideCounters, BesideL2, BesideUse, Capability, CapabilityMut, Holes, OverHost,
+    PerCoreHardware, Wanted,
 };
 use crate::{
     BitmapLoading, Dimension, HostFault, Mark, PageFault, Reach, TableMemory, WalkFault,
@@ -317,7 +317,7 @@ impl Dimension for Nested {
             Wanted::Holes => self.has_holes().then_some(Capability::Holes(self)),
             Wanted::BesideL2 => self.has_unit().then_some(Capability::BesideL2(self)),
             Wanted::OverHost => Some(Capability::OverHost(self)),
-            Wanted::OfCores => Some(Capability::OfCores(self)),
+            Wanted::PerCoreHardware => Some(Capability::PerCoreHardware(self)),
             Wanted::Part(part) if part == TypeId::of::<Self>() => Some(Capability::Part(self)),
             Wanted::CachedLeaves | Wanted::Part(_) => self.guest.capability(wanted),
             Wanted::Runs => None,
@@ -329,7 +329,7 @@ impl Dimension for Nested {
             Wanted::Holes => self.has_holes().then_some(CapabilityMut::Holes(self)),
             Wanted::BesideL2 => self.has_unit().then_some(CapabilityMut::BesideL2(self)),
             Wanted::OverHost => Some(CapabilityMut::OverHost(self)),
-            Wanted::OfCores => Some(CapabilityMut::OfCores(self)),
+            Wanted::PerCoreHardware => Some(CapabilityMut::PerCoreHardware(self)),
             Wanted::Part(part) if part == TypeId::of::<Self>() => Some(CapabilityMut::Part(self)),
             Wanted::CachedLeaves | Wanted::Part(_) => self.guest.capability_mut(wanted),
             Wanted::Runs => None,
@@ -337,7 +337,7 @@ impl Dimension for Nested {
     }
 }
 
-impl OfCores for Nested {
+impl PerCoreHardware for Nested {
     fn set_cores(&mut self, cores: usize) {
         self.guest.set_cores(cores);
         self.host.set_cores(cores);

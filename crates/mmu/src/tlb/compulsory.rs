@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_walk_of_the_measured_part_is_told_apart() {
+    fn the_first_walk_of_the_measured_part_is_counted_separately() {
         let mut pages = WalkedPages::default();
         pages.walk(SPACE, 512, 512..1024);
         pages.start_measuring();

@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_is_filled_again_in_its_place() {
+    fn fill_again_replaces_an_entry_in_place() {
         let config = WalkCacheConfig::fully_associative(0, 0, 4);
         let mut caches = WalkCaches::new(&config, None);
         let (space, page) = (SpaceId(1), VirtualPage::new(512));

@@ -134,8 +134,8 @@ impl<'a> Walker<'a> {
     }
 
     /// Records that the previous read fell on padding, so that another read follows.
-    pub fn fell_on_padding(&mut self) {
-        self.steps.fell_on_padding();
+    pub fn record_padding_read(&mut self) {
+        self.steps.record_padding_read();
     }
 
     /// The unit beside the second-level TLB in this dimension.

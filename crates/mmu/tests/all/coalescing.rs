@@ -118,7 +118,7 @@ fn eight_contiguous_pages_take_one_entry_and_one_walk() {
 }
 
 #[test]
-fn n_contiguous_pages_touched_in_order_miss_n_times_by_the_window() {
+fn n_contiguous_pages_miss_once_per_window() {
     for pages in [2, 4, 8, 16, 32] {
         for form in [CoalescingForm::Groups, CoalescingForm::Runs] {
             let mut mmu = unit(pages, form);

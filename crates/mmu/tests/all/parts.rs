@@ -242,7 +242,7 @@ fn ways_for_all_sizes_are_never_worse_for_pages_of_one_size() {
 }
 
 #[test]
-fn ways_that_there_are_not_are_refused() {
+fn ways_that_do_not_exist_are_refused() {
     let refused = |change: fn(&mut TlbConfig)| config(change).validate().unwrap_err();
     let message = refused(|tlb| tlb.l2_2m = ways(3, 5)).to_string();
     assert_eq!(message, "tlb.l2_2m: ways 3-5 of 4; expected ways from 1 to 4, such as \"1-4\"");

@@ -326,11 +326,11 @@ fn run_storms(is_virtual: bool) -> u64 {
 }
 
 #[test]
-fn pages_of_all_sizes_are_held_as_the_reference_has_it() {
+fn pages_of_all_sizes_agree_with_the_reference() {
     assert!(run_storms(false) > STORMS * STEPS / 20, "most accesses should find something");
 }
 
 #[test]
-fn pages_of_guest_and_host_are_held_as_the_reference_has_it() {
+fn pages_of_guest_and_host_agree_with_the_reference() {
     assert!(run_storms(true) > STORMS * STEPS / 20, "most accesses should find something");
 }

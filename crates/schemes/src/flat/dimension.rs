@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn every_entry_of_a_2mb_page_says_so() {
+    fn every_entry_of_a_2mb_page_is_marked_large() {
         let mmu = guest();
         let host = mmu.dimension().host().unwrap().dimension();
         for page in [0x200, 0x205, 0x3ff] {
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_host_takes_away_faults() {
+    fn pages_unmapped_by_the_host_fault() {
         let mut mmu = guest();
         let (page, size) = (VirtualPage::new(0x200), PageSize::Size2M);
         let update: Update = TableOperation::Unmap { space: SPACE, page, size }.into();

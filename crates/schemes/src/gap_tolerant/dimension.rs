@@ -5,8 +5,8 @@ use std::any::TypeId;
 
 use perforate_mmu::radix::Radix;
 use perforate_mmu::{
-    Capability, CapabilityMut, Dimension, Mark, OfCores, Parked, Reach, TableMemory, TlbGeometry,
-    WalkFault, WalkRequest, Walker, Wanted, allow,
+    Capability, CapabilityMut, Dimension, Mark, Parked, PerCoreHardware, Reach, TableMemory,
+    TlbGeometry, WalkFault, WalkRequest, Walker, Wanted, allow,
 };
 use perforate_types::{
     FormatOperation, Frame, GapTolerance, PageSize, Permissions, PhysicalAddress, SLICE_BLOCKS,
@@ -27,15 +27,15 @@ pub struct GapTolerantRadix {
     modes: Vec<Option<GapTolerance>>,
     pub(super) radix: Radix,
     /// State of the running core.
-    pub(super) own: OfCore,
-    parked: Parked<OfCore>,
+    pub(super) own: CoreState,
+    parked: Parked<CoreState>,
     /// Number of entries filled into native TLBs.
     pub(super) native_fills: u64,
 }
 
 /// Copies of entries that exist once per core.
 #[derive(Clone, Default)]
-pub(super) struct OfCore {
+pub(super) struct CoreState {
     /// Entries in the walk cache of level-2 entries, by slot. An element is valid while the walk
     /// cache holds its key in that slot.
     pub(super) cached: Vec<CachedEntry>,
@@ -83,7 +83,7 @@ impl GapTolerantRadix {
             mode,
             modes: Vec::new(),
             radix: Radix::with_directories(Box::new(find_entry)),
-            own: OfCore::default(),
+            own: CoreState::default(),
             parked: Parked::default(),
             native_fills: 0,
         }
@@ -92,7 +92,7 @@ impl GapTolerantRadix {
     /// Like [`Self::new`], with a TLB of gap-tolerant entries beside the second-level TLB.
     pub fn with_native_tlb(mode: GapTolerance, geometry: TlbGeometry) -> Self {
         let native = Some(NativeTlb::new(geometry));
-        Self { own: OfCore { native, ..OfCore::default() }, ..Self::new(mode) }
+        Self { own: CoreState { native, ..CoreState::default() }, ..Self::new(mode) }
     }
 
     /// Size of a page-directory node in frames.
@@ -251,7 +251,7 @@ impl GapTolerantRadix {
     }
 
     /// Stores the entry that the walk cache has filled into `slot`.
-    pub(super) fn keep(&mut self, slot: u32, request: &WalkRequest, loaded: LoadedEntry) {
+    pub(super) fn store_cached(&mut self, slot: u32, request: &WalkRequest, loaded: LoadedEntry) {
         let slot = slot as usize;
         if self.own.cached.len() <= slot {
             self.own.cached.resize_with(slot + 1, CachedEntry::default);
@@ -279,7 +279,7 @@ impl GapTolerantRadix {
     }
 }
 
-impl OfCores for GapTolerantRadix {
+impl PerCoreHardware for GapTolerantRadix {
     fn set_cores(&mut self, cores: usize) {
         self.parked.set_cores(&self.own, cores);
     }
@@ -342,7 +342,7 @@ impl Dimension for GapTolerantRadix {
         match wanted {
             Wanted::BesideL2 if self.own.native.is_some() => Some(Capability::BesideL2(self)),
             Wanted::CachedLeaves => Some(Capability::CachedLeaves(self.mode.entry_pages())),
-            Wanted::OfCores => Some(Capability::OfCores(self)),
+            Wanted::PerCoreHardware => Some(Capability::PerCoreHardware(self)),
             Wanted::Part(part) if part == TypeId::of::<Self>() => Some(Capability::Part(self)),
             _ => None,
         }
@@ -351,7 +351,7 @@ impl Dimension for GapTolerantRadix {
     fn capability_mut(&mut self, wanted: Wanted) -> Option<CapabilityMut<'_>> {
         match wanted {
             Wanted::BesideL2 if self.own.native.is_some() => Some(CapabilityMut::BesideL2(self)),
-            Wanted::OfCores => Some(CapabilityMut::OfCores(self)),
+            Wanted::PerCoreHardware => Some(CapabilityMut::PerCoreHardware(self)),
             Wanted::Part(part) if part == TypeId::of::<Self>() => Some(CapabilityMut::Part(self)),
             _ => None,
         }

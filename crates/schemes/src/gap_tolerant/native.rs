@@ -58,7 +58,7 @@ impl NativeTlb {
     }
 
     /// Records the entry that a walk used; `None` at the start of a walk.
-    pub(super) fn walks(&mut self, through: Option<LoadedEntry>) {
+    pub(super) fn set_walked(&mut self, through: Option<LoadedEntry>) {
         self.walked = through;
     }
 

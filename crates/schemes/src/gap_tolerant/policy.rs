@@ -34,7 +34,7 @@ const BY_PROCESS: [GapTolerance; 3] =
     [GapTolerance::SINGLE_4M, GapTolerance::SINGLE_2M, GapTolerance::SINGLE_1M];
 
 /// The mode with the largest B-blocks for which memory provides enough superpages.
-fn largest_that_do(enough: Share, bytes: impl Fn(GapTolerance) -> u64) -> GapTolerance {
+fn largest_sufficient(enough: Share, bytes: impl Fn(GapTolerance) -> u64) -> GapTolerance {
     let smallest = BY_PROCESS[BY_PROCESS.len() - 1];
     let wanted = enough.value() * bytes(smallest) as f64;
     let does = |mode: &GapTolerance| bytes(*mode) as f64 >= wanted;
@@ -139,7 +139,7 @@ impl Policy for GapTolerant {
         let Some((enough, granularities)) = self.rule.enough.zip(granularities) else {
             return tables;
         };
-        let mode = largest_that_do(enough, |mode| granularities.superpage_bytes(mode));
+        let mode = largest_sufficient(enough, |mode| granularities.superpage_bytes(mode));
         TableFormat { gap_tolerance: Some(mode), ..tables }
     }
 
@@ -156,7 +156,7 @@ mod tests {
     use crate::listed;
 
     #[test]
-    fn it_is_described_by_what_is_not_the_default() {
+    fn describe_lists_only_changed_options() {
         let superpages = GapTolerant::new(read("least-blocks=32,to=8G").unwrap()).unwrap();
         assert_eq!(superpages.describe(), "gap-tolerant:least-blocks=32,to=8G");
     }
@@ -180,7 +180,7 @@ mod tests {
 
     /// 90 % of 100MB is the threshold.
     #[test]
-    fn a_process_has_the_largest_b_blocks_that_do() {
+    fn a_process_has_the_largest_sufficient_b_blocks() {
         let enough = Share::percent(90);
         let [large, middle, small] = BY_PROCESS;
         for (megabytes, expected) in [
@@ -193,7 +193,7 @@ mod tests {
                 let place = BY_PROCESS.iter().position(|&known| known == mode).unwrap();
                 megabytes[place] << 20
             };
-            assert_eq!(largest_that_do(enough, bytes), expected, "{megabytes:?}");
+            assert_eq!(largest_sufficient(enough, bytes), expected, "{megabytes:?}");
         }
     }
 

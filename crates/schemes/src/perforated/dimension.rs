@@ -74,7 +74,7 @@ impl PerforatedRadix {
     }
 
     /// Regions for which the hardware needs the bitmap of a page with this filter, one bit each.
-    pub(super) fn asked_regions(&self, filter: u8) -> u8 {
+    pub(super) fn regions_needing_bitmap(&self, filter: u8) -> u8 {
         match (self.loading, filter) {
             (BitmapLoading::Filtered, _) | (_, 0) => filter,
             _ => 0xff,
@@ -160,8 +160,9 @@ impl PerforatedRadix {
     fn write_filter(&mut self, space: SpaceId, page: VirtualPage, filter: u8) {
         let (address, entry) = self.large_entry(space, page);
         self.radix.memory_mut().set_entry(address, entry.with_filter(filter));
-        let newly_asked = self.asked_regions(filter) & !self.asked_regions(entry.filter());
-        for region in (0..8).filter(|region| newly_asked >> region & 1 != 0) {
+        let added =
+            self.regions_needing_bitmap(filter) & !self.regions_needing_bitmap(entry.filter());
+        for region in (0..8).filter(|region| added >> region & 1 != 0) {
             self.map_in_place(space, page, region);
         }
     }
@@ -317,7 +318,7 @@ impl PerforatedRadix {
 
     fn protect_large(&mut self, space: SpaceId, page: VirtualPage) {
         if self.pages.contains_key(&(space, page)) {
-            let asked = self.asked_regions(self.large_entry(space, page).1.filter());
+            let asked = self.regions_needing_bitmap(self.large_entry(space, page).1.filter());
             for region in (0..8).filter(|region| asked >> region & 1 != 0) {
                 self.map_in_place(space, page, region);
             }

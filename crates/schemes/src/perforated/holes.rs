@@ -36,7 +36,7 @@ impl PerforatedRadix {
                 Descent::Node(table) => node = table,
                 leaf @ Descent::Leaf(..) => {
                     let reach = leaf.reach();
-                    self.keep_shadow_entry(request, shadow, reach.filter, walker)?;
+                    self.cache_shadow_entry(request, shadow, reach.filter, walker)?;
                     return Ok(reach);
                 }
             }
@@ -52,7 +52,7 @@ impl PerforatedRadix {
 
     /// Fills a shadow entry just read into the walk cache, if the filter says that the page may be
     /// a hole.
-    fn keep_shadow_entry(
+    fn cache_shadow_entry(
         &mut self,
         request: &WalkRequest,
         shadow: PhysicalAddress,
@@ -60,7 +60,7 @@ impl PerforatedRadix {
         walker: &mut Walker<'_>,
     ) -> Result<(), WalkFault> {
         let region = request.page.index_in(PageSize::Size2M) / REGION;
-        if self.asked_regions(filter) >> region & 1 != 0 {
+        if self.regions_needing_bitmap(filter) >> region & 1 != 0 {
             let entry = self.radix.memory().entry(shadow);
             self.radix.mark_entry(shadow, entry, false);
             let holes = walker.locate(entry.frame())?;

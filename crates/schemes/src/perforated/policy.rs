@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_described_by_what_is_not_the_default() {
+    fn describe_lists_only_changed_options() {
         assert_eq!(perforated("default").describe(), "perforated");
         let selective = Perforated::new(PerforationOptions::SELECTIVE).unwrap();
         assert_eq!(selective.describe(), "perforated:max-hole-share=25%,max-filter-bits=4");

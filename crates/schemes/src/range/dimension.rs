@@ -2,7 +2,8 @@
 
 use perforate_mmu::{
     Around, BesideCounters, BesideL2, BesideUse, Capability, CapabilityMut, Dimension, Mark,
-    OfCores, Parked, Radix, Reach, TableMemory, WalkFault, WalkRequest, Walker, Wanted, allow,
+    Parked, PerCoreHardware, Radix, Reach, TableMemory, WalkFault, WalkRequest, Walker, Wanted,
+    allow,
 };
 use perforate_types::{
     Action, Counters, FormatOperation, Frame, Purpose, Shootdown, SpaceId, Steps, Unit,
@@ -123,7 +124,7 @@ impl Around for Ranged {
     fn own_capability(&self, wanted: Wanted) -> Option<Capability<'_>> {
         match wanted {
             Wanted::BesideL2 => Some(Capability::BesideL2(self)),
-            Wanted::OfCores => Some(Capability::OfCores(self)),
+            Wanted::PerCoreHardware => Some(Capability::PerCoreHardware(self)),
             _ => None,
         }
     }
@@ -131,13 +132,13 @@ impl Around for Ranged {
     fn own_capability_mut(&mut self, wanted: Wanted) -> Option<CapabilityMut<'_>> {
         match wanted {
             Wanted::BesideL2 => Some(CapabilityMut::BesideL2(self)),
-            Wanted::OfCores => Some(CapabilityMut::OfCores(self)),
+            Wanted::PerCoreHardware => Some(CapabilityMut::PerCoreHardware(self)),
             _ => None,
         }
     }
 }
 
-impl OfCores for Ranged {
+impl PerCoreHardware for Ranged {
     fn set_cores(&mut self, cores: usize) {
         self.parked.set_cores(&self.tlb, cores);
         self.paging.set_cores(cores);

@@ -236,7 +236,7 @@ fn find_ranges(space: &AddressSpace, pages: Range<u64>) -> Vec<RangeEntry> {
         let permissions = present.permissions();
         let one = RangeEntry { start: page, end: page + 1, frame, permissions };
         match found.last_mut() {
-            Some(last) if last.goes_on_in(&one) => last.end = one.end,
+            Some(last) if last.is_continued_by(&one) => last.end = one.end,
             _ => found.push(one),
         }
     }
@@ -254,13 +254,13 @@ impl Ranges {
     fn add(&mut self, mut range: RangeEntry) {
         self.remove(&range.pages());
         if let Some((&start, before)) = self.entries.range(..range.start).next_back()
-            && before.goes_on_in(&range)
+            && before.is_continued_by(&range)
         {
             (range.start, range.frame) = (before.start, before.frame);
             self.entries.remove(&start);
         }
         if let Some(&after) = self.entries.get(&range.end)
-            && range.goes_on_in(&after)
+            && range.is_continued_by(&after)
         {
             self.entries.remove(&after.start);
             range.end = after.end;

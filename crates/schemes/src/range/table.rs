@@ -48,7 +48,7 @@ impl RangeEntry {
     }
 
     /// True if `next` continues this range: pages, frames and permissions.
-    pub(super) fn goes_on_in(&self, next: &Self) -> bool {
+    pub(super) fn is_continued_by(&self, next: &Self) -> bool {
         let frame = self.frame.add(self.end - self.start);
         (self.end, frame, self.permissions) == (next.start, next.frame, next.permissions)
     }

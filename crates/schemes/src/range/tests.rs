@@ -133,7 +133,7 @@ fn a_mapping_is_backed_at_once_and_is_one_range() {
 }
 
 #[test]
-fn what_goes_on_is_one_range_and_what_differs_is_not() {
+fn contiguous_pages_are_one_range() {
     let mut system = System::new(64 * MB);
     // The heap grows twice. Its frames may or may not be contiguous, but all pages are in ranges.
     for end in [MB, 2 * MB] {

@@ -6,7 +6,7 @@ use super::table::RangeEntry;
 
 /// An entry, with the time of its last use.
 #[derive(Clone, Copy)]
-struct Held {
+struct TlbEntry {
     space: SpaceId,
     range: RangeEntry,
     used: u64,
@@ -15,7 +15,7 @@ struct Held {
 /// A range TLB with LRU replacement.
 #[derive(Clone)]
 pub(super) struct RangeTlb {
-    slots: Vec<Option<Held>>,
+    slots: Vec<Option<TlbEntry>>,
     now: u64,
 }
 
@@ -54,7 +54,7 @@ impl RangeTlb {
         let oldest = |slot: &usize| self.slots[*slot].map_or(0, |held| held.used + 1);
         let slot = (0..self.slots.len()).min_by_key(oldest)?;
         self.now += 1;
-        self.slots[slot] = Some(Held { space, range, used: self.now });
+        self.slots[slot] = Some(TlbEntry { space, range, used: self.now });
         Some(slot as u32)
     }
 
@@ -67,7 +67,7 @@ impl RangeTlb {
 
     fn forget(&mut self, space: SpaceId, start: u64, end: u64) {
         for slot in &mut self.slots {
-            let dies = |held: &Held| {
+            let dies = |held: &TlbEntry| {
                 held.space == space && held.range.start < end && start < held.range.end
             };
             slot.take_if(|held| dies(held));

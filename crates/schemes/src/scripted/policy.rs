@@ -41,12 +41,12 @@ pub(super) struct Scripted {
     tables: Tables,
     /// True if the holes come from memory that has been in use.
     aged: bool,
-    asked: RefCell<Asked>,
+    state: RefCell<ScriptState>,
 }
 
 /// Counts, failure and recent answers.
 #[derive(Default)]
-struct Asked {
+struct ScriptState {
     counts: Counts,
     failure: Option<OsError>,
     /// Last question of each kind with its answer, since several parts of the kernel ask the same
@@ -74,7 +74,7 @@ figures! {
 impl Scripted {
     pub(super) fn new(script: Script, tables: Tables, aged: bool) -> Self {
         let rule = ScriptRule(script.name().into());
-        Self { script, rule, tables, aged, asked: RefCell::default() }
+        Self { script, rule, tables, aged, state: RefCell::default() }
     }
 
     /// The script's answer, or `default` if the script does not define the function. After a
@@ -84,19 +84,19 @@ impl Scripted {
         default: T,
         question: impl FnOnce(&Script) -> Result<Option<Answered<T>>, ScriptError>,
     ) -> T {
-        let mut asked = self.asked.borrow_mut();
-        if asked.failure.is_some() {
+        let mut state = self.state.borrow_mut();
+        if state.failure.is_some() {
             return default;
         }
         match question(&self.script) {
             Ok(None) => default,
             Ok(Some(Answered { answer, operations })) => {
-                asked.counts.questions += 1;
-                asked.counts.operations += operations;
+                state.counts.questions += 1;
+                state.counts.operations += operations;
                 answer
             }
             Err(error) => {
-                asked.failure = Some(MechanismError::new(error).into());
+                state.failure = Some(MechanismError::new(error).into());
                 default
             }
         }
@@ -137,7 +137,7 @@ impl Policy for Scripted {
             OrderPurpose::Khugepaged => Purpose::Khugepaged,
         };
         let offered = request.offered;
-        let last = self.asked.borrow().orders;
+        let last = self.state.borrow().orders;
         if let Some((.., answer)) =
             last.filter(|last| (last.0, last.1, last.2) == (area, purpose, offered))
         {
@@ -147,7 +147,7 @@ impl Policy for Scripted {
         let default = Answered { answer: vec![Orders::LARGE], operations: 0 };
         let wanted = self.ask(default.answer, |script| script.order_for(area, purpose, &orders));
         let answer = wanted.into_iter().fold(Orders::BASE, Orders::with);
-        self.asked.borrow_mut().orders = Some((area, purpose, offered, answer));
+        self.state.borrow_mut().orders = Some((area, purpose, offered, answer));
         answer
     }
 
@@ -170,7 +170,7 @@ impl Policy for Scripted {
             return BlockUse::Pages;
         }
         let block = self.block(holes);
-        let last = self.asked.borrow().block;
+        let last = self.state.borrow().block;
         if let Some((_, answer)) = last.filter(|(known, _)| *known == block) {
             return answer;
         }
@@ -179,7 +179,7 @@ impl Policy for Scripted {
             HoleUse::Eager => BlockUse::WithHoles(HoleAllocation::Eager),
             HoleUse::Lazy => BlockUse::WithHoles(HoleAllocation::Lazy),
         };
-        self.asked.borrow_mut().block = Some((block, answer));
+        self.state.borrow_mut().block = Some((block, answer));
         answer
     }
 
@@ -212,11 +212,11 @@ impl Policy for Scripted {
     }
 
     fn failure(&self) -> Option<OsError> {
-        self.asked.borrow().failure.clone()
+        self.state.borrow().failure.clone()
     }
 
     fn counters(&self, out: &mut Counters) {
-        out.record(SCRIPTED, &self.asked.borrow().counts);
+        out.record(SCRIPTED, &self.state.borrow().counts);
     }
 }
 

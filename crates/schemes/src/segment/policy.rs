@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_described_by_what_is_not_the_default() {
+    fn describe_lists_only_changed_options() {
         let segment = SegmentPolicy::new(read("escapes=16,pages=2m").unwrap()).unwrap();
         assert_eq!(segment.describe(), "segment:pages=2m");
     }

@@ -44,7 +44,7 @@ impl Pairs {
     }
 
     /// Records that a slice gained usable B-blocks.
-    pub(super) fn gained(&mut self, slice: u64) {
+    pub(super) fn record_gain(&mut self, slice: u64) {
         self.unsearched.insert(slice / self.slices_per_chunk);
     }
 
@@ -67,17 +67,17 @@ impl Pairs {
                 self.search(chunk, vectors, threshold, &may_use);
             }
             let pairs = self.found.entry(chunk).or_default();
-            let mut is_any_spoilt = false;
+            let mut has_dropped_pairs = false;
             while let Some(pair) = pairs.pop() {
                 if pair.is_usable(vectors) {
                     return Some(pair);
                 }
-                is_any_spoilt = true;
+                has_dropped_pairs = true;
             }
             self.found.remove(&chunk);
             // The dropped pairs' slices may form new pairs. The loop ends, since all pairs of a
             // search are usable.
-            if is_any_spoilt {
+            if has_dropped_pairs {
                 self.unsearched.insert(chunk);
             }
         }
@@ -118,10 +118,10 @@ mod tests {
     /// Two chunks of two slices. The slices of the first chunk share the low half; one slice of the
     /// second is whole.
     #[test]
-    fn pairs_are_found_once_and_spoilt_ones_dropped() {
+    fn pairs_are_found_once_and_unusable_ones_dropped() {
         let mut vectors = [LOW | 1 << 40, LOW, !0, LOW << 32];
         let mut pairs = Pairs::new(2);
-        (0..4).for_each(|slice| pairs.gained(slice));
+        (0..4).for_each(|slice| pairs.record_gain(slice));
         let take = |pairs: &mut Pairs, vectors: &[u64]| pairs.take(&(0..4), vectors, 32, |_| true);
         let first = take(&mut pairs, &vectors).unwrap();
         assert_eq!((first.first, first.second, first.selection), (1, 0, LOW));
@@ -131,7 +131,7 @@ mod tests {
         assert_eq!((whole.first, whole.second, whole.selection), (2, 2, !0));
         assert!(take(&mut pairs, &vectors).is_none());
         // The pair is found again after its chunk gains a B-block, and dropped after it loses one.
-        pairs.gained(2);
+        pairs.record_gain(2);
         pairs.search(1, &vectors, 32, |_| true);
         vectors[2] = LOW;
         pairs.unsearched.clear();
@@ -140,10 +140,10 @@ mod tests {
 
     /// Four whole slices: two lose a B-block before their use and are then paired.
     #[test]
-    fn slices_of_spoilt_pairs_find_others() {
+    fn slices_of_dropped_pairs_are_paired_again() {
         let mut vectors = [!0; 4];
         let mut pairs = Pairs::new(4);
-        pairs.gained(0);
+        pairs.record_gain(0);
         let take = |pairs: &mut Pairs, vectors: &[u64]| pairs.take(&(0..4), vectors, 32, |_| true);
         let whole = |first| FoundPair { first, second: first, selection: !0 };
         assert_eq!(take(&mut pairs, &vectors), Some(whole(0)));
@@ -159,9 +159,9 @@ mod tests {
     #[test]
     fn slices_that_may_not_be_used_are_not_paired() {
         let mut pairs = Pairs::new(2);
-        pairs.gained(0);
+        pairs.record_gain(0);
         assert!(pairs.take(&(0..2), &[!0, !0], 32, |slice| slice == 5).is_none());
-        pairs.gained(0);
+        pairs.record_gain(0);
         let found = pairs.take(&(0..2), &[!0, !0], 32, |slice| slice == 1).unwrap();
         assert_eq!((found.first, found.second), (1, 1));
     }

@@ -202,7 +202,7 @@ impl Slices {
         if after & !before != 0
             && let Some(pairs) = &mut self.pairs
         {
-            pairs.gained(slice);
+            pairs.record_gain(slice);
         }
     }
 
@@ -282,7 +282,7 @@ mod tests {
     /// Slices of 1024 frames in B-blocks of 16. Frame 17 makes B-block 1 unusable; frames 1,087 and
     /// 1,088 affect B-blocks 3 and 4 of slice 1.
     #[test]
-    fn a_taken_frame_spoils_its_block_until_all_of_it_is_free() {
+    fn a_taken_frame_makes_its_block_unusable() {
         let mut slices = slices(None);
         slices.taken(17..18);
         slices.taken(1087..1089);

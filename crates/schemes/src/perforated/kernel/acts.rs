@@ -26,12 +26,12 @@ pub(super) fn perforate(
 ) -> Result<(), OsError> {
     let node = space.open_node(number, HOLE_BRANCH, effects)?;
     space.set_region_extent(number, Box::new(PerforatedPage::new(large, holes, node)));
-    tell_perforated(space, number, large, holes, effects);
+    report_perforated(space, number, large, holes, effects);
     Ok(())
 }
 
 /// Reports and counts a region mapped by a block with holes, all of which are unallocated.
-pub(super) fn tell_perforated(
+pub(super) fn report_perforated(
     space: &mut AddressSpace,
     number: u64,
     large: Large,
@@ -293,7 +293,7 @@ fn shootdown_subpage(
 }
 
 /// The perforated page of a region, which must exist.
-pub(super) fn expected(space: &AddressSpace, number: u64) -> &PerforatedPage {
+pub(super) fn existing_perforated(space: &AddressSpace, number: u64) -> &PerforatedPage {
     perforated(space, number).expect("a perforated page")
 }
 
@@ -344,7 +344,7 @@ fn two_megabytes(space: &AddressSpace, number: u64) -> (Frame, Permissions) {
     match space.region_extent::<Large>(number) {
         Some(large) => (large.block, large.permissions),
         None => {
-            let perforated = expected(space, number);
+            let perforated = existing_perforated(space, number);
             (perforated.block, perforated.permissions)
         }
     }
@@ -357,7 +357,7 @@ pub(super) fn copy_perforated(
     child: &mut AddressSpace,
     effects: &mut Effects<'_>,
 ) -> Result<(), OsError> {
-    let perforated = expected(space, number);
+    let perforated = existing_perforated(space, number);
     let (block, holes) = (perforated.block, perforated.holes);
     let in_place = complement(&holes);
     // All in-place sub-pages belong to one area; without any, the permissions do not matter.

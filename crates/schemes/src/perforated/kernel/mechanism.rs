@@ -10,8 +10,9 @@ use perforate_os::mechanism::{
 use perforate_types::{Frame, HoleSet, Permissions};
 
 use super::acts::{
-    copy_perforated, expected, map_hole, move_perforated, patch, perforate, protect_perforated,
-    protect_perforated_part, punch, remap_hole, tell_perforated, unmap_hole, unmap_perforated,
+    copy_perforated, existing_perforated, map_hole, move_perforated, patch, perforate,
+    protect_perforated, protect_perforated_part, punch, remap_hole, report_perforated, unmap_hole,
+    unmap_perforated,
 };
 use super::demotion::demote;
 use super::page::PerforatedPage;
@@ -153,7 +154,7 @@ impl Detacher for PerforatedPages {
     }
 
     fn place_of(&self, space: &AddressSpace, page: u64) -> Frame {
-        expected(space, region_of(page)).in_place(index_of(page))
+        existing_perforated(space, region_of(page)).in_place(index_of(page))
     }
 
     fn fill(
@@ -230,7 +231,7 @@ impl HoledPages for PerforatedPages {
         let page = Box::new(PerforatedPage::new(large, holes, node));
         let entries = space.take_pages(number, page, effects);
         space.add_node(number, node, HOLE_BRANCH, effects);
-        tell_perforated(space, number, large, holes, effects);
+        report_perforated(space, number, large, holes, effects);
         entries
     }
 

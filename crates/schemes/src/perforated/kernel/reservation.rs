@@ -5,7 +5,7 @@
 use perforate_os::mechanism::{AddressSpace, Effects, index_of, page_at, region_of};
 use perforate_types::{Frame, HoleSet, Permissions};
 
-use super::acts::{expected, map_hole, patch, perforated, perforated_mut};
+use super::acts::{existing_perforated, map_hole, patch, perforated, perforated_mut};
 
 /// Reserves the in-place frames of these unallocated holes, which the caller holds.
 pub(super) fn keep_reserved(space: &mut AddressSpace, number: u64, reserved: HoleSet) {
@@ -23,7 +23,7 @@ pub(super) fn fill_in_place(
     effects: &mut Effects<'_>,
 ) -> bool {
     let index = index_of(page);
-    let perforated = expected(space, region_of(page));
+    let perforated = existing_perforated(space, region_of(page));
     let frame = perforated.in_place(index);
     let is_reserved = perforated.reserved.contains(index);
     // Most in-place frames are in other use. This test is faster than the one for `belongs`.
@@ -49,7 +49,7 @@ pub(super) fn take_in_place(
     effects: &mut Effects<'_>,
 ) -> bool {
     let index = index_of(page);
-    let perforated = expected(space, region_of(page));
+    let perforated = existing_perforated(space, region_of(page));
     if !perforated.reserved.contains(index) {
         return effects.memory.take(perforated.in_place(index));
     }

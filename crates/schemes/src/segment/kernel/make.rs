@@ -58,7 +58,7 @@ impl Segments {
         }
         lies_inside(area, &rule)?;
         let Some(pages) = pages_for(area, &rule) else { return Ok(false) };
-        if !self.fruitless.is_due() {
+        if !self.back_off.is_due() {
             return Ok(false);
         }
         let releases = context.releases();
@@ -66,8 +66,8 @@ impl Segments {
         let is_missing = !rule.compacts && self.missing == wanted;
         let made = !is_missing && self.make(context, id, area, pages, rule, updates).is_ok();
         match made {
-            true => self.fruitless.reset(),
-            false => self.fruitless.failed(),
+            true => self.back_off.reset(),
+            false => self.back_off.failed(),
         }
         self.missing = wanted.filter(|_| !made && !rule.compacts);
         self.failed += u64::from(!made);

@@ -53,7 +53,7 @@ pub(super) struct Segments {
     made: u64,
     failed: u64,
     /// Backs off after first touches that found no contiguous memory.
-    fruitless: Deferral,
+    back_off: Deferral,
     /// The run of free frames that the last such touch lacked.
     missing: Option<MissingRun>,
 }
@@ -85,14 +85,7 @@ impl From<&Segment> for SegmentState {
 impl Segments {
     /// `rule` applies to first touches. `large_pages` allows 2MB entries to map segments in place.
     pub(super) fn new(rule: Option<SegmentRule>, large_pages: bool) -> Self {
-        Self {
-            rule,
-            large_pages,
-            made: 0,
-            failed: 0,
-            fruitless: Deferral::default(),
-            missing: None,
-        }
+        Self { rule, large_pages, made: 0, failed: 0, back_off: Deferral::default(), missing: None }
     }
 
     /// The rule for segments in the background: the policy's, or the default, with compaction.

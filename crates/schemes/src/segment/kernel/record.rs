@@ -100,7 +100,7 @@ fn segment_mut(space: &mut AddressSpace) -> &mut Segment {
 }
 
 /// Like [`segment_of`], for an address space that must have a segment.
-fn expected(space: &AddressSpace) -> &Segment {
+fn existing_segment(space: &AddressSpace) -> &Segment {
     segment_of(space).expect("an address space with a segment")
 }
 
@@ -193,7 +193,7 @@ pub(super) fn page_in_place(
     page: u64,
     effects: &mut Effects<'_>,
 ) -> Result<(), OsError> {
-    let segment = expected(space);
+    let segment = existing_segment(space);
     let (frame, permissions) = (segment.run_frame(page), segment.permissions);
     if segment.is_active {
         space.write_page(page, frame, permissions, effects)?;
@@ -211,7 +211,7 @@ pub(super) fn region_in_place(
     number: u64,
     effects: &mut Effects<'_>,
 ) -> Result<(), OsError> {
-    let segment = expected(space);
+    let segment = existing_segment(space);
     let (block, permissions) = (segment.run_frame(first_of(number)), segment.permissions);
     if segment.is_active {
         space.write_large(number, Large { block, permissions }, effects)?;
@@ -304,7 +304,7 @@ pub(super) fn escape_to(
     effects: &mut Effects<'_>,
 ) -> Result<Frame, OsError> {
     open_for_escape(space, page, effects)?;
-    let permissions = expected(space).permissions;
+    let permissions = existing_segment(space).permissions;
     let is_paged = space.find(page).is_some();
     let frame = note_escape(space, page, is_paged, effects);
     shoot_down_escape(space, effects);

@@ -70,7 +70,7 @@ fn both_kinds_share_the_places() {
 }
 
 #[test]
-fn a_shootdown_ends_the_entry_and_what_came_of_it() {
+fn a_shootdown_invalidates_the_entry_and_its_tlb_entries() {
     for stale in [false, true] {
         let mut mmu = unit(MODE, 32, &[superpage(MODE, 0, 0, SELECTION)]);
         assert_eq!(load(&mut mmu, 7).frame, Ok(32 + 7));

@@ -181,7 +181,7 @@ fn a_walk_beside_a_hole_reads_the_bitmap() {
 
 /// The guest's shootdown invalidates the guest's page; the host's invalidates both.
 #[test]
-fn shootdowns_of_either_side_are_heard() {
+fn shootdowns_of_either_side_take_effect() {
     let mut mmu = pair_at(&intermediate(), Page2M, Pages4K, DATA);
     load(&mut mmu, 5).unwrap();
     let (page, size) = (VirtualPage::new(DATA + 5), PageSize::Size4K);
@@ -244,7 +244,7 @@ fn a_punch_is_seen() {
 /// After a store through a clean cached entry of the host, the first-level entry is marked dirty,
 /// whether the guest's page was clean (6) or dirty (7).
 #[test]
-fn the_first_level_knows_what_a_store_has_set_in_the_host() {
+fn the_first_level_is_dirty_after_a_store_through_the_host() {
     let mut mmu = pair_at(&intermediate(), Page2M, Pages4K, DATA);
     (5..=8).for_each(|index| assert_eq!(load(&mut mmu, index), Ok(frame(index))));
     mmu.flush_first_level();

@@ -89,7 +89,7 @@ fn a_hole_of_the_guest_needs_no_backing_in_place() {
 }
 
 #[test]
-fn unallocated_holes_are_the_fault_of_whose_they_are() {
+fn faults_on_unallocated_holes_are_attributed_to_their_side() {
     let mut mmu = pair(Perforated(&[0, 1]), Perforated(&[2, 3]));
     let unmap =
         |space, number| PerforatedOperation::UnmapHole { space, page: VirtualPage::new(number) };
@@ -123,7 +123,7 @@ fn a_table_that_the_host_does_not_back_is_a_fault_for_writing() {
 }
 
 #[test]
-fn a_forbidden_store_is_blamed_on_who_forbids_it() {
+fn a_forbidden_store_is_attributed_to_the_side_that_forbids_it() {
     let sizes = [(Pages4K, PageSize::Size4K), (Page2M, PageSize::Size2M)];
     for (guest, guest_size) in sizes {
         for (host, host_size) in sizes {
@@ -417,7 +417,7 @@ fn an_entry_names_the_block_of_its_own_walk() {
 }
 
 #[test]
-fn a_change_of_the_host_ends_what_was_combined() {
+fn a_change_of_the_host_invalidates_combined_entries() {
     let mut apart = config();
     apart.virtualization.nested_tlb = Some(TlbGeometry { entries: 16, ways: 4 });
     let cached = MmuConfig { walk_cache: caches(), ..config() };
@@ -577,7 +577,7 @@ fn two_spaces_of_the_guest_share_a_block() {
 
 /// Shootdowns of another virtual machine do not affect this one's entries.
 #[test]
-fn shootdowns_of_another_machine_are_not_heard() {
+fn shootdowns_of_another_machine_have_no_effect() {
     let first = GuestFrame::new(0x10);
     let run = RegisteredRun { first, pages: 1, located: Frame::new(0x7777) };
     let pagings = (Page2M, Page2M);

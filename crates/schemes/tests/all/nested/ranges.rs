@@ -162,7 +162,7 @@ fn the_unit_is_looked_up_with_the_second_level_and_filled_after_the_walk() {
 }
 
 #[test]
-fn what_ends_translations_ends_the_entry() {
+fn shootdowns_switches_and_flushes_invalidate_the_entry() {
     type End = fn(&mut Mmu);
     let page = |index| Shootdown::Page { space: GUEST, page: VirtualPage::new(FIRST + index) };
     let mut mmu = native(false);

@@ -181,7 +181,7 @@ fn base_equal_to_limit_is_no_segment() {
 }
 
 #[test]
-fn segments_that_forbid_a_store_are_blamed() {
+fn a_forbidden_store_is_attributed_to_the_segment() {
     let read_only = |space, first: u64, pages, frame: u64| SegmentOperation::Set {
         space,
         page: VirtualPage::new(first),
