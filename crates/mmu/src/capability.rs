@@ -230,8 +230,8 @@ pub trait OverHost {
     /// The host's dimension, mutable.
     fn host_mut(&mut self) -> &mut Host;
 
-    /// The guest's 2MB page around the page that the last walk found, with guest frames, if the
-    /// guest has a large page there and the host 4KB pages (P §V).
+    /// The guest's 2MB page of the last walk, with guest frames (P §V). `None` unless the guest has
+    /// a large page there and the host 4KB pages.
     fn intermediate(&self) -> Option<Reach> {
         None
     }

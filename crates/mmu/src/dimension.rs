@@ -14,8 +14,8 @@ pub struct WalkRequest {
     pub page: VirtualPage,
     /// True for a store.
     pub write: bool,
-    /// True if an earlier walk of this translation has already found the page, so that the walker
-    /// need not find it again before it goes to the holes.
+    /// True if an earlier walk of this translation has already found the page. The walker can then
+    /// go to the holes without finding the page again.
     pub walked: bool,
 }
 
@@ -32,7 +32,7 @@ pub enum Mark {
 /// walks those tables. A scheme is a dimension behind the shared TLB pipeline.
 ///
 /// Optional features are [`Capability`] values. A dimension that wraps another one answers for the
-/// features that it changes and forwards all other requests, so it cannot hide a feature that it
+/// features that it changes and forwards all other requests. So it cannot hide a feature that it
 /// does not know. A dimension that composes two others matches on all capabilities, so that the
 /// compiler reports a new one.
 pub trait Dimension: Send {

@@ -5,7 +5,7 @@
 //! a TLB entry, an unused entry that survives a flush, or a victim that is not the least recently
 //! used entry. [`Reference`] can. It receives every update of tables and TLBs, and every attempt to
 //! translate with its steps. It keeps a list of the entries of each unit, with the time of their
-//! last use. After each attempt and each event the hardware must hold exactly these entries:
+//! last use. After each attempt and each event the hardware must hold exactly these entries. The rules:
 //!
 //! - a look-up hits if and only if an entry in the list covers the page (`steps.rs`);
 //! - a fill uses an empty way of the right set, or else the least recently used way (`unit.rs`);

@@ -2,7 +2,7 @@
 //! schemes that use both.
 //!
 //! A scheme is an operating-system policy with a dimension behind the shared TLB pipeline. To add
-//! one, write a folder and add its list to [`GROUPS`]. The command line, `perforate list`, the
+//! one, write a folder and add its list to `GROUPS`. The command line, `perforate list`, the
 //! oracle tests and the reports then include it.
 
 mod coalescing;

@@ -1,9 +1,9 @@
 //! Division of the second-level TLB among page sizes.
 //!
 //! The second level is one shared array, `tlb.l2`, and up to two separate ones. Each page size uses
-//! some ways of `tlb.l2` or a separate array. For example, two halves looked up in parallel, one
-//! for 4KB and 2MB pages and one for 4KB and 1GB pages, are a shared array in which 2MB pages use
-//! the first half of the ways and 1GB pages the second.
+//! some ways of `tlb.l2` or a separate array. For example, some processors look
+//! up two halves in parallel, one for 4KB and 2MB pages and one for 4KB and 1GB pages. That is a
+//! shared array in which 2MB pages use the first half of the ways and 1GB pages the second.
 
 use std::fmt;
 use std::ops::Range;

@@ -60,8 +60,8 @@ pub struct Nested {
 }
 
 impl Nested {
-    /// Composes two dimensions. If both have holes, they share the guest's loading policy, since
-    /// they share the second-level TLB.
+    /// Composes two dimensions. If both have holes, their bitmap loading policies must be equal,
+    /// since both use the second-level TLB.
     pub fn new(guest: Box<dyn Dimension>, host: Host) -> Self {
         let guest_has_holes = guest.holes().is_some();
         let with_holes = if guest_has_holes { guest.as_ref() } else { host.dimension() };

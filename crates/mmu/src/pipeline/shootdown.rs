@@ -67,7 +67,8 @@ impl Mmu {
         }
     }
 
-    /// Flushes all caches of the running core except gPA→hPA entries in separate structures.
+    /// Flushes the TLBs, walk caches and unit of the running core. A separate nested TLB and the
+    /// host's walk caches keep their entries.
     fn flush_own(&mut self) {
         self.own.data.flush();
         self.own.instruction.flush();

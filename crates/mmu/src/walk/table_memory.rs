@@ -5,7 +5,7 @@ use perforate_types::{Frame, PageTableEntry, PhysicalAddress};
 
 /// Frames per group of the two-level index.
 const GROUP: usize = 1024;
-/// Place of a frame that was never written.
+/// Place of a frame without contents: never written, or cleared.
 const ABSENT: u32 = u32::MAX;
 /// Flag in the place of a frame stored as [`FewWords`].
 const IS_FEW: u32 = 1 << 31;

@@ -48,7 +48,7 @@ impl System {
         system
     }
 
-    fn tell(&mut self, updates: &mut Vec<Update>) {
+    fn apply(&mut self, updates: &mut Vec<Update>) {
         updates.drain(..).for_each(|update| self.mmu.apply(&update));
     }
 
@@ -56,10 +56,10 @@ impl System {
     fn event(&mut self, event: &ProgramEvent) {
         let mut updates = Vec::new();
         self.kernel.event(event, &mut updates).expect("the event is right");
-        self.tell(&mut updates);
+        self.apply(&mut updates);
         while self.kernel.has_work_in_advance() {
             self.kernel.proceed(&mut updates).expect("the space is there");
-            self.tell(&mut updates);
+            self.apply(&mut updates);
         }
         self.kernel.check_invariants().expect("ranges say what page tables say");
     }
@@ -81,7 +81,7 @@ impl System {
         let space = self.kernel.current();
         let page = VirtualPage::new(page);
         self.kernel.fault(space, page, kind, &mut updates).expect("there is memory");
-        self.tell(&mut updates);
+        self.apply(&mut updates);
         self.kernel.check_invariants().expect("ranges say what page tables say");
     }
 

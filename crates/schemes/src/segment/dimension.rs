@@ -81,9 +81,9 @@ impl Registers {
         self.escapes.fill(OnceCell::new());
     }
 
-    /// The reach around `page`, which is in the segment and not in the filter: the largest aligned
-    /// range without a page in the filter (D §V, which does not say how hardware learns about the
-    /// other pages).
+    /// The reach around `page`, which is in the segment and not in the filter. It is the largest
+    /// aligned range without a page in the filter (D §V). D does not say how hardware learns about
+    /// the other pages of the range.
     fn reach(&self, page: VirtualPage) -> Reach {
         let is_covered = |size: PageSize| self.covers(page, size) && !self.has_escape(page, size);
         let covered = PageSize::ALL.into_iter().rev().find(|&size| is_covered(size));

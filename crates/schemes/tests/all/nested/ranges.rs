@@ -146,9 +146,9 @@ fn the_unit_is_looked_up_with_the_second_level_and_filled_after_the_walk() {
     assert_eq!(outcome, Ok((DATA + 5, Case::Regular, true)));
     let stages: Vec<u8> = steps.as_slice().iter().map(|step| step.stage).collect();
     assert_eq!(stages[..2], [0, 0], "at the same time");
-    let told = story(&steps);
-    assert_eq!((told[0].as_str(), told[1].as_str()), ("nested tlb miss", "l2 miss"));
-    assert!(!told.contains(&"Level1 777000".into()), "nothing waits for it");
+    let words = story(&steps);
+    assert_eq!((words[0].as_str(), words[1].as_str()), ("nested tlb miss", "l2 miss"));
+    assert!(!words.contains(&"Level1 777000".into()), "nothing waits for it");
     let background = steps.background();
     let read = Action::Read { address: PhysicalAddress::new(RANGE_TABLE) };
     assert_eq!(background.len(), 1);
@@ -272,18 +272,18 @@ fn units_of_guest_and_host_translate_together() {
     // The guest's entry is invalidated; its next walk finds the data in the host's unit.
     let page = VirtualPage::new(FIRST + 7);
     mmu.apply(&Shootdown::Page { space: GUEST, page }.into());
-    let (case, told) = cases(&mut mmu, 7);
-    assert_eq!((case, told.contains(&"host nested tlb hit".into())), (Case::Regular, true));
+    let (case, words) = cases(&mut mmu, 7);
+    assert_eq!((case, words.contains(&"host nested tlb hit".into())), (Case::Regular, true));
     assert_eq!(cases(&mut mmu, 8).0, Case::Beside);
     // A shootdown by the host invalidates combined entries and the units of both.
     mmu.apply_host(&Shootdown::Space { space: MACHINE }.into());
-    let (case, told) = cases(&mut mmu, 9);
-    assert_eq!((case, told.contains(&"host nested tlb hit".into())), (Case::Regular, false));
+    let (case, words) = cases(&mut mmu, 9);
+    assert_eq!((case, words.contains(&"host nested tlb hit".into())), (Case::Regular, false));
     assert_eq!(cases(&mut mmu, 10).0, Case::Beside);
     // A flush does the same.
     mmu.flush();
-    let (case, told) = cases(&mut mmu, 11);
-    assert_eq!((case, told.contains(&"host nested tlb hit".into())), (Case::Regular, false));
+    let (case, words) = cases(&mut mmu, 11);
+    assert_eq!((case, words.contains(&"host nested tlb hit".into())), (Case::Regular, false));
     let tables: Option<&Ranged> = mmu.dimension().part();
     assert_eq!(tables.map(|tables| tables.fills), Some(4), "the guest's");
 }

@@ -150,7 +150,7 @@ fn case(mmu: &mut Mmu, subpage: u64) -> Result<(Case, usize), PageFault> {
     Ok((found.case, steps.as_slice().iter().filter(is_read).count()))
 }
 
-fn tell(mmu: &mut Mmu, page: u64) {
+fn shoot_down(mmu: &mut Mmu, page: u64) {
     let page = FIRST.add(page);
     for shootdown in [Shootdown::Page { space: A, page }, Shootdown::Bitmap { space: A, page }] {
         mmu.apply(&Update::Shootdown(shootdown));
@@ -168,14 +168,14 @@ fn an_update_in_place_spares_the_read_after_a_punch_and_after_a_patch() {
         assert_eq!(case(&mut mmu, 7), Ok((Case::BitmapInPlace, 0)));
         let (space, page) = (A, FIRST.add(9));
         change(&mut mmu, PerforatedOperation::Punch { space, page });
-        tell(&mut mmu, 9);
+        shoot_down(&mut mmu, 9);
         assert_eq!(case(&mut mmu, 7), Ok((again, read)));
         assert_eq!(case(&mut mmu, 9), Err(PageFault::NotMapped));
         let (frame, permissions) = (Frame::new(0x9000), Permissions::READ_WRITE);
         change(&mut mmu, PerforatedOperation::MapHole { space, page, frame, permissions });
         assert_eq!(case(&mut mmu, 9), Ok((Case::BitmapHole, 0)));
         change(&mut mmu, PerforatedOperation::Patch { space, page });
-        tell(&mut mmu, 9);
+        shoot_down(&mut mmu, 9);
         assert_eq!(case(&mut mmu, 9), Ok((again, read)));
         assert_eq!(mmu.counters().bitmap_updates, if read == 0 { 2 } else { 0 });
     }
@@ -186,7 +186,7 @@ fn an_update_in_place_spares_the_read_after_a_punch_and_after_a_patch() {
 fn an_update_in_place_fills_nothing() {
     let mut mmu = shared_on(BitmapUpdates::InPlace, BitmapLoading::Filtered, [&[5], &[5]]);
     change(&mut mmu, PerforatedOperation::Punch { space: A, page: FIRST.add(9) });
-    tell(&mut mmu, 9);
+    shoot_down(&mut mmu, 9);
     assert_eq!(mmu.l2_contents().bitmap, 0);
     assert_eq!(mmu.counters().bitmap_updates, 0);
     assert_eq!(case(&mut mmu, 7), Ok((Case::ReadInPlace, 1)));
@@ -198,7 +198,7 @@ fn an_update_in_place_keeps_the_bits_of_other_sharers() {
     let mut mmu = shared_on(BitmapUpdates::InPlace, BitmapLoading::Filtered, [&[5, 6], &[5]]);
     assert_eq!(case(&mut mmu, 7), Ok((Case::ReadInPlace, 1)));
     change(&mut mmu, PerforatedOperation::Patch { space: A, page: FIRST.add(5) });
-    tell(&mut mmu, 5);
+    shoot_down(&mut mmu, 5);
     assert_eq!(case(&mut mmu, 5), Ok((Case::BitmapHole, 0)), "through its entry in the hole node");
     assert_eq!(frame(&mut mmu, A, 5), Ok(0x1005));
 }
