@@ -348,7 +348,7 @@ impl Reference {
     /// The entry in a slot at the last inspection of the hardware.
     fn inspected_entry(&self, unit: Unit, slot: u32) -> CachedEntry {
         let key = (unit as u8, slot);
-        let place = self.now.binary_search_by_key(&key, |it| (it.unit as u8, it.slot));
+        let place = self.now.binary_search_by_key(&key, |entry| (entry.unit as u8, entry.slot));
         self.now[place.unwrap_or_else(|_| panic!("nothing is in slot {slot} of {unit:?}"))]
     }
 
@@ -516,7 +516,7 @@ impl Core {
     /// more than the page.
     fn first_store(&mut self, space: SpaceId, page: u64) {
         let copies: Vec<_> =
-            self.covering(Unit::L1DataTlb, space, page).map(|it| it.slot).collect();
+            self.covering(Unit::L1DataTlb, space, page).map(|entry| entry.slot).collect();
         for slot in copies {
             self.units[Unit::L1DataTlb as usize].touch(slot);
             self.units[Unit::L1DataTlb as usize].set_dirty(slot);

@@ -203,9 +203,9 @@ impl Nested {
         walker: &mut Walker<'_>,
     ) -> Result<Reach, WalkFault> {
         let in_place = leaf.frame_of(request.page);
-        let asked = self.needs_bitmap(leaf.filter, request.page);
+        let needs_bitmap = self.needs_bitmap(leaf.filter, request.page);
         // The store may go to a hole of the guest, so no write in place is known yet.
-        let kind = if asked { AccessKind::Read } else { Self::kind(&request, leaf.allows) };
+        let kind = if needs_bitmap { AccessKind::Read } else { Self::kind(&request, leaf.allows) };
         let wanted = (guest_frame(in_place), kind);
         let host = self.host.reach(wanted, LocatedFor::Data, walker.l2, walker.steps);
         // A hole of the host does not count as a 4KB page: its neighbours still need the bitmaps of
@@ -225,11 +225,11 @@ impl Nested {
         if leaf.filter != 0 {
             self.note_entry(&request, caches_leaf);
         }
-        if caches_leaf && asked {
+        if caches_leaf && needs_bitmap {
             return Ok(*leaf);
         }
         // A guest hole may have any frame, whatever the host maps in place.
-        if asked && self.is_guest_hole(request, walker)? {
+        if needs_bitmap && self.is_guest_hole(request, walker)? {
             let guest = self.resolve_guest(request, walker)?;
             return self.resolve_host(&request, guest, walker);
         }

@@ -2,9 +2,9 @@
 //!
 //! The second level has 4 sets of 4 ways, a small Ice Lake: 4KB pages use all ways, 2MB pages ways
 //! 1 and 2, 1GB pages ways 3 and 4. One process has ordinary tables: 2MB pages from 1GB on, 4KB
-//! pages in the 2MB after the last of these, 1GB pages from 2GB on. All accessed pages are in set
-//! 0. The first level holds one entry per size, so that each page evicts the previous one. There
-//! are no walk caches: a walk reads 2, 3 or 4 entries.
+//! pages in the 2MB after the last of these, 1GB pages from 2GB on. All accessed pages map to set
+//! number 0. The first level holds one entry per size, so that each page evicts the previous one.
+//! There are no walk caches: a walk reads 2, 3 or 4 entries.
 
 use perforate_mmu::{
     ConfigError, L2Contents, L2Part, Mmu, MmuConfig, Radix, TlbConfig, TlbGeometry, Ways,
@@ -47,9 +47,9 @@ fn halves(tlb: &mut TlbConfig) {
 }
 
 fn config(change: impl Fn(&mut TlbConfig)) -> MmuConfig {
-    let one = TlbGeometry { entries: 1, ways: 1 };
-    let mut config = MmuConfig::plain(one, TlbGeometry { entries: 16, ways: 4 });
-    (config.tlb.l1_data_2m, config.tlb.l1_data_1g) = (Some(one), Some(one));
+    let single = TlbGeometry { entries: 1, ways: 1 };
+    let mut config = MmuConfig::plain(single, TlbGeometry { entries: 16, ways: 4 });
+    (config.tlb.l1_data_2m, config.tlb.l1_data_1g) = (Some(single), Some(single));
     change(&mut config.tlb);
     config
 }

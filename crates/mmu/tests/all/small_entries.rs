@@ -19,9 +19,9 @@ const SMALL: VirtualPage = VirtualPage::new((1 << 18) + 1024);
 const OTHER_SMALL: VirtualPage = VirtualPage::new((1 << 18) + 1025);
 
 fn unit(l2_2m: L2Part) -> Mmu {
-    let one = TlbGeometry { entries: 1, ways: 1 };
-    let mut config = MmuConfig::plain(one, TlbGeometry { entries: 512, ways: 4 });
-    (config.tlb.l1_data_2m, config.tlb.l2_2m) = (Some(one), l2_2m);
+    let single = TlbGeometry { entries: 1, ways: 1 };
+    let mut config = MmuConfig::plain(single, TlbGeometry { entries: 512, ways: 4 });
+    (config.tlb.l1_data_2m, config.tlb.l2_2m) = (Some(single), l2_2m);
     let mut mmu = Mmu::new(&config, Box::new(Radix::new())).unwrap();
     mmu.switch(SPACE);
     let zero = VirtualPage::new(0);

@@ -318,8 +318,8 @@ impl PerforatedRadix {
 
     fn protect_large(&mut self, space: SpaceId, page: VirtualPage) {
         if self.pages.contains_key(&(space, page)) {
-            let asked = self.regions_needing_bitmap(self.large_entry(space, page).1.filter());
-            for region in (0..8).filter(|region| asked >> region & 1 != 0) {
+            let regions = self.regions_needing_bitmap(self.large_entry(space, page).1.filter());
+            for region in (0..8).filter(|region| regions >> region & 1 != 0) {
                 self.map_in_place(space, page, region);
             }
         }

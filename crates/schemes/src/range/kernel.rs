@@ -234,10 +234,10 @@ fn find_ranges(space: &AddressSpace, pages: Range<u64>) -> Vec<RangeEntry> {
         let Some(present) = space.find(page) else { continue };
         let Some(frame) = present.frame() else { continue };
         let permissions = present.permissions();
-        let one = RangeEntry { start: page, end: page + 1, frame, permissions };
+        let single = RangeEntry { start: page, end: page + 1, frame, permissions };
         match found.last_mut() {
-            Some(last) if last.is_continued_by(&one) => last.end = one.end,
-            _ => found.push(one),
+            Some(last) if last.is_continued_by(&single) => last.end = single.end,
+            _ => found.push(single),
         }
     }
     found.retain(|range| range.end - range.start >= LEAST_PAGES);
