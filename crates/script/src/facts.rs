@@ -40,7 +40,7 @@ macro_rules! facts {
                     engine.register_type_with_name::<Self>($script_name);
                     $( engine.register_get(stringify!($field), |facts: &mut Self| ToScript::to_script(facts.$field)); )*
                     // Called for a field name that does not exist.
-                    engine.register_indexer_get(|it: &mut Self, field: &str| match field {
+                    engine.register_indexer_get(|facts: &mut Self, field: &str| match field {
                         $( stringify!($field) => Ok(ToScript::to_script(facts.$field)), )*
                         _ => Err(no_field($script_name, Self::FIELDS, field)),
                     });
