@@ -185,7 +185,7 @@ impl Host {
         self.own.caches.on_table_operation(operation);
     }
 
-    /// Clears the register if pages of the registered run are mapped anew.
+    /// Clears the register if the mapping of the registered run changes.
     pub(crate) fn on_truth(&mut self, truth: &Truth) {
         let moves = |run: RegisteredRun| run.is_moved_by(self.space, truth);
         if self.registered.is_some_and(moves) {
@@ -194,8 +194,8 @@ impl Host {
         }
     }
 
-    /// True if pages of the registered run were mapped anew since the last call. Such a change
-    /// clears the register.
+    /// True if the mapping of the registered run changed since the last call. A change clears the
+    /// register.
     pub fn take_moved_run(&mut self) -> bool {
         std::mem::take(&mut self.has_moved_run)
     }

@@ -78,7 +78,7 @@ impl Mmu {
         self.flush_unit();
     }
 
-    /// True if the host mapped pages of the registered run anew since the last call.
+    /// True if the host changed the mapping of the registered run since the last call.
     pub fn take_moved_run(&mut self) -> bool {
         self.dimension.host_mut().is_some_and(Host::take_moved_run)
     }

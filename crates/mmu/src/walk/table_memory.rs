@@ -173,7 +173,7 @@ impl TableMemory {
         PageTableEntry::from_bits(before)
     }
 
-    /// Sets all words of a frame to zero and releases its host memory.
+    /// Sets all words of a frame to zero. Its storage becomes free for other frames.
     pub fn clear_frame(&mut self, frame: Frame) {
         let place = self.place(frame);
         if place == ABSENT {
