@@ -1,4 +1,4 @@
-//! The memory-management unit with ordinary page tables, from outside.
+//! Tests of the MMU with ordinary page tables, through its public interface.
 
 mod coalescing;
 mod parts;
