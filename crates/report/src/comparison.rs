@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use perforate_results::{Interval, RunResult, Vocabulary};
+use perforate_records::{Interval, RunResult, Vocabulary};
 use perforate_types::SchemeRole;
 use serde_json::Value;
 

@@ -1,6 +1,6 @@
 //! What can be wrong with what is read.
 
-use perforate_results::{ResultsError, RunResult};
+use perforate_records::{ResultsError, RunResult};
 
 /// Why a file could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -32,7 +32,7 @@ pub enum ReportError {
 /// Reads a results file.
 ///
 /// # Errors
-/// As [`perforate_results::read_results`].
+/// As [`perforate_records::read_results`].
 pub fn read_results(text: &str) -> Result<Vec<RunResult>, ReportError> {
-    Ok(perforate_results::read_results(text)?)
+    Ok(perforate_records::read_results(text)?)
 }

@@ -62,7 +62,7 @@ names! {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use perforate_results::Vocabulary;
+    use perforate_records::Vocabulary;
     use perforate_types::{SchemeFacts, SchemeRole};
 
     /// The schemes that headlines speak of.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use perforate_results::Vocabulary;
+use perforate_records::Vocabulary;
 use perforate_types::{self as counters, Counter, spaced};
 
 use crate::chart::Series;

@@ -48,7 +48,7 @@ pub use experiment::{
 pub use html::ReportOptions;
 pub use ids::{COUNTERS_USED, FAMILIES_USED};
 pub use page::{figures, html};
-pub use perforate_results::{RunResult, Vocabulary};
+pub use perforate_records::{RunResult, Vocabulary};
 pub use snapshot::{
     HostRecord, ProcessRecord, Snapshot, read_snapshot, snapshot_html, snapshot_table,
 };

@@ -1,6 +1,6 @@
 //! Pairs of guest and host as matrices: guests as rows, hosts as columns, one matrix per figure.
 
-use perforate_results::{Interval, RunResult};
+use perforate_records::{Interval, RunResult};
 use perforate_types::spaced;
 
 use crate::answer::{Difference, difference};

@@ -1,6 +1,6 @@
 //! The figures shown in tables, computed the same way for the terminal and the page.
 
-use perforate_results::{Interval, RunResult, Vocabulary};
+use perforate_records::{Interval, RunResult, Vocabulary};
 use perforate_types::{Counter, CounterUnit, Prominence};
 
 use crate::comparison::{Comparison, Spread};

@@ -1,7 +1,7 @@
 //! Comparisons in short, for whoever has a page or a picture of his own: a notebook, a script.
 
 use maud::{Markup, html};
-use perforate_results::{Interval, RunResult, Vocabulary};
+use perforate_records::{Interval, RunResult, Vocabulary};
 use serde::Serialize;
 
 use crate::answer::answer;

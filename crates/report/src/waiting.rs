@@ -1,6 +1,6 @@
 //! Waiting for address translation: which parts of the cycle stack it is.
 
-use perforate_results::{RunResult, Vocabulary};
+use perforate_records::{RunResult, Vocabulary};
 use perforate_types::{Counter, Part};
 
 use crate::ids;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use perforate_results::{Batches, RunResult, Warmup};
+use perforate_records::{Batches, RunResult, Warmup};
 use perforate_schemes::segment;
 use perforate_trace::{Source, SourceMetadata};
 use perforate_types::{Counters, GapTolerance, PageSize, figures};

@@ -58,7 +58,7 @@ pub use machine::{
 pub use memory::{Compaction, FaultyFrames, MemoryOptions, MemoryState, Past, Snapshots};
 pub use mode_switching::ModeSwitching;
 pub use operating_system::{OperatingSystemCosts, OperatingSystemCycles};
-pub use perforate_results::{
+pub use perforate_records::{
     ContentsPoint, MemoryMap, MemoryPoint, Region, RunResult, Sampled, SampledFigure, Series,
     Vocabulary, Warmup,
 };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use perforate_results::Vocabulary;
+use perforate_records::Vocabulary;
 
 use super::claim::{Claim, interval_text};
 use super::data;

@@ -1,7 +1,7 @@
 //! Experiments as one HTML page: what all come to, then charts and claims of each.
 
 use maud::{Markup, html};
-use perforate_results::Vocabulary;
+use perforate_records::Vocabulary;
 use perforate_types::counted;
 
 use super::headline::headline;

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::show::Show;
 use super::{Curve, ExperimentResult};
-use perforate_results::read_json;
+use perforate_records::read_json;
 
 use crate::ReportError;
 

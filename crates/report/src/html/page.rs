@@ -9,7 +9,7 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use perforate_results::clean;
+use perforate_records::clean;
 use serde_json::{Map, Value, json};
 
 use super::{Figure, ReportOptions};

@@ -1,6 +1,6 @@
 //! The first chart of a comparison: a bar for each scheme, with its uncertainty.
 
-use perforate_results::Interval;
+use perforate_records::Interval;
 
 use crate::chart::{Axis, Bars, Mark, Series, broken};
 use crate::comparison::{Comparison, SchemeRuns, Spread};

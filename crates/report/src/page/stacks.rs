@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use perforate_results::ContentsPoint;
+use perforate_records::ContentsPoint;
 use perforate_types::counted;
 
 use crate::RunResult;

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::{Section, Value, count};
 use crate::format::{bytes, percent};
-use perforate_results::MemoryMap;
+use perforate_records::MemoryMap;
 
 const FRAME_BYTES: f64 = 4096.0;
 

@@ -11,7 +11,7 @@ mod verdict;
 
 use serde::Deserialize;
 
-use perforate_results::{MemoryMap, read_json};
+use perforate_records::{MemoryMap, read_json};
 
 use crate::ReportError;
 pub use host::HostRecord;

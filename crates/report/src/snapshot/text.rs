@@ -3,7 +3,7 @@
 use super::{Section, Snapshot, Value};
 use crate::format::{MISSING, bytes};
 use crate::text::{Column, wrapped};
-use perforate_results::MemoryMap;
+use perforate_records::MemoryMap;
 
 /// Cells of a row of the picture, and rows at most.
 const PICTURE_COLUMNS: f64 = 80.0;
