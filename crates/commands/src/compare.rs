@@ -2,6 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
+use perforate_records::json_line;
 use perforate_sim::{Comparison, MeasuringOptions, Progress, RunResult, SimError, compare_until};
 
 /// Runs a comparison, and adds to every result what only all together tell.
@@ -22,10 +23,7 @@ pub fn compare(
 
 /// One line per result.
 pub fn json_lines(results: &[RunResult]) -> String {
-    results
-        .iter()
-        .map(|result| serde_json::to_string(result).expect("results are plain data") + "\n")
-        .collect()
+    results.iter().map(json_line).collect()
 }
 
 /// The title of a report of these results.
@@ -68,7 +66,7 @@ mod tests {
         let short = comparison("20k");
         let results = compare(&short, &MeasuringOptions::default(), &stop, &mut |_| ()).unwrap();
         let lines = json_lines(&results);
-        let read = perforate_report::read_results(&lines).unwrap();
+        let read = perforate_records::read_results(&lines).unwrap();
         assert_eq!(lines.lines().count(), 2);
         for (found, result) in read.iter().zip(&results) {
             assert_eq!((&found.scheme, found.ipc), (&result.scheme, result.ipc));

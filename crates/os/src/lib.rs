@@ -43,8 +43,7 @@ pub use memory::{
 };
 pub use memory_map::{BlockClass, BlockFrames, BlockRun, CellRun, FrameClass, MapCells, MemoryMap};
 pub use occupancy::{
-    BlockReach, FrameState, FreeBlocksByType, HostSnapshot, Occupancy, OccupancyBuilder,
-    PageblockCount, SnapshotAbout, SnapshotZone, Survey, ZoneRange,
+    FrameState, HostSnapshot, Occupancy, OccupancyBuilder, SnapshotAbout, ZoneRange,
 };
 pub use policy::{
     BasePages, BlockUse, HoleAllocation, HoleRule, Huge1G, HugePageRule, LaidOut, OrderPurpose,

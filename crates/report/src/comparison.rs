@@ -409,7 +409,7 @@ fn flat(config: &Value) -> BTreeMap<String, String> {
 mod tests {
     use super::*;
     use crate::ids::tests::vocabulary;
-    use crate::read_results;
+    use perforate_records::read_results;
 
     fn line(scheme: &str, seed: u64, ipc: f64, portion: u64) -> String {
         format!(

@@ -284,7 +284,7 @@ mod tests {
     use super::*;
     use crate::comparison::comparisons;
     use crate::ids::tests::vocabulary;
-    use crate::read_results;
+    use perforate_records::read_results;
 
     fn line(name: &str, cycles: u64, walk_cycles: u64) -> String {
         let names = name.split_once('+').map_or(String::new(), |(guest, host)| {

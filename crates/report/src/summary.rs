@@ -173,7 +173,7 @@ const RIGHT: &str =
 mod tests {
     use super::*;
     use crate::ids::tests::vocabulary;
-    use crate::read_results;
+    use perforate_records::read_results;
 
     fn lines() -> Vec<RunResult> {
         let line = |scheme: &str, cycles: u64, stall: u64| {

@@ -3,7 +3,7 @@
 //! An [`Occupancy`] says of each frame what Linux said of it ([`FrameState`]), 2MB block by 2MB
 //! block: which frames are free decides what can be perforated, so counts would not do. A
 //! [`HostSnapshot`] is an occupancy with what else was known when it was taken; `file` is how it is
-//! kept, [`Survey`] what can be made of it.
+//! kept, [`Survey`](perforate_records::Survey) what can be made of it.
 
 mod about;
 mod builder;
@@ -16,10 +16,9 @@ use std::ops::Range;
 
 use perforate_types::HoleSet;
 
-pub use about::{FreeBlocksByType, HostSnapshot, PageblockCount, SnapshotAbout, SnapshotZone};
+pub use about::{HostSnapshot, SnapshotAbout};
 pub use builder::OccupancyBuilder;
 pub use states::FrameState;
-pub use survey::{BlockReach, Survey};
 
 use crate::{BlockFrames, Buddy, FreeMemory, MemoryMap, OsError};
 

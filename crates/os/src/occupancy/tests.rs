@@ -1,3 +1,5 @@
+use perforate_records::SnapshotZone;
+
 use super::*;
 
 /// Frames in order, as runs.

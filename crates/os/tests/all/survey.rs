@@ -1,6 +1,7 @@
 //! What the blocks of a machine can become.
 
-use perforate_os::{BlockReach, FrameState, OccupancyBuilder};
+use perforate_os::{FrameState, OccupancyBuilder};
+use perforate_records::BlockReach;
 use perforate_schemes::perforated::{Perforated, PerforationOptions};
 
 use FrameState::{Absent, Free, Large, Movable, PageCache, Reclaimable, Unmovable};

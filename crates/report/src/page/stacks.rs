@@ -3,10 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use perforate_records::ContentsPoint;
+use perforate_records::{ContentsPoint, RunResult};
 use perforate_types::counted;
 
-use crate::RunResult;
 use crate::chart::{Axis, Mark, Series, Stacks, broken};
 use crate::comparison::{Comparison, SchemeRuns};
 use crate::format::{bytes, ratio};

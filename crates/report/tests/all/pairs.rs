@@ -6,7 +6,8 @@ use crate::document::{
     chart, check, data, find, legend, marks, page, shown as rows, strings, text,
 };
 use crate::vocabulary::vocabulary;
-use perforate_report::{Rows, read_results, table};
+use perforate_records::read_results;
+use perforate_report::{Rows, table};
 use proptest::prelude::*;
 use roxmltree::{Document, Node};
 use serde_json::{Value, json};

@@ -1,9 +1,8 @@
 //! The vocabulary of the program: what the report refers to is registered, what is registered has its
 //! place in the report, and what nobody has registered is shown as well.
 
-use perforate_report::{
-    COUNTERS_USED, FAMILIES_USED, ReportOptions, Rows, Vocabulary, html, read_results, table,
-};
+use perforate_records::{Vocabulary, read_results};
+use perforate_report::{COUNTERS_USED, FAMILIES_USED, ReportOptions, Rows, html, table};
 use perforate_types::{Counter, CounterUnit, Prominence};
 use serde_json::json;
 
