@@ -43,7 +43,7 @@ mod waiting;
 pub use error::ReportError;
 pub use experiment::{Tally, experiments_figures, experiments_html, experiments_table};
 pub use html::ReportOptions;
-pub use ids::{COUNTERS_USED, FAMILIES_USED};
+pub use ids::{COUNTERS_USED, WHOLES_USED};
 pub use page::{figures, html};
 pub use snapshot::{snapshot_html, snapshot_table};
 pub use summary::{Estimate, SchemeSummary, Summary, speed_over, summaries, summary_html};
