@@ -186,7 +186,7 @@ pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
     if arguments.json {
         print(&lines)?;
     }
-    folder.map_or(Ok(()), |folder| write_files(&folder, &lines, arguments, &left_out))
+    folder.map_or(Ok(()), |folder| write_files(&folder, &results, lines, arguments, &left_out))
 }
 
 /// What the folder for results is called after.
@@ -266,22 +266,21 @@ impl Observer for BarAndStop<'_> {
 /// Writes results and report, and prints the table unless the lines were printed already.
 fn write_files(
     folder: &ResultFolder,
-    lines: &str,
+    results: &[RunResult],
+    lines: String,
     arguments: &CompareArguments,
     left_out: &[String],
 ) -> Result<(), Failure> {
-    let results = perforate_report::read_results(lines)?;
-    let vocabulary = perforate_sim::vocabulary();
     let options = ReportOptions {
-        title: title(&results),
+        title: title(results),
         command: command(),
-        results: lines.to_owned(),
-        vocabulary,
+        results: lines.clone(),
+        vocabulary: perforate_sim::vocabulary(),
     };
-    let drawn = arguments.figures.then(|| perforate_report::figures(&results, &options));
+    let drawn = arguments.figures.then(|| perforate_report::figures(results, &options));
     let drawn = drawn.transpose()?;
-    let page = perforate_report::html(&results, &options);
-    let mut files = vec![("results.jsonl".to_owned(), lines.to_owned()), (REPORT.to_owned(), page)];
+    let page = perforate_report::html(results, &options);
+    let mut files = vec![("results.jsonl".to_owned(), lines), (REPORT.to_owned(), page)];
     files.extend(drawn.iter().flat_map(|drawn| figures::files(drawn)));
     let written = folder.write(&files)?;
     if arguments.json {
@@ -289,10 +288,10 @@ fn write_files(
     }
     let rows = if arguments.all { Rows::All } else { Rows::Main };
     let width = columns();
-    let table = perforate_report::varied_table(&results, &options.vocabulary, width)
-        .unwrap_or_else(|| perforate_report::table(&results, &options.vocabulary, width, rows));
+    let table = perforate_report::varied_table(results, &options.vocabulary, width)
+        .unwrap_or_else(|| perforate_report::table(results, &options.vocabulary, width, rows));
     let shown = if arguments.all { Shown::All } else { Shown::Some { rest: "--all prints them" } };
-    let mut remarks = remarks(&results, shown);
+    let mut remarks = remarks(results, shown);
     // The table says which value was set.
     let is_in_table = |note: &String| arguments.vary.iter().any(|vary| vary.is_told_by(note));
     remarks.retain(|note| !is_in_table(note));

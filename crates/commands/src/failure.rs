@@ -7,6 +7,7 @@ use perforate_config::ConfigError;
 use perforate_experiment::ExperimentError;
 use perforate_host::HostError;
 use perforate_record::RecordError;
+use perforate_records::RecordsError;
 use perforate_report::ReportError;
 use perforate_sim::SimError;
 use perforate_sim::linear_model::ModelError;
@@ -56,6 +57,9 @@ pub enum Failure {
     /// Parts of experiments that do not make a whole.
     #[error("{0}")]
     Parts(String),
+    /// Records that cannot be read.
+    #[error(transparent)]
+    Records(#[from] RecordsError),
     /// The report.
     #[error(transparent)]
     Report(#[from] ReportError),

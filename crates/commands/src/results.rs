@@ -1,13 +1,11 @@
 //! Results of runs as lines of a file.
 
+use perforate_records::json_line;
 use perforate_sim::RunResult;
 
 /// One line per result.
 pub fn json_lines(results: &[RunResult]) -> String {
-    results
-        .iter()
-        .map(|result| serde_json::to_string(result).expect("results are plain data") + "\n")
-        .collect()
+    results.iter().map(json_line).collect()
 }
 
 /// The title of a report of these results.
@@ -59,7 +57,7 @@ mod tests {
     fn a_result_is_a_line() {
         let results = run(&random("20k"), &mut Silent).unwrap();
         let lines = json_lines(&results);
-        let read = perforate_report::read_results(&lines).unwrap();
+        let read = perforate_records::read_results(&lines).unwrap();
         assert_eq!(lines.lines().count(), 2);
         for (found, result) in read.iter().zip(&results) {
             assert_eq!((&found.scheme, found.ipc), (&result.scheme, result.ipc));

@@ -42,8 +42,7 @@ pub use kernel::{
 pub use memory::{Buddy, IoGap, MigrateType, OtherUse, Pressure, Zone, ZoneLayout, Zones};
 pub use memory_map::{BlockClass, BlockFrames, BlockRun, CellRun, FrameClass, MapCells, MemoryMap};
 pub use occupancy::{
-    BlockReach, FrameState, FreeBlocksByType, HostSnapshot, Occupancy, OccupancyBuilder,
-    PageblockCount, SnapshotAbout, SnapshotZone, Survey, ZoneRange,
+    FrameState, HostSnapshot, Occupancy, OccupancyBuilder, SnapshotAbout, ZoneRange,
 };
 pub use policy::{
     BasePages, BlockUse, HoleAllocation, HoleRule, Huge1G, HugePageRule, LaidOut, OrderPurpose,

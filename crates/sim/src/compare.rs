@@ -1,6 +1,6 @@
 //! Several schemes on one workload: decoded once, run in parallel, each with its own memory.
 
-use perforate_results::{Batches, RunResult, Warmup};
+use perforate_records::{Batches, RunResult, Warmup};
 use perforate_schemes::segment;
 use perforate_trace::{Source, SourceMetadata};
 use perforate_types::{Counters, GapTolerance, PageSize, figures};

@@ -59,7 +59,7 @@ pub use memory::{GuestOptions, MemoryOptions, MemoryState, SizeOptions, Snapshot
 pub use mode_switching::ModeSwitching;
 pub use observer::{FiguresOnly, Observer, Progress, Silent};
 pub use operating_system::{OperatingSystemCosts, OperatingSystemCycles};
-pub use perforate_results::{
+pub use perforate_records::{
     ContentsPoint, MemoryMap, MemoryPoint, Region, RunResult, Sampled, SampledFigure, Series,
     Vocabulary, Warmup,
 };
@@ -68,11 +68,11 @@ pub use phases::{Phase, PhasedRun};
 pub use placed::Placed;
 pub use recording::{CUT_OFF, recording_notes};
 pub use registry::{counters, vocabulary};
-pub use request::{Request, RequestShares};
+pub use request::Request;
 pub use run_options::{MeasuringOptions, PlacementOptions, WarmupLength};
 pub use sampled::{TimedWindows, Timing};
 pub use simulation::{RunOptions, Simulation};
-pub use snapshot::{MemorySnapshot, SnapshotOrder, SnapshotRecord, SnapshotRequest};
+pub use snapshot::{MemorySnapshot, host_record};
 pub use spec::{ResolvedRun, RunSpec};
 pub use system::{System, SystemOptions};
 pub use wiring::{Side, Wiring};

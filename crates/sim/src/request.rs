@@ -2,10 +2,10 @@
 //! all of it.
 
 use perforate_os::{Defrag, EarlyCompaction, Kernel, KernelConfig, OsError, Policy, TableFormat};
+use perforate_records::RequestShares;
 use perforate_types::{
     AccessKind, Backing, Counters, Permissions, ProgramEvent, VirtualAddress, VirtualPage,
 };
-use serde::Serialize;
 
 /// Where the request lies.
 const START: u64 = 0x7f00_0000_0000;
@@ -20,15 +20,6 @@ pub struct Request {
     pub compaction: Option<EarlyCompaction>,
     /// Compaction in page faults.
     pub defrag: Defrag,
-}
-
-/// Shares of a request, 0–1.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct RequestShares {
-    /// In ordinary 2MB pages.
-    pub large: f64,
-    /// In perforated pages.
-    pub perforated: f64,
 }
 
 impl Request {

@@ -9,7 +9,7 @@ mod timed_windows;
 use std::sync::Arc;
 
 use perforate_mmu::L2Contents;
-use perforate_results::Region;
+use perforate_records::Region;
 use perforate_schemes::segment;
 use perforate_timing::{Core, Processors, Shootdown};
 use perforate_types::{

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use perforate_os::{BlockReach, Occupancy, OsError, Policy};
+use perforate_os::{Occupancy, OsError, Policy};
+use perforate_records::BlockReach;
 use serde::Serialize;
 
 use crate::HostError;

@@ -1,9 +1,7 @@
 //! Zones of memory, which `/proc/zoneinfo`, `buddyinfo` and `pagetypeinfo` describe together.
 
-use perforate_os::SnapshotZone;
+use perforate_records::{FREE_ORDERS as ORDERS, SnapshotZone};
 
-/// Orders of free blocks that are counted separately.
-const ORDERS: usize = 11;
 /// Upper limit of zones; 1024 nodes with five zones each have fewer.
 const MAX_ZONES: usize = 8192;
 /// Upper limit of any count of frames or blocks.

@@ -1,9 +1,7 @@
 //! Results as the report reads them.
 
-use perforate_report::{
-    ReportOptions, Rows, experiments_html, experiments_table, html, read_experiments, read_results,
-    table,
-};
+use perforate_records::{read_experiments, read_results};
+use perforate_report::{ReportOptions, Rows, experiments_html, experiments_table, html, table};
 
 use super::{Target, target, told};
 use crate::target::Seeds;

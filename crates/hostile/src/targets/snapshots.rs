@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use perforate_host::snapshot::{HostFiles, ProcessOptions, read_host, read_process};
 use perforate_os::HostSnapshot;
-use perforate_report::{read_snapshot, snapshot_html, snapshot_table};
-use perforate_sim::{MemoryOptions, MemorySnapshot, SnapshotRecord};
+use perforate_records::read_snapshot;
+use perforate_report::{snapshot_html, snapshot_table};
+use perforate_sim::{MemoryOptions, MemorySnapshot, host_record};
 
 use super::reports::options;
 use super::{Target, target, told, with_file};
@@ -110,7 +111,7 @@ fn host(files: HostFiles) {
 /// What is done with every snapshot.
 fn look_into(snapshot: HostSnapshot) {
     let policy = Perforated::new(PerforationOptions::SELECTIVE).expect("the default is sound");
-    SnapshotRecord::of(&Arc::new(snapshot), policy, 0, 1);
+    host_record(&Arc::new(snapshot), policy, 0, 1);
 }
 
 /// A process of which one file is this.

@@ -47,9 +47,10 @@ macro_rules! fieldwise {
 }
 
 /// Declares the account from one list: its fields, their difference and their counters. A string
-/// after a name is the label of the counter in tables of reports.
+/// after a name is the label of the counter in tables of reports; `of` names
+/// the sum that the counter is a part of.
 macro_rules! account {
-    ($($(#[doc = $meaning:literal])+ $name:ident $(, $label:literal)?;)*) => {
+    ($($(#[doc = $meaning:literal])+ $name:ident $(of $sum:literal)? $(, $label:literal)?;)*) => {
         $crate::fieldwise! {
             /// Number of operations of each kind that the kernel did, since it booted or between two moments.
             #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,6 +63,7 @@ macro_rules! account {
             /// The counters of the account, each under its name with `work_` before it.
             pub const FIGURES: &[Figure<Self>] = &[$({
                 const LABELS: &[&str] = &[$($label)?];
+                const SUMS: &[&str] = &[$($sum)?];
                 Figure {
                     id: concat!("work_", stringify!($name)),
                     label: LABELS.first().copied(),
@@ -72,7 +74,10 @@ macro_rules! account {
                         true => Prominence::Listed,
                         false => Prominence::Table,
                     },
-                    part: None,
+                    part: match SUMS {
+                        [sum] => Some((*sum, stringify!($name), "other")),
+                        _ => None,
+                    },
                     value: |work| CounterValue::Count(work.$name),
                 }
             },)*];
@@ -87,25 +92,25 @@ macro_rules! account {
 
 account! {
     /// Faults that mapped a 4KB page.
-    faults_4k;
+    faults_4k of "work_faults";
     /// Faults that mapped an ordinary 2MB page.
-    faults_2m;
+    faults_2m of "work_faults";
     /// Faults that mapped a 1GB page.
-    faults_1g;
+    faults_1g of "work_faults";
     /// Faults that mapped a perforated page.
-    faults_perforated;
+    faults_perforated of "work_faults";
     /// Faults that gave an unallocated hole its frame.
-    faults_hole;
+    faults_hole of "work_faults";
     /// Writes to a page that was read-only, whether a frame was copied or not.
-    faults_copy_on_write;
+    faults_copy_on_write of "work_faults";
     /// Faults that read a page from swap (Linux: major faults).
-    faults_swap;
+    faults_swap of "work_faults";
     /// Faults that brought in gap-tolerant superpages.
-    faults_superpage;
+    faults_superpage of "work_faults";
     /// Faults that made a direct segment, in which the page lies.
-    faults_segment;
+    faults_segment of "work_faults";
     /// Faults after which nothing had to be mapped: spurious ones and refused accesses.
-    faults_other;
+    faults_other of "work_faults";
     /// 4KB frames of anonymous memory cleared one by one.
     frames_zeroed_4k;
     /// 2MB blocks of anonymous memory cleared whole.
@@ -154,15 +159,15 @@ account! {
     /// Pages that escaped a direct segment.
     pages_escaped;
     /// Shootdowns of 4KB translations.
-    shootdowns_page;
+    shootdowns_page of "work_shootdowns";
     /// Shootdowns of bitmap entries.
-    shootdowns_bitmap;
+    shootdowns_bitmap of "work_shootdowns";
     /// Shootdowns of entries of 2MB or 1GB.
-    shootdowns_large;
+    shootdowns_large of "work_shootdowns";
     /// Shootdowns of gap-tolerant superpages, each of them a flush.
-    shootdowns_superpage;
+    shootdowns_superpage of "work_shootdowns";
     /// Shootdowns of whole address spaces.
-    shootdowns_space;
+    shootdowns_space of "work_shootdowns";
     /// Operations that ended with a shootdown: all of one operation go out together, and the
     /// other processors are interrupted once.
     shootdown_batches;

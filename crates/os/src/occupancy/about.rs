@@ -1,12 +1,12 @@
 //! Description of a machine's memory apart from the state of its frames.
 
+use perforate_records::{FREE_ORDERS, SnapshotZone};
 use serde::{Deserialize, Serialize};
 
 use super::{Occupancy, ZoneRange};
 use crate::{Buddy, FreeMemory, OsError};
 
-/// Number of orders of free blocks.
-const ORDERS: usize = Buddy::MAX_ORDER as usize + 1;
+const _: () = assert!(FREE_ORDERS == Buddy::MAX_ORDER as usize + 1);
 
 /// A machine's memory at one moment.
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -49,50 +49,6 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// A zone as the kernel describes it.
-#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct SnapshotZone {
-    /// Number of the NUMA node.
-    pub node: u64,
-    /// `DMA`, `DMA32`, `Normal`, `Movable` or `Device`.
-    pub name: String,
-    /// Number of the first frame.
-    pub start_frame: u64,
-    /// Frames from the first to the last, including those without memory.
-    pub spanned_frames: u64,
-    /// Number of frames with memory.
-    pub present_frames: u64,
-    /// Number of frames that the buddy allocator manages.
-    pub managed_frames: u64,
-    /// Free frames in per-CPU lists, which `free_blocks` does not count.
-    pub per_cpu_frames: u64,
-    /// Free blocks of each order (`/proc/buddyinfo`).
-    pub free_blocks: [u64; ORDERS],
-    /// Free blocks by migrate type (`/proc/pagetypeinfo`), if known.
-    pub free_blocks_by_type: Vec<FreeBlocksByType>,
-    /// Pageblocks by migrate type, if known.
-    pub pageblocks: Vec<PageblockCount>,
-}
-
-/// Free blocks of one migrate type.
-#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
-pub struct FreeBlocksByType {
-    /// Linux's name of the migrate type.
-    pub migrate_type: String,
-    /// Number of free blocks of each order.
-    pub free_blocks: [u64; ORDERS],
-}
-
-/// Number of pageblocks of one migrate type.
-#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
-pub struct PageblockCount {
-    /// Linux's name of the migrate type.
-    pub migrate_type: String,
-    /// Number of pageblocks of the type.
-    pub blocks: u64,
-}
-
 /// Names of zones in Linux.
 const ZONE_NAMES: [&str; 6] = ["DMA", "DMA32", "Normal", "HighMem", "Movable", "Device"];
 /// Bound of counts of free blocks: more than any machine has.
@@ -108,7 +64,7 @@ impl HostSnapshot {
 
     /// Free blocks of each order as the kernel counted them.
     pub fn counted_free(&self) -> FreeMemory {
-        let mut blocks = [0_u64; ORDERS];
+        let mut blocks = [0_u64; FREE_ORDERS];
         for zone in &self.about.zones {
             for (sum, count) in blocks.iter_mut().zip(zone.free_blocks) {
                 *sum = (*sum + count.min(MOST_FREE)).min(MOST_FREE);

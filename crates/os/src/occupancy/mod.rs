@@ -3,7 +3,7 @@
 //! An [`Occupancy`] has the state of each frame as Linux reported it ([`FrameState`]), 2MB block by
 //! 2MB block. Counts would not suffice: which frames are free decides what can be perforated. A
 //! [`HostSnapshot`] is an occupancy with everything else that was known when it was taken. `file`
-//! is its file format; a [`Survey`] counts the 2MB pages that it allows.
+//! is its file format; a [`Survey`](perforate_records::Survey) counts the 2MB pages that it allows.
 
 mod about;
 mod builder;
@@ -16,10 +16,9 @@ use std::ops::Range;
 
 use perforate_types::HoleSet;
 
-pub use about::{FreeBlocksByType, HostSnapshot, PageblockCount, SnapshotAbout, SnapshotZone};
+pub use about::{HostSnapshot, SnapshotAbout};
 pub use builder::OccupancyBuilder;
 pub use states::FrameState;
-pub use survey::{BlockReach, Survey};
 
 use crate::{BlockFrames, Buddy, FreeMemory, MemoryMap, OsError};
 

@@ -1,77 +1,10 @@
 //! Survey of a memory: 2MB blocks that are free, can become free, or can become perforated pages.
 
-use std::collections::BTreeMap;
-
+use perforate_records::{BlockReach, Survey};
 use perforate_types::HoleSet;
-use serde::Serialize;
 
 use super::{BlockStates, FrameState, Occupancy};
 use crate::{BlockUse, Policy};
-
-/// Possible use of a 2MB block, easiest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum BlockReach {
-    /// All frames are free.
-    Whole,
-    /// No frame is fixed: the block becomes free once its movable frames were moved (compaction) or
-    /// its page cache was dropped.
-    Compactable,
-    /// The policy accepts the block as a perforated page in its present state: all frames that are
-    /// not free are holes.
-    PerforableNow,
-    /// The policy accepts the block as a perforated page once its movable frames were moved.
-    Perforable,
-    /// The policy does not accept the block, but it becomes free once its slab caches are freed.
-    Reclaimable,
-    /// A 2MB page of a program, or a hugetlbfs page.
-    Large,
-    /// Too many frames are fixed, or their state is unknown.
-    Neither,
-    /// No memory in the block.
-    Absent,
-}
-
-impl BlockReach {
-    /// All values, easiest first.
-    pub const ALL: [Self; 8] = [
-        Self::Whole,
-        Self::Compactable,
-        Self::PerforableNow,
-        Self::Perforable,
-        Self::Reclaimable,
-        Self::Large,
-        Self::Neither,
-        Self::Absent,
-    ];
-}
-
-/// Number of 2MB blocks for each possible use.
-#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize)]
-pub struct Survey {
-    /// Number of blocks for each possible use; every block counts once.
-    pub blocks: BTreeMap<BlockReach, u64>,
-    /// Number of blocks with memory.
-    pub memory_blocks: u64,
-    /// Compactable blocks for which there is room: each takes 512 free frames outside wholly free
-    /// blocks, its own free frames included.
-    pub compactable_with_room: u64,
-    /// Compactable blocks with only free frames and page cache: dropping the cache frees them
-    /// without a copy.
-    pub whole_without_page_cache: u64,
-    /// Blocks that the policy accepts as perforated pages in their present state, including those
-    /// that compaction could free.
-    pub perforable_as_they_are: u64,
-    /// Perforable blocks by their number of fixed frames: up to 1, 2, 4, … 512.
-    pub holes: [u64; 10],
-}
-
-impl Survey {
-    /// Number of blocks with the possible use.
-    pub fn count(&self, reach: BlockReach) -> u64 {
-        self.blocks.get(&reach).copied().unwrap_or(0)
-    }
-}
 
 impl Occupancy {
     /// Classifies every block by the decisions of a policy.

@@ -1,3 +1,5 @@
+use perforate_records::SnapshotZone;
+
 use super::*;
 
 /// Builds an occupancy from runs of frames.

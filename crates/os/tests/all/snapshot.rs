@@ -6,8 +6,9 @@ use crate::machine::policy;
 use perforate_config::read;
 use perforate_os::{
     Ageing, Defrag, FrameState, FreeMemory, HostSnapshot, Kernel, KernelConfig, OccupancyBuilder,
-    SnapshotZone, TableFormat,
+    TableFormat,
 };
+use perforate_records::SnapshotZone;
 use perforate_schemes::perforated::PerforatedOperation;
 use perforate_types::{
     AccessKind, Backing, Counters, Frame, HoleSet, Permissions, ProgramEvent, Update,

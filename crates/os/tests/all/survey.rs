@@ -1,6 +1,7 @@
 //! Survey of a memory: possible uses of its blocks.
 
-use perforate_os::{BlockReach, FrameState, OccupancyBuilder};
+use perforate_os::{FrameState, OccupancyBuilder};
+use perforate_records::BlockReach;
 use perforate_schemes::perforated::{Perforated, PerforationOptions};
 
 use FrameState::{Absent, Free, Large, Movable, PageCache, Reclaimable, Unmovable};

@@ -2,6 +2,7 @@
 //!
 //! Tables and texts stand in the markup. Charts, the data below them, and long texts and sections that
 //! are folded away go into one compressed block, from which the page's script takes what is opened.
+//! Records may hold any character: those that reorder text or control a terminal are replaced here.
 
 use std::io::Write as _;
 
@@ -9,7 +10,7 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use perforate_results::clean;
+use perforate_records::{clean, harmless, harmless_json};
 use serde_json::{Map, Value, json};
 
 use super::{Figure, ReportOptions};
@@ -63,13 +64,14 @@ pub(crate) struct Page {
 impl Page {
     /// Keeps the chart of a figure and the table below it.
     pub fn add_figure(&mut self, figure: &Figure) {
-        let table = figure.data.table("").into_string();
-        self.figures.insert(figure.id.clone(), json!({"chart": figure.chart, "table": table}));
+        let table = harmless(&figure.data.table("").into_string());
+        let chart = harmless_json(figure.chart.clone());
+        self.figures.insert(figure.id.clone(), json!({"chart": chart, "table": table}));
         self.kept.push(Kept {
             id: figure.id.clone(),
-            title: figure.title.clone(),
-            chart: figure.chart.clone(),
-            csv: figure.data.csv(),
+            title: harmless(&figure.title),
+            chart,
+            csv: harmless(&figure.data.csv()),
         });
     }
 
@@ -88,7 +90,7 @@ impl Page {
 
     /// A long text that is folded away.
     pub fn folded(&mut self, summary: Markup, text: String) -> Markup {
-        self.texts.push(text);
+        self.texts.push(harmless(&text));
         html! {
             details.configuration id={ "text-" (self.texts.len() - 1) } {
                 summary { (summary) }
@@ -99,7 +101,7 @@ impl Page {
 
     /// A section that becomes part of the page when it is opened, by a click or by a link to it.
     pub fn part(&mut self, id: &str, summary: &Markup, content: Markup) -> Markup {
-        self.parts.push(content.into_string());
+        self.parts.push(harmless(&content.into_string()));
         html! {
             details.part id=(id) {
                 summary { (summary) }
@@ -136,7 +138,7 @@ impl Page {
                 }
             }
         };
-        page.into_string() + "\n"
+        harmless(&page.into_string()) + "\n"
     }
 }
 

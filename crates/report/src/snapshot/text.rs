@@ -1,9 +1,9 @@
 //! A snapshot for the terminal.
 
-use super::{Section, Snapshot, Value};
+use super::{Section, Value};
 use crate::format::{MISSING, bytes};
 use crate::text::{Column, wrapped};
-use perforate_results::MemoryMap;
+use perforate_records::{MemoryMap, Snapshot};
 
 /// Cells of a row of the picture, and rows at most.
 const PICTURE_COLUMNS: f64 = 80.0;
@@ -30,16 +30,16 @@ const LETTERS: [(&str, char, &str); 14] = [
 
 /// The snapshot as text, at most `columns` characters wide (100 or more).
 pub fn snapshot_table(snapshot: &Snapshot, columns: usize) -> String {
-    let mut text = format!("{}\n", snapshot.title());
-    text += &wrapped("", &snapshot.verdict().join(" "), columns);
-    for section in snapshot.sections() {
+    let mut text = format!("{}\n", super::title(snapshot));
+    text += &wrapped("", &super::verdict(snapshot).join(" "), columns);
+    for section in super::sections(snapshot) {
         text += &format!("\n{}\n", &section.title);
         text += &wrapped("", &section.lead, columns);
         text += &table(&section, columns);
     }
-    text += &snapshot.memory_map().map_or_else(String::new, picture);
+    text += &super::memory_map(snapshot).map_or_else(String::new, picture);
     text.push('\n');
-    for note in snapshot.notes() {
+    for note in super::notes(snapshot) {
         text += &wrapped("note: ", &note, columns);
     }
     text

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use perforate_results::{RunResult, read_json};
+use perforate_records::{RunResult, read_json};
 
 use super::measured::{Measured, Runs, median, medians};
 use super::{ModelError, Shares};

@@ -1,6 +1,7 @@
 //! Sums over mappings, and shares of contents.
 
-use super::record::{ProcessArea, ProcessContents, ProcessTotals};
+use perforate_records::{ProcessArea, ProcessContents, ProcessTotals};
+
 use crate::snapshot::PageContents;
 
 /// Sums over all mappings; removes figures that could not be determined.

@@ -217,9 +217,11 @@ figures! {
         /// Times it came to the end of all address spaces.
         khugepaged_full_scans, Count, Listed: |it| it.full_scans;
         /// 2MB pages without holes that it made.
-        khugepaged_pages_made_whole, Count, Listed: |it| it.collapsed;
+        khugepaged_pages_made_whole, Count, Listed,
+            part("khugepaged_pages_made", "whole", "page-2m"): |it| it.collapsed;
         /// Perforated pages that it made.
-        khugepaged_pages_made_perforated, Count, Listed: |it| it.perforated;
+        khugepaged_pages_made_perforated, Count, Listed,
+            part("khugepaged_pages_made", "perforated", "perforated"): |it| it.perforated;
         /// Pages made by copying all into a whole block.
         khugepaged_promoted_by_collapse, Count, Listed:
             |it| it.promoted[Promotion::Collapse as usize];

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use perforate_types::{CounterValue, Counters};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
@@ -11,6 +12,13 @@ pub(crate) fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de
     deserializer: D,
 ) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// A value that this version knows; any other is none of it.
+pub(crate) fn known_or_default<'de, D: Deserializer<'de>, T: Default + DeserializeOwned>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Ok(serde_json::from_value(Value::deserialize(deserializer)?).unwrap_or_default())
 }
 
 /// A name that may be absent; anything but text with characters in it is none.
@@ -63,6 +71,14 @@ pub(crate) fn counts<'de, D: Deserializer<'de>>(
         _ => None,
     };
     Ok(all.unwrap_or_default().into_iter().filter_map(count).collect())
+}
+
+/// Whole numbers by name; names that this version does not know are left out.
+pub(crate) fn known_names<'de, D: Deserializer<'de>, K: DeserializeOwned + Ord>(
+    deserializer: D,
+) -> Result<BTreeMap<K, u64>, D::Error> {
+    let known = |(name, count)| Some((serde_json::from_value(Value::String(name)).ok()?, count));
+    Ok(counts(deserializer)?.into_iter().filter_map(known).collect())
 }
 
 /// Figures by name; what is no number is left out.

@@ -1,6 +1,8 @@
 //! What is known of the counters and schemes that results mention.
 
-use perforate_types::{Counter, Part, SchemeFacts, SchemeRole};
+use perforate_types::{Counter, Counters, Part, SchemeFacts, SchemeRole};
+
+use crate::RunResult;
 
 /// Counters and schemes as they are registered, in the order in which reports show them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,6 +28,28 @@ impl Vocabulary {
     pub fn parts<'a>(&'a self, whole: &'a str) -> impl Iterator<Item = (&'a Counter, &'a Part)> {
         let parts = self.counters.iter().filter_map(|one| Some((one, one.part.as_ref()?)));
         parts.filter(move |(_, part)| part.whole == whole)
+    }
+
+    /// Names of those of a run's counters that are parts of a whole: the registered ones, then those of
+    /// other versions, of which nothing but the name is known; it begins with that of the whole.
+    pub fn parts_in<'a>(
+        &'a self,
+        whole: &'a str,
+        counters: &'a Counters,
+    ) -> impl Iterator<Item = &'a str> {
+        let registered = self.parts(whole).map(|(counter, _)| &*counter.id);
+        let named = move |name: &&str| {
+            let rest = name.strip_prefix(whole).and_then(|rest| rest.strip_prefix('_'));
+            rest.is_some_and(|rest| rest != "total") && self.counter(name).is_none()
+        };
+        let others = counters.iter().map(|(name, _)| name).filter(named);
+        registered.filter(|id| counters.get(id).is_some()).chain(others)
+    }
+
+    /// Sum of the parts of a whole in a run; none where none of them is there.
+    pub fn sum(&self, whole: &str, run: &RunResult) -> Option<f64> {
+        let values = self.parts_in(whole, &run.counters).filter_map(|name| run.counter(name));
+        values.reduce(|sum, value| sum + value)
     }
 
     /// Headings of counters in order, each once.
@@ -74,7 +98,40 @@ fn has_words(text: &str, words: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use perforate_types::{CounterUnit, Prominence};
+
     use super::*;
+
+    #[test]
+    fn parts_are_registered_or_named_after_their_whole() {
+        let counter = |id: &'static str, whole: Option<&'static str>| Counter {
+            id: id.into(),
+            label: id.into(),
+            unit: CounterUnit::Count,
+            group: "",
+            meaning: "".into(),
+            prominence: Prominence::Listed,
+            part: whole.map(|whole| Part {
+                whole,
+                key: id.into(),
+                label: id.into(),
+                colour: "other".into(),
+            }),
+        };
+        let counters = vec![
+            counter("read_first", Some("reads")),
+            counter("reads_last", Some("reads")),
+            counter("reads_of_others", None),
+        ];
+        let vocabulary = Vocabulary::new(counters, Vec::new());
+        let line = r#"{"scheme":"4k","workload":"w","counters":{"reads_of_others":1,"reads_last":2,
+            "reads_new":4,"reads_total":8,"read_first":16,"readiness":32}}"#;
+        let run: RunResult = serde_json::from_str(line).unwrap();
+        let parts: Vec<&str> = vocabulary.parts_in("reads", &run.counters).collect();
+        assert_eq!(parts, ["read_first", "reads_last", "reads_new"]);
+        assert_eq!(vocabulary.sum("reads", &run), Some(22.0));
+        assert_eq!(vocabulary.sum("writes", &run), None);
+    }
 
     #[test]
     fn curves_are_named_after_schemes() {

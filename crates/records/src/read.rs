@@ -2,10 +2,10 @@
 
 use crate::{RunResult, read_json};
 
-/// Why a results file could not be read.
+/// Why records could not be read.
 #[derive(Debug, thiserror::Error)]
-pub enum ResultsError {
-    /// The file holds no runs.
+pub enum RecordsError {
+    /// The file holds no records.
     #[error("no results: expected one JSON object per line, found none")]
     Empty,
     /// A line is not a result.
@@ -16,21 +16,29 @@ pub enum ResultsError {
         /// What the JSON reader says.
         cause: serde_json::Error,
     },
+    /// A line is not a record of an experiment, or a text is no snapshot.
+    #[error("line {line}: {cause}")]
+    Record {
+        /// Line number, counted from 1.
+        line: usize,
+        /// What is wrong with it.
+        cause: String,
+    },
 }
 
 /// Reads a results file: one JSON object per line, empty lines allowed. Characters that steer a
 /// terminal or reorder text are replaced.
 ///
 /// # Errors
-/// [`ResultsError::Line`] where a line is not a result, [`ResultsError::Empty`] without any run.
-pub fn read_results(text: &str) -> Result<Vec<RunResult>, ResultsError> {
+/// [`RecordsError::Line`] where a line is not a result, [`RecordsError::Empty`] without any run.
+pub fn read_results(text: &str) -> Result<Vec<RunResult>, RecordsError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut results = Vec::new();
     for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let run = read_json(line).map_err(|cause| ResultsError::Line { line: index + 1, cause })?;
+        let run = read_json(line).map_err(|cause| RecordsError::Line { line: index + 1, cause })?;
         results.push(run);
     }
-    if results.is_empty() { Err(ResultsError::Empty) } else { Ok(results) }
+    if results.is_empty() { Err(RecordsError::Empty) } else { Ok(results) }
 }
 
 #[cfg(test)]
@@ -68,6 +76,6 @@ mod tests {
         let error = read_results(text).unwrap_err().to_string();
         assert!(error.starts_with("line 2: "), "{error}");
         assert!(read_results("{\"scheme\":\"4k\"}").unwrap_err().to_string().contains("workload"));
-        assert!(matches!(read_results("  \n"), Err(ResultsError::Empty)));
+        assert!(matches!(read_results("  \n"), Err(RecordsError::Empty)));
     }
 }
