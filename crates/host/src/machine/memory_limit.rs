@@ -5,68 +5,26 @@ use std::fs;
 use std::path::Path;
 
 use procfs_core::{FromBufRead, FromRead, Meminfo, ProcessCGroups};
-use serde::Serialize;
-
-/// Amounts of memory from `/proc/meminfo`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct MemoryAmounts {
-    /// `MemTotal`.
-    #[serde(rename = "memory_bytes")]
-    pub total_bytes: u64,
-    /// `MemFree`.
-    #[serde(rename = "free_bytes_before")]
-    pub free_bytes: u64,
-    /// `MemAvailable`: the kernel's estimate of what can be had without swapping.
-    #[serde(rename = "available_bytes_before")]
-    pub available_bytes: u64,
-}
-
-impl MemoryAmounts {
-    /// The amounts at this moment, if they can be read.
-    pub fn now() -> Option<Self> {
-        let amounts = Meminfo::from_file("/proc/meminfo").ok()?;
-        Some(Self {
-            total_bytes: amounts.mem_total,
-            free_bytes: amounts.mem_free,
-            available_bytes: amounts.mem_available.unwrap_or(amounts.mem_free),
-        })
-    }
-}
-
-/// The narrowest limit of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MemoryLimit {
-    /// Memory available in the system.
-    Available,
-    /// A limit of a control group (`memory.max`, `memory.limit_in_bytes`), less the memory in use.
-    ControlGroup,
-}
 
 /// The most memory that may be requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Headroom {
     /// Half of what the narrowest limit leaves.
     pub bytes: u64,
-    /// The narrowest limit.
-    pub limit: MemoryLimit,
 }
 
 impl Headroom {
     /// The headroom of this process at this moment; absent if `/proc/meminfo` cannot be read.
     pub fn now() -> Option<Self> {
+        let amounts = Meminfo::from_file("/proc/meminfo").ok()?;
         let groups = parse_control_groups(&fs::read("/proc/self/cgroup").unwrap_or_default());
         let left = groups.iter().flat_map(|group| group.left(Path::new("/sys/fs/cgroup"))).min();
-        Some(Self::of(MemoryAmounts::now()?.available_bytes, left))
+        Some(Self::of(amounts.mem_available.unwrap_or(amounts.mem_free), left))
     }
 
     /// The headroom if so much memory is available and control groups leave `group_bytes`.
     pub fn of(available_bytes: u64, group_bytes: Option<u64>) -> Self {
-        match group_bytes {
-            Some(left) if left < available_bytes => {
-                Self { bytes: left / 2, limit: MemoryLimit::ControlGroup }
-            }
-            _ => Self { bytes: available_bytes / 2, limit: MemoryLimit::Available },
-        }
+        Self { bytes: available_bytes.min(group_bytes.unwrap_or(u64::MAX)) / 2 }
     }
 }
 
@@ -130,28 +88,26 @@ mod tests {
     #[test]
     fn never_more_than_half() {
         let headroom = Headroom::of(10 << 20, None);
-        assert_eq!(headroom, Headroom { bytes: 5 << 20, limit: MemoryLimit::Available });
+        assert_eq!(headroom.bytes, 5 << 20);
         // 5MB are two whole blocks of 2MB, whatever more is wanted.
         assert_eq!(bounded(1 << 40, headroom, 2 << 20), Some(4 << 20));
         assert_eq!(bounded(3 << 20, headroom, 2 << 20), Some(2 << 20));
         assert_eq!(bounded(1 << 20, headroom, 2 << 20), None);
-        let none = Headroom { bytes: 0, ..headroom };
+        let none = Headroom { bytes: 0 };
         assert_eq!(bounded(1 << 30, none, 2 << 20), None);
     }
 
     #[test]
     fn the_narrowest_limit_counts() {
-        let headroom = Headroom::of(64 << 30, Some(1 << 30));
-        assert_eq!(headroom, Headroom { bytes: 512 << 20, limit: MemoryLimit::ControlGroup });
-        assert_eq!(Headroom::of(64 << 30, Some(u64::MAX)).limit, MemoryLimit::Available);
+        assert_eq!(Headroom::of(64 << 30, Some(1 << 30)).bytes, 512 << 20);
+        assert_eq!(Headroom::of(64 << 30, Some(u64::MAX)).bytes, 32 << 30);
     }
 
     #[test]
     fn this_machine_has_memory() {
-        let amounts = MemoryAmounts::now().unwrap();
-        assert!(amounts.available_bytes <= amounts.total_bytes);
-        assert!(amounts.total_bytes > 64 << 20, "{amounts:?}");
-        assert!(Headroom::now().unwrap().bytes <= amounts.total_bytes / 2);
+        let total_bytes = Meminfo::from_file("/proc/meminfo").unwrap().mem_total;
+        assert!(total_bytes > 64 << 20, "{total_bytes}");
+        assert!(Headroom::now().unwrap().bytes <= total_bytes / 2);
     }
 
     #[test]
