@@ -53,6 +53,6 @@ pub use snapshot::{
     HostRecord, ProcessRecord, Snapshot, read_snapshot, snapshot_html, snapshot_table,
 };
 pub use summary::{Estimate, SchemeSummary, Summary, speed_over, summaries, summary_html};
-pub use svg::SavedFigure;
+pub use svg::{CAN_DRAW_FIGURES, HOW_TO_GET_FIGURES, SavedFigure};
 pub use text::{Rows, table};
 pub use varied::varied_table;

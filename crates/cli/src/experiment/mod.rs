@@ -125,7 +125,7 @@ pub struct RunOptions {
     #[arg(short, long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Write the report's figures as SVG and CSV into a folder figures beside it, too
-    #[arg(long, conflicts_with = "shard")]
+    #[arg(long, conflicts_with = "shard", value_parser = crate::figures::flag)]
     pub figures: bool,
     /// Print the results as JSON lines and nothing else; files only with --out
     #[arg(long)]
