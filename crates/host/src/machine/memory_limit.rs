@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use procfs_core::{FromBufRead, FromRead, Meminfo, ProcessCGroups};
+use perforate_record::process_memory::read_text;
 
 /// The most memory that may be requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,10 +16,12 @@ pub struct Headroom {
 impl Headroom {
     /// The headroom of this process at this moment; absent if `/proc/meminfo` cannot be read.
     pub fn now() -> Option<Self> {
-        let amounts = Meminfo::from_file("/proc/meminfo").ok()?;
+        let meminfo = read_text("/proc/meminfo").ok()?;
+        let available =
+            bytes_of(&meminfo, "MemAvailable").or_else(|| bytes_of(&meminfo, "MemFree"));
         let groups = parse_control_groups(&fs::read("/proc/self/cgroup").unwrap_or_default());
         let left = groups.iter().flat_map(|group| group.left(Path::new("/sys/fs/cgroup"))).min();
-        Some(Self::of(amounts.mem_available.unwrap_or(amounts.mem_free), left))
+        Some(Self::of(available?, left))
     }
 
     /// The headroom if so much memory is available and control groups leave `group_bytes`.
@@ -47,18 +49,35 @@ pub struct ControlGroup {
 /// The control groups that limit memory, from the text of `/proc/self/cgroup`; none if it is
 /// damaged.
 pub fn parse_control_groups(text: &[u8]) -> Vec<ControlGroup> {
-    let groups = ProcessCGroups::from_buf_read(text).map_or_else(|_| Vec::new(), |all| all.0);
+    let groups = || {
+        let lines = std::str::from_utf8(text).ok()?.lines();
+        lines.filter(|line| !line.starts_with('#')).map(hierarchy).collect::<Option<Vec<_>>>()
+    };
     let mut limiting = Vec::new();
-    for group in groups {
-        let is_version_1 = group.controllers.iter().any(|controller| controller == "memory");
-        let is_unified = group.hierarchy == 0 && group.controllers.is_empty();
-        let leaves_root = group.pathname.split('/').any(|part| part == "..");
+    for (number, controllers, path) in groups().unwrap_or_default() {
+        let is_version_1 = controllers.split(',').any(|controller| controller == "memory");
+        let is_unified = number == 0 && controllers.is_empty();
+        let leaves_root = path.split('/').any(|part| part == "..");
         if (is_version_1 || is_unified) && !leaves_root {
-            let path = group.pathname.trim_start_matches('/').to_owned();
+            let path = path.trim_start_matches('/').to_owned();
             limiting.push(ControlGroup { is_version_1, path });
         }
     }
     limiting
+}
+
+/// Number, controllers and path in a line such as `4:cpu,memory:/a/b`.
+fn hierarchy(line: &str) -> Option<(u32, &str, &str)> {
+    let (number, rest) = line.split_once(':')?;
+    let (controllers, path) = rest.split_once(':')?;
+    Some((number.parse().ok()?, controllers, path))
+}
+
+/// The bytes in a line such as `MemFree:  16 kB` of `/proc/meminfo`.
+fn bytes_of(meminfo: &str, name: &str) -> Option<u64> {
+    let mut lines = meminfo.lines().filter_map(|line| line.split_once(':'));
+    let (_, amount) = lines.find(|(known, _)| *known == name)?;
+    amount.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
 impl ControlGroup {
@@ -105,9 +124,18 @@ mod tests {
 
     #[test]
     fn this_machine_has_memory() {
-        let total_bytes = Meminfo::from_file("/proc/meminfo").unwrap().mem_total;
+        let total_bytes = bytes_of(&read_text("/proc/meminfo").unwrap(), "MemTotal").unwrap();
         assert!(total_bytes > 64 << 20, "{total_bytes}");
         assert!(Headroom::now().unwrap().bytes <= total_bytes / 2);
+    }
+
+    #[test]
+    fn amounts_are_in_kilobytes() {
+        let text =
+            "MemTotal:       24683452 kB\nMemFree:         12 kB\nHugePages_Total:       0\n";
+        assert_eq!(bytes_of(text, "MemFree"), Some(12 << 10));
+        assert_eq!(bytes_of(text, "HugePages_Total"), None);
+        assert_eq!(bytes_of("MemFree: 99999999999999999 kB", "MemFree"), None);
     }
 
     #[test]
