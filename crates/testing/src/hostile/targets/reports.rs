@@ -6,7 +6,7 @@ use perforate_report::{
 };
 
 use super::{Target, target, told};
-use crate::target::Seeds;
+use crate::hostile::target::Seeds;
 
 /// Pages are a few times as long as the results on them.
 const PAGE_BYTES: usize = 64 << 20;
