@@ -108,7 +108,12 @@ pub struct CompareArguments {
     /// Write the report's figures as SVG and CSV, too
     ///
     /// Into a folder figures beside the report
-    #[arg(long, help_heading = Section::Output.title(), hide_short_help = true)]
+    #[arg(
+        long,
+        help_heading = Section::Output.title(),
+        hide_short_help = true,
+        value_parser = figures::flag
+    )]
     figures: bool,
     /// Print all figures, not only those that matter most
     #[arg(id = "all-figures", long = "all", help_heading = Section::Output.title())]

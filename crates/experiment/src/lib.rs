@@ -13,6 +13,7 @@ mod file;
 mod formula;
 mod job;
 pub mod kind;
+pub mod linear_model;
 mod outcome;
 mod plan;
 mod record;

@@ -17,7 +17,6 @@ mod footprint;
 mod hardware_threads;
 mod host_memory;
 mod idle_options;
-pub mod linear_model;
 mod machine;
 mod memory;
 mod memory_history;

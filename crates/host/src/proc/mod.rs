@@ -1,9 +1,6 @@
 //! Files of `/proc` about memory, each parsed in one place.
 //!
-//! `procfs-core` parses `meminfo`, `cgroup` and `iomem` and names the flags of `kpageflags`. The
-//! parsers here are for files that it does not know (`buddyinfo`, `zoneinfo`, `pagetypeinfo`), for
-//! `smaps` (see [`perforate_record::process_memory`]) and for `kpageflags` as a stream, of which it
-//! would drop the bits above 26.
+//! `/proc/PID/maps` and `pagemap` are parsed in [`perforate_record::process_memory`].
 //!
 //! Parsers take text, so that they work on copies of the files. They skip lines that they do not
 //! know, as the files differ between kernels, and reject numbers that no machine can have.
@@ -21,7 +18,7 @@ use std::path::Path;
 
 use perforate_record::process_memory::read_text;
 
-pub(crate) use buddyinfo::{free_memory, free_memory_now};
+pub(crate) use buddyinfo::free_memory;
 pub(crate) use entries::Entries;
 pub(crate) use iomem::memory_ranges;
 pub(crate) use page_flags::{PageFlags, has_no_use, is_large_page, state_of};

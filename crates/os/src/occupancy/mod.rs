@@ -11,7 +11,6 @@ mod file;
 mod states;
 mod survey;
 
-use std::collections::BTreeSet;
 use std::ops::Range;
 
 use perforate_types::HoleSet;
@@ -199,40 +198,6 @@ impl Occupancy {
             }
         }
         made.finish()
-    }
-
-    /// A copy of the memory in which the given frames are free, and the number of blocks that
-    /// changed. Frames that are parts of large pages, or not in use, stay as they are.
-    ///
-    /// # Errors
-    /// None in practice: a valid occupancy can always be rebuilt.
-    pub fn without(&self, frames: &BTreeSet<u64>) -> Result<(Self, u64), OsError> {
-        let mut made = OccupancyBuilder::default();
-        let mut touched = 0;
-        for (first, blocks, states) in self.block_runs() {
-            let end = first + blocks;
-            let mut start = first;
-            while start < end {
-                let next = frames.range(start * BLOCK_FRAMES..end * BLOCK_FRAMES).next();
-                let stop = next.map_or(end, |frame| frame / BLOCK_FRAMES);
-                if stop > start {
-                    made.push_states(&states.packed(|_, state| state), stop - start)?;
-                }
-                if stop < end {
-                    let mut is_touched = false;
-                    let freed = states.packed(|index, state| {
-                        let is_ours = frames.contains(&(stop * BLOCK_FRAMES + index));
-                        let goes = is_ours && state.record().is_some();
-                        is_touched |= goes;
-                        if goes { FrameState::Free } else { state }
-                    });
-                    made.push_states(&freed, 1)?;
-                    touched += u64::from(is_touched);
-                }
-                start = stop + 1;
-            }
-        }
-        Ok((made.finish()?, touched))
     }
 
     /// Runs of frames with memory, in ascending order.

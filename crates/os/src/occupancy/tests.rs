@@ -63,26 +63,6 @@ fn states_are_replaced_in_some_blocks() {
     assert_eq!(replaced, occupancy(&expected));
 }
 
-/// The given frames are 100 movable frames (10–109), a free frame, a frame of a large page, a
-/// movable frame and a frame beyond the end.
-#[test]
-fn memory_without_what_is_ours() {
-    let made = occupancy(&[(Free, 10), (Movable, 200), (Free, 302), (Large, 512), (Movable, 1536)]);
-    let ours: BTreeSet<u64> = (10..110).chain([5, 600, 2048, 1 << 40]).collect();
-    let (without, blocks) = made.without(&ours).unwrap();
-    let expected = [
-        (Free, 110),
-        (Movable, 100),
-        (Free, 302),
-        (Large, 512),
-        (Movable, 1024),
-        (Free, 1),
-        (Movable, 511),
-    ];
-    assert_eq!((without, blocks), (occupancy(&expected), 2));
-    assert_eq!(made.without(&BTreeSet::new()).unwrap(), (made, 0));
-}
-
 fn snapshot() -> HostSnapshot {
     let mut runs = vec![(Reserved, 3), (Free, 1021), (Absent, 512 * 4096), (Retired, 512)];
     // 5000 blocks that all differ, in several chunks.

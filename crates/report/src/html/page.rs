@@ -6,7 +6,6 @@
 
 use std::io::Write as _;
 
-use base64::prelude::{BASE64_STANDARD, Engine as _};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -146,5 +145,33 @@ impl Page {
 fn packed(text: &str) -> String {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     let written = encoder.write_all(text.as_bytes()).and_then(|()| encoder.finish());
-    BASE64_STANDARD.encode(written.expect("memory takes all that is written"))
+    base64(&written.expect("memory takes all that is written"))
+}
+
+/// Bytes in base64 (RFC 4648).
+fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for part in bytes.chunks(3) {
+        let mut group = [0; 4];
+        group[1..=part.len()].copy_from_slice(part);
+        let bits = u32::from_be_bytes(group);
+        let letter = |place: usize| char::from(LETTERS[(bits >> (18 - 6 * place)) as usize & 63]);
+        text.extend((0..4).map(|place| if place <= part.len() { letter(place) } else { '=' }));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The test vectors of RFC 4648 §10, and the last letters.
+    #[test]
+    fn base64_of_known_texts() {
+        let texts = ["", "f", "fo", "foo", "foob", "fooba", "foobar"];
+        let expected = ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYg==", "Zm9vYmE=", "Zm9vYmFy"];
+        assert_eq!(texts.map(|text| base64(text.as_bytes())), expected);
+        assert_eq!(base64(&[0xfb, 0xff, 0xbf]), "+/+/");
+    }
 }

@@ -3,15 +3,15 @@
 use std::path::PathBuf;
 
 use perforate_experiment::Experiment;
+use perforate_experiment::linear_model::{ResultSchemes, read_perf, read_results};
 use perforate_os::FaultMap;
-use perforate_sim::linear_model::{ResultSchemes, read_perf, read_results};
 use perforate_sim::{
     Composition, Machine, MemoryOptions, MemoryState, ProcessorOptions, RunOptions, Scheme,
     Simulation, SystemOptions,
 };
 
 use super::{Target, target, told, with_file};
-use crate::target::Seeds;
+use crate::hostile::target::Seeds;
 
 /// Memory of a machine that is built, with a simulated memory of 8MB.
 const BUILT_BYTES: usize = 64 << 20;

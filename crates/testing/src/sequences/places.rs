@@ -3,7 +3,7 @@
 
 use perforate_types::VirtualAddress;
 
-use crate::{ARENA, Choices, REGIONS};
+use crate::sequences::{ARENA, Choices, REGIONS};
 
 /// Pages of a 2MB region.
 const REGION_PAGES: u64 = 512;

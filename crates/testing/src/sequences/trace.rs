@@ -5,7 +5,7 @@ use std::path::Path;
 use perforate_trace::{TraceError, TraceMetadata, TraceSummary, TraceWriter};
 use perforate_types::{AccessKind, Instruction, MemoryAccess};
 
-use crate::Step;
+use crate::sequences::Step;
 
 /// Writes a trace with these steps; each access is an instruction.
 ///
@@ -35,7 +35,7 @@ mod tests {
     use perforate_types::Chunk;
 
     use super::*;
-    use crate::{Random, sequence};
+    use crate::sequences::{Random, sequence};
 
     #[test]
     fn a_trace_holds_all_steps() {

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use peak_alloc::PeakAlloc;
-use perforate_hostile::{Mutator, TARGETS, Target};
+use perforate_testing::hostile::{Mutator, TARGETS, Target};
 
 use watch::{Watch, outcome_of};
 
@@ -119,7 +119,7 @@ fn targets_have_different_names() {
     let names: Vec<&str> = TARGETS.iter().copied().flatten().map(|target| target.name).collect();
     for (index, name) in names.iter().enumerate() {
         assert!(!names[..index].contains(name), "{name} is there twice");
-        assert!(perforate_hostile::find(name).is_some_and(|found| found.name == *name));
+        assert!(perforate_testing::hostile::find(name).is_some_and(|found| found.name == *name));
     }
 }
 

@@ -13,8 +13,8 @@ use std::fmt::Display;
 use std::io::Write;
 use std::path::Path;
 
-use crate::Target;
-use crate::target::Seeds;
+use crate::hostile::Target;
+use crate::hostile::target::Seeds;
 
 /// What a reader of small files may need for one of them, in bytes.
 const LITTLE: usize = 16 << 20;

@@ -2,8 +2,8 @@
 
 use std::sync::LazyLock;
 
+use crate::sequences::{Bytes, Choices, sequence, write};
 use perforate_config::Given;
-use perforate_sequences::{Bytes, Choices, sequence, write};
 use perforate_sim::{
     Composition, Machine, MemoryOptions, MemorySnapshot, MemoryState, RunOptions, SimError,
     Simulation, SystemOptions, scheme,
@@ -13,7 +13,7 @@ use perforate_trace::{Source, TraceError};
 use perforate_types::{Chunk, PageSize};
 
 use super::{Target, assert_one_line, target, told};
-use crate::target::Seeds;
+use crate::hostile::target::Seeds;
 
 /// Steps of a sequence; bytes that are missing choose the first of everything.
 const STEPS: u64 = 60;

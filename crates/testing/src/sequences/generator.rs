@@ -4,8 +4,8 @@ use perforate_types::{
     AccessKind, Advice, Backing, Permissions, ProcessId, ProgramEvent, ThreadId, VirtualAddress,
 };
 
-use crate::places::Places;
-use crate::{Choices, Step};
+use crate::sequences::places::Places;
+use crate::sequences::{Choices, Step};
 
 /// Processes by which forks, switches and exits go.
 const PROCESSES: [u16; 5] = [0, 1, 2, 3, u16::MAX];
@@ -122,7 +122,7 @@ fn process(choices: &mut impl Choices) -> ProcessId {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Bytes, Random};
+    use crate::sequences::{Bytes, Random};
 
     #[test]
     fn a_seed_makes_one_sequence() {

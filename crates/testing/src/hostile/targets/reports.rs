@@ -4,7 +4,7 @@ use perforate_records::{read_experiments, read_results};
 use perforate_report::{ReportOptions, Rows, experiments_html, experiments_table, html, table};
 
 use super::{Target, target, told};
-use crate::target::Seeds;
+use crate::hostile::target::Seeds;
 
 /// Pages are a few times as long as the results on them.
 const PAGE_BYTES: usize = 64 << 20;

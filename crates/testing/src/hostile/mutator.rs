@@ -1,6 +1,6 @@
 //! Damage to sound inputs, of the kinds that readers get wrong.
 
-use crate::Random;
+use crate::hostile::Random;
 
 /// Inputs grow no longer than this.
 const MOST_BYTES: usize = 1 << 16;

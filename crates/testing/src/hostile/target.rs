@@ -26,7 +26,7 @@ pub enum Seeds {
     Folder(&'static str),
     /// Each line of a folder's files by itself.
     Lines(&'static str),
-    /// The traces of a folder, as [`crate::unpack`] gives them.
+    /// The traces of a folder, as [`crate::hostile::unpack`] gives them.
     Unpacked(&'static str),
 }
 
@@ -57,7 +57,7 @@ impl Target {
                 seeds.extend(
                     traces
                         .into_iter()
-                        .filter_map(|(name, trace)| Some((name, crate::unpack(&trace)?))),
+                        .filter_map(|(name, trace)| Some((name, crate::hostile::unpack(&trace)?))),
                 );
             }
         }

@@ -6,7 +6,7 @@ use perforate_trace::{CHUNK_INSTRUCTIONS, PageMap, Schedule, Source, open_bytes}
 use perforate_types::Chunk;
 
 use super::{Target, assert_one_line, target, told};
-use crate::target::Seeds;
+use crate::hostile::target::Seeds;
 
 /// Traces unpack: zstd's window alone may have 8MB, xz dictionaries more.
 const TRACE_BYTES: usize = 160 << 20;
@@ -35,7 +35,7 @@ pub const TARGETS: &[Target] = &[
         }
     })
     .with_memory(TRACE_BYTES),
-    target("trace-unpacked", |bytes| open("trace", &crate::pack(bytes)))
+    target("trace-unpacked", |bytes| open("trace", &crate::hostile::pack(bytes)))
         .with_seeds(Seeds::Unpacked("crates/trace/tests/samples"))
         .with_memory(TRACE_BYTES),
 ];

@@ -4,13 +4,13 @@
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
+use crate::sequences::{Bytes, Choices};
 use perforate_script::{
     AreaFacts, BlockFacts, Purpose, RegionFacts, Script, ScriptError, VictimFacts, WayFacts,
 };
-use perforate_sequences::{Bytes, Choices};
 
 use super::{Target, target, told, with_file};
-use crate::target::Seeds;
+use crate::hostile::target::Seeds;
 
 /// Time of all questions to a script, twice. Bounds on operations and sizes keep to it, not a clock.
 const MOST_TIME: Duration = Duration::from_secs(8);
