@@ -224,3 +224,18 @@ fn with_madvise_only_advised_areas_get_large_pages() {
     machine.write(BASE + 6 * MB);
     assert_eq!((machine.counter("base_pages"), machine.counter("large_pages")), (2, 1));
 }
+
+/// The layout is asked before the mechanism of 1GB pages.
+#[test]
+fn a_layout_takes_precedence_over_1gb_pages() {
+    let mut machine = Machine::new("laid-out-over-1g", 4 * GB);
+    machine.map(GB, 2 * GB);
+    machine.write(GB);
+    let pages = |machine: &Machine| {
+        ["base_pages", "large_pages", "huge_pages"].map(|name| machine.counter(name))
+    };
+    assert_eq!(pages(&machine), [0, 1, 0]);
+    machine.write(2 * GB);
+    assert_eq!(pages(&machine), [0, 1, 1]);
+    machine.assert_memory_adds_up();
+}
