@@ -55,7 +55,8 @@ mod tests {
     /// Reports and traces tell the two policies apart by these names.
     #[test]
     fn a_policy_is_named_after_its_scheme_and_its_script() {
-        let policies = [SCRIPTED, PERFORATED_SCRIPTED].map(|scheme| (scheme.policy)(&PolicyOptions::default()).unwrap());
+        let policies = [SCRIPTED, PERFORATED_SCRIPTED]
+            .map(|scheme| (scheme.policy)(&PolicyOptions::default()).unwrap());
         let names = policies.each_ref().map(|policy| policy.name());
         assert_eq!(names, ["scripted", "perforated-scripted"]);
         let described = policies.each_ref().map(|policy| policy.describe());
