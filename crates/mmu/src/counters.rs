@@ -341,19 +341,3 @@ figures! {
         padding_references, Count, Listed: |it| it.counts.padding_references;
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Charts and tables show the same counter: by the name of its part, and by its own label.
-    #[test]
-    fn a_purpose_has_one_name_in_charts_and_tables() {
-        for purpose in REFERENCES {
-            let counter = referenced(purpose);
-            let part = counter.part.expect("a part of all references");
-            assert_eq!(counter.label, format!("{} references", part.label), "{purpose:?}");
-            assert!(counter.meaning.ends_with(&format!(": {}.", purpose.label())), "{purpose:?}");
-        }
-    }
-}

@@ -239,3 +239,15 @@ fn a_layout_takes_precedence_over_1gb_pages() {
     assert_eq!(pages(&machine), [0, 1, 1]);
     machine.assert_memory_adds_up();
 }
+
+/// Holes may begin at multiples of 1, 2, 4 … 512 sub-pages.
+#[test]
+fn holes_are_aligned_to_powers_of_two_up_to_a_whole_region() {
+    let is_read = |align: u32| {
+        let text = format!("portion=50%,holes=25%,clustered,align={align}");
+        perforate_config::read::<perforate_os::Fragmentation>(&text).is_ok()
+    };
+    for (align, is_allowed) in [(0, false), (1, true), (3, false), (512, true), (1024, false)] {
+        assert_eq!(is_read(align), is_allowed, "{align}");
+    }
+}
