@@ -272,3 +272,23 @@ fn a_tlb_has_a_power_of_two_of_sets() {
         assert_eq!(valid(entries, ways), Err(ConfigError::Geometry { key, entries, ways }));
     }
 }
+
+/// A page that was walked to before counting began, and hits from then on, is no miss at all; one that
+/// is walked to again is the first miss since.
+#[test]
+fn hits_are_no_first_misses_when_counting_begins_anew() {
+    let mut mmu = unit(halves);
+    touch(&mut mmu, small(0));
+    mmu.reset_counters();
+    assert_eq!(reads(&mut mmu, small(0)), 0, "the second level holds it");
+    let misses = |mmu: &Mmu| {
+        let counters = mmu.counters();
+        [counters.l2_misses, counters.l2_first_misses, counters.l2_compulsory_misses]
+    };
+    assert_eq!(misses(&mmu), [0, 0, 0]);
+    mmu.evict_page(SPACE, small(0));
+    touch(&mut mmu, small(0));
+    assert_eq!(misses(&mmu), [1, 1, 0]);
+    touch(&mut mmu, small(1));
+    assert_eq!(misses(&mmu), [2, 2, 1]);
+}

@@ -226,3 +226,30 @@ fn with_madvise_only_advised_areas_get_large_pages() {
     machine.write(BASE + 6 * MB);
     assert_eq!((machine.counter("base_pages"), machine.counter("large_pages")), (2, 1));
 }
+
+/// The layout is asked before the mechanism of 1GB pages.
+#[test]
+fn a_layout_takes_precedence_over_1gb_pages() {
+    let mut machine = Machine::new("laid-out-over-1g", 4 * GB);
+    machine.map(GB, 2 * GB);
+    machine.write(GB);
+    let pages = |machine: &Machine| {
+        ["base_pages", "large_pages", "huge_pages"].map(|name| machine.counter(name))
+    };
+    assert_eq!(pages(&machine), [0, 1, 0]);
+    machine.write(2 * GB);
+    assert_eq!(pages(&machine), [0, 1, 1]);
+    machine.assert_memory_adds_up();
+}
+
+/// Holes may begin at multiples of 1, 2, 4 … 512 sub-pages.
+#[test]
+fn holes_are_aligned_to_powers_of_two_up_to_a_whole_region() {
+    let is_read = |align: u32| {
+        let text = format!("portion=50%,holes=25%,clustered,align={align}");
+        perforate_config::read::<perforate_os::Fragmentation>(&text).is_ok()
+    };
+    for (align, is_allowed) in [(0, false), (1, true), (3, false), (512, true), (1024, false)] {
+        assert_eq!(is_read(align), is_allowed, "{align}");
+    }
+}

@@ -473,3 +473,28 @@ fn a_segment_is_not_swapped_out() {
     }
     machine.assert_memory_adds_up();
 }
+
+/// Touches map the run of a disabled segment by ordinary 2MB entries; it is still set aside.
+#[test]
+fn a_2mb_page_of_a_segment_cannot_be_shared() {
+    for is_enabled in [true, false] {
+        let mut machine = with_segment("segment:min=16M,pages=2m");
+        machine.map(BASE + 64 * MB, 2 * MB);
+        machine.write(BASE + 64 * MB);
+        if !is_enabled {
+            disable(&mut machine);
+            machine.write(BASE);
+        }
+        assert_eq!(machine.counter("large_pages"), if is_enabled { 1 } else { 2 });
+        machine.event(switch(1));
+        let to = machine.kernel.current();
+        let mut share = |address| {
+            machine.act(|kernel, updates| kernel.share(SPACE, page(address), to, updates))
+        };
+        let refused = Err(OsError::NotLarge { space: SPACE, page: page(BASE) });
+        assert_eq!(share(BASE), refused, "{is_enabled}");
+        // A 2MB page outside the segment can be.
+        assert_eq!(share(BASE + 64 * MB), Ok(()), "{is_enabled}");
+        machine.assert_memory_adds_up();
+    }
+}

@@ -144,4 +144,18 @@ mod tests {
         assert_eq!(interval(r#","ours":1.5,"ours_low":1.5,"ours_high":1.5"#), None);
         assert_eq!(interval(r#","ours":1.5,"ours_low":1.4"#), None);
     }
+
+    #[test]
+    fn each_verdict_has_a_text_a_colour_and_a_sign_of_its_own() {
+        use Verdict::{NotReproduced, Reproduced, SameDirection};
+        let all = [Reproduced, SameDirection, NotReproduced];
+        assert_eq!(
+            all.map(|verdict| (verdict.text(), verdict.colour(), verdict.sign())),
+            [
+                ("reproduced", "perforated", "✓"),
+                ("same direction", "bitmap", "≈"),
+                ("not reproduced", "hole", "✗"),
+            ]
+        );
+    }
 }

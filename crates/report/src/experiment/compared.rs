@@ -129,4 +129,15 @@ mod tests {
     fn claims_without_a_number_have_no_diamond() {
         assert!(mark(&claim(r#","ours":1.0"#), String::new()).claimed.is_none());
     }
+
+    #[test]
+    fn an_interval_without_width_is_not_drawn() {
+        let ends = |low: f64, high: f64| {
+            let more = format!(r#","ours":1.5,"ours_low":{low},"ours_high":{high}"#);
+            let mark = mark(&claim(&more), String::new());
+            (mark.low.is_some(), mark.high.is_some())
+        };
+        assert_eq!(ends(1.5, 1.5), (false, false));
+        assert_eq!(ends(1.5, 1.51), (true, true));
+    }
 }

@@ -143,3 +143,23 @@ impl Letters<'_> {
         self.filled = 0.0;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Texts stand at the left of their column, and numbers at the right, whatever else it holds.
+    #[test]
+    fn a_column_with_a_number_is_aligned_to_the_right() {
+        let number = |value| Value::Number(Some(value), |value| format!("{value:.0}"));
+        let mut section = Section::new("", "", &["texts", "mixed"]);
+        section.rows = vec![
+            vec![Value::text("a"), number(1.0)],
+            vec![Value::text("bbbbb"), Value::text("none")],
+            vec![Value::text("c"), Value::Number(None, |_| String::new())],
+        ];
+        let text = table(&section, 100);
+        let rows: Vec<&str> = text.lines().skip(2).map(str::trim_end).collect();
+        assert_eq!(rows, ["a            1", "bbbbb     none", "c            –"], "{text}");
+    }
+}

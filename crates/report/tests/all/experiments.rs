@@ -301,6 +301,21 @@ fn curves_stand_under_the_titles_of_their_charts() {
     assert!(text.contains("\nOther values\n") && !text.contains("Again"), "{text}");
 }
 
+/// The title of the experiment says what a single table is of.
+#[test]
+fn the_only_table_has_no_title() {
+    let curve = json!({"name": "a", "label": "a", "show": "ratio"});
+    let chart = json!({"title": "Clustered", "form": "lines", "curves": ["a"]});
+    let mut records = records::Records::new(
+        "x/y",
+        json!({"title": "t", "axis_label": "holes", "axis_form": "share", "curves": [curve],
+            "charts": [chart]}),
+    );
+    records = records.point(json!({"curve": "a", "x": 0.5, "value": 2.0, "runs": 1}));
+    let text = experiments_table(&read(&records.text()), 100);
+    assert!(text.contains("2.00×") && !text.contains("Clustered"), "{text}");
+}
+
 #[test]
 fn the_terminal_says_where_draws_disagree() {
     let text = experiments_table(&read(&records::closed_forms().text()), 100);

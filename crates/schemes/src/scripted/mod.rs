@@ -47,3 +47,19 @@ fn scripted(options: &PolicyOptions, default: &str, tables: Tables) -> Box<dyn P
     let script = script.unwrap_or_else(|| bundled::find(default).expect("it is bundled"));
     Box::new(Scripted::new(script, tables, options.has_aged_blocks))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reports and traces tell the two policies apart by these names.
+    #[test]
+    fn a_policy_is_named_after_its_scheme_and_its_script() {
+        let policies = [SCRIPTED, PERFORATED_SCRIPTED]
+            .map(|scheme| (scheme.policy)(&PolicyOptions::default()).unwrap());
+        let names = policies.each_ref().map(|policy| policy.name());
+        assert_eq!(names, ["scripted", "perforated-scripted"]);
+        let described = policies.each_ref().map(|policy| policy.describe());
+        assert_eq!(described, ["scripted:thp", "perforated-scripted:perforated"]);
+    }
+}

@@ -7,7 +7,8 @@ use perforate_types::{
     AccessKind, Frame, GapTolerance, Permissions, SpaceId, Steps, TableOperation, VirtualPage,
 };
 
-const SPACE: SpaceId = SpaceId(0);
+/// Not the first address space, which is what a copy without one would be of.
+const SPACE: SpaceId = SpaceId(3);
 
 /// An MMU with a superpage of 4MB at page 0, and a walk cache that can hold its entry.
 fn unit() -> Mmu {
@@ -33,6 +34,7 @@ fn unit() -> Mmu {
         permissions: Permissions::READ_WRITE,
     };
     mmu.apply(&map.into());
+    mmu.switch(SPACE);
     mmu
 }
 

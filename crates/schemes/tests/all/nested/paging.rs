@@ -188,6 +188,25 @@ fn a_store_marks_the_leaves_of_both_dirty() {
 }
 
 #[test]
+fn a_store_to_a_hole_of_the_host_marks_its_entry_dirty() {
+    for guest in [Pages4K, Page2M] {
+        for load_first in [false, true] {
+            let mut mmu = pair(guest, Perforated(&[7]));
+            let case = format!("{guest:?}, {load_first}");
+            if load_first {
+                load(&mut mmu, 7).unwrap();
+                assert_eq!(dirty(&mmu, 7, DATA + 7), (false, false), "{case}");
+            }
+            store(&mut mmu, 7).unwrap();
+            assert_eq!(dirty(&mmu, 7, DATA + 7), (true, true), "{case}");
+            let known = mmu.first_level_allows(VirtualPage::new(FIRST + 7)).unwrap();
+            assert_ne!(known & allow::DIRTY, 0, "{case}: the first level knows it");
+            assert_eq!(dirty(&mmu, 100, DATA + 100), (false, false), "{case}");
+        }
+    }
+}
+
+#[test]
 fn a_store_to_a_hole_leaves_what_lies_in_place_clean() {
     // A hole of the guest, cold: the host's 2MB page in place is not written.
     let mut mmu = pair(Perforated(&[0]), Page2M);
