@@ -1,5 +1,5 @@
-//! Compiles the library that is loaded before programs to give their memory a layout. It is embedded
-//! in the binary, because a separate library would not be installed by `cargo install`.
+//! Compiles the preload library that gives a program's memory a layout. The library is embedded in the
+//! binary, because `cargo install` would not install a separate file.
 
 use std::env;
 use std::path::PathBuf;

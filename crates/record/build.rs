@@ -1,5 +1,5 @@
-//! Compiles the emulator plugin. The recorder embeds it in its own binary, because a separate
-//! library would not be installed by `cargo install`.
+//! Compiles the emulator plugin. The recorder embeds the plugin in its binary, because `cargo install`
+//! would not install a separate library.
 
 use std::env;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Time to read, store and place a snapshot of a terabyte of memory; prints lines of JSON.
+//! Benchmark: time to read, store and place a snapshot of 1TB of memory. Prints lines of JSON.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ const PROGRAM: u64 = 1 << 5 | 1 << 12 | 1 << 14;
 const SLAB: u64 = 1 << 7;
 const PAGE_TABLE: u64 = 1 << 26;
 
-/// Flags of a terabyte of memory, generated while they are read: every block has another state.
+/// Page flags of 1TB of memory, generated while they are read. The pattern differs from block to block.
 struct Terabyte {
     frame: u64,
 }
@@ -21,7 +21,8 @@ struct Terabyte {
 impl Terabyte {
     const FRAMES: u64 = 1 << 28;
 
-    /// Runs of 8 to 71 frames, of a kind that depends on the block.
+    /// Flags of a frame: runs of 8 to 71 frames in one state; the length of the runs depends on the
+    /// block.
     fn flags(frame: u64) -> u64 {
         let (block, index) = (frame / 512, frame % 512);
         let run = index / (8 + block.wrapping_mul(0x9e37_79b9) % 64);

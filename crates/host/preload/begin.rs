@@ -1,4 +1,4 @@
-//! What happens before the program begins.
+//! Start of the library, before the program's `main`.
 
 use core::ffi::{CStr, c_char};
 use core::ops::Range;
@@ -41,8 +41,8 @@ extern "C" fn begin() {
     report::set(Word::Begun, 1);
 }
 
-/// Advises a part of a pool, given as offsets, for its layout: the whole against 2MB pages, then
-/// each interval for them.
+/// Advises part of a pool (offsets in bytes) as its layout says: MADV_NOHUGEPAGE for all of the part,
+/// then MADV_HUGEPAGE for each interval of 2MB pages.
 pub fn advise_layout(plan: &PoolPlan, start: usize, part: Range<usize>) {
     let one = |from: usize, to: usize, advice| {
         // SAFETY: the advice changes no contents.
@@ -56,9 +56,9 @@ pub fn advise_layout(plan: &PoolPlan, start: usize, part: Range<usize>) {
     }
 }
 
-/// Takes the layout and this library out of the environment. Our library is the first to be loaded.
+/// Removes the layout and this library from the environment. Our library comes first in LD_PRELOAD.
 fn hide() {
-    // SAFETY: nothing else runs yet; the rest of a variable's text is moved inside that text.
+    // SAFETY: nothing else runs yet; the tail of the variable's text is moved within that text.
     unsafe {
         unsetenv(LAYOUT.as_ptr());
         let text = getenv(PRELOAD.as_ptr());

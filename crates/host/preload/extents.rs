@@ -1,40 +1,41 @@
-//! The pages of a pool that are in use: runs in a fixed table.
+//! Allocation state of a pool: the pages in use, as runs in a table of fixed size.
 
-/// A run of pages in use.
+/// A run of pages in use: first page, and the page after the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
     start: u32,
     end: u32,
 }
 
-/// Runs of pages in use, lowest first, with free pages between any two. Room for `N` runs.
+/// Runs of pages in use, sorted by address and separated by free pages. Holds at most `N` runs.
 #[derive(Debug)]
 pub struct Extents<const N: usize> {
     runs: [Run; N],
     count: usize,
-    /// Pages of the pool.
+    /// Size of the pool in pages.
     pages: u32,
-    /// Page after the highest that was ever in use.
+    /// Page after the highest page that was ever in use.
     highest: u32,
 }
 
 impl<const N: usize> Extents<N> {
-    /// An empty pool.
+    /// Creates a pool of 0 pages.
     pub const fn new() -> Self {
         Self { runs: [Run { start: 0, end: 0 }; N], count: 0, pages: 0, highest: 0 }
     }
 
-    /// Gives the pool so many pages.
+    /// Sets the size of the pool in pages.
     pub fn set_pages(&mut self, pages: u32) {
         self.pages = pages;
     }
 
-    /// Page after the highest that was ever in use.
+    /// Page after the highest page that was ever in use.
     pub fn highest(&self) -> u32 {
         self.highest
     }
 
-    /// Takes the first free pages that suffice; none if there is no room for them.
+    /// Allocates `pages` pages by first fit and returns the first page. `None` if no free run is large
+    /// enough.
     pub fn take(&mut self, pages: u32) -> Option<u32> {
         let mut start = 0;
         for run in &self.runs[..self.count] {
@@ -46,12 +47,12 @@ impl<const N: usize> Extents<N> {
         (self.pages - start >= pages && self.take_at(start, pages)).then_some(start)
     }
 
-    /// Takes these pages if all of them are free.
+    /// Allocates these pages, if the whole range is free.
     pub fn take_at(&mut self, start: u32, pages: u32) -> bool {
         let Some(end) = start.checked_add(pages).filter(|end| *end <= self.pages) else {
             return false;
         };
-        // The first run that does not lie wholly before.
+        // The first run that does not end before `start`.
         let next = self.runs[..self.count].partition_point(|run| run.end <= start);
         if next < self.count && self.runs[next].start < end {
             return false;
@@ -72,7 +73,8 @@ impl<const N: usize> Extents<N> {
         true
     }
 
-    /// Frees pages; those that are not in use stay so. Where the table is full they stay in use.
+    /// Frees pages; free pages in the range stay free. If the table is full, pages in the middle of a
+    /// run stay in use.
     pub fn release(&mut self, start: u32, pages: u32) {
         let end = start.saturating_add(pages).min(self.pages);
         let mut number = self.runs[..self.count].partition_point(|run| run.end <= start);

@@ -1,5 +1,5 @@
-//! The functions of the C library that this library replaces: those for anonymous mappings. The C
-//! library's own calls, for threads' stacks and libraries, do not come here.
+//! Replacements for the C library's functions that map anonymous memory. Calls from inside the C
+//! library (stacks of threads, shared libraries) do not come here.
 
 use core::ffi::{c_int, c_void};
 
@@ -16,7 +16,7 @@ fn failed(error: c_int) -> usize {
 }
 
 /// # Safety
-/// As mmap of the C library.
+/// As for mmap of the C library.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn mmap(
     address: *mut c_void,
@@ -29,7 +29,7 @@ pub unsafe extern "C" fn mmap(
     let wanted = address as usize;
     let is_memory = flags & (MAP_ANONYMOUS | MAP_PRIVATE) == MAP_ANONYMOUS | MAP_PRIVATE;
     let is_fixed = flags & (MAP_FIXED | MAP_FIXED_NOREPLACE) != 0;
-    // SAFETY: promised by the caller; what is taken from the pool nobody else uses.
+    // SAFETY: promised by the caller; memory taken from the pool has no other user.
     let found = unsafe {
         if is_fixed {
             map_at(wanted, bytes, protection, flags, (file, offset))
@@ -47,7 +47,7 @@ pub unsafe extern "C" fn mmap(
     found as *mut c_void
 }
 
-/// Gives memory of the pool the protection that was asked for.
+/// Gives new memory of the pool the requested protection, and populates it for MAP_POPULATE.
 unsafe fn prepare(start: usize, bytes: usize, protection: c_int, flags: c_int) {
     let whole = bytes.next_multiple_of(pool::PAGE_BYTES);
     // SAFETY: the memory was just taken.
@@ -61,7 +61,7 @@ unsafe fn prepare(start: usize, bytes: usize, protection: c_int, flags: c_int) {
     }
 }
 
-/// A mapping at a certain place.
+/// Maps memory at a fixed address (MAP_FIXED, MAP_FIXED_NOREPLACE).
 unsafe fn map_at(
     address: usize,
     bytes: usize,
@@ -77,7 +77,7 @@ unsafe fn map_at(
             Place::Inside
                 if flags & !(POOLED_FLAGS | MAP_FIXED) == 0 && flags & MAP_ANONYMOUS != 0 =>
             {
-                // The pool's own memory, emptied: it keeps its layout.
+                // Anonymous memory inside the pool: clear the pages, which keeps their layout.
                 if !pool::clear(address, bytes, protection) {
                     return FAILED;
                 }
@@ -99,7 +99,7 @@ unsafe fn map_at(
 const EEXIST: c_int = 17;
 
 /// # Safety
-/// As mmap64 of the C library.
+/// As for mmap64 of the C library.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn mmap64(
     address: *mut c_void,
@@ -109,12 +109,12 @@ pub unsafe extern "C" fn mmap64(
     file: c_int,
     offset: i64,
 ) -> *mut c_void {
-    // SAFETY: the same function.
+    // SAFETY: the same contract as `mmap`.
     unsafe { mmap(address, bytes, protection, flags, file, offset) }
 }
 
 /// # Safety
-/// As munmap of the C library.
+/// As for munmap of the C library.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn munmap(address: *mut c_void, bytes: usize) -> c_int {
     let start = address as usize;
@@ -134,7 +134,7 @@ pub unsafe extern "C" fn munmap(address: *mut c_void, bytes: usize) -> c_int {
 }
 
 /// # Safety
-/// As mremap of the C library; the last argument is read only with MREMAP_FIXED.
+/// As for mremap of the C library; `to` is read only with MREMAP_FIXED.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn mremap(
     address: *mut c_void,
@@ -155,14 +155,14 @@ pub unsafe extern "C" fn mremap(
     found as *mut c_void
 }
 
-/// Changes the size of memory of the pool, which moves if it must.
+/// Resizes an allocation in the pool, and moves it if necessary and permitted (mremap).
 unsafe fn resize(start: usize, old: usize, new: usize, flags: c_int, to: usize) -> usize {
     let whole = |bytes: usize| bytes.next_multiple_of(pool::PAGE_BYTES);
     if flags & !(MREMAP_MAYMOVE | MREMAP_FIXED) != 0 || old == 0 || new == 0 {
         return failed(EINVAL);
     }
     let (old, new) = (whole(old), whole(new));
-    // SAFETY: promised by the caller; the new memory is large enough for what is copied.
+    // SAFETY: promised by the caller; the new memory has room for the bytes copied.
     unsafe {
         if flags & MREMAP_FIXED == 0 {
             if new <= old {
@@ -191,8 +191,8 @@ unsafe fn resize(start: usize, old: usize, new: usize, flags: c_int, to: usize) 
 }
 
 /// # Safety
-/// As madvise of the C library. What the program says of large pages in the pools is not passed on:
-/// they keep their layout.
+/// As for madvise of the C library. Advice of the program about large pages in the pools is dropped:
+/// the pools keep their layout.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn madvise(address: *mut c_void, bytes: usize, advice: c_int) -> c_int {
     let of_large_pages = matches!(advice, MADV_HUGEPAGE | MADV_NOHUGEPAGE | MADV_COLLAPSE);

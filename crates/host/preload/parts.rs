@@ -1,4 +1,4 @@
-//! What the library consists of; also compiled into this crate's tests.
+//! Modules of the preload library; also compiled into this crate's tests.
 
 mod begin;
 mod extents;

@@ -1,35 +1,34 @@
-//! The text of the variable `PERFORATE_LAYOUT`, such as `brk=512:0-4:16-20;mmap=64:;report=/a/file`:
-//! the size of each pool and its intervals of 2MB pages, all counted in 2MB, and a file for the
-//! report.
+//! Parser of the variable `PERFORATE_LAYOUT`, such as `brk=512:0-4:16-20;mmap=64:;report=/a/file`: the
+//! size of each pool and its intervals of 2MB pages, in units of 2MB, and a file for the report.
 
-/// Bytes of a large page.
+/// Bytes of a 2MB page.
 pub const LARGE_BYTES: usize = 2 << 20;
 
-/// A pool in the text.
+/// Size and layout of one pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolPlan {
-    /// Its size.
+    /// Size of the pool in bytes, a multiple of 2MB.
     pub bytes: usize,
-    /// The text of its intervals.
+    /// Unparsed intervals, such as `0-4:16-20`, in units of 2MB.
     intervals: &'static [u8],
 }
 
-/// The whole text.
+/// Parsed value of `PERFORATE_LAYOUT`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// The pool of malloc.
+    /// Pool of malloc (`brk`).
     pub heap: PoolPlan,
-    /// The pool of anonymous mappings.
+    /// Pool of anonymous mappings (`mmap`).
     pub mapped: PoolPlan,
-    /// Path of the file for the report; empty if there is none.
+    /// Path of the report file; empty for no report.
     pub report: &'static [u8],
 }
 
-/// Bytes of a pool in 2MB pages: start and end.
+/// Range of bytes in a pool that gets 2MB pages: start and end offset.
 pub type Interval = (usize, usize);
 
 impl PoolPlan {
-    /// The intervals of 2MB pages, in order; what is between them is for 4KB pages.
+    /// Intervals of 2MB pages, in ascending order. The memory between the intervals gets 4KB pages.
     pub fn intervals(&self) -> impl Iterator<Item = Interval> + use<> {
         let bytes = |text: &[u8]| number(text)?.checked_mul(LARGE_BYTES);
         let parts = self.intervals.split(|byte| *byte == b':').filter(|part| !part.is_empty());
@@ -40,7 +39,7 @@ impl PoolPlan {
     }
 }
 
-/// Reads the text; none if it is not of this form.
+/// Parses the variable's text. `None` if the text is malformed.
 pub fn parse(text: &'static [u8]) -> Option<Plan> {
     let mut plan = Plan::default();
     for part in text.split(|byte| *byte == b';').filter(|part| !part.is_empty()) {
@@ -56,7 +55,7 @@ pub fn parse(text: &'static [u8]) -> Option<Plan> {
     Some(plan)
 }
 
-/// A size and intervals that lie inside it, in order.
+/// Parses the value of one pool: a size, and intervals in order that lie inside the pool.
 fn pool(text: &'static [u8]) -> Option<PoolPlan> {
     let colon = text.iter().position(|byte| *byte == b':')?;
     let bytes = number(&text[..colon])?.checked_mul(LARGE_BYTES)?;

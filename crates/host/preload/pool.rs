@@ -1,4 +1,4 @@
-//! The pool of anonymous mappings: one mapping, of which the program's calls of mmap get parts.
+//! The pool of anonymous mappings: one large mapping from which the program's mmap calls are served.
 
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
@@ -13,18 +13,18 @@ use super::system::{
     advise, map, protect, sched_yield, unmap,
 };
 
-/// Bytes of a page.
+/// Bytes of a 4KB page.
 pub const PAGE_BYTES: usize = 4096;
-/// Runs of pages in use that the table has room for.
+/// Capacity of the table of runs of pages in use.
 const RUNS: usize = 1 << 15;
 
-/// First byte and length; 0 while there is no pool.
+/// Address and length of the pool in bytes; 0 while there is no pool.
 static START: AtomicUsize = AtomicUsize::new(0);
 static BYTES: AtomicUsize = AtomicUsize::new(0);
-/// Whether other mappings were put into the pool (MAP_FIXED).
+/// True once the program has mapped something else over part of the pool (MAP_FIXED).
 static HAS_OTHERS: AtomicBool = AtomicBool::new(false);
 
-/// The pages in use and the layout; a lock guards them.
+/// Allocation state and layout of the pool, protected by the lock.
 struct Guarded {
     extents: Extents<RUNS>,
     plan: Option<PoolPlan>,
@@ -35,7 +35,7 @@ struct Lock {
     guarded: UnsafeCell<Guarded>,
 }
 
-// SAFETY: `with` lets one thread at a time at what is guarded.
+// SAFETY: `with` gives one thread at a time access to the guarded state.
 unsafe impl Sync for Lock {}
 
 static POOL: Lock = Lock {
@@ -45,7 +45,7 @@ static POOL: Lock = Lock {
 
 pub extern "C" fn lock() {
     while POOL.is_held.swap(true, Ordering::Acquire) {
-        // SAFETY: only gives the processor to others.
+        // SAFETY: the call only yields the processor.
         unsafe { sched_yield() };
     }
 }
@@ -62,13 +62,13 @@ fn with<T>(act: impl FnOnce(&mut Guarded) -> T) -> T {
     outcome
 }
 
-/// Reserves the pool and gives it its layout; returns its address.
+/// Reserves the pool and applies its layout. Returns the address of the pool, a multiple of 2MB.
 pub fn begin(plan: PoolPlan) -> Option<usize> {
     if plan.bytes == 0 {
         return None;
     }
     let flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-    // SAFETY: a new mapping, of which only the ends beyond 2MB boundaries are given back.
+    // SAFETY: a new mapping; only its ends outside the 2MB boundaries are unmapped.
     let start = unsafe {
         let found = map(0, plan.bytes + LARGE_BYTES, READ_WRITE, flags, -1, 0);
         if found == FAILED {
@@ -94,18 +94,18 @@ pub fn begin(plan: PoolPlan) -> Option<usize> {
     Some(start)
 }
 
-/// Where a range lies.
+/// Position of an address range relative to the pool.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// All of it in the pool.
+    /// The whole range is in the pool.
     Inside,
-    /// None of it.
+    /// No part of the range is in the pool.
     Outside,
-    /// Partly.
+    /// The range is partly in the pool.
     Across,
 }
 
-/// Where a range lies.
+/// Locates an address range relative to the pool.
 pub fn place(address: usize, bytes: usize) -> Place {
     let start = START.load(Ordering::Acquire);
     let end = start + BYTES.load(Ordering::Acquire);
@@ -127,7 +127,7 @@ fn pages(bytes: usize) -> u32 {
     u32::try_from(bytes.div_ceil(PAGE_BYTES)).unwrap_or(u32::MAX)
 }
 
-/// Takes memory, all zeros, readable and writable; none if there is no room.
+/// Allocates zeroed memory that can be read and written. `None` if the pool has no room.
 pub fn take(bytes: usize) -> Option<usize> {
     let start = START.load(Ordering::Acquire);
     if start == 0 || bytes == 0 {
@@ -144,7 +144,7 @@ pub fn take(bytes: usize) -> Option<usize> {
     found.map(|page| start + page as usize * PAGE_BYTES)
 }
 
-/// Takes this memory of the pool if it is free.
+/// Allocates this memory of the pool, if the whole range is free.
 pub fn take_at(address: usize, bytes: usize) -> bool {
     with(|pool| {
         let is_taken = pool.extents.take_at(page_of(address), pages(bytes));
@@ -153,7 +153,8 @@ pub fn take_at(address: usize, bytes: usize) -> bool {
     })
 }
 
-/// Takes memory of the pool where a fixed mapping is put, whether it is in use or not.
+/// Marks memory under a fixed mapping as in use. `is_other` is true if the mapping is not the pool's
+/// own memory.
 pub fn occupy(address: usize, bytes: usize, is_other: bool) {
     HAS_OTHERS.fetch_or(is_other, Ordering::AcqRel);
     with(|pool| {
@@ -162,10 +163,10 @@ pub fn occupy(address: usize, bytes: usize, is_other: bool) {
     });
 }
 
-/// Makes a part of the pool zeros again.
+/// Makes a part of the pool zero again, with this protection. Returns false if the system refuses.
 ///
 /// # Safety
-/// Nobody needs its contents.
+/// Nothing else uses the memory's contents.
 pub unsafe fn clear(address: usize, bytes: usize, protection: c_int) -> bool {
     let bytes = bytes.next_multiple_of(PAGE_BYTES);
     // SAFETY: promised by the caller; the fixed mapping lies in the pool.
@@ -188,12 +189,12 @@ pub unsafe fn clear(address: usize, bytes: usize, protection: c_int) -> bool {
     true
 }
 
-/// Gives a part of the pool back.
+/// Frees a part of the pool. Returns false if the memory cannot be cleared.
 ///
 /// # Safety
-/// Nobody uses it any more.
+/// Nothing uses the memory after the call.
 pub unsafe fn release(address: usize, bytes: usize) -> bool {
-    // SAFETY: promised by the caller. It is cleared before another thread can take it.
+    // SAFETY: promised by the caller. The memory is cleared before another thread can allocate it.
     let is_clear = unsafe { clear(address, bytes, READ_WRITE) };
     if is_clear {
         with(|pool| pool.extents.release(page_of(address), pages(bytes)));

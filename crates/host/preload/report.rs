@@ -1,4 +1,4 @@
-//! What the library tells whoever started the program: words in a shared page of a file.
+//! Report to the process that started the program: words in a shared page of a file.
 
 use core::ffi::c_char;
 use core::ptr::null_mut;
@@ -6,33 +6,33 @@ use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use super::system::{FAILED, MAP_SHARED, READ_WRITE, close, map, open};
 
-/// Opens a file for reading and writing.
+/// O_RDWR, the flag of `open` for reading and writing.
 const READ_AND_WRITE: i32 = 2;
-/// Length of the mapping.
+/// Length of the mapping in bytes.
 const PAGE_BYTES: usize = 4096;
-/// Longest path, with its end.
+/// Longest path in bytes, with its terminating zero.
 const MAX_PATH: usize = 256;
 
-/// Words of the report.
+/// Words of the report. The value of a variant is the index of its word.
 #[derive(Clone, Copy)]
 pub enum Word {
     /// 1 once the library has begun.
     Begun,
-    /// First byte of malloc's pool; 0 if malloc is not that of the C library.
+    /// Address of malloc's pool; 0 if malloc is not the C library's.
     HeapStart,
-    /// First byte of the pool of mappings; 0 if there was no room.
+    /// Address of the pool of mappings; 0 if there was no room.
     MappedStart,
-    /// Bytes of it up to the highest that was ever in use.
+    /// Bytes of the pool of mappings up to the highest page that was ever in use.
     MappedHighest,
-    /// Bytes of mappings for which it had no room.
+    /// Bytes of mappings for which the pool of mappings had no room.
     MappedOutside,
-    /// Calls of madvise that failed.
+    /// Number of madvise calls that failed.
     Refused,
 }
 
 static WORDS: AtomicPtr<AtomicU64> = AtomicPtr::new(null_mut());
 
-/// Opens the file with this path, if there is one.
+/// Maps the report file at this path, if the path is not empty.
 pub fn begin(path: &[u8]) {
     let mut name = [0_u8; MAX_PATH];
     if path.is_empty() || path.len() >= MAX_PATH {
@@ -59,14 +59,14 @@ fn word(word: Word) -> Option<&'static AtomicU64> {
     (!words.is_null()).then(|| unsafe { &*words.add(word as usize) })
 }
 
-/// Sets a word.
+/// Stores a value in a word; does nothing without a report file.
 pub fn set(which: Word, value: usize) {
     if let Some(word) = word(which) {
         word.store(value as u64, Ordering::Release);
     }
 }
 
-/// Adds to a word.
+/// Adds to a word; does nothing without a report file.
 pub fn add(which: Word, value: usize) {
     if let Some(word) = word(which) {
         word.fetch_add(value as u64, Ordering::AcqRel);

@@ -1,15 +1,15 @@
-//! The functions of the C library that are used, and system calls.
+//! C library functions, and raw system calls that bypass the library's hooks.
 
 use core::ffi::{c_char, c_int, c_long, c_void};
 
-/// Numbers of system calls (Linux on x86-64).
+/// System call numbers (Linux on x86-64).
 const MMAP: c_long = 9;
 const MPROTECT: c_long = 10;
 const MUNMAP: c_long = 11;
 const MREMAP: c_long = 25;
 const MADVISE: c_long = 28;
 
-/// Protection for reading and writing.
+/// Protection PROT_READ | PROT_WRITE.
 pub const READ_WRITE: c_int = 3;
 pub const MAP_SHARED: c_int = 1;
 pub const MAP_PRIVATE: c_int = 2;
@@ -18,7 +18,7 @@ pub const MAP_ANONYMOUS: c_int = 0x20;
 pub const MAP_POPULATE: c_int = 0x8000;
 pub const MAP_NORESERVE: c_int = 0x4000;
 pub const MAP_FIXED_NOREPLACE: c_int = 0x10_0000;
-/// Flags that a pool can serve.
+/// Flags of mmap calls that a pool can serve.
 pub const POOLED_FLAGS: c_int =
     MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE | MAP_NORESERVE | MAP_STACK;
 const MAP_STACK: c_int = 0x2_0000;
@@ -35,7 +35,7 @@ pub const MREMAP_FIXED: c_int = 2;
 pub const ENOMEM: c_int = 12;
 pub const EINVAL: c_int = 22;
 
-/// What mmap and mremap return if they fail.
+/// MAP_FAILED, the result of mmap and mremap on failure.
 pub const FAILED: usize = usize::MAX;
 
 #[link(name = "c")]
@@ -60,16 +60,16 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// Sets errno, as a failing call of the C library does.
+/// Sets errno, as a failing function of the C library does.
 pub fn set_error(number: c_int) {
     // SAFETY: the C library returns a valid address.
     unsafe { __errno_location().write(number) };
 }
 
-/// The system call. [`FAILED`] sets errno.
+/// mmap as a system call. Returns [`FAILED`] and sets errno on failure.
 ///
 /// # Safety
-/// As mmap: a fixed mapping replaces what was there.
+/// As for mmap: a fixed mapping replaces the memory at its address.
 pub unsafe fn map(
     address: usize,
     bytes: usize,
@@ -82,37 +82,37 @@ pub unsafe fn map(
     unsafe { syscall(MMAP, address, bytes, protection, flags, file, offset) as usize }
 }
 
-/// The system call; false sets errno.
+/// munmap as a system call. Returns false and sets errno on failure.
 ///
 /// # Safety
-/// Nobody uses the memory any more.
+/// Nothing uses the memory after the call.
 pub unsafe fn unmap(address: usize, bytes: usize) -> bool {
     // SAFETY: promised by the caller.
     unsafe { syscall(MUNMAP, address, bytes) == 0 }
 }
 
-/// The system call; false sets errno.
+/// mprotect as a system call. Returns false and sets errno on failure.
 ///
 /// # Safety
-/// Whoever uses the memory keeps to the protection.
+/// Later accesses to the memory respect the protection.
 pub unsafe fn protect(address: usize, bytes: usize, protection: c_int) -> bool {
     // SAFETY: promised by the caller.
     unsafe { syscall(MPROTECT, address, bytes, protection) == 0 }
 }
 
-/// The system call; false sets errno.
+/// madvise as a system call. Returns false and sets errno on failure.
 ///
 /// # Safety
-/// With MADV_DONTNEED nobody needs the contents.
+/// With MADV_DONTNEED, nothing uses the memory's contents.
 pub unsafe fn advise(address: usize, bytes: usize, advice: c_int) -> bool {
     // SAFETY: promised by the caller.
     unsafe { syscall(MADVISE, address, bytes, advice) == 0 }
 }
 
-/// The system call. [`FAILED`] sets errno.
+/// mremap as a system call. Returns [`FAILED`] and sets errno on failure.
 ///
 /// # Safety
-/// As mremap: the memory may move.
+/// As for mremap: the memory may move.
 pub unsafe fn remap(from: usize, old: usize, new: usize, flags: c_int, to: usize) -> usize {
     // SAFETY: promised by the caller.
     unsafe { syscall(MREMAP, from, old, new, flags, to) as usize }

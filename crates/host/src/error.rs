@@ -7,65 +7,65 @@ use perforate_os::OsError;
 use perforate_record::RecordError;
 use perforate_sim::SimError;
 
-/// Why something of the real machine could not be read or measured. Each prints as one line.
+/// Error of reading, measuring or predicting the real machine. Each prints as one line.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HostError {
-    /// A file of `/proc`, or a copy of one, cannot be read.
+    /// A file of `/proc`, or a copy of one, cannot be read or is invalid.
     #[error("{}: {problem}", path.display())]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The reason, and what was expected.
+        /// Reason, with what was expected.
         problem: String,
     },
-    /// The operating system refused something.
+    /// The operating system refused an action.
     #[error("{action}: {source}")]
     System {
-        /// The attempted action.
+        /// Attempted action, such as "starting the program".
         action: &'static str,
         /// The operating system's error.
         source: io::Error,
     },
-    /// The requested memory is too small or too large.
+    /// The requested memory is too small or too large; with a message.
     #[error("{0}")]
     Size(String),
     /// The requested processor cannot be used.
     #[error("{number}: {source}; expected a processor we may run on")]
     Processor {
-        /// Its number.
+        /// Number of the processor.
         number: usize,
         /// The operating system's error.
         source: io::Error,
     },
-    /// The process of a benchmark ended or answered something unexpected.
+    /// A benchmark's worker exited or sent an unexpected message.
     #[error("the benchmark's process ended or answered {answer:?}; expected a measurement")]
     Benchmark {
-        /// Its answer.
+        /// Message of the worker; empty if it exited.
         answer: String,
     },
-    /// No bundled machine is of this processor's maker.
+    /// There is no bundled machine by this processor's maker.
     #[error(
         "no bundled machine is of the maker of {processor}, and none of another maker stands in: \
          name one with --machine or --base, or measure this one with `perforate calibrate --base \
          NAME` (see `perforate list machines`)"
     )]
     UnknownProcessor {
-        /// The processor.
+        /// Vendor, family and model of the processor.
         processor: String,
     },
-    /// A machine file cannot be changed.
+    /// A machine file cannot be edited.
     #[error("machine {name}: {problem}")]
     MachineFile {
-        /// Its name or path.
+        /// Name or path of the machine.
         name: String,
-        /// What is wrong with it.
+        /// Problem in the file.
         problem: String,
     },
-    /// A signal ended the program that was measured.
+    /// A signal killed the measured program.
     #[error("a signal ended the program while it was measured; expected it to exit")]
     ProgramKilled,
-    /// A program cannot have a layout, or a layout cannot be had.
+    /// A program does not support layouts, or the layout cannot be applied; with a message.
     #[error("{0}")]
     Layout(String),
     /// A recording cannot be read or copied.
@@ -87,7 +87,7 @@ impl HostError {
         Self::File { path: path.to_owned(), problem: problem.into() }
     }
 
-    /// For `map_err`: the operating system refused `action`.
+    /// Closure for `map_err`: the operating system refused `action`.
     pub(crate) fn system(action: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::System { action, source }
     }

@@ -1,4 +1,4 @@
-//! Private parsers, for tests with hostile input.
+//! Entry points to private parsers, for tests with hostile input.
 
 use crate::Residency;
 use crate::proc;
@@ -11,7 +11,7 @@ pub fn smaps(bytes: &[u8]) {
     }
 }
 
-/// Parses `/proc/buddyinfo`.
+/// Parses the text of `/proc/buddyinfo`.
 pub fn buddyinfo(bytes: &[u8]) {
     proc::free_memory(&String::from_utf8_lossy(bytes));
 }

@@ -1,4 +1,4 @@
-//! The real machine that Perforate runs on.
+//! Measurements and predictions on the real machine that runs Perforate.
 //!
 //! - [`snapshot`] reads the memory of a machine or a process without stopping anything,
 //! - [`machine`] describes the processor, the settings of large pages and the available memory,
@@ -25,7 +25,7 @@ mod reporter;
 pub mod snapshot;
 pub mod validate;
 
-// The library that is loaded before programs, compiled here only for lints and tests.
+// The preload library, compiled into this crate only for lints and tests.
 #[cfg(test)]
 #[allow(dead_code)]
 #[path = "../preload/parts.rs"]

@@ -1,5 +1,5 @@
-//! Settings of a process: its processor, its use of large pages, its priority when memory is short.
-//! They end with the process.
+//! Settings of a process that end with it: processor affinity, use of transparent huge pages, and
+//! priority for the OOM killer.
 
 use std::fs;
 use std::io;
@@ -10,7 +10,7 @@ use rustix::thread::{
 };
 use rustix::time::{ClockId, clock_gettime};
 
-/// Keeps the calling thread, and the processes that it starts, on one processor.
+/// Pins the calling thread, and the processes that it starts, to one processor.
 ///
 /// # Errors
 /// If there is no such processor, or this process may not use it.
@@ -23,18 +23,18 @@ pub fn pin(processor: usize) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// Processors that this process may run on.
+/// Processors on which this process may run.
 pub fn allowed_processors() -> Vec<usize> {
     let allowed = sched_getaffinity(None).unwrap_or_default();
     (0..CpuSet::MAX_CPU).filter(|processor| allowed.is_set(*processor)).collect()
 }
 
-/// The last processor that this process may run on; the first one serves most interrupts.
+/// The last processor on which this process may run; the first processor serves most interrupts.
 pub fn last_allowed_processor() -> usize {
     allowed_processors().pop().unwrap_or(0)
 }
 
-/// Disables transparent large pages for this process and the processes that it starts
+/// Disables transparent huge pages for this process and the processes that it starts
 /// (PR_SET_THP_DISABLE, inherited over fork and exec).
 ///
 /// # Errors
@@ -43,7 +43,7 @@ pub fn disable_large_pages() -> io::Result<()> {
     Ok(disable_transparent_huge_pages(true)?)
 }
 
-/// Makes this process the first one that the kernel kills when memory is short.
+/// Makes this process the OOM killer's first choice.
 ///
 /// # Errors
 /// If `/proc` cannot be written.

@@ -1,4 +1,4 @@
-//! Running a user's program with and without large pages, and timing it.
+//! Timing of a user's program with and without 2MB pages.
 
 use std::ffi::OsString;
 use std::io;
@@ -15,38 +15,38 @@ use crate::counters::{Absence, Counting, Readings};
 use crate::process_settings::{disable_large_pages, pin};
 use crate::{HostError, Residency};
 
-/// Setting of glibc (2.35 or later) that makes malloc ask for large pages with madvise.
+/// Tunable of glibc (2.35 or later) that makes malloc advise MADV_HUGEPAGE.
 const TUNABLE: &str = "glibc.malloc.hugetlb=1";
 /// Time between two samples of a running program's memory.
 const SAMPLE_PERIOD: Duration = Duration::from_millis(20);
 
-/// Duration of one run of a program.
+/// Times and counts of one run of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProgramTime {
-    /// Processor time in user mode of the program and its ended children.
+    /// Processor time in user mode, of the program and its ended children.
     pub user: Duration,
-    /// Elapsed time.
+    /// Elapsed (wall-clock) time.
     pub wall: Duration,
-    /// Exit code; absent if a signal ended it.
+    /// Exit code; absent if a signal killed the program.
     pub exit_code: Option<i32>,
-    /// Readings of hardware counters over its whole run in user mode, if there are any.
+    /// Readings of hardware counters over the whole run, user mode only; empty if there are none.
     pub counters: Readings,
 }
 
-/// How a program is started. Its standard output is discarded.
+/// Parameters for starting a program. The program's standard output is discarded.
 pub(crate) struct Start<'a> {
     /// The program and its arguments.
     pub program: &'a [OsString],
-    /// The processor that it keeps to; without one, it may use all.
+    /// Processor to which the program is pinned; `None` to allow all processors.
     pub processor: Option<usize>,
-    /// Variables of its environment besides those of this process.
+    /// Environment variables in addition to those of this process.
     pub environment: Vec<(String, OsString)>,
-    /// Whether large pages are disabled for it.
+    /// True to disable transparent huge pages in the program.
     pub disables_large_pages: bool,
 }
 
 impl<'a> Start<'a> {
-    /// With large pages on or off.
+    /// Runs with 2MB pages enabled or disabled.
     fn new(program: &'a [OsString], paging: Paging, processor: usize) -> Self {
         let mut environment = Vec::new();
         if paging == Paging::Large {
@@ -66,7 +66,7 @@ impl<'a> Start<'a> {
         command.stdin(Stdio::null()).stdout(Stdio::null());
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         let (processor, disables_large_pages) = (self.processor, self.disables_large_pages);
-        // SAFETY: between fork and exec only system calls are made, and nothing is allocated.
+        // SAFETY: between fork and exec, only system calls are made and nothing is allocated.
         unsafe {
             command.pre_exec(move || {
                 processor.map_or(Ok(()), pin)?;
@@ -86,8 +86,8 @@ impl<'a> Start<'a> {
         Ok(ProgramTime { counters, user, wall: started.elapsed(), exit_code: status.code() })
     }
 
-    /// Runs the program to its end, and calls `sample` with its process meanwhile. Returns its exit
-    /// code; none if a signal ended it.
+    /// Runs the program to its end, and meanwhile calls `sample` with its process id. Returns the exit
+    /// code; `None` if a signal killed the program.
     pub fn watch(&self, mut sample: impl FnMut(u32)) -> Result<Option<i32>, HostError> {
         let mut child = self.spawn()?;
         loop {
@@ -97,7 +97,8 @@ impl<'a> Start<'a> {
             }
             let before = Instant::now();
             sample(child.id());
-            // Samples of much memory take long, and the program waits for some of that.
+            // Sampling much memory takes long and delays the program, so samples take at most a fifth
+            // of the time.
             std::thread::sleep(SAMPLE_PERIOD.max(4 * before.elapsed()));
         }
     }
@@ -125,7 +126,7 @@ fn wait(child: &Child) -> io::Result<(ExitStatus, Duration)> {
 /// large pages; no setting of the system is changed.
 ///
 /// # Errors
-/// If it cannot be run.
+/// If the program cannot be run.
 pub fn time_program(
     program: &[OsString],
     paging: Paging,
@@ -134,10 +135,10 @@ pub fn time_program(
     Start::new(program, paging, processor).time()
 }
 
-/// Runs the program once as it is, with hardware counters. It is not run where there are none.
+/// Runs the program once, unmodified, with hardware counters. Does not run it if there are no counters.
 ///
 /// # Errors
-/// If it cannot be run.
+/// If the program cannot be run.
 pub fn count_program(program: &[OsString]) -> Result<Result<ProgramTime, Absence>, HostError> {
     if let Err(absence) = Counting::of_next_program() {
         return Ok(Err(absence));
@@ -147,11 +148,11 @@ pub fn count_program(program: &[OsString]) -> Result<Result<ProgramTime, Absence
     start.time().map(Ok)
 }
 
-/// Runs the program once, and samples its memory meanwhile. Returns the sample with most resident
-/// memory. Its children are not sampled.
+/// Runs the program once and samples its memory, without its children's. Returns the sample with the
+/// most resident memory.
 ///
 /// # Errors
-/// If it cannot be run.
+/// If the program cannot be run.
 pub fn largest_residency(
     program: &[OsString],
     paging: Paging,
@@ -167,7 +168,7 @@ pub fn largest_residency(
     Ok(largest)
 }
 
-/// Resident memory of a process at this moment; none if it has ended.
+/// Current resident memory of a process; zero if the process has ended.
 fn residency_of(process: u32) -> Residency {
     let text = read_text(format!("/proc/{process}/smaps_rollup")).unwrap_or_default();
     Residency::of(&text, 0..u64::MAX)
@@ -211,7 +212,7 @@ mod tests {
         }
     }
 
-    /// `cat` has echoed a byte, so it has its memory, and lives until its input ends.
+    /// `cat` has echoed a byte, so its memory is set up, and it runs until its input ends.
     #[test]
     fn running_programs_are_sampled() {
         use std::io::{Read, Write};

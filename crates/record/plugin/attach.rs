@@ -1,10 +1,11 @@
-//! Asking the recorder through its socket: for the shared memory when an emulator starts, and after a
-//! fork for the ID that the process has in the recorder's namespace.
+//! Requests to the recorder through its socket: for the shared memory when an emulator starts, and
+//! after a fork for the process's ID in the recorder's namespace.
 //!
-//! A socket and a file in a folder are reachable for processes that have dropped the rights by which
-//! they could open the recorder's descriptors, and the kernel tells the recorder who is asking, in
-//! whatever namespace. A message is a number of 8 bytes: to the recorder its [`token`], or 0 from an
-//! emulator that starts; back, the ID of the process, with a descriptor of the memory in reply to 0.
+//! A socket and a file in a folder are reachable even for processes that have dropped the rights to
+//! open the recorder's descriptors. The kernel tells the recorder the ID of the requesting process, in
+//! whatever namespace. A message is a number of 8 bytes. To the recorder, it is its [`token`], or 0
+//! from an emulator that starts. The reply is the ID of the process, with a descriptor of the memory if
+//! the request was 0.
 //!
 //! [`token`]: crate::layout::Header::token
 
@@ -18,17 +19,17 @@ use std::sync::OnceLock;
 
 use super::qemu::{self, IoVector};
 
-/// Paths that the recorder has passed on.
+/// Paths that the recorder passed to the plugin.
 pub struct Paths {
-    /// The recorder's socket.
+    /// Path of the recorder's socket.
     pub socket: PathBuf,
-    /// The file with this plugin.
+    /// Path of this plugin's file.
     pub library: PathBuf,
 }
 
 static PATHS: OnceLock<Paths> = OnceLock::new();
 
-/// Remembers the paths for [`ask`].
+/// Stores the paths for [`ask`].
 pub fn install(paths: Paths) {
     PATHS.get_or_init(|| paths);
 }
@@ -40,15 +41,15 @@ pub fn is_possible() -> bool {
     })
 }
 
-/// The recorder's reply.
+/// Reply of the recorder.
 pub struct Reply {
-    /// The ID of this process in the recorder's namespace.
+    /// ID of this process in the recorder's namespace.
     pub process: u64,
-    /// The shared memory, if it was asked for.
+    /// Descriptor of the shared memory, if it was requested.
     pub memory: Option<OwnedFd>,
 }
 
-/// Sends a number to the recorder; none if it cannot be reached or does not reply.
+/// Sends a number to the recorder. `None` if the recorder cannot be reached or does not reply.
 pub fn ask(number: u64) -> Option<Reply> {
     let mut stream = UnixStream::connect(&PATHS.get()?.socket).ok()?;
     stream.write_all(&number.to_le_bytes()).ok()?;
@@ -83,7 +84,7 @@ fn receive(stream: &UnixStream) -> Option<Reply> {
     let has_descriptor = control.level == qemu::SOCKET_LEVEL
         && control.kind == qemu::SOCKET_RIGHTS
         && control.descriptor >= 0;
-    // SAFETY: the kernel has made a new descriptor, which nobody else owns.
+    // SAFETY: the kernel made a new descriptor, which has no other owner.
     let memory = has_descriptor.then(|| unsafe { OwnedFd::from_raw_fd(control.descriptor) });
     let process = u64::from_le_bytes(bytes);
     (received == bytes.len() as isize).then_some(Reply { process, memory })

@@ -1,4 +1,4 @@
-//! The dictionary of translated blocks, shared by all recorded processes.
+//! Dictionary of translated blocks, shared by all recorded processes.
 
 use std::sync::atomic::Ordering;
 
@@ -9,11 +9,12 @@ use crate::layout::{
 };
 use crate::record::MAX_BLOCK_INSTRUCTIONS;
 
-/// Adds a block that is being translated; returns its number. None if there is no more room.
+/// Adds a block during its translation. Returns the number of the block; `None` if the dictionary is
+/// full.
 ///
-/// Layout of an entry: address (8 bytes), number of instructions (4), bytes of code (4), length of
-/// each instruction (1 each), code. Room is reserved before it is filled, so no process waits for
-/// another; the recorder reads an entry once a record refers to it.
+/// Layout of an entry: address (8 bytes), number of instructions (4), bytes of code (4), length of each
+/// instruction (1 each), code. Room is reserved before it is filled, so processes do not wait for each
+/// other. The recorder reads an entry only after a record refers to it.
 pub fn append(block: *mut Block) -> Option<u32> {
     let mut lengths = [0u8; MAX_BLOCK_INSTRUCTIONS];
     let mut code = Vec::with_capacity(256);
@@ -47,10 +48,11 @@ pub fn append(block: *mut Block) -> Option<u32> {
     Some((start / DICTIONARY_UNIT_BYTES) as u32)
 }
 
-/// The code of an instruction.
+/// Code bytes of an instruction.
 ///
 /// # Safety
-/// The instruction must belong to the block that is being translated; the bytes are valid as long.
+/// The instruction must belong to the block that is being translated. The bytes are valid during the
+/// translation callback.
 pub unsafe fn instruction_bytes<'a>(instruction: *const qemu::Instruction) -> &'a [u8] {
     // SAFETY: promised by the caller.
     unsafe {

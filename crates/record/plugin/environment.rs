@@ -1,15 +1,15 @@
-//! Variables of the program's environment that the emulator would take for its own options
+//! Environment variables of the program that the emulator would take for its own options
 //! (`QEMU_PLUGIN`, `QEMU_CPU`, …).
 //!
-//! They pass the emulator under masked names of the same length, and the plugin writes the real names
-//! into the program's memory before it runs. Shared by the recorder and the plugin.
+//! The variables pass through the emulator under masked names of the same length. The plugin writes the
+//! real names into the program's memory before the program runs. Shared by the recorder and the plugin.
 
-/// Beginning of the names that the emulator reads.
+/// Prefix of the names that the emulator reads.
 pub const NAMES: &[u8] = b"QEMU_";
-/// Beginning of their masked names: no program has such.
+/// Prefix of the masked names, which no program uses.
 pub const MASKED: &[u8] = b"\x02PFT_";
 
-/// A variable, or its name, in the form in which it passes the emulator.
+/// Masks a variable, or its name, so that the emulator ignores it.
 pub fn masked(variable: &[u8]) -> Vec<u8> {
     match variable.strip_prefix(NAMES) {
         Some(rest) => [MASKED, rest].concat(),
@@ -17,7 +17,7 @@ pub fn masked(variable: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Places of masked names in memory that holds strings, one after another.
+/// Offsets of masked names in memory that contains consecutive strings.
 pub fn masked_places(memory: &[u8]) -> Vec<usize> {
     let is_masked =
         |at: &usize| memory[*at..].starts_with(MASKED) && (*at == 0 || memory[*at - 1] == 0);

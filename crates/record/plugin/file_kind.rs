@@ -1,9 +1,9 @@
-//! Tells from the first bytes of a file if Linux on x86-64 can execute it. Shared by the recorder
-//! and the plugin.
+//! Identification of files that Linux on x86-64 can execute, from their first bytes. Shared by the
+//! recorder and the plugin.
 
-/// Bytes at the beginning of a file that decide, as in Linux (BINPRM_BUF_SIZE).
+/// Number of bytes that identify a file, as in Linux (BINPRM_BUF_SIZE).
 pub const START_BYTES: u64 = 256;
-/// Longest chain of scripts that interpret scripts, as in Linux.
+/// Longest chain of scripts whose interpreters are scripts, as in Linux.
 pub const MAX_INTERPRETERS: usize = 4;
 
 const HEADER_BYTES: usize = 64;
@@ -22,7 +22,7 @@ pub enum FileKind<'a> {
     Script {
         /// Path of the interpreter.
         interpreter: &'a [u8],
-        /// The rest of the line, which is one argument.
+        /// The rest of the line, which is a single argument.
         argument: Option<&'a [u8]>,
     },
 }
@@ -30,7 +30,7 @@ pub enum FileKind<'a> {
 /// Identifies a file by its first [`START_BYTES`].
 ///
 /// # Errors
-/// If it cannot be executed: the reason, and what was expected.
+/// If the file cannot be executed: the reason, and what was expected.
 pub fn identify(start: &[u8]) -> Result<FileKind<'_>, String> {
     if let Some(rest) = start.strip_prefix(b"#!") {
         let line = rest.split(|byte| *byte == b'\n').next().unwrap_or_default().trim_ascii();

@@ -1,5 +1,5 @@
-//! Following execve: the emulator would let the new program run natively, so we replace the emulator
-//! by another one with the same plugin and the new program.
+//! Recording across execve. The emulator would run the new program natively, so the plugin replaces the
+//! emulator by another one, with the same plugin and the new program.
 
 use std::ffi::{CStr, CString, OsString, c_char, c_void};
 use std::fs::{self, File};
@@ -16,35 +16,35 @@ use super::{attach, ring};
 use crate::environment::{self, MASKED, NAMES};
 use crate::file_kind::{FileKind, MAX_INTERPRETERS, START_BYTES, identify};
 
-/// System calls that replace the program: execve, execveat.
+/// Number of the system call execve. Like execveat, it replaces the program.
 pub const EXECVE: i64 = 59;
-/// See [`EXECVE`].
+/// Number of the system call execveat.
 pub const EXECVEAT: i64 = 322;
-/// Stands for the current directory where a descriptor is expected.
+/// Directory descriptor that stands for the current directory.
 const AT_FDCWD: i32 = -100;
-/// Flag: an empty path means the descriptor itself.
+/// Flag of execveat: an empty path means the descriptor itself.
 const AT_EMPTY_PATH: u64 = 0x1000;
-/// Lowest number for a descriptor of a program that has no name any more, out of the program's way.
+/// Lowest descriptor number for a copy of a nameless program, out of the program's way.
 const FIRST_COPY: i32 = 900;
-/// Path of such a program, spelt as no other.
+/// Path prefix of nameless programs; the double slash distinguishes it from other paths.
 const COPIES: &str = "/proc/self//fd/";
-/// Size limit of all arguments together, Linux's default.
+/// Size limit of all arguments together in bytes, Linux's default.
 const MAX_ARGUMENT_BYTES: usize = 2 << 20;
-/// The emulator's last option, which sets the program's zeroth argument; the program follows it.
+/// Last option of the emulator, which sets the program's argument 0; the path of the program follows.
 const NAME_OPTION: &[u8] = b"-0";
 const PAGE_BYTES: u64 = 4096;
 
-/// The command line of this emulator.
+/// Command line of this emulator.
 struct Emulator {
     path: CString,
-    /// Its name and options, without the program.
+    /// Name and options of the emulator, without the program.
     options: Vec<CString>,
     program: PathBuf,
 }
 
 static EMULATOR: OnceLock<Option<Emulator>> = OnceLock::new();
 
-/// Remembers the emulator's command line, so that another one can be started.
+/// Stores the emulator's command line, so that another emulator can be started.
 pub fn install() {
     EMULATOR.get_or_init(own_command_line);
 }
@@ -63,8 +63,8 @@ fn c_path(path: impl Into<PathBuf>) -> Option<CString> {
     CString::new(path.into().into_os_string().into_vec()).ok()
 }
 
-/// Carries out a call of execve or execveat. Returns only if the new program cannot be recorded or
-/// the call is invalid; the emulator then handles the call itself.
+/// Performs a call of execve or execveat. Returns only if the new program cannot be recorded or the
+/// call is invalid; then the emulator handles the call.
 pub fn execute(number: i64, arguments: [u64; 5]) {
     let _ = try_execute(number, arguments);
 }
@@ -110,10 +110,11 @@ fn pointers(texts: &[CString]) -> Vec<*const c_char> {
     texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect()
 }
 
-/// The file to execute.
+/// File that the new emulator executes.
 struct Found {
     path: PathBuf,
-    /// The descriptor by which the next program has it; closed if that does not begin.
+    /// Descriptor through which the next program finds a nameless file. It is closed if the program
+    /// does not start.
     copy: Option<OwnedFd>,
 }
 
@@ -123,7 +124,7 @@ impl Found {
     }
 }
 
-/// The file that the arguments of execveat name.
+/// File that the arguments of execveat name.
 fn at_folder(folder: i32, path: Vec<u8>, flags: u64) -> Option<Found> {
     let path = PathBuf::from(OsString::from_vec(path));
     let is_empty = path.as_os_str().is_empty();
@@ -133,7 +134,7 @@ fn at_folder(folder: i32, path: Vec<u8>, flags: u64) -> Option<Found> {
     if path.is_absolute() || folder == AT_FDCWD {
         return Some(Found::path(path));
     }
-    // The descriptor may close when the program is replaced; its file's name stays.
+    // The descriptor may be closed when the program is replaced, but the name of its file stays.
     let link = format!("/proc/self/fd/{folder}");
     let name = fs::read_link(&link).ok()?;
     if !is_empty {
@@ -146,10 +147,10 @@ fn at_folder(folder: i32, path: Vec<u8>, flags: u64) -> Option<Found> {
     copied(folder)
 }
 
-/// A file without a name, deleted or in memory only: the next program has it by a descriptor.
+/// Makes a nameless file (deleted or in memory) available to the next program by a descriptor.
 fn copied(descriptor: i32) -> Option<Found> {
     let copy = [FIRST_COPY, 0].into_iter().find_map(|first| {
-        // SAFETY: only makes a descriptor, which nobody else owns.
+        // SAFETY: only makes a descriptor, which has no other owner.
         let copy = unsafe { qemu::fcntl(descriptor, qemu::COPY_DESCRIPTOR, first) };
         // SAFETY: as above.
         (copy >= 0).then(|| (copy, unsafe { OwnedFd::from_raw_fd(copy) }))
@@ -158,13 +159,12 @@ fn copied(descriptor: i32) -> Option<Found> {
     Some(Found { path: format!("{COPIES}{number}").into(), copy: Some(copy) })
 }
 
-/// The descriptor of a program without a name.
+/// Descriptor of a nameless program.
 fn copy_of(program: &Path) -> Option<i32> {
     program.to_str()?.strip_prefix(COPIES)?.parse().ok()
 }
 
-/// Keeps the descriptor of a program without a name, which has been loaded by it, from programs that
-/// it executes.
+/// Closes the descriptor of a nameless program, once loaded, in programs that it executes.
 pub fn program_is_loaded() {
     let emulator = EMULATOR.get().and_then(Option::as_ref);
     if let Some(descriptor) = emulator.and_then(|emulator| copy_of(&emulator.program)) {
@@ -174,8 +174,8 @@ pub fn program_is_loaded() {
     }
 }
 
-/// Writes the real names of the environment's variables into the memory of a program that has not run
-/// yet. Its strings are at the end of its stack.
+/// Writes the real names of environment variables into the memory of a program before it runs. The
+/// strings are at the end of its stack.
 pub fn restore_environment(stack_end: u64) {
     let is_masked = |(name, _): (OsString, OsString)| name.as_bytes().starts_with(MASKED);
     if !std::env::vars_os().any(is_masked) {
@@ -193,12 +193,12 @@ pub fn restore_environment(stack_end: u64) {
     }
     for place in environment::masked_places(&strings) {
         let name = (start + place as u64) as *mut u8;
-        // SAFETY: the place is in the program's stack, which was read just now and is writable.
+        // SAFETY: the place is in the program's stack, which was just read and is writable.
         unsafe { name.copy_from_nonoverlapping(NAMES.as_ptr(), NAMES.len()) };
     }
 }
 
-/// True for a file that the kernel would execute, though the emulator cannot.
+/// True for a file that the kernel could execute and the emulator cannot.
 fn is_other_program(path: &Path) -> bool {
     let mut start = [0; 4];
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut start));
@@ -209,15 +209,15 @@ fn is_other_program(path: &Path) -> bool {
     read.is_ok() && is_executable && (start == *b"\x7fELF" || start.starts_with(b"#!"))
 }
 
-/// Replaces `/proc/self/exe`, which the kernel would resolve to the emulator.
+/// Replaces `/proc/self/exe`, which the kernel would resolve to the emulator, by the program's path.
 fn resolve_own_image(path: PathBuf, emulator: &Emulator) -> PathBuf {
     let own = format!("/proc/{}/exe", std::process::id());
     let is_own = path == Path::new("/proc/self/exe") || path == Path::new(&own);
     if is_own { emulator.program.clone() } else { path }
 }
 
-/// The file to load for `path`. A script becomes its interpreter, and is put before the arguments, as
-/// Linux does. None if the emulator cannot run it.
+/// File to load for `path`. For a script, this is its interpreter, and the script is inserted before
+/// the arguments, as in Linux. `None` if the emulator cannot run the file.
 fn interpreted(path: PathBuf, arguments: &mut Vec<CString>) -> Option<CString> {
     let mut path = path;
     for _ in 0..MAX_INTERPRETERS {
@@ -244,8 +244,7 @@ fn interpreted(path: PathBuf, arguments: &mut Vec<CString>) -> Option<CString> {
     None
 }
 
-/// Reads a null-terminated list of strings from the program's memory; a null pointer is an empty
-/// list.
+/// Reads a null-terminated list of strings from the program's memory. A null pointer is an empty list.
 fn texts(mut list: u64) -> Option<Vec<CString>> {
     let (mut found, mut bytes) = (Vec::new(), 0);
     while list != 0 {
@@ -268,7 +267,8 @@ fn texts(mut list: u64) -> Option<Vec<CString>> {
     Some(found)
 }
 
-/// Reads a string from the program's memory, without its terminator; none if it is not mapped.
+/// Reads a string from the program's memory, without its terminator. `None` if the memory is not
+/// mapped.
 fn text(address: u64) -> Option<Vec<u8>> {
     let mut text = Vec::new();
     let mut piece = [0; 256];
@@ -287,8 +287,8 @@ fn text(address: u64) -> Option<Vec<u8>> {
     }
 }
 
-/// Copies memory of the program, whose addresses are those of this process, up to the next unmapped
-/// page; returns the number of bytes.
+/// Copies memory of the program, which has the same addresses as this process, up to the next unmapped
+/// page. Returns the number of bytes.
 fn read_memory(address: u64, to: &mut [u8]) -> usize {
     let until_page_end = (PAGE_BYTES - address % PAGE_BYTES) as usize;
     let first = to.len().min(until_page_end);

@@ -1,11 +1,11 @@
-//! Selects the instructions to record: all but the first, windows, or regions given by markers,
+//! Selection of the instructions to record: all but the first, windows, or regions given by markers,
 //! addresses or a function.
 //!
-//! Phases belong to the recording, not to a process; each process notices by itself that they have
-//! changed. Before the first recorded phase, blocks only contain a counter. Then all code is
-//! translated again, with full records, and is kept: between recorded phases the callbacks return
-//! at once. (Every retranslation makes QEMU 7.2 free what it calls for memory accesses of its helper
-//! functions, and after an indirect branch it may still call that.)
+//! Phases belong to the recording, not to a process; each process notices a change by itself. Before
+//! the first recorded phase, blocks only contain a counter. Then all code is translated again, with
+//! full records, and is kept: between recorded phases, the callbacks return at once. (Every
+//! retranslation makes QEMU 7.2 free the functions that it calls for memory accesses of its helpers,
+//! and after an indirect branch it may still call them.)
 
 use std::ffi::{c_uint, c_void};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -20,22 +20,23 @@ use crate::layout::{
 use crate::record::Control;
 use crate::windows;
 
-/// A no-operation of 8 bytes, `nopl N(%rax,%rax,1)`, with one of these numbers N is a marker.
+/// Code of a marker: a no-operation of 8 bytes, `nopl N(%rax,%rax,1)`, where N is one of the marker
+/// numbers.
 const MARKER_CODE: [u8; 4] = [0x0f, 0x1f, 0x84, 0x00];
 
 static PLUGIN: AtomicU64 = AtomicU64::new(0);
-/// The last recorded phase whose start in this process the recorder knows.
+/// Last recorded phase whose start in this process is known to the recorder.
 static OWN_PHASE: AtomicU64 = AtomicU64::new(0);
 /// True once this process's code is translated with full records.
 static IS_INSTRUMENTED: AtomicBool = AtomicBool::new(false);
-/// True while a thread of this process changes one of the two.
+/// True while a thread of this process changes `OWN_PHASE` or `IS_INSTRUMENTED`.
 static IS_CHANGING: AtomicBool = AtomicBool::new(false);
-/// True if the region's addresses are those of this process's program.
+/// True if the region's addresses refer to this process's program.
 static HAS_REGION: AtomicBool = AtomicBool::new(false);
-/// Calls of the region's function that have not returned.
+/// Number of active calls of the region's function.
 static DEPTH: AtomicI64 = AtomicI64::new(0);
 
-/// Remembers the plugin's number.
+/// Stores the ID that QEMU gave to the plugin.
 pub fn install(id: PluginId) {
     PLUGIN.store(id, Ordering::Relaxed);
 }
@@ -48,12 +49,12 @@ const fn is_recorded(phase: u64) -> bool {
     phase % 2 == 1
 }
 
-/// True if blocks are to be translated with full records.
+/// True if blocks are translated with full records.
 pub fn is_instrumented() -> bool {
     IS_INSTRUMENTED.load(Ordering::Relaxed)
 }
 
-/// A program was loaded, and the recorder has its mappings.
+/// Called when a program is loaded and the recorder has its mappings.
 pub fn begin_image(cpu: &mut Cpu) {
     let own = phases().region_process.load(Ordering::Acquire) == ring::process();
     HAS_REGION.store(own, Ordering::Relaxed);
@@ -69,19 +70,19 @@ pub fn begin_image(cpu: &mut Cpu) {
     }
 }
 
-/// This process is a fork; other threads of its parent may have been changing the phase.
+/// Called in a forked child, because other threads of its parent may have been changing the phase.
 pub fn begin_child() {
     IS_CHANGING.store(false, Ordering::Relaxed);
 }
 
-/// Recording starts in this process, for the first time or again.
+/// Starts recording in this process, for the first time or again.
 fn start(cpu: &mut Cpu, phase: u64) {
     let skipped = phases().skipped.load(Ordering::Relaxed);
     cpu.ask(QUESTION_PAGES, Control::Start, skipped, &[phase]);
     OWN_PHASE.store(phase, Ordering::Release);
 }
 
-/// The length of a phase in instructions.
+/// Length of a phase in instructions.
 fn goal(phase: u64) -> u64 {
     let phases = phases();
     let kept = phases.kept_windows.load(Ordering::Relaxed);
@@ -96,17 +97,17 @@ fn goal(phase: u64) -> u64 {
     goal.load(Ordering::Relaxed)
 }
 
-/// The length of a phase of adaptive sampling, in windows.
+/// Length of a phase of adaptive sampling, in windows.
 fn windows_of(phase: u64, kept: u64) -> u64 {
     match phase {
         1 => windows::contiguous(kept),
         _ if is_recorded(phase) => 1,
-        // Phase 2 follows the last of the windows without gaps, and so on.
+        // Phase 2 follows the last window without a gap, and so on.
         _ => windows::skipped_after(windows::contiguous(kept) - 1 + (phase / 2 - 1), kept),
     }
 }
 
-/// Ends a phase, unless another thread has done so.
+/// Ends a phase, unless another thread has ended it already.
 fn finish(phase: u64) {
     let phases = phases();
     let (order, failed) = (Ordering::AcqRel, Ordering::Relaxed);
@@ -116,8 +117,8 @@ fn finish(phase: u64) {
 }
 
 /// Adds the instructions that the virtual CPU executed to the shared counts, and ends the phase if it
-/// is long enough. Returns true if the next instructions are to be recorded. `was_recorded` is true
-/// if the last ones were.
+/// is long enough. `was_recorded` is true if these instructions were recorded. Returns true if the next
+/// instructions are to be recorded.
 #[cold]
 pub fn update(cpu: &mut Cpu, was_recorded: bool) -> bool {
     let phases = phases();
@@ -125,7 +126,8 @@ pub fn update(cpu: &mut Cpu, was_recorded: bool) -> bool {
     let total = if was_recorded { &phases.recorded } else { &phases.skipped };
     total.fetch_add(executed, Ordering::Relaxed);
     let phase = phases.number.load(Ordering::Acquire);
-    // While a process enters a recorded phase, others run on unrecorded; that is not of the phase.
+    // While one process enters a recorded phase, others continue unrecorded; those instructions do not
+    // belong to the phase.
     if was_recorded == is_recorded(phase) {
         let before = phases.executed.fetch_add(executed, Ordering::Relaxed);
         if before.saturating_add(executed) >= goal(phase) {
@@ -136,18 +138,18 @@ pub fn update(cpu: &mut Cpu, was_recorded: bool) -> bool {
     is_recorded(phase) && enter(cpu, phase)
 }
 
-/// Makes this process enter a recorded phase; false if that takes time.
+/// Enters a recorded phase in this process. Returns false if this takes time.
 fn enter(cpu: &mut Cpu, phase: u64) -> bool {
     if !is_instrumented() {
         if !IS_CHANGING.swap(true, Ordering::AcqRel) {
-            // SAFETY: called on the thread of a virtual CPU while it runs a block; the callback runs
-            // when all others are stopped and all translated code is discarded.
+            // SAFETY: called on the thread of a virtual CPU while it runs a block. The callback runs
+            // when all other threads are stopped and all translated code is discarded.
             unsafe { qemu::qemu_plugin_reset(PLUGIN.load(Ordering::Relaxed), instrument) };
         }
         return false;
     }
-    // All threads wait until the recorder has seen the pages that exist: those which they touched
-    // meanwhile would be missing in the trace.
+    // All threads wait until the recorder has seen the resident pages. Pages touched meanwhile would be
+    // missing in the trace.
     while OWN_PHASE.load(Ordering::Acquire) != phase {
         if !IS_CHANGING.swap(true, Ordering::AcqRel) {
             if OWN_PHASE.load(Ordering::Acquire) != phase {
@@ -185,7 +187,7 @@ pub fn watch(block: *mut Block) {
     }
 }
 
-/// The callback of an instruction that begins or ends a region of this kind.
+/// Callback for an instruction that begins or ends a region of this kind.
 ///
 /// # Safety
 /// The instruction must belong to the block that is being translated.
@@ -218,13 +220,13 @@ unsafe fn callback(kind: u64, instruction: *mut Instruction) -> Option<qemu::Exe
     }
 }
 
-/// True for RET, with the prefixes that compilers put before it.
+/// True for RET, with the prefixes that compilers may add.
 fn is_return(code: &[u8]) -> bool {
     let code = code.strip_prefix(&[0xf2]).or(code.strip_prefix(&[0xf3])).unwrap_or(code);
     matches!(code, [0xc3] | [0xc2, _, _])
 }
 
-/// Handles a marker in the first argument of prctl.
+/// Processes a marker in the first argument of prctl.
 pub fn marked(cpu: &mut Cpu, marker: u64) {
     if phases().region.load(Ordering::Relaxed) == REGION_MARKERS {
         match u32::try_from(marker) {
@@ -261,7 +263,7 @@ fn change_at(index: c_uint, to_recorded: bool) {
     }
 }
 
-/// A region begins or ends; the virtual CPU notices it at its next block.
+/// Begins or ends a region. The virtual CPU notices the change at its next block.
 fn change(cpu: &mut Cpu, to_recorded: bool) {
     let phase = phases().number.load(Ordering::Acquire);
     if is_recorded(phase) != to_recorded {

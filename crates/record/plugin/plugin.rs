@@ -1,9 +1,9 @@
-//! The plugin that runs inside the emulator (QEMU user mode) and records a program's execution.
+//! Plugin that runs inside the emulator (QEMU user mode) and records a program's execution.
 //!
-//! It only writes records: blocks executed, addresses accessed, system calls made. The recorder
-//! decodes the instructions later. While instructions are skipped, blocks only contain a counter;
-//! when recording starts, all code is translated again. A forked child continues to record, and
-//! execve is carried out by starting another emulator with this plugin.
+//! The plugin only writes records: executed blocks, accessed addresses, system calls. The recorder
+//! decodes the instructions later. While instructions are skipped, blocks only contain a counter; when
+//! recording starts, all code is translated again. A forked child continues to record. execve is
+//! performed by starting another emulator with this plugin.
 
 mod attach;
 mod dictionary;
@@ -35,12 +35,12 @@ use crate::layout::{Header, MAGIC, QUESTION_IMAGE, TOTAL_BYTES};
 use crate::record::{self as records, Control, MAX_BLOCK_INSTRUCTIONS};
 use qemu::{Arguments, Block, PluginId};
 
-/// The version of the plugin interface that is used.
+/// Version of QEMU's plugin interface that the plugin uses.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 #[allow(non_upper_case_globals)] // QEMU looks for this name.
 pub static qemu_plugin_version: c_int = 1;
 
-/// System calls that change the address space or the set of processes (x86-64 numbers):
+/// System calls that change the address space or the set of processes, by their numbers on x86-64:
 /// mmap, mprotect, munmap, brk, mremap, madvise, shmat, shmdt, clone, fork, vfork, execve, execveat.
 const TRACKED_SYSCALLS: [i64; 13] =
     [9, 10, MUNMAP, 12, 25, 28, SHMAT, SHMDT, CLONE, FORK, VFORK, follow::EXECVE, follow::EXECVEAT];
@@ -52,21 +52,21 @@ const FORK: i64 = 57;
 const VFORK: i64 = 58;
 const PRCTL: i64 = 157;
 const EXIT_GROUP: i64 = 231;
-/// The child runs in its parent's memory until it executes another program or ends.
+/// Flag of clone: the child runs in its parent's memory until it executes another program or ends.
 const CLONE_VFORK: u64 = 0x4000;
 
 static IS_IMAGE_KNOWN: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
-    /// The virtual CPU of this thread while it is in a call that may fork; true if the child shares
-    /// the parent's memory.
+    /// Virtual CPU of this thread during a call that may fork, and true if the child shares the
+    /// parent's memory.
     static FORKING: Cell<Option<(u32, bool)>> = const { Cell::new(None) };
-    /// The image number of the child.
+    /// Image number of the child.
     static CHILD: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Entry point. Its arguments are `socket=PATH`, the recorder's socket, and `library=PATH`, the file
-/// with this plugin.
+/// Entry point. The arguments are `socket=PATH`, the path of the recorder's socket, and `library=PATH`,
+/// the path of this plugin's file.
 ///
 /// # Safety
 /// `arguments` holds `count` C strings, as QEMU guarantees.
@@ -161,7 +161,7 @@ extern "C" fn block_translated(_id: PluginId, block: *mut Block) {
     }
 }
 
-/// Adds the block to the dictionary and registers for its executions and accesses.
+/// Adds the block to the dictionary and registers callbacks for its executions and accesses.
 fn record(block: *mut Block) {
     let Some(number) = dictionary::append(block) else { return };
     let flags = qemu::NO_REGISTERS;
@@ -192,8 +192,8 @@ extern "C" fn block_executed(index: c_uint, data: *mut c_void) {
     }
 }
 
-/// Handles a block outside segments: a new one begins, or the next instructions are skipped, of which
-/// this block may be the first.
+/// Processes a block outside segments: a new segment begins, or the following instructions, perhaps
+/// from this block on, are skipped.
 #[inline(never)]
 fn block_outside_segments(cpu: &mut ring::Cpu, block: u64) {
     let is_idle = cpu.is_idle;
@@ -212,7 +212,7 @@ extern "C" fn memory_accessed(index: c_uint, description: u32, address: u64, dat
         if cpu.is_idle {
             return;
         }
-        // Rare cases are in another function, so that the usual one needs few registers.
+        // Rare cases are in a separate function, so that the common case needs few registers.
         match cpu.kinds.known(description) {
             Some(kind) if cpu.has_room() => cpu.write(place | kind),
             _ => access_outside_room(cpu, description, place),
@@ -256,7 +256,7 @@ extern "C" fn syscall_begins(
     } else if number == EXIT_GROUP {
         cpu.push_control(Control::Exit, ring::image(), &[]);
     }
-    // The thread may sleep in the call: the recorder must not wait for the rest of a segment.
+    // The thread may sleep in the call, and the recorder must not wait for the rest of a segment.
     cpu.end_segment(0);
     match number {
         MUNMAP => addresses_change(),
@@ -274,7 +274,7 @@ extern "C" fn syscall_ends(_id: PluginId, index: c_uint, number: i64, result: i6
     let forking = FORKING.take();
     let child = u32::try_from(result).unwrap_or(0);
     if let (Some((_, true)), true) = (forking, child != 0) {
-        // The emulator lets the parent of a vfork run on.
+        // The emulator lets the parent of a vfork continue immediately.
         ring::wait_for_child(child, CHILD.get());
     }
     let Some(cpu) = ring::cpu(index) else { return };
@@ -285,21 +285,22 @@ extern "C" fn syscall_ends(_id: PluginId, index: c_uint, number: i64, result: i6
     }
 }
 
-/// Size of a segment of shared memory (System V); 0 if there is no such. It takes the place of the
-/// last argument of shmat, which has three.
+/// Size in bytes of a System V shared memory segment; 0 if it does not exist. It is recorded in place
+/// of the last argument of shmat, which has three.
 fn segment_bytes(segment: u64) -> u64 {
     let mut status = qemu::SegmentStatus { permissions: [0; 6], bytes: 0, rest: [0; 16] };
-    // SAFETY: there is room for what the call writes.
+    // SAFETY: `status` has room for the result.
     let result = unsafe { qemu::shmctl(segment as c_int, qemu::STATUS_OF_SEGMENT, &mut status) };
     if result == 0 { status.bytes } else { 0 }
 }
 
-/// Ends the running segments of all threads, so that their next instructions come after this.
+/// Ends the running segments of all threads, so that their next instructions are ordered after this
+/// change.
 fn addresses_change() {
     ring::shared().epoch.fetch_add(1, Ordering::AcqRel);
 }
 
-/// In the parent, before the child exists.
+/// Called in the parent before the child exists.
 extern "C" fn fork_begins() {
     if let Some((index, shares)) = FORKING.get()
         && let Some(cpu) = ring::cpu(index)
@@ -311,7 +312,7 @@ extern "C" fn fork_begins() {
     }
 }
 
-/// In the child.
+/// Called in the child after a fork.
 extern "C" fn child_begins() {
     phases::begin_child();
     ring::begin_child(CHILD.get(), FORKING.take().map(|(index, _)| index));

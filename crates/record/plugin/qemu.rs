@@ -1,35 +1,35 @@
 //! The parts of QEMU's plugin interface (version 1) and of libc that the plugin uses. Debian's package
-//! of QEMU has no header; the manual describes the interface ("QEMU TCG Plugins").
+//! of QEMU has no header; the interface is described in the manual ("QEMU TCG Plugins").
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
-/// A plugin's number.
+/// ID that QEMU gives to a plugin.
 pub type PluginId = u64;
-/// A block while it is being translated.
+/// A block during its translation.
 pub enum Block {}
 /// An instruction of a [`Block`].
 pub enum Instruction {}
 
 /// Flag: the callback reads no guest registers.
 pub const NO_REGISTERS: c_int = 0;
-/// Loads and stores. They need one registration: with several, 7.2 drops accesses of the emulator's
-/// helper functions.
+/// Flags for loads and stores. A single registration must cover both: with several, QEMU 7.2 drops
+/// accesses of its helper functions.
 pub const READ_WRITE: c_int = 3;
 
-/// Called with a plugin's number only.
+/// Callback with only the plugin's ID.
 pub type SimpleCallback = extern "C" fn(PluginId);
-/// Called when a virtual CPU starts or exits.
+/// Callback when a virtual CPU starts or exits.
 pub type CpuCallback = extern "C" fn(PluginId, c_uint);
-/// Called when a block is translated.
+/// Callback when a block is translated.
 pub type TranslateCallback = extern "C" fn(PluginId, *mut Block);
-/// Called when a block is executed.
+/// Callback when a block is executed.
 pub type ExecuteCallback = extern "C" fn(c_uint, *mut c_void);
-/// Called after a memory access: CPU, description, address, user data.
+/// Callback after a memory access: CPU, description, address, user data.
 pub type MemoryCallback = extern "C" fn(c_uint, u32, u64, *mut c_void);
-/// Called before a system call: CPU, number, eight arguments.
+/// Callback before a system call: CPU, number, eight arguments.
 pub type SyscallCallback =
     extern "C" fn(PluginId, c_uint, i64, u64, u64, u64, u64, u64, u64, u64, u64);
-/// Called after a system call: CPU, number, result.
+/// Callback after a system call: CPU, number, result.
 pub type ReturnCallback = extern "C" fn(PluginId, c_uint, i64, i64);
 
 unsafe extern "C" {
@@ -68,7 +68,7 @@ unsafe extern "C" {
     pub fn qemu_plugin_mem_is_store(description: u32) -> bool;
 }
 
-// libc, which the standard library links anyway.
+// libc functions; the standard library links libc anyway.
 unsafe extern "C" {
     pub fn mmap(
         address: *mut c_void,
@@ -104,14 +104,14 @@ unsafe extern "C" {
     ) -> isize;
 }
 
-/// A run of bytes, as libc's `struct iovec`.
+/// A byte range: libc's `struct iovec`.
 #[repr(C)]
 pub struct IoVector {
     pub start: *mut c_void,
     pub length: usize,
 }
 
-/// A message, as libc's `struct msghdr`.
+/// A message: libc's `struct msghdr`.
 #[repr(C)]
 pub struct Message {
     pub name: *mut c_void,
@@ -123,9 +123,9 @@ pub struct Message {
     pub flags: c_int,
 }
 
-/// MSG_CMSG_CLOEXEC: a descriptor received is closed when the process executes another program.
+/// MSG_CMSG_CLOEXEC: received descriptors are closed when the process executes another program.
 pub const RECEIVE_CLOSED_ON_EXEC: c_int = 0x4000_0000;
-/// SOL_SOCKET: control data of sockets of any kind.
+/// SOL_SOCKET: control data for sockets of any kind.
 pub const SOCKET_LEVEL: c_int = 1;
 /// SCM_RIGHTS: control data with descriptors.
 pub const SOCKET_RIGHTS: c_int = 1;
@@ -134,7 +134,7 @@ pub const SOCKET_RIGHTS: c_int = 1;
 #[repr(C, align(8))]
 pub struct Waited(pub [u64; 16]);
 
-/// Beginning of libc's `struct shmid_ds`, and more than the rest.
+/// libc's `struct shmid_ds`: its first fields, and more room than the rest needs.
 #[repr(C)]
 pub struct SegmentStatus {
     pub permissions: [u64; 6],
@@ -142,30 +142,30 @@ pub struct SegmentStatus {
     pub rest: [u64; 16],
 }
 
-/// IPC_STAT: asks for the status.
+/// IPC_STAT: the command that queries the status.
 pub const STATUS_OF_SEGMENT: c_int = 2;
 
-/// P_PID: waits for the process with this ID.
+/// P_PID: wait for the process with this ID.
 pub const WAIT_FOR_PROCESS: c_int = 1;
-/// WNOHANG | WEXITED | WNOWAIT | __WALL: whether a child of any kind has ended, without taking its
-/// end from the program.
+/// WNOHANG | WEXITED | WNOWAIT | __WALL: check whether a child of any kind has ended, without consuming
+/// its exit status.
 pub const WAIT_ONLY_ASK: c_int = 1 | 4 | 0x0100_0000 | 0x4000_0000;
-/// F_DUPFD: a copy that stays open in the next program.
+/// F_DUPFD: makes a copy that stays open across execve.
 pub const COPY_DESCRIPTOR: c_int = 0;
 /// F_SETFD: sets the flags of a descriptor.
 pub const SET_DESCRIPTOR_FLAGS: c_int = 2;
 /// FD_CLOEXEC: the descriptor is closed when the process executes another program.
 pub const CLOSED_ON_EXEC: c_int = 1;
-/// Error: there is no such process.
+/// ESRCH: there is no such process.
 pub const NO_SUCH_PROCESS: i32 = 3;
 
-/// X_OK: may be executed.
+/// X_OK: permission to execute.
 pub const MAY_EXECUTE: c_int = 1;
 
-/// PROT_READ | PROT_WRITE.
+/// Protection PROT_READ | PROT_WRITE.
 pub const PROTECTION_READ_WRITE: c_int = 3;
-/// MAP_SHARED.
+/// Flag MAP_SHARED of mmap.
 pub const MAP_SHARED: c_int = 1;
 
-/// Arguments as QEMU passes them.
+/// Array of arguments, as QEMU passes it.
 pub type Arguments = *mut *mut c_char;

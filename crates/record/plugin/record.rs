@@ -6,7 +6,7 @@
 //! | 1 | block executed | number in the dictionary 31:0, instructions 47:32 |
 //! | 2 | control | code 61:56, payload 47:0; some are followed by plain words |
 //!
-//! Accesses follow the record of the block they belong to.
+//! Accesses follow the record of their block.
 
 const TAG_SHIFT: u32 = 62;
 const TAG_BLOCK: u64 = 1 << TAG_SHIFT;
@@ -16,44 +16,43 @@ const WRITE: u64 = 1 << 51;
 const SIZE_SHIFT: u32 = 48;
 const COUNT_SHIFT: u32 = 32;
 const CODE_SHIFT: u32 = 56;
-/// The bits of an address or payload.
+/// Mask of an address or payload.
 pub const PAYLOAD_MASK: u64 = (1 << 48) - 1;
-/// Instructions in one block at most; the emulator's own limit is 512.
+/// Maximum number of instructions in a block; the emulator's own limit is 512.
 pub const MAX_BLOCK_INSTRUCTIONS: usize = 1 << 10;
 
 /// Kinds of control records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Control {
-    /// A segment begins; payload: its ticket.
+    /// Start of a segment; payload: its ticket.
     Segment = 1,
-    /// The segment ends; payload: dictionary number of the thread's next block + 1, 0 if
-    /// unknown.
+    /// End of a segment; payload: dictionary number of the thread's next block + 1, or 0 if unknown.
     End = 2,
-    /// A system call begins; payload: its number. [`SYSCALL_WORDS`] arguments follow.
+    /// Start of a system call; payload: its number. [`SYSCALL_WORDS`] arguments follow.
     Syscall = 3,
-    /// A system call ends; payload: its number. The result follows.
+    /// End of a system call; payload: its number. The result follows.
     Return = 4,
-    /// A new thread uses this ring; payload: number of its image. The process ID follows. Outside
-    /// segments.
+    /// A new thread uses this ring; payload: number of its image. The process ID follows. Occurs
+    /// outside segments.
     ThreadStart = 5,
-    /// A program was loaded and has not run yet; payload: number of its image. The plugin waits for an
+    /// A program is loaded and has not run yet; payload: number of its image. The plugin waits for an
     /// answer.
     Image = 6,
-    /// Recording starts in this image; payload: instructions skipped so far by all threads. The number
-    /// of the phase follows. The plugin waits for an answer.
+    /// Recording starts in this image; payload: number of instructions skipped so far by all threads.
+    /// The number of the phase follows. The plugin waits for an answer.
     Start = 7,
-    /// The process is about to fork; payload: number of the child's image. 1 follows if the child
-    /// shares all memory until it executes another program (vfork), else 0.
+    /// The process is about to fork; payload: number of the child's image. A word follows: 1 if the
+    /// child shares all memory until it executes another program (vfork), otherwise 0.
     Fork = 8,
-    /// The thread has exited. Written by the recorder when it has read all of a ring; outside
+    /// The thread has exited. Written by the recorder when it has read all records of a ring; outside
     /// segments, or inside an unfinished one.
     ThreadEnd = 9,
-    /// A process is about to end; payload: the image.
+    /// A process is about to end; payload: number of its image.
     Exit = 10,
 }
 
-/// Arguments behind [`Control::Syscall`].
+/// Number of arguments after [`Control::Syscall`].
 pub const SYSCALL_WORDS: usize = 6;
 
 impl Control {
@@ -80,60 +79,60 @@ impl Control {
     }
 }
 
-/// A decoded record.
+/// A decoded record of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record {
-    /// The instruction with this index in the running block accessed memory.
+    /// A memory access by an instruction of the running block.
     Access {
         /// Index of the instruction in its block.
         index: u16,
         /// True for a write.
         write: bool,
-        /// Size in bytes.
+        /// Size in bytes, a power of two.
         size: u16,
-        /// First byte.
+        /// Address of the first byte.
         address: u64,
     },
-    /// A block starts.
+    /// Start of the block with this dictionary number.
     Block(u32),
     /// A control record, with its payload.
     Control(Control, u64),
-    /// Not a record: the memory is damaged.
+    /// An invalid word: the memory is damaged.
     Invalid,
 }
 
-/// The part of an access record that is known at translation.
+/// Fields of an access record that are known at translation.
 pub const fn access_template(index: usize) -> u64 {
     (index as u64) << INDEX_SHIFT
 }
 
-/// An access record.
+/// Encodes an access record.
 pub const fn access(template: u64, write: bool, size_shift: u32, address: u64) -> u64 {
     let write = if write { WRITE } else { 0 };
     template | write | ((size_shift as u64 & 7) << SIZE_SHIFT) | (address & PAYLOAD_MASK)
 }
 
-/// A block record.
+/// Encodes a block record.
 pub const fn block(number: u32, instructions: usize) -> u64 {
     TAG_BLOCK | (instructions as u64) << COUNT_SHIFT | number as u64
 }
 
-/// A control record.
+/// Encodes a control record.
 pub const fn control(code: Control, payload: u64) -> u64 {
     TAG_CONTROL | ((code as u64) << CODE_SHIFT) | (payload & PAYLOAD_MASK)
 }
 
-/// The dictionary number of a block record.
+/// Dictionary number in a block record.
 pub const fn block_number(record: u64) -> u32 {
     record as u32
 }
 
-/// The number of instructions of a block record's block.
+/// Number of instructions in a block record.
 pub const fn block_instructions(record: u64) -> u64 {
     record >> COUNT_SHIFT & 0xffff
 }
 
-/// Decodes a record.
+/// Decodes a record of any kind.
 pub fn decode(record: u64) -> Record {
     match record >> TAG_SHIFT {
         0 => Record::Access {

@@ -1,10 +1,10 @@
-//! The writing end of the rings: one [`Cpu`] for each virtual CPU, used only by the thread that runs
-//! it (and by its creator before it runs).
+//! Writing end of the rings: one [`Cpu`] per virtual CPU, used only by the thread that runs the virtual
+//! CPU (and by its creator before that thread runs).
 //!
-//! Records are grouped into segments. Each segment takes a ticket from a shared counter when it
-//! begins, which gives the segments of all threads of all processes one order. A segment ends at
-//! every system call, after [`SEGMENT_BLOCKS`] blocks, and when another thread has changed an
-//! address space, so that no use of a new mapping comes before the mapping's own record.
+//! Records are grouped into segments. Each segment takes a ticket from a shared counter at its start.
+//! Tickets order the segments of all threads of all processes. A segment ends at every system call,
+//! after [`SEGMENT_BLOCKS`] blocks, and when another thread has changed an address space. So a use of a
+//! new mapping never precedes the mapping's own record.
 
 use std::cell::UnsafeCell;
 use std::io::Error;
@@ -20,21 +20,22 @@ use crate::layout::{
 };
 use crate::record::{self, Control};
 
-/// Limit of blocks in a segment. It bounds how far threads run ahead of each other.
+/// Maximum number of blocks in a segment. It bounds how far threads run ahead of each other.
 const SEGMENT_BLOCKS: u32 = 1 << 12;
-/// Limit in phases that end by themselves: each thread notices the end with its next segment.
+/// Maximum number of blocks in a segment in phases that end by themselves. Each thread notices the end
+/// at its next segment.
 const WINDOW_BLOCKS: u32 = 1 << 9;
-/// Blocks after which new records are published, so that the recorder can keep up.
+/// Number of blocks after which new records are published, so that the recorder can keep up.
 const PUBLISHED_BLOCKS: u32 = 1 << 6;
-/// Instructions that a thread skips before it adds them to the shared count.
+/// Number of instructions that a thread skips before it adds them to the shared count.
 const SKIP_BATCH: u64 = 1 << 10;
-/// Pause while a ring is full.
+/// Length of a pause while a ring is full.
 const FULL_RING_PAUSE: Duration = Duration::from_micros(50);
-/// Pause while a child runs in the memory of its parent.
+/// Length of a pause while a child runs in the memory of its parent.
 const CHILD_PAUSE: Duration = Duration::from_micros(100);
-/// Pause while the recorder has not answered.
+/// Length of a pause while the recorder has not answered.
 const ANSWER_PAUSE: Duration = Duration::from_micros(200);
-/// Pauses between checks that the recorder still lives.
+/// Number of pauses between checks that the recorder still runs.
 const PAUSES_PER_CHECK: u32 = 1 << 12;
 
 /// Start of the shared memory; null until it is mapped.
@@ -44,21 +45,21 @@ static IMAGE: AtomicU64 = AtomicU64::new(0);
 /// ID of this process in the recorder's namespace.
 static PROCESS: AtomicU64 = AtomicU64::new(0);
 
-/// Writing state of one ring.
+/// Writing state of one ring, for one virtual CPU.
 pub struct Cpu {
     /// Null until the virtual CPU starts.
     shared: *const Header,
     ring: *const RingHeader,
     records: *mut u64,
     head: u64,
-    /// Records may be written up to here; equal to `head` outside segments.
+    /// Position up to which records may be written; equal to `head` outside segments.
     limit: u64,
     epoch: u64,
     blocks_left: u32,
     is_open: bool,
     /// True while instructions are skipped in code that is translated with full records.
     pub is_idle: bool,
-    /// Executed instructions that are not in the shared counts yet.
+    /// Number of executed instructions that are not in the shared counts yet.
     executed: u64,
     /// Number of skipped instructions that are added to the shared counts at once.
     batch: u64,
@@ -73,19 +74,19 @@ unsafe impl Sync for Cpus {}
 
 static CPUS: Cpus = Cpus([const { UnsafeCell::new(Cpu::UNUSED) }; RINGS]);
 
-/// Sets the shared memory.
+/// Sets the address of the shared memory.
 pub fn attach(start: *mut Header) {
     SHARED.store(start, Ordering::Release);
 }
 
-/// The shared header.
+/// Header of the shared memory.
 pub fn shared() -> &'static Header {
     // SAFETY: the memory is mapped by `qemu_plugin_install` before any callback is registered,
     // stays mapped, and holds only atomics.
     unsafe { &*SHARED.load(Ordering::Acquire) }
 }
 
-/// The shared memory at `offset`.
+/// Address in the shared memory at `offset`.
 pub fn shared_bytes(offset: usize) -> *mut u8 {
     SHARED.load(Ordering::Acquire).cast::<u8>().wrapping_add(offset)
 }
@@ -95,38 +96,37 @@ fn ring_header(ring: usize) -> &'static RingHeader {
     unsafe { &*shared_bytes(ring_header_offset(ring)).cast::<RingHeader>() }
 }
 
-/// The number of the image that this process runs.
+/// Number of the image that this process runs.
 pub fn image() -> u64 {
     IMAGE.load(Ordering::Relaxed)
 }
 
-/// The ID of this process in the recorder's namespace.
+/// ID of this process in the recorder's namespace.
 pub fn process() -> u64 {
     PROCESS.load(Ordering::Relaxed)
 }
 
-/// A number for a new image.
+/// Allocates a number for a new image.
 pub fn next_image() -> u64 {
     shared().images.fetch_add(1, Ordering::AcqRel)
 }
 
-/// This process, which has this ID in the recorder's namespace, runs a new program. The threads of a
-/// program that it ran before have ended.
+/// Called when this process, with this ID in the recorder's namespace, runs a new program. The threads
+/// of its previous program have ended.
 pub fn begin_image(process: u64) {
     PROCESS.store(process, Ordering::Relaxed);
     IMAGE.store(next_image(), Ordering::Relaxed);
     let (used, ended) = (ring_user(process, RING_USED), ring_user(process, RING_ENDED));
     for ring in 0..rings() {
         let user = &ring_header(ring).user;
-        // Fails for a ring that this process does not use.
+        // Fails for a ring that another process uses.
         let _ = user.compare_exchange(used, ended, Ordering::AcqRel, Ordering::Relaxed);
     }
 }
 
-/// This process is a fork. It has one thread, which runs virtual CPU `index` and writes to a ring of
-/// its own.
+/// Called in a forked child. It has one thread, which runs virtual CPU `index` and gets a new ring.
 pub fn begin_child(image: u64, index: Option<u32>) {
-    // The recorder cannot be reached once it has closed the memory.
+    // The recorder cannot be reached after it has closed the memory.
     let reply = attach::ask(shared().token.load(Ordering::Relaxed));
     let process = reply.map_or(std::process::id().into(), |reply| reply.process);
     PROCESS.store(process, Ordering::Relaxed);
@@ -144,7 +144,7 @@ fn rings() -> usize {
     (shared().rings.load(Ordering::Acquire) as usize).min(RINGS)
 }
 
-/// The writing state of virtual CPU `index`; none if there are too many.
+/// Writing state of virtual CPU `index`; `None` if the index exceeds [`RINGS`].
 pub fn cpu(index: u32) -> Option<&'static mut Cpu> {
     let cell = CPUS.0.get(index as usize)?;
     // SAFETY: callbacks run on the thread of virtual CPU `index`, or before that thread starts;
@@ -152,7 +152,7 @@ pub fn cpu(index: u32) -> Option<&'static mut Cpu> {
     Some(unsafe { &mut *cell.get() })
 }
 
-/// Takes a free ring for a process.
+/// Allocates a free ring for a process.
 fn take_ring(process: u64) -> Option<usize> {
     let used = ring_user(process, RING_USED);
     let taken = (0..RINGS).find(|&ring| {
@@ -190,7 +190,7 @@ pub fn start_cpu(index: u32) {
     }
 }
 
-/// A virtual CPU has exited.
+/// Ends the ring of a virtual CPU that has exited.
 pub fn end_cpu(index: u32) {
     let Some(cpu) = cpu(index) else { return };
     cpu.end_segment(0);
@@ -203,18 +203,18 @@ pub fn end_cpu(index: u32) {
     *cpu = Cpu::UNUSED;
 }
 
-/// True if nobody reads any more.
+/// True if records are not read any more.
 fn is_closed() -> bool {
     shared().closed.load(Ordering::Relaxed) != 0
 }
 
-/// Sleeps for a moment; false if nobody reads any more.
+/// Sleeps briefly. Returns false if records are not read any more.
 pub fn pause_while_read() -> bool {
     std::thread::sleep(ANSWER_PAUSE);
     !is_closed()
 }
 
-/// Sleeps until `is_done`; false if nobody reads any more.
+/// Sleeps until `is_done` returns true. Returns false if records are not read any more.
 fn wait(pause: Duration, mut is_done: impl FnMut() -> bool) -> bool {
     let mut pauses = 0;
     while !is_done() {
@@ -230,21 +230,21 @@ fn wait(pause: Duration, mut is_done: impl FnMut() -> bool) -> bool {
     true
 }
 
-/// True if the recorder's process has ended. In another namespace of processes it cannot be looked
-/// for; there its guard ends this process.
+/// True if the recorder's process has ended. In another process namespace, this cannot be checked;
+/// there, the recorder's guard kills this process.
 fn is_recorder_gone() -> bool {
     if process() != u64::from(std::process::id()) {
         return false;
     }
     let recorder = shared().recorder.load(Ordering::Relaxed);
-    // SAFETY: signal 0 only asks whether the process exists.
+    // SAFETY: signal 0 only checks that the process exists.
     let failed = unsafe { qemu::kill(recorder as i32, 0) } != 0;
-    // A process that has dropped its rights may not send signals.
+    // A process that has dropped its rights may not send signals, which is another error.
     failed && Error::last_os_error().raw_os_error() == Some(qemu::NO_SUCH_PROCESS)
 }
 
 /// Waits until the child with this process ID and image has executed another program or ended. Its
-/// virtual CPU then uses its ring no more; `begin_image` or the recorder ends that ring.
+/// virtual CPU does not use its ring any more then; `begin_image` or the recorder ends the ring.
 pub fn wait_for_child(process: u32, image: u64) {
     let mut has_begun = false;
     wait(CHILD_PAUSE, || {
@@ -258,10 +258,10 @@ pub fn wait_for_child(process: u32, image: u64) {
     });
 }
 
-/// True if a child has ended, or somebody else has waited for it.
+/// True if a child has ended, or another thread has waited for it.
 fn has_ended(process: u32) -> bool {
     let mut waited = qemu::Waited([0; 16]);
-    // SAFETY: there is room for what the call writes.
+    // SAFETY: `waited` has room for the result.
     let result =
         unsafe { qemu::waitid(qemu::WAIT_FOR_PROCESS, process, &mut waited, qemu::WAIT_ONLY_ASK) };
     // The first word has the signal number, which is 0 while the child runs.
@@ -285,13 +285,13 @@ impl Cpu {
         kinds: Kinds::NONE,
     };
 
-    /// True if a record can be written at once.
+    /// True if a record can be written immediately.
     #[inline(always)]
     pub fn has_room(&self) -> bool {
         self.head != self.limit
     }
 
-    /// Appends a record, for which there must be room.
+    /// Appends a record without a check; there must be room.
     #[inline(always)]
     pub fn write(&mut self, record: u64) {
         let slot = (self.head % RING_RECORDS) as usize;
@@ -300,7 +300,7 @@ impl Cpu {
         self.head += 1;
     }
 
-    /// Appends a record; drops it outside segments and when nobody reads any more.
+    /// Appends a record. Drops it outside segments and when records are not read any more.
     pub fn push(&mut self, record: u64) {
         if self.has_room() || self.is_open && self.reserve(1) {
             self.write(record);
@@ -324,7 +324,7 @@ impl Cpu {
         self.blocks_left = 0;
     }
 
-    /// Waits until `count` records fit. False if nobody will read them.
+    /// Waits until `count` records fit. Returns false if records are not read any more.
     #[cold]
     fn reserve(&mut self, count: u64) -> bool {
         if self.ring.is_null() || is_closed() {
@@ -349,8 +349,8 @@ impl Cpu {
         true
     }
 
-    /// Appends the record of an executed block. False if a new segment is due or the ring is full;
-    /// [`Cpu::begin_segment`] must be called then.
+    /// Appends the record of an executed block. Returns false if a new segment is due or the ring is
+    /// full; then the caller must call [`Cpu::begin_segment`].
     #[inline(always)]
     pub fn push_block(&mut self, record: u64) -> bool {
         if self.blocks_left == 0 || self.epoch != self.current_epoch() || !self.has_room() {
@@ -366,14 +366,14 @@ impl Cpu {
         true
     }
 
-    /// Counts skipped instructions; true if [`phases::update`](super::phases::update) is due.
+    /// Counts skipped instructions. Returns true if [`phases::update`](super::phases::update) is due.
     #[inline(always)]
     pub fn skip(&mut self, instructions: u64) -> bool {
         self.executed += instructions;
         self.executed >= self.batch
     }
 
-    /// Takes the number of instructions executed since the last call.
+    /// Returns the number of instructions executed since the last call.
     pub fn take_executed(&mut self) -> u64 {
         self.batch = SKIP_BATCH;
         std::mem::take(&mut self.executed)
@@ -391,7 +391,7 @@ impl Cpu {
         unsafe { (*self.shared).epoch.load(Ordering::Relaxed) }
     }
 
-    /// Ends the running segment and begins a new one. False if nobody will read it.
+    /// Ends the running segment and begins a new one. Returns false if records are not read any more.
     pub fn begin_segment(&mut self, next_block: u64) -> bool {
         self.end_segment(next_block);
         if !self.reserve(2) {
@@ -415,7 +415,7 @@ impl Cpu {
         }
     }
 
-    /// Appends a control record with the words that follow it.
+    /// Appends a control record, followed by `words`.
     pub fn push_control(&mut self, code: Control, payload: u64, words: &[u64]) {
         if !self.is_open && !self.begin_segment(0) || !self.reserve(1 + words.len() as u64) {
             return;
@@ -427,8 +427,8 @@ impl Cpu {
         self.publish();
     }
 
-    /// Appends a control record and waits until the recorder has answered the question. Returns the
-    /// number that belongs to the answer.
+    /// Appends a control record, and waits until the recorder has answered the question. Returns the
+    /// number that accompanies the answer.
     pub fn ask(&mut self, question: u64, code: Control, payload: u64, words: &[u64]) -> u64 {
         self.push_control(code, payload, words);
         self.end_segment(0);

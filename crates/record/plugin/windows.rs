@@ -1,16 +1,16 @@
 //! Adaptive sampling: windows of one length that cover a program of unknown length.
 //!
-//! At first everything is recorded, as windows without gaps. Once there are twice as many windows as
-//! are to be kept, every second one is dropped and the distance doubles; and so on. Windows are
-//! numbered in the order of recording, and their positions count window lengths from the start.
-//! Window `number` is recorded at level 0 while everything is recorded, and at level L while one of 2^L
+//! At first, everything is recorded, as windows without gaps. Once there are twice as many windows as
+//! are to be kept, every second window is dropped and the distance doubles; and so on. Windows are
+//! numbered in the order of recording, and their positions count window lengths from the start. Window
+//! `number` is recorded at level 0 while everything is recorded, and at level L while one of 2^L
 //! windows is. At the end, the windows at multiples of 2^L of the last level are kept: between `kept`
 //! and twice as many. Shared by the recorder and the plugin.
 
-/// Limit of levels: longer programs do not exist.
+/// Maximum level; no program is long enough for more.
 const MAX_LEVEL: u64 = 40;
 
-/// The level at which a window is recorded.
+/// Level at which a window is recorded.
 pub const fn level(number: u64, kept: u64) -> u32 {
     match number.checked_sub(2 * kept) {
         None => 0,
@@ -19,18 +19,18 @@ pub const fn level(number: u64, kept: u64) -> u32 {
     }
 }
 
-/// Number of windows that are recorded without gaps at first: those of level 0, and the first of level
-/// 1, which follows immediately.
+/// Number of windows that are recorded without gaps at first: all of level 0, and the first of level 1,
+/// which follows immediately.
 pub const fn contiguous(kept: u64) -> u64 {
     2 * kept + 1
 }
 
-/// Number of windows' lengths that pass unrecorded after a window.
+/// Unrecorded distance after a window, in window lengths.
 pub const fn skipped_after(number: u64, kept: u64) -> u64 {
     if number + 1 < contiguous(kept) { 0 } else { (1 << level(number, kept)) - 1 }
 }
 
-/// The position of a window.
+/// Position of a window, in window lengths.
 pub const fn position(number: u64, kept: u64) -> u64 {
     match number.checked_sub(2 * kept) {
         None => number,
@@ -38,7 +38,7 @@ pub const fn position(number: u64, kept: u64) -> u64 {
     }
 }
 
-/// True if a window is kept in the end, with `last` the number of the last window recorded.
+/// True if a window is kept at the end; `last` is the number of the last recorded window.
 pub const fn is_kept(number: u64, last: u64, kept: u64) -> bool {
     position(number, kept).is_multiple_of(1 << level(last, kept))
 }

@@ -1,4 +1,4 @@
-//! Errors of recording.
+//! Errors of recording programs.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,48 +7,48 @@ use perforate_trace::TraceError;
 
 use crate::layout::{DICTIONARY_BYTES, RINGS};
 
-/// Why a program could not be recorded. Each prints as one line that says what would be right.
+/// Error of a recording. Each prints as one line that says what was expected.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {
-    /// There is no user-mode emulator.
+    /// No user-mode emulator was found.
     #[error("recording needs qemu-x86_64, which is not installed; apt-get install qemu-user")]
     EmulatorMissing,
-    /// This emulator was built without plugins, as Debian's qemu-user-static is.
+    /// The emulator was built without plugins, as Debian's qemu-user-static is.
     #[error(
         "recording needs qemu-x86_64 with plugins, and {} has none; apt-get install qemu-user",
         .0.display()
     )]
     EmulatorWithoutPlugins(PathBuf),
-    /// The emulator ended before the program ran; it has printed its own message.
+    /// The emulator ended before the program ran; it printed its own message.
     #[error(
         "{} ended before the program started ({status}); QEMU 7.2 is known to work \
          (Debian 12: apt-get install qemu-user)",
         path.display()
     )]
     EmulatorFailed {
-        /// The emulator.
+        /// Path of the emulator.
         path: PathBuf,
-        /// How it ended.
+        /// Exit status of the emulator.
         status: String,
     },
-    /// No program was named.
+    /// The command line names no program.
     #[error("no program to record; expected -- PROGRAM ARGUMENTS…")]
     NoProgram,
     /// A program cannot be recorded, or a trace cannot be written.
     #[error("{}: {problem}", path.display())]
     File {
-        /// The program or the trace.
+        /// Path of the program or the trace.
         path: PathBuf,
-        /// The reason, and what was expected.
+        /// Reason, with what was expected.
         problem: String,
     },
-    /// The operating system refused something.
+    /// The operating system refused an action.
     #[error("{action}: {source}")]
     System {
-        /// The attempted action.
+        /// Attempted action, such as "starting a thread".
         action: &'static str,
-        /// The operating system's error.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// The program ended while instructions were still being skipped.
@@ -57,26 +57,26 @@ pub enum RecordError {
          nothing is left to record after skipping {skip}"
     )]
     EndedWhileSkipping {
-        /// How the program ended.
+        /// Exit status of the program.
         status: String,
-        /// Instructions it executed.
+        /// Number of instructions that the program executed.
         executed: u64,
-        /// Instructions that were to be skipped.
+        /// Number of instructions that were to be skipped.
         skip: u64,
     },
-    /// The program ended, as described, before the time or the signal that begins the recording.
+    /// The program ended before the time or the signal that begins the recording; with its exit status.
     #[error("the program ended ({0}) before the recording began; there is no trace")]
     EndedBeforeBegin(String),
-    /// The program ended, as described, before it entered the region to record.
+    /// The program ended before it entered the region to record; with its exit status.
     #[error("the program ended ({1}) and what was to be recorded never began: {0}")]
     RegionNeverBegan(String, String),
-    /// Stopped before the first instruction was recorded.
+    /// The recording was stopped before the first instruction was recorded.
     #[error("stopped before the first instruction was recorded; there is no trace")]
     StoppedEarly,
-    /// Stopped, and what was recorded was not to be kept.
+    /// The recording was stopped, and was not to be kept.
     #[error("stopped while recording")]
     Interrupted,
-    /// The program has more threads at one time than there are rings.
+    /// The program has more threads at the same time than there are rings.
     #[error(
         "the program runs more than {RINGS} threads at one time, the most that can be recorded"
     )]
@@ -89,7 +89,7 @@ pub enum RecordError {
         "the program runs more than {DICTIONARY_BYTES} bytes of code, the most that can be recorded"
     )]
     TooMuchCode,
-    /// The records make no sense.
+    /// The records contradict each other or the format.
     #[error("the emulator's records are damaged: {0}")]
     Damaged(&'static str),
     /// The trace could not be written.
@@ -102,7 +102,7 @@ impl RecordError {
         Self::File { path: path.as_ref().to_owned(), problem: problem.into() }
     }
 
-    /// For `map_err`: the operating system refused `action`.
+    /// Closure for `map_err`: the operating system refused `action`.
     pub(crate) fn system<E: Into<io::Error>>(action: &'static str) -> impl FnOnce(E) -> Self {
         move |error| Self::System { action, source: error.into() }
     }

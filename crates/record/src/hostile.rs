@@ -1,4 +1,4 @@
-//! Private readers, for tests with hostile input.
+//! Entry points to private readers, for tests with hostile input.
 
 use std::ops::Range;
 use std::path::Path;
@@ -15,9 +15,9 @@ use crate::replay::output::{Output, Sink};
 use crate::replay::{Replay, Step};
 use crate::{RecordError, Region, region};
 
-/// Rings of the artificial recording.
+/// Number of rings of the artificial recording.
 const RINGS: usize = 4;
-/// Its limit of instructions.
+/// Limit on recorded instructions.
 const MAX_INSTRUCTIONS: u64 = 1 << 14;
 
 /// A sink that only counts.
@@ -40,7 +40,7 @@ impl Sink for Counted {
     }
 }
 
-/// A dictionary of these entries.
+/// Dictionary with these entries.
 struct Entries(Vec<Vec<u8>>);
 
 impl Dictionary for Entries {
@@ -49,8 +49,8 @@ impl Dictionary for Entries {
     }
 }
 
-/// Replays arbitrary records. The bytes are the dictionary (number of entries, each with its length
-/// before it), then batches (ring, number of records, records of 8 bytes).
+/// Replays arbitrary records. The bytes contain the dictionary (number of entries, each preceded by its
+/// length), then batches (ring, number of records, records of 8 bytes).
 pub fn replay(mut bytes: &[u8]) {
     let mut dictionary = Entries(Vec::new());
     for _ in 0..take(&mut bytes, 1).first().copied().unwrap_or(0) {
@@ -92,14 +92,14 @@ fn take<'a>(bytes: &mut &'a [u8], length: usize) -> &'a [u8] {
     taken
 }
 
-/// Reads `/proc/PID/maps` of the emulator.
+/// Parses `/proc/PID/maps` of the emulator.
 pub fn process_maps(bytes: &[u8]) {
     let mappings = Mapping::parse_all(&String::from_utf8_lossy(bytes));
     let (emulator, program) = (Path::new("/usr/bin/qemu-x86_64"), Path::new("/usr/bin/program"));
     LoadedProgram::new(&mappings, emulator, program);
 }
 
-/// Reads a program's file.
+/// Parses a program's file.
 pub fn program_file(path: &Path) {
     let start = std::fs::read(path).unwrap_or_default();
     let _ = identify(&start);

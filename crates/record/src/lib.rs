@@ -1,14 +1,14 @@
-//! Recording real programs.
+//! Recorder of real programs.
 //!
-//! A program runs in QEMU's user-mode emulator with our plugin loaded. The plugin (`plugin/`,
-//! compiled by the build script and embedded in the binary) writes 8-byte records to rings in
-//! shared memory: blocks executed, addresses accessed, system calls. It follows fork and execve, so
-//! the whole process tree is recorded. This crate drains the rings, decodes each instruction once,
-//! merges the records of all threads of all processes into one order, moves addresses to where
-//! Linux would have placed them, and writes a trace.
+//! A program runs in QEMU's user-mode emulator, with Perforate's plugin. The plugin (`plugin/`,
+//! compiled by the build script and embedded in the binary) writes 8-byte records to rings in shared
+//! memory: executed blocks, accessed addresses, system calls. It follows fork and execve, so the whole
+//! process tree is recorded. This crate drains the rings, decodes each instruction once, merges the
+//! records of all threads of all processes into one order, relocates addresses to where Linux would
+//! have placed them, and writes a trace.
 //!
 //! The module `emulator` starts the emulator and drains its rings, `instructions` decodes the code,
-//! `replay` merges the threads, and [`record`](record()) drives a recording from start to finish.
+//! `replay` merges the threads, and [`record`](record()) runs a recording from start to end.
 //! [`process_memory`] reads `/proc/PID/maps` and `/proc/PID/pagemap`.
 
 mod emulator;
@@ -26,7 +26,7 @@ mod signals;
 mod temporary;
 mod thinning;
 
-// Shared with the plugin, which is compiled on its own.
+// Shared with the plugin, which is compiled separately.
 #[path = "../plugin/environment.rs"]
 #[allow(dead_code)] // The plugin uses the rest.
 mod environment;
@@ -40,7 +40,8 @@ mod record;
 #[path = "../plugin/windows.rs"]
 #[allow(dead_code)] // The plugin uses the rest.
 mod windows;
-// Compiled here only for lints and tests; it calls functions that only the emulator has.
+// The plugin, compiled here only for lints and tests, because it calls functions that only the emulator
+// has.
 #[cfg(test)]
 #[allow(dead_code)]
 #[path = "../plugin/plugin.rs"]

@@ -1,4 +1,4 @@
-//! Options of a recording, its progress and its summary.
+//! Options, progress and summary of a recording.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -10,25 +10,25 @@ use perforate_trace::{StoppedBy, WriterOptions};
 
 use crate::region::Region;
 
-/// Samples of a long run. Instructions of all threads count together, and threads keep to it within
+/// Sampling of a long run. Instructions of all threads are counted together, and threads follow within
 /// some ten thousand instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sampling {
-    /// Of every `period` instructions the first `window` are recorded.
+    /// The first `window` of every `period` instructions are recorded.
     Periodic {
-        /// Instructions recorded at a time.
+        /// Length of a window in instructions.
         window: u64,
-        /// Instructions from the beginning of one window to the beginning of the next.
+        /// Distance between the starts of two windows in instructions.
         period: u64,
     },
     /// Windows that cover a program of unknown length. A program of up to `2 * kept` windows is
-    /// recorded whole; of a longer one, at least `kept` and at most twice as many windows at equal
-    /// distances are in the trace. Recording a program of 2^L times `2 * kept` windows takes the time and
-    /// the disk space of `(2 + L) * kept` windows.
+    /// recorded as a whole. For a longer program, the trace has at least `kept` and at most twice as
+    /// many windows, at equal distances. Recording a program of 2^L times `2 * kept` windows takes the
+    /// time and disk space of `(2 + L) * kept` windows.
     Adaptive {
-        /// Instructions of a window.
+        /// Length of a window in instructions.
         window: u64,
-        /// Number of windows, at least.
+        /// Minimum number of windows in the trace.
         kept: u64,
     },
 }
@@ -38,7 +38,7 @@ impl Sampling {
     pub const ADAPTIVE: Self = Self::Adaptive { window: 500_000, kept: 60 };
 }
 
-/// The moment at which recording begins.
+/// Time at which a recording begins.
 #[derive(Clone, Debug, Default)]
 pub enum Begin {
     /// With the program, or after [`Selection::skip`] instructions.
@@ -50,26 +50,27 @@ pub enum Begin {
     WhenSet(Arc<AtomicBool>),
 }
 
-/// The instructions to record.
+/// Selection of the instructions to record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// Instructions to skip first, of all threads together. Recording starts at the next check, up to
-    /// about a thousand instructions per thread later.
+    /// Number of instructions to skip first, over all threads. Recording starts at the next check, up
+    /// to about a thousand instructions per thread later.
     pub skip: u64,
-    /// Record samples instead of everything.
+    /// Sampling; `None` to record everything.
     pub sampling: Option<Sampling>,
-    /// Record only a part of the program; `skip` and `sampling` have no effect then.
+    /// Region to record; `None` for the whole program. With a region, `skip` and `sampling` have no
+    /// effect.
     pub region: Option<Region>,
-    /// Most instructions to record; then the programs are killed (SIGKILL).
+    /// Maximum number of instructions to record, after which the programs are killed (SIGKILL).
     pub instructions: Option<u64>,
-    /// Size of the trace file at which the recording ends in the same way.
+    /// Size of the trace file in bytes at which the programs are killed.
     pub trace_bytes: Option<u64>,
-    /// Time from the beginning of recording at which it ends in the same way.
+    /// Time from the start of recording after which the programs are killed.
     pub duration: Option<Duration>,
 }
 
 impl Selection {
-    /// The whole program, sampled, bounded by [`Self::DURATION`] and [`Self::TRACE_BYTES`].
+    /// The whole program, sampled, limited by [`Self::DURATION`] and [`Self::TRACE_BYTES`].
     pub fn whole_program() -> Self {
         Self {
             sampling: Some(Sampling::ADAPTIVE),
@@ -79,40 +80,41 @@ impl Selection {
         }
     }
 
-    /// Limit of the time of [`Self::whole_program`].
+    /// Time limit of [`Self::whole_program`].
     pub const DURATION: Duration = Duration::from_mins(10);
-    /// Limit of the size of its trace while it is recorded. A day of recording takes less.
+    /// Limit of the trace's size in bytes during [`Self::whole_program`]. A day of recording takes
+    /// less.
     pub const TRACE_BYTES: u64 = 4 << 30;
 }
 
 /// Options of a recording.
 #[derive(Clone, Debug)]
 pub struct RecordOptions {
-    /// The trace file; written as `FILE.partial` and renamed when it is complete.
+    /// Path of the trace; written as `FILE.partial` and renamed when complete.
     pub output: PathBuf,
     /// The program (searched in PATH if it has no slash) and its arguments.
     pub program: Vec<OsString>,
-    /// The instructions to record.
+    /// Selection of the instructions to record.
     pub selection: Selection,
-    /// Moment at which recording begins. Until then the program runs unrecorded, several times faster.
+    /// Time at which recording begins. Until then, the program runs unrecorded, several times faster.
     pub begin: Begin,
-    /// Size limit of the records that wait on disk, beside the trace, while the program runs faster
-    /// than the trace is written. At the limit the program waits.
+    /// Maximum bytes of records that wait on disk, next to the trace, while the program runs faster
+    /// than the trace is written. At the limit, the program waits.
     pub spool_bytes: u64,
-    /// Compression level of zstd: 3 keeps up with the program, 19 is for archiving.
+    /// Compression level of zstd: 3 keeps up with the program; 19 is for archiving.
     pub level: i32,
-    /// Ends the recording when set: the programs are killed, and their waiting records are written to
-    /// the trace. Set again, it drops the records that still wait.
+    /// Flag that ends the recording: the programs are killed, and their waiting records are written to
+    /// the trace. If the flag is set again, the waiting records are dropped.
     pub stop: Arc<AtomicBool>,
-    /// Whether a recording that was stopped is kept. If not, [`Self::stop`] makes it fail at once
-    /// with [`RecordError::Interrupted`](crate::RecordError::Interrupted).
+    /// True to keep a stopped recording. If false, [`Self::stop`] makes it fail at once with
+    /// [`RecordError::Interrupted`](crate::RecordError::Interrupted).
     pub is_kept_when_stopped: bool,
-    /// The emulator; `qemu-x86_64` in PATH if none is given.
+    /// Path of the emulator; by default, `qemu-x86_64` in PATH.
     pub emulator: Option<PathBuf>,
-    /// Redirects the program's standard output to standard error.
+    /// True to redirect the program's standard output to standard error.
     pub prints_to_stderr: bool,
-    /// Variables of the program's environment besides those of this process. Values must not contain
-    /// commas, by which the emulator separates them.
+    /// Environment variables of the program in addition to this process's. Values must not contain
+    /// commas, which separate variables for the emulator.
     pub environment: Vec<(String, OsString)>,
 }
 
@@ -120,7 +122,7 @@ impl RecordOptions {
     /// Default of [`Self::spool_bytes`].
     pub const SPOOL_BYTES: u64 = 4 << 30;
 
-    /// Records all of `program` to `output`.
+    /// Options for recording all of `program` to `output`.
     pub fn new(output: impl Into<PathBuf>, program: Vec<OsString>) -> Self {
         Self {
             output: output.into(),
@@ -141,17 +143,17 @@ impl RecordOptions {
 /// Progress of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Progress {
-    /// Instructions skipped so far.
+    /// Number of instructions skipped so far.
     pub instructions_skipped: u64,
-    /// Instructions in the trace so far.
+    /// Number of instructions in the trace so far.
     pub instructions: u64,
-    /// Size of the records that wait to be written to the trace.
+    /// Bytes of records that wait to be written to the trace.
     pub bytes_waiting: u64,
     /// True while the programs run.
     pub is_running: bool,
 }
 
-/// Why a recording ended.
+/// Reason for which a recording ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// The program exited with this code.
@@ -162,18 +164,18 @@ pub enum Ending {
     Limit,
     /// [`Selection::trace_bytes`] was reached; the programs were killed.
     Size,
-    /// [`Selection::duration`] was over; the programs were killed.
+    /// [`Selection::duration`] elapsed; the programs were killed.
     Time,
     /// [`RecordOptions::stop`] was set; the programs were killed.
     Stopped,
-    /// There was no more room for the trace; the programs were killed.
+    /// The disk became full; the programs were killed.
     Full,
-    /// The program executed another one that the emulator cannot run, which ran on unrecorded.
+    /// The program executed a program that the emulator cannot run, which continued unrecorded.
     Replaced,
 }
 
 impl Ending {
-    /// The limit or request that ended the recording before the program; none if the program ended by
+    /// Limit or request that ended the recording before the program; `None` if the program ended by
     /// itself.
     pub fn stopped_by(self) -> Option<StoppedBy> {
         match self {
@@ -187,65 +189,65 @@ impl Ending {
     }
 }
 
-/// One process of a recording.
+/// Summary of one recorded process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessSummary {
-    /// Its number in the trace.
+    /// Number of the process in the trace.
     pub number: u16,
-    /// The programs that it executed, in order.
+    /// Programs that the process executed, in order.
     pub programs: Vec<PathBuf>,
-    /// Instructions recorded.
+    /// Number of recorded instructions.
     pub instructions: u64,
-    /// Distinct 4KB pages of data and code; pages shared by parent and child count for both.
+    /// Number of distinct 4KB pages of data and code. Pages shared by parent and child count for both.
     pub pages_touched: u64,
 }
 
 /// Summary of a recording.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordSummary {
-    /// Instructions recorded.
+    /// Number of recorded instructions.
     pub instructions: u64,
-    /// Instructions skipped before the first recorded one.
+    /// Number of instructions skipped before the first recorded one.
     pub instructions_skipped: u64,
-    /// Instructions skipped between windows or regions.
+    /// Number of instructions skipped between windows or regions.
     pub instructions_between: u64,
-    /// Windows or regions; 1 where everything was recorded.
+    /// Number of windows or regions; 1 if everything was recorded.
     pub windows: u64,
-    /// Memory accesses recorded.
+    /// Number of recorded memory accesses.
     pub accesses: u64,
-    /// Accesses among them to memory that the recorder did not see being mapped.
+    /// Number of recorded accesses to memory whose mapping the recorder did not see.
     pub accesses_unmapped: u64,
-    /// Programs that were executed and ran natively, unrecorded: they are for another machine, or the
-    /// recorder's files were out of their reach.
+    /// Number of executed programs that ran natively, unrecorded: they are for another machine, or
+    /// could not reach the recorder's files.
     pub programs_unrecorded: u64,
-    /// Distinct 4KB pages of data and code, of all processes.
+    /// Number of distinct 4KB pages of data and code, over all processes.
     pub pages_touched: u64,
-    /// Threads seen, the main threads included.
+    /// Number of threads, including main threads.
     pub threads: u16,
-    /// The processes that executed instructions, by number.
+    /// Processes that executed instructions, by number.
     pub processes: Vec<ProcessSummary>,
-    /// Size of the trace file.
+    /// Size of the trace file in bytes.
     pub bytes: u64,
-    /// Records that the emulator wrote.
+    /// Number of records that the emulator wrote.
     pub records: u64,
     /// Seconds from the program's start to the end of the last program.
     pub program_seconds: f64,
-    /// Processor time of the programs in the emulator, in seconds; none where that of some is not
-    /// known, as that of processes which nobody waited for.
+    /// Processor time of the programs in the emulator, in seconds. `None` if unknown for some process,
+    /// such as one that no process waited for.
     pub processor_seconds: Option<f64>,
-    /// Instructions that the programs executed, recorded or not, also those that ran ahead of the
-    /// recording when it was ended; the emulator counts them by blocks.
+    /// Number of instructions that the programs executed, recorded or not, including those that ran
+    /// ahead when the recording was ended. The emulator counts them by blocks.
     pub instructions_executed: u64,
     /// Seconds that virtual CPUs waited for the recorder, summed over all.
     pub waited_seconds: f64,
     /// Seconds from the program's start to the complete trace.
     pub seconds: f64,
-    /// Why it ended.
+    /// Reason for the end of the recording.
     pub ending: Ending,
 }
 
 impl RecordSummary {
-    /// True if the program failed, or was replaced by one that could not be recorded.
+    /// True if the program failed, or was replaced by a program that could not be recorded.
     pub fn is_failure(&self) -> bool {
         !matches!(self.ending, Ending::Exited(0)) && self.ending.stopped_by().is_none()
     }

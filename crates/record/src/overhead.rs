@@ -1,4 +1,4 @@
-//! The cost of recording: the same program natively and in the emulator without the plugin.
+//! Cost of recording: run times of a program natively and in the emulator without the plugin.
 
 use std::ffi::OsString;
 use std::process::{Command, Stdio};
@@ -8,25 +8,25 @@ use crate::RecordError;
 use crate::emulator::launch::{PROCESSOR, children_seconds, plain_emulator};
 use crate::emulator::program::{find_emulator, find_program};
 
-/// Duration of one run of a program.
+/// Run time of a program.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RunTime {
-    /// Seconds from start to end.
+    /// Elapsed time in seconds.
     pub seconds: f64,
-    /// Seconds of processor time, which hardly depends on the load of the machine.
+    /// Processor time in seconds, which hardly depends on the machine's load.
     pub processor_seconds: f64,
 }
 
-/// Durations of a program without recording.
+/// Run times of a program without recording.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Overhead {
-    /// Natively.
+    /// Run time on the processor itself.
     pub native: RunTime,
-    /// In the emulator without the plugin. Programs that it executes run natively there.
+    /// Run time in the emulator without the plugin. Programs that it executes run natively.
     pub emulated: RunTime,
 }
 
-/// Runs a program twice, without its output.
+/// Runs a program twice, discarding its output.
 ///
 /// # Errors
 /// If the program or the emulator cannot be run.

@@ -1,4 +1,4 @@
-//! A recording from start to finish.
+//! Control of a recording from start to end.
 
 mod finish;
 
@@ -35,21 +35,21 @@ use crate::replay::relocation::Relocation;
 use crate::replay::{Replay, Step};
 use crate::thinning::RecordedWindows;
 
-/// The plugin, compiled by the build script.
+/// Plugin, compiled by the build script.
 const PLUGIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libperforate_plugin.so"));
-/// Pause while there is nothing to replay.
+/// Length of a pause while there is nothing to replay.
 const IDLE_PAUSE: Duration = Duration::from_micros(200);
 /// Time between progress reports.
 const PROGRESS_PERIOD: Duration = Duration::from_millis(100);
-/// After this long without records, missing ones are assumed lost with a killed process.
+/// Time without records after which missing records are assumed to be lost with a killed process.
 const LOSS_PERIOD: Duration = Duration::from_millis(500);
 
-/// Runs a program, and all programs that it starts, in the emulator and writes a trace. `progress`
-/// is called about ten times a second.
+/// Runs a program, and all programs that it starts, in the emulator, and writes a trace. `progress` is
+/// called about ten times a second.
 ///
 /// # Errors
-/// If the program or the emulator cannot be run, the program ends before recording starts, or
-/// the trace cannot be written. No trace file is left then.
+/// If the program or the emulator cannot be run, the program ends before recording starts, or the trace
+/// cannot be written. No trace file is left then.
 pub fn record(
     options: RecordOptions,
     progress: &mut dyn FnMut(Progress),
@@ -107,7 +107,7 @@ pub fn record(
     session.finish(ending)
 }
 
-/// Tells the plugins which instructions to record.
+/// Writes the selection of instructions to the shared memory, for the plugins.
 fn select(options: &RecordOptions, shared: &SharedMemory) {
     let selection = &options.selection;
     let phases = &shared.header().phases;
@@ -144,40 +144,40 @@ fn adaptive(selection: &Selection) -> Option<RecordedWindows> {
 struct Session {
     options: RecordOptions,
     emulator: PathBuf,
-    // Dropped in this order: the child before the memory that it writes to.
+    // Dropped in this order: the child before the memory to which it writes.
     child: KilledChild,
     _guard: Guard,
     _reception: Reception,
     spool: Spool,
     shared: Arc<SharedMemory>,
     started: Instant,
-    /// Moment at which recording began; none until a limit of time needs it.
+    /// Time at which recording began; `None` until a time limit needs it.
     begun: Option<Instant>,
-    /// Processor time of children before this recording.
+    /// Processor time in seconds of children before this recording.
     children_before: f64,
     /// True once all programs were killed.
     are_programs_ended: bool,
-    /// False if processes of the program outlived the first or were ended with it: only a process
-    /// that its parent waited for adds its time to that of our children.
+    /// False if processes of the program outlived the first process or were killed with it. The
+    /// processor time of children only includes processes for which their parents waited.
     is_time_known: bool,
-    /// When the last records came.
+    /// Time at which the last records arrived.
     last_batch: Instant,
     replay: Replay<TraceWriter>,
-    /// Instructions skipped before the first window, and before the current one.
+    /// Instructions skipped before the first window, and before the current window.
     first_skipped: Option<u64>,
     skipped: u64,
     windows: u64,
-    /// Recorded instructions of windows that were not kept.
+    /// Number of recorded instructions in windows that are not kept.
     dropped: u64,
-    /// Windows of adaptive sampling.
+    /// Windows of adaptive sampling; `None` without adaptive sampling.
     adaptive: Option<RecordedWindows>,
     records: u64,
     ended: Option<ExitStatus>,
-    /// The trace file, once recording began.
+    /// Trace file, once recording has begun.
     new: Option<NewFile>,
-    /// File without a name that holds all windows of adaptive sampling until the end.
+    /// Unnamed file that contains all windows of adaptive sampling until the end.
     all_windows: Option<File>,
-    /// The folder of files without names.
+    /// Folder for unnamed files.
     folder: PathBuf,
 }
 
@@ -223,7 +223,7 @@ impl Session {
         }
     }
 
-    /// Begins the recorded part where time or the caller decides about it.
+    /// Begins recording if the begin time has come or the caller's flag is set.
     fn begin_if_due(&self) {
         let is_due = match &self.options.begin {
             Begin::AtOnce => false,
@@ -232,30 +232,30 @@ impl Session {
         };
         let Phases { number, executed, .. } = &self.shared.header().phases;
         if is_due && number.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-            // As the plugins do when they end a phase.
+            // The plugins do the same when they end a phase.
             executed.store(0, Ordering::Relaxed);
         }
     }
 
-    /// True if the caller set the stop flag since the last call. The first time the programs are
-    /// killed; the second time the records that still wait are dropped.
+    /// True if the caller set the stop flag since the last call. The first time, the programs are
+    /// killed; the second time, the waiting records are dropped.
     fn is_told_to_stop(&self) -> bool {
         self.options.stop.swap(false, Ordering::Relaxed)
     }
 
-    /// True if the recording was stopped and is not to be kept. A program that the same Ctrl-C ended
-    /// may have been quicker than we were.
+    /// True if the recording was stopped and is not to be kept. A program that received the same Ctrl-C
+    /// may have ended before the recorder noticed.
     fn is_interrupted(&self, ending: Ending) -> bool {
         let is_stopped = ending == Ending::Stopped || self.is_told_to_stop();
         is_stopped && !self.options.is_kept_when_stopped
     }
 
-    /// The limit that the programs have reached, if any. Their records may still wait in the spool.
+    /// Limit that the programs have reached, if any. Their records may still wait in the spool.
     fn limit_reached(&mut self) -> Option<Ending> {
         let recorded = self.shared.header().phases.recorded.load(Ordering::Relaxed);
         let is_time_over = self.is_time_over();
         let selection = &self.options.selection;
-        // The plugins count blocks that were entered, of which some may not run to their end.
+        // The plugins count entered blocks, and some blocks may not run to their end.
         let enough =
             |limit: u64| recorded > limit.saturating_add(limit / 64).saturating_add(1 << 20);
         let written = self.replay.output.as_ref().map_or(0, |output| output.sink.summary().bytes);
@@ -270,8 +270,8 @@ impl Session {
         }
     }
 
-    /// True if the recording has lasted as long as it may. Its time begins when the first program
-    /// enters the recorded part.
+    /// True if the time limit of the recording has passed. Time counts from the moment at which the
+    /// first program enters the recorded part.
     fn is_time_over(&mut self) -> bool {
         let Some(limit) = self.options.selection.duration else { return false };
         if self.shared.header().phases.number.load(Ordering::Relaxed) == 0 {
@@ -280,7 +280,7 @@ impl Session {
         self.begun.get_or_insert_with(Instant::now).elapsed() >= limit
     }
 
-    /// Called when all records are replayed: returns how the recording ended, if it did.
+    /// Called when all records are replayed. Returns the reason if the recording has ended.
     fn idle(&mut self) -> Result<Option<Ending>, RecordError> {
         match self.shared.header().failure.load(Ordering::Acquire) {
             FAILURE_THREADS => return Err(RecordError::TooManyThreads),
@@ -296,7 +296,7 @@ impl Session {
         }
         self.end_replaced()?;
         let is_silent = self.last_batch.elapsed() > LOSS_PERIOD;
-        // Ctrl-C goes to the programs as well, which may end before we notice it.
+        // Ctrl-C is also sent to the programs, which may end before the recorder notices.
         let is_stopping = self.options.stop.load(Ordering::Relaxed);
         if let Some(status) = self.ended
             && !self.is_ring_used()
@@ -314,7 +314,7 @@ impl Session {
         Ok(None)
     }
 
-    /// True if processes run that the first one started.
+    /// True if processes other than the first one are running.
     fn are_others_running(&self) -> bool {
         let first = self.child.0.id();
         let rings = (0..self.shared.rings()).filter(|&ring| !self.shared.is_ended(ring));
@@ -327,7 +327,7 @@ impl Session {
         (0..self.shared.rings()).any(|ring| self.shared.user(ring).is_some())
     }
 
-    /// Ends processes that executed programs which the emulator cannot run.
+    /// Ends processes that executed programs that the emulator cannot run.
     fn end_replaced(&mut self) -> Result<(), RecordError> {
         let gone = self.replay.images.numbered().filter(|(_, image)| {
             let is_over = image.is_in_exec && image.threads == 0 && !image.has_ended;
@@ -337,8 +337,8 @@ impl Session {
         gone.into_iter().try_for_each(|image| self.replay.end_process(image))
     }
 
-    /// True if the first process runs on unrecorded, and nothing else runs: its last image called
-    /// execve, and no other image took its place.
+    /// True if the first process continues unrecorded and no other process runs: its last image called
+    /// execve, and no other image replaced it.
     fn is_replaced(&self) -> bool {
         let own = self.child.0.id();
         let images = &self.replay.images;
@@ -353,8 +353,8 @@ impl Session {
                 .is_some_and(|last| last.is_in_exec)
     }
 
-    /// The answer to the question of a ring's thread, which may come later than its records. None if
-    /// the thread was killed.
+    /// Waits for the answer to the question of a ring's thread, which may arrive after the thread's
+    /// records. `None` if the thread was killed.
     fn answer(&mut self, ring: usize) -> Result<Option<Answer>, RecordError> {
         loop {
             let answer = self.replay.answer(ring);
@@ -367,7 +367,7 @@ impl Session {
         }
     }
 
-    /// Passes the next records to the replay; false if there are none now.
+    /// Passes the next records to the replay. Returns false if there are none at the moment.
     fn take_batch(&mut self) -> Result<bool, RecordError> {
         let Some(batch) = self.spool.next()? else { return Ok(false) };
         self.last_batch = Instant::now();
@@ -376,7 +376,7 @@ impl Session {
         Ok(true)
     }
 
-    /// A program was loaded: takes over its mappings.
+    /// Takes the mappings of a program that was loaded.
     fn load(&mut self, ring: usize, number: u64) -> Result<(), RecordError> {
         if let Some(Answer::Image { program, loaded }) = self.answer(ring)? {
             let image = self.replay.images.get(number)?;
@@ -390,7 +390,7 @@ impl Session {
         Ok(())
     }
 
-    /// Recording starts in an image, for the first time or after a gap.
+    /// Starts recording in an image, for the first time or after a gap.
     fn start(&mut self, ring: usize, skipped: u64, phase: u64) -> Result<(), RecordError> {
         if self.replay.output.is_none() {
             self.create(skipped)?;
@@ -399,7 +399,7 @@ impl Session {
         if let (Some(windows), Some(output)) = (&mut self.adaptive, &mut self.replay.output)
             && windows.start(phase, output.instructions)
         {
-            // Windows that are left out later are whole chunks.
+            // Start a new chunk, so that windows that are dropped later are whole chunks.
             output.sink.flush()?;
             let now = self.shared.header().phases.number.load(Ordering::Relaxed);
             output.is_dropping = !windows.is_kept(phase, now);
@@ -492,7 +492,7 @@ impl Session {
 }
 
 impl Drop for Session {
-    /// No program outlives the recording.
+    /// Kills all programs, so that none outlives the recording.
     fn drop(&mut self) {
         kill_all(&self.shared, &self.emulator);
     }

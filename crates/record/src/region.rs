@@ -1,4 +1,4 @@
-//! Regions of a program that are recorded.
+//! Regions: parts of a program that can be recorded.
 
 use std::fs;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use object::{Object, ObjectSegment, ObjectSymbol};
 
 use crate::process_memory::PAGE_BYTES;
 
-/// C header with the markers of [`Region::Markers`].
+/// C header with the markers for [`Region::Markers`].
 pub const MARKER_HEADER: &str = include_str!("../perforate.h");
 
 /// A part of a program. While it runs, all threads of all processes are recorded.
@@ -18,21 +18,21 @@ pub enum Region {
     /// Between the program's own markers: a no-operation with a number, or a system call
     /// (`crates/record/perforate.h`).
     Markers,
-    /// From the execution of one address to that of another, as linked.
+    /// From the execution of one linked address to the execution of another.
     Addresses {
-        /// The address that begins it.
+        /// Address at which the region begins.
         start: u64,
-        /// The address that ends it.
+        /// Address at which the region ends.
         end: u64,
     },
-    /// From the call of a function until it returns.
+    /// From the call of the function with this name to its return.
     Function(String),
 }
 
 impl FromStr for Region {
     type Err = String;
 
-    /// Reads `markers`, `START..END` (hexadecimal, with or without 0x), or a function's name.
+    /// Parses `markers`, `START..END` (hexadecimal, with or without 0x), or a function's name.
     fn from_str(text: &str) -> Result<Self, String> {
         if text == "markers" {
             return Ok(Self::Markers);
@@ -62,16 +62,16 @@ impl std::fmt::Display for Region {
     }
 }
 
-/// The addresses of a region in a program file.
+/// Addresses of a region in a program file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The region, as linked.
+    /// Linked addresses of the region.
     pub linked: Range<u64>,
     /// First address of the file's segments, rounded down to a page.
     pub first: u64,
 }
 
-/// Finds a region in a program file. None if it has no such function, or for markers.
+/// Finds a region in a program file. `None` if the file has no such function, or for markers.
 pub fn find(region: &Region, program: &Path) -> Option<Place> {
     let content = fs::read(program).ok()?;
     let file = object::File::parse(&*content).ok()?;

@@ -1,4 +1,4 @@
-//! Signals that begin and end a recording.
+//! Signal handlers that begin and end recordings.
 
 use std::io;
 use std::sync::Arc;
@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::RecordError;
 
-/// Exit code after Ctrl-C, as shells have it.
+/// Exit code after Ctrl-C, as in shells.
 const INTERRUPTED: i32 = 130;
 
-/// A flag that is set at the first Ctrl-C (SIGINT) or SIGTERM, for [`RecordOptions::stop`](crate::RecordOptions::stop).
+/// Returns a flag that is set at the first Ctrl-C (SIGINT) or SIGTERM, for
+/// [`RecordOptions::stop`](crate::RecordOptions::stop).
 ///
 /// # Errors
 /// If the operating system refuses the signal handler.
@@ -22,7 +23,8 @@ pub fn stop_on_interrupt() -> Result<Arc<AtomicBool>, RecordError> {
     Ok(stop)
 }
 
-/// A flag that SIGUSR1 sets, for [`Begin::WhenSet`](crate::Begin::WhenSet); SIGUSR2 sets the flag `stop`.
+/// Returns a flag that SIGUSR1 sets, for [`Begin::WhenSet`](crate::Begin::WhenSet); SIGUSR2 sets the
+/// flag `stop`.
 ///
 /// # Errors
 /// If the operating system refuses the signal handlers.
@@ -34,8 +36,8 @@ pub fn set_on_signals(stop: &Arc<AtomicBool>) -> Result<Arc<AtomicBool>, RecordE
     Ok(begin)
 }
 
-/// Lets a write beyond the limit of a file's size (`ulimit -f`) fail as on a full disk. Without this the
-/// signal SIGXFSZ ends the process. Programs that it starts are not affected.
+/// Makes a write beyond the file-size limit (`ulimit -f`) fail like a write to a full disk. Otherwise,
+/// the signal SIGXFSZ would kill the process. Programs that the process starts are not affected.
 ///
 /// # Errors
 /// If the operating system refuses the signal handler.
@@ -43,7 +45,8 @@ pub fn fail_at_file_size_limit() -> Result<(), RecordError> {
     set_on_signal(libc::SIGXFSZ, Arc::default()).map_err(RecordError::system("handling signals"))
 }
 
-/// A flag that is set at the first Ctrl-C (SIGINT) or SIGTERM; the second ends the process at once.
+/// Returns a flag that is set at the first Ctrl-C (SIGINT) or SIGTERM. The second signal ends the
+/// process at once.
 ///
 /// # Errors
 /// If the operating system refuses the signal handler.

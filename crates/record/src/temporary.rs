@@ -1,4 +1,4 @@
-//! A recording that is deleted after use.
+//! Recordings that are deleted after use.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use tempfile::TempDir;
 
 use crate::{RecordError, RecordOptions, stop_on_interrupt};
 
-/// Exit code after Ctrl-C, as shells have it.
+/// Exit code after Ctrl-C, as in shells.
 const INTERRUPTED: i32 = 130;
 
-/// A path for a trace in a temporary folder, which is deleted with this value.
+/// Path for a trace in a temporary folder. Dropping the value deletes the folder.
 pub struct TemporaryTrace {
     folder: Option<TempDir>,
     path: PathBuf,
@@ -20,7 +20,7 @@ pub struct TemporaryTrace {
 }
 
 impl TemporaryTrace {
-    /// A path that ends with this file name. From now on Ctrl-C and SIGTERM only set a flag.
+    /// Makes a path that ends with this file name. From now on, Ctrl-C and SIGTERM only set a flag.
     ///
     /// # Errors
     /// If the folder cannot be made, or the signals cannot be handled.
@@ -28,8 +28,7 @@ impl TemporaryTrace {
         Self::stopped_by(stop_on_interrupt()?, file_name)
     }
 
-    /// Makes a path as [`TemporaryTrace::new`] does, for a caller that sets `stop` itself. Signals are not
-    /// handled.
+    /// Like [`TemporaryTrace::new`], for a caller that sets `stop` itself. Signals are not handled.
     ///
     /// # Errors
     /// If the folder cannot be made.
@@ -45,8 +44,8 @@ impl TemporaryTrace {
         Ok(Self { folder: Some(folder), path, stop })
     }
 
-    /// Records all of `program` to this trace, until Ctrl-C or SIGTERM. What the program prints goes to
-    /// standard error.
+    /// Options for recording all of `program` to this trace, until Ctrl-C or SIGTERM. The program's
+    /// output goes to standard error.
     pub fn options(&self, program: Vec<OsString>) -> RecordOptions {
         RecordOptions {
             stop: Arc::clone(&self.stop),
@@ -56,18 +55,18 @@ impl TemporaryTrace {
         }
     }
 
-    /// The path of the trace.
+    /// Path of the trace.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A flag that Ctrl-C and SIGTERM set, for long work that can say itself how far it was.
+    /// Flag that Ctrl-C and SIGTERM set, for long work that reports its own interruption.
     pub fn stop(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.stop)
     }
 
-    /// Ends this process if Ctrl-C or SIGTERM came. Must be called regularly by long work on the
-    /// trace, as the signals do not end the process by themselves any more.
+    /// Ends this process if Ctrl-C or SIGTERM was received. Long work on the trace must call this
+    /// regularly, because these signals do not end the process any more.
     pub fn end_if_interrupted(&mut self) {
         if self.stop.load(Ordering::Relaxed) {
             drop(self.folder.take());

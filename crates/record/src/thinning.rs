@@ -1,4 +1,4 @@
-//! Leaves windows out of a recording with adaptive sampling.
+//! Removal of windows from a recording with adaptive sampling.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -17,24 +17,24 @@ use crate::windows::{contiguous, is_kept, level};
 pub struct RecordedWindows {
     window: u64,
     kept: u64,
-    /// The first instruction in the trace of each window behind those without gaps.
+    /// First instruction in the trace of each window after the windows without gaps.
     starts: Vec<u64>,
     last_phase: u64,
-    /// Number of the newest window when it was last decided whether one is kept. The program may have ended
-    /// in it before it was recorded.
+    /// Number of the newest window at the last decision whether a window is kept. The program may have
+    /// ended in this window before it was recorded.
     last_known: u64,
 }
 
 impl RecordedWindows {
-    /// For `kept` windows of `window` instructions.
+    /// Tracks windows of `window` instructions, of which at least `kept` are kept.
     pub fn new(window: u64, kept: u64) -> Self {
         Self { window, kept, starts: Vec::new(), last_phase: 1, last_known: 0 }
     }
 
-    /// Notes that a phase of the recording starts at an instruction of the trace. True if it is a new
-    /// window.
+    /// Notes that a phase of the recording starts at an instruction of the trace. Returns true if the
+    /// phase is a new window.
     pub fn start(&mut self, phase: u64, instruction: u64) -> bool {
-        // All processes say so; a process may also have missed some.
+        // All processes report a phase, and a process may have missed some phases.
         let is_new = phase > self.last_phase;
         while self.last_phase < phase {
             self.last_phase += 2;
@@ -43,7 +43,7 @@ impl RecordedWindows {
         is_new
     }
 
-    /// True if the window that starts with a phase is kept as far as one can tell in phase `now`.
+    /// True if the window that starts with a phase is kept, as far as is known in phase `now`.
     pub fn is_kept(&mut self, phase: u64, now: u64) -> bool {
         let number = |phase: u64| contiguous(self.kept) - 1 + phase.saturating_sub(1) / 2;
         // Even phases are gaps: the window before counts.
@@ -51,12 +51,12 @@ impl RecordedWindows {
         is_kept(number(phase), self.last_known, self.kept)
     }
 
-    /// Instructions of a window.
+    /// Length of a window in instructions.
     pub fn window(&self) -> u64 {
         self.window
     }
 
-    /// End of the windows without gaps, in a trace of so many instructions.
+    /// End of the windows without gaps, in a trace of `instructions` instructions.
     fn contiguous_end(&self, instructions: u64) -> u64 {
         self.starts.first().copied().unwrap_or(instructions)
     }
@@ -71,18 +71,18 @@ impl RecordedWindows {
         recorded.max(self.last_known)
     }
 
-    /// Number of windows from one kept to the next, in a trace of so many instructions; 1 if all are
-    /// kept.
+    /// Distance between kept windows in windows, in a trace of `instructions` instructions; 1 if all
+    /// are kept.
     pub fn distance(&self, instructions: u64) -> u64 {
         1 << level(self.last(instructions), self.kept)
     }
 
-    /// Instructions from the beginning of a kept window to that of the next.
+    /// Distance between the starts of kept windows in instructions.
     pub fn period(&self, instructions: u64) -> u64 {
         self.window.saturating_mul(self.distance(instructions))
     }
 
-    /// The instructions of the windows that are kept, in order.
+    /// Instruction ranges of the kept windows, in order.
     fn spans(&self, instructions: u64) -> Vec<Range<u64>> {
         let (last, contiguous) = (self.last(instructions), contiguous(self.kept));
         let end = self.contiguous_end(instructions);
@@ -99,18 +99,18 @@ impl RecordedWindows {
     }
 }
 
-/// Counts of a trace from which windows were left out.
+/// Counts of a trace from which windows were removed.
 #[derive(Default)]
 pub struct Thinned {
-    /// Number of windows that are left.
+    /// Number of kept windows.
     pub windows: u64,
-    /// Instructions that were left out.
+    /// Number of removed instructions.
     pub dropped: u64,
-    /// Instructions of each process that are left.
+    /// Number of kept instructions of each process.
     pub processes: Vec<u64>,
 }
 
-/// Copies a trace of which only some windows are kept. Counts in `thinned`, also up to an error.
+/// Copies the kept windows of a trace. The counts in `thinned` are valid up to an error, too.
 pub fn thin(
     from: &Path,
     windows: &RecordedWindows,
@@ -137,7 +137,7 @@ pub fn thin(
     loop {
         while spans.next_if(|span| span.end <= position).is_some() {}
         let next = spans.peek().map_or(instructions, |span| span.start);
-        // The next window begins with all pages that exist, and those of this one need not be known.
+        // The next window begins with all existing pages, so the pages of this one need not be known.
         if position >= end && next > position {
             let passed = reader.skip(next - position)?;
             copy.drop_instructions(passed);
@@ -166,19 +166,19 @@ pub fn thin(
     copy.close_gap()
 }
 
-/// Size of the table of recently touched pages.
+/// Number of entries in the cache of recently touched pages.
 const RECENT_PAGES: usize = 1 << 12;
 
-/// A trace that is copied in part.
+/// State of a partial copy of a trace.
 struct Copy<'a> {
     writer: &'a mut TraceWriter,
     thinned: &'a mut Thinned,
-    /// Instructions left out since the last one that was kept, here or by the recorder.
+    /// Number of instructions left out since the last kept one, here or by the recorder.
     gap: u64,
-    /// The running process and thread, and those that the new trace knows.
+    /// Running process and thread, and those that the new trace has announced.
     place: (ProcessId, ThreadId),
     written_place: (ProcessId, ThreadId),
-    /// Pages touched by instructions that were left out; the new trace has to make them exist.
+    /// Pages touched by instructions that were left out. The new trace must make them exist.
     touched: BTreeSet<(u16, u64)>,
     recent: Vec<(u16, u64)>,
 }
@@ -206,7 +206,7 @@ impl Copy<'_> {
         Ok(())
     }
 
-    /// Writes the events that make the touched pages exist.
+    /// Writes events that make the touched pages exist.
     fn populate(&mut self) -> Result<(), RecordError> {
         if self.touched.is_empty() {
             return Ok(());
@@ -284,14 +284,14 @@ mod tests {
 
     use super::*;
 
-    /// Number of the instruction, which is also the page that it is in.
+    /// An instruction with this number, which is also the number of its page.
     fn instruction(number: u64) -> Instruction {
         let ip = VirtualAddress::new(number * PAGE_BYTES);
         Instruction { ip, length: 1, ..Instruction::default() }
     }
 
     /// Windows of 10 instructions, of which 2 to 4 are kept. Everything is recorded up to instruction
-    /// 50; the window of 7 instructions after it (position 6) follows a gap of 10, and so on.
+    /// 50. The window of 7 instructions after it (position 6) follows a gap of 10, and so on.
     fn recorded(windows: &mut RecordedWindows, starts: &[(u64, u64)], folder: &Path, end: u64) {
         let path = folder.join("all");
         let mut writer = TraceWriter::create(path, &TraceMetadata::default()).unwrap();
@@ -310,7 +310,7 @@ mod tests {
         writer.finish().unwrap();
     }
 
-    /// The pages of the instructions that are left, and the events before each.
+    /// Pages of the kept instructions, and the events before each.
     fn thinned(windows: &RecordedWindows, folder: &Path) -> (Vec<u64>, Vec<(u32, ProgramEvent)>) {
         let path = folder.join("thinned");
         let mut writer = TraceWriter::create(&path, &TraceMetadata::default()).unwrap();
@@ -372,7 +372,7 @@ mod tests {
     fn later_windows_are_left_out_without_being_read() {
         let folder = tempfile::tempdir().unwrap();
         let mut windows = RecordedWindows::new(10, 2);
-        // Positions 6, 8 and 12: every fourth is kept.
+        // Positions 6, 8 and 12: every fourth window is kept.
         recorded(&mut windows, &[(3, 50), (5, 60), (7, 70)], folder.path(), 80);
         assert_eq!(windows.spans(80), [0..10, 40..50, 60..70, 70..80]);
         let (pages, events) = thinned(&windows, folder.path());

@@ -1,7 +1,7 @@
-//! Speed of writing, reading and generating traces, and their size: one JSON line per case.
+//! Benchmark: speed of writing, reading and generating traces, and their size. One JSON line per case.
 //!
-//! `cargo bench -p perforate-trace` measures a made-up program and every workload;
-//! `cargo bench -p perforate-trace -- FILE…` measures traces instead.
+//! `cargo bench -p perforate-trace` measures a synthetic program and every workload; `cargo bench -p
+//! perforate-trace -- FILE…` measures traces instead.
 
 use std::time::Instant;
 
@@ -15,8 +15,8 @@ use perforate_types::{
 
 const INSTRUCTIONS: u64 = 20_000_000;
 
-/// Processor time of this thread, so that other work on the machine does not count; elapsed time
-/// where the system does not tell.
+/// Processor time of this thread, so that other work on the machine does not count. Elapsed time on
+/// systems that do not report processor time.
 struct Clock {
     start: Instant,
     start_ran: Option<f64>,
@@ -81,7 +81,8 @@ fn report(bench: &str, input: &str, instructions: u64, seconds: f64, more: serde
     println!("{line}");
 }
 
-/// Writes and reads back what `next` gives, at a level for recording and one for keeping.
+/// Writes the chunks from `next` and reads them back, at the compression levels for recording and for
+/// keeping.
 fn measure_format(input: &str, mut next: impl FnMut() -> Option<Chunk>) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("bench.trace");
@@ -115,8 +116,8 @@ fn measure_format(input: &str, mut next: impl FnMut() -> Option<Chunk>) {
     }
 }
 
-/// Reads the made-up program, of so many million instructions, from a file of this name, and
-/// converts it to ours.
+/// Reads the synthetic program, of this many million instructions, from a foreign trace with this name,
+/// and converts it to Perforate's format.
 fn measure_foreign(name: &str, millions: u64, compression: Compression) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join(name);
@@ -157,14 +158,14 @@ fn measure_workload(name: &str) {
     let mut source =
         WorkloadSpec::parse(name).expect("a known workload").source(1, Some(5 * INSTRUCTIONS));
     let start = Clock::start();
-    drain(&mut *source, 1); // Makes the data.
+    drain(&mut *source, 1); // generates the data
     let data = serde_json::json!({ "data_seconds": start.seconds() });
     let start = Clock::start();
     let instructions = drain(&mut *source, u64::MAX);
     report("generate", name, instructions, start.seconds(), data);
 }
 
-/// Reads up to `limit` instructions and returns how many there were.
+/// Reads up to `limit` instructions and returns how many were read.
 fn drain(source: &mut dyn Source, limit: u64) -> u64 {
     let mut chunk = Chunk::default();
     let mut instructions = 0;
@@ -174,9 +175,9 @@ fn drain(source: &mut dyn Source, limit: u64) -> u64 {
     instructions
 }
 
-/// A made-up program with the habits of real ones: loops over arrays, calls with stack frames,
-/// look-ups in a hash table with chains, branches that depend on data. About 2000 static
-/// instructions, 0.4 accesses per instruction.
+/// Synthetic program with the habits of real programs: loops over arrays, calls with stack frames,
+/// look-ups in a hash table with chains, data-dependent branches. About 2000 static instructions, 0.4
+/// accesses per instruction.
 struct Program {
     state: u64,
     chunk: Chunk,
@@ -190,7 +191,7 @@ impl Program {
         Self { state: 1, chunk: Chunk::default() }
     }
 
-    /// About a million instructions.
+    /// Generates a chunk of about a million instructions.
     fn chunk(&mut self) -> Chunk {
         while self.chunk.instructions.len() < 1_000_000 {
             let function = self.random() % 32;
@@ -226,7 +227,7 @@ impl Program {
         self.chunk.push(instruction, &list);
     }
 
-    /// Saves registers, loops over an array, looks something up, and returns.
+    /// A call: saves registers, loops over an array, looks up a key, and returns.
     fn call(&mut self, function: u64) {
         let code = 0x40_0000 + function * 0x400;
         let frame = STACK - 64 * (function % 5);

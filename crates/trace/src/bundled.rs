@@ -1,15 +1,15 @@
-//! The traces that come with the program, by name.
+//! Bundled traces: traces that come with Perforate, addressed by name.
 
 use std::env;
 use std::path::{Path, PathBuf};
 
 use perforate_config::Program;
 
-/// The trace used where none is named.
+/// Trace that is used if the user names none.
 pub const DEFAULT: &str = "hpcc";
 
-/// Folders that may hold the bundled traces: named by the environment, below the current folder,
-/// beside the program or above it (as in `target/release`), and where it was built.
+/// Folders to search for bundled traces, in order: `PERFORATE_TRACES`, `traces` in the current folder,
+/// `traces` in each folder above the executable, and `traces` of the source tree.
 fn folders() -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> =
         env::var_os("PERFORATE_TRACES").map(PathBuf::from).into_iter().collect();
@@ -21,7 +21,7 @@ fn folders() -> Vec<PathBuf> {
     folders
 }
 
-/// All bundled traces: name and path, in order of name.
+/// Names and paths of all bundled traces, sorted by name. Empty if no folder with traces is found.
 pub fn all() -> Vec<(String, PathBuf)> {
     let traces = folders().into_iter().find_map(|folder| {
         let mut traces: Vec<(String, PathBuf)> = std::fs::read_dir(folder)
@@ -40,7 +40,8 @@ pub fn all() -> Vec<(String, PathBuf)> {
     traces.unwrap_or_default()
 }
 
-/// What the user named: a bundled trace by its name, or the name unchanged.
+/// Resolves a trace named by the user: the path of a bundled trace with this name, or `name` itself. An
+/// existing file takes precedence.
 pub fn resolve(name: &str) -> String {
     let bundled = all().into_iter().find(|(known, _)| known == name);
     match bundled {

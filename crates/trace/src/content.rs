@@ -1,4 +1,4 @@
-//! The bytes a trace is read from: a file, or memory.
+//! Source of a trace's bytes: a file or memory.
 
 use std::io::{self, Cursor, Read, Seek};
 use std::path::Path;
@@ -8,20 +8,20 @@ use perforate_config::open_file;
 use crate::TraceError;
 use crate::standard_input::{self, is_standard_input};
 
-/// Bytes with random access.
+/// Byte source with random access.
 pub(crate) trait ReadSeek: Read + Seek + Send {}
 
 impl<T: Read + Seek + Send> ReadSeek for T {}
 
-/// The bytes of a trace, from the beginning.
+/// Bytes of a trace, positioned at the beginning.
 pub(crate) struct Content {
     pub(crate) bytes: Box<dyn ReadSeek>,
-    /// Length in bytes.
+    /// Total length in bytes.
     pub(crate) length: u64,
 }
 
 impl Content {
-    /// Opens a regular file, or standard input where the path is `-`.
+    /// Opens a regular file, or standard input if the path is `-`.
     pub(crate) fn open(path: &Path) -> Result<Self, TraceError> {
         if is_standard_input(path) {
             let opened = standard_input::open();
@@ -38,7 +38,7 @@ impl Content {
         Self { bytes: Box::new(Cursor::new(bytes)), length }
     }
 
-    /// The first bytes, at most `bytes`. They stay to be read.
+    /// Reads the first bytes, at most `bytes`, without consuming them.
     pub(crate) fn peek(&mut self, bytes: u64) -> io::Result<Vec<u8>> {
         let mut start = Vec::new();
         (&mut self.bytes).take(bytes).read_to_end(&mut start)?;

@@ -1,10 +1,10 @@
-//! Any source → our format.
+//! Conversion of any source to Perforate's trace format.
 
 use perforate_types::Chunk;
 
 use crate::{Source, TraceError, TraceMetadata, TraceSummary, TraceWriter};
 
-/// Metadata for a trace converted from `source`; the caller adds what it knows.
+/// Metadata for a trace converted from `source`. The caller adds fields that the source does not know.
 pub fn metadata_for(source: &dyn Source) -> TraceMetadata {
     let metadata = source.metadata();
     TraceMetadata {
@@ -24,11 +24,11 @@ pub fn metadata_for(source: &dyn Source) -> TraceMetadata {
     }
 }
 
-/// Writes everything that is left in `source` and finishes the file.
+/// Writes the rest of `source` and finishes the file.
 ///
 /// # Errors
-/// If the source cannot be read or the file not be written; what was written up to then is a
-/// readable, unfinished trace.
+/// If the source cannot be read or the file cannot be written. The partial file is a readable,
+/// unfinished trace.
 pub fn convert(
     source: &mut dyn Source,
     mut writer: TraceWriter,
@@ -40,10 +40,10 @@ pub fn convert(
     writer.finish()
 }
 
-/// Appends a whole chunk, events included.
+/// Appends a chunk, with its events.
 ///
 /// # Errors
-/// If the chunk is impossible or the file cannot be written.
+/// If the chunk contains an invalid instruction or the file cannot be written.
 pub fn write_chunk(writer: &mut TraceWriter, chunk: &Chunk) -> Result<(), TraceError> {
     let mut events = chunk.events.iter().peekable();
     let mut accesses = chunk.accesses.as_slice();

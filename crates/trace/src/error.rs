@@ -1,91 +1,93 @@
-//! What can go wrong with a trace or a workload.
+//! Errors of traces and synthetic workloads.
 
 use std::path::{Path, PathBuf};
 
-/// Why a trace could not be read or written, or a workload not be made.
+/// Error of reading or writing a trace, or of making a workload.
 ///
-/// Each prints as one line: what, where, and what would be right.
+/// Each prints as one line: the problem, its place, and what was expected.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TraceError {
-    /// The operating system refused.
+    /// The operating system refused an action.
     #[error("{}: {action}: {source}", path.display())]
     Io {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What was tried.
+        /// Attempted action, such as "open" or "read".
         action: &'static str,
-        /// What the operating system said.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// The file is of no format that can be read.
+    /// The file has no format that Perforate can read.
     #[error("{}: {found}; expected {EXPECTED_FORMATS}", path.display())]
     Unrecognized {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What it is instead.
+        /// Description of the actual content.
         found: String,
     },
-    /// What the path names is of a known kind, but cannot be read as it is.
+    /// The file or folder is of a known kind but cannot be read in its present form, such as a raw
+    /// trace.
     #[error("{}: {problem}; expected {expected}", path.display())]
     Unsuitable {
-        /// The file or folder.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// What is wrong.
+        /// Problem of the file or folder.
         problem: String,
-        /// What would be right.
+        /// Form that was expected.
         expected: String,
     },
-    /// The file is of a known format, but some of its bytes are wrong.
+    /// The file has a known format, but contains invalid bytes.
     #[error("{}: byte {offset}: {problem}; expected {expected}", path.display())]
     Damaged {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Where in the file (of a compressed foreign trace: in its uncompressed content).
+        /// Byte offset of the problem in the file; in the uncompressed content for compressed foreign
+        /// traces.
         offset: u64,
-        /// What is wrong.
+        /// Problem at the offset.
         problem: String,
-        /// What would be right.
+        /// Content that was expected.
         expected: String,
     },
-    /// An instruction that no trace can hold was pushed.
+    /// An instruction that cannot be represented in a trace was pushed.
     #[error("instruction {number} at {ip:#x}: {problem}")]
     Instruction {
-        /// How many instructions came before it.
+        /// Number of instructions pushed before this one.
         number: u64,
-        /// Its address.
+        /// Address of the instruction.
         ip: u64,
-        /// What is wrong, and what would be right.
+        /// Problem, and what was expected.
         problem: String,
     },
-    /// A file is no layout of a program's memory.
+    /// A file is not a valid layout of a program's memory.
     #[error("{}: line {line}, column {column}: {problem}", path.display())]
     Layout {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The line, from 1.
+        /// Line number, from 1.
         line: usize,
-        /// The character in the line, from 1.
+        /// Character position in the line, from 1.
         column: usize,
-        /// What is wrong, and what would be right.
+        /// Problem, and what was expected.
         problem: String,
     },
-    /// The text that names a synthetic workload is wrong.
+    /// The specification of a synthetic workload is invalid.
     #[error("workload '{spec}': {problem}")]
     Workload {
-        /// The text.
+        /// Text of the specification.
         spec: String,
-        /// What is wrong, and what would be right.
+        /// Problem, and what was expected.
         problem: String,
     },
 }
 
-/// What [`crate::open`] can read.
+/// Formats that [`crate::open`] can read, for error messages.
 pub(crate) const EXPECTED_FORMATS: &str = "a trace of Perforate, ChampSim, DynamoRIO drmemtrace, \
      gem5 (packets) or valgrind lackey, or a list of accesses (docs/foreign-traces.md)";
 
 impl TraceError {
-    /// True if the file could not grow: the disk or a quota is full, or files may not be so large.
+    /// True if the file could not grow: the disk or quota is full, or the file-size limit is reached.
     pub fn is_without_room(&self) -> bool {
         use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
         let Self::Io { source, .. } = self else { return false };
@@ -111,7 +113,7 @@ impl TraceError {
         problem: impl Into<String>,
         expected: impl Into<String>,
     ) -> Self {
-        // It may quote the file, and an error is one line.
+        // The problem may quote the file; an error must stay one line.
         let problem = problem.into().replace(char::is_control, " ");
         Self::Damaged { path: path.to_owned(), offset, problem, expected: expected.into() }
     }

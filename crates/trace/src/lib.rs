@@ -1,4 +1,4 @@
-//! The trace format, readers of foreign formats, and synthetic workloads.
+//! Trace format, readers of foreign formats, synthetic workloads, and layouts of page sizes.
 
 pub mod bundled;
 mod content;

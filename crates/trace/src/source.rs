@@ -1,4 +1,4 @@
-//! Where instructions come from: one trait for recorded traces, foreign traces and workloads.
+//! Sources of instructions: a common trait for recorded traces, foreign traces and workloads.
 
 use std::fmt;
 
@@ -7,50 +7,50 @@ use serde::Serialize;
 
 use crate::{StoppedBy, TraceError};
 
-/// Instructions per [`Chunk`] that a source delivers at most: few enough that a decoded chunk
-/// stays in a second-level cache.
+/// Maximum number of instructions per [`Chunk`] that a source delivers: few enough that a decoded chunk
+/// stays in the L2 cache.
 pub const CHUNK_INSTRUCTIONS: usize = 8 * 1024;
 
-/// Said of traces that name registers but not which of them form addresses.
+/// Assumption for traces that name registers without marking those that form addresses.
 pub(crate) const ALL_MAKE_ADDRESSES: &str =
     "which registers form addresses is not recorded; loads and stores wait for all that are read";
 
-/// What a source is and what it can tell.
+/// Description of a source and of the information that it provides.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct SourceMetadata {
-    /// File name without its folder, or the workload with all its parameters.
+    /// File name without folder, or the workload with all its parameters.
     pub name: String,
     /// `synthetic` or the name of a [`crate::TraceFormat`].
     pub format: &'static str,
-    /// How many instructions there are in all; `None` where that is unknown or endless.
+    /// Total number of instructions; `None` if unknown or unlimited.
     pub instructions: Option<u64>,
-    /// Whether map events are delivered, so that memory is mapped as the program mapped it.
+    /// True if mapping events are delivered, so that memory is mapped as the program mapped it.
     pub has_events: bool,
-    /// Whether instructions name the registers they read and write.
+    /// True if instructions name the registers that they read and write.
     pub has_dependencies: bool,
-    /// Whether branches are marked as such.
+    /// True if branches are marked.
     pub has_branches: bool,
-    /// The phase up to which the program sets up what it works on, if it says so: what comes before
-    /// is no part of a run's warm-up, and does not count against its length.
+    /// Phase that ends the program's set-up, if it reports one. Instructions before this phase are not
+    /// part of a run's warm-up, and do not count towards its length.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub setup_until: Option<&'static str>,
-    /// Whether the program ran on after the last instruction: its recording was ended before it.
+    /// True if the program continued after the last instruction, so its recording was ended before it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_cut_off: bool,
-    /// Instructions of the program before the first recorded one.
+    /// Number of instructions of the program before the first recorded one.
     #[serde(skip_serializing_if = "is_zero")]
     pub instructions_skipped: u64,
-    /// The limit or request that ended the recording; none if the program ended, or the trace does not
-    /// say.
+    /// Limit or request that ended the recording; `None` if the program ended, or if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stopped_by: Option<StoppedBy>,
-    /// Accesses to memory that the trace does not map, as its recorder counted them; 0 if it did not.
+    /// Number of accesses to memory that the trace does not map, as the recorder counted them; 0 if
+    /// unknown.
     #[serde(skip_serializing_if = "is_zero")]
     pub accesses_unmapped: u64,
-    /// What a foreign trace says of how it was recorded, in a line.
+    /// Description of the recording by a foreign trace, in one line.
     #[serde(skip)]
     pub recording: Option<String>,
-    /// What the source does not know and what was assumed instead, one sentence each.
+    /// Assumptions about information that the source lacks, one sentence each.
     pub assumptions: Vec<String>,
 }
 
@@ -58,14 +58,14 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// Where and why a recorded trace stops early.
+/// Premature end of a recorded trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Truncation {
-    /// Length in bytes of the part of the file that is whole.
+    /// Length in bytes of the readable part of the file.
     pub offset: u64,
-    /// Instructions in that part.
+    /// Number of instructions in the readable part.
     pub instructions: u64,
-    /// What is missing.
+    /// Description of the missing part.
     pub problem: String,
 }
 
@@ -78,25 +78,25 @@ impl fmt::Display for Truncation {
 
 /// A stream of instructions, memory accesses and program events in program order.
 pub trait Source: Send {
-    /// What the source is and what it can tell.
+    /// Description of the source.
     fn metadata(&self) -> &SourceMetadata;
 
-    /// Empties `chunk` and fills it with what comes next, at most [`CHUNK_INSTRUCTIONS`]
-    /// instructions. Returns false, with an empty chunk, at the end. A chunk that holds only
-    /// events is possible.
+    /// Clears `chunk` and fills it with the next instructions, at most [`CHUNK_INSTRUCTIONS`], with
+    /// their accesses and events. Returns false, with an empty chunk, at the end. A chunk may contain
+    /// only events.
     ///
     /// # Errors
-    /// What is wrong with the trace; later calls return the same or the end.
+    /// If the trace is damaged. Later calls return the same error or the end.
     fn next_chunk(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError>;
 
-    /// Passes over the next `instructions` instructions and returns how many there were (fewer
-    /// only at the end). Events among them are not lost: they come first in the next chunk.
+    /// Skips the next `instructions` instructions. Returns the number of skipped instructions, which is
+    /// smaller only at the end. Skipped events are kept: they come first in the next chunk.
     ///
     /// # Errors
-    /// As [`Source::next_chunk`].
+    /// The errors of [`Source::next_chunk`].
     fn skip(&mut self, instructions: u64) -> Result<u64, TraceError>;
 
-    /// Where the trace stops early, if it is a file that was cut off or not finished.
+    /// Premature end of the trace, if it is a file that was cut off or not finished.
     fn truncated(&self) -> Option<&Truncation> {
         None
     }
@@ -120,12 +120,12 @@ impl<S: Source + ?Sized> Source for Box<S> {
     }
 }
 
-/// The first `instructions` instructions of another source, with the events before and between
-/// them; a program's set-up comes before and does not count.
+/// The first `instructions` instructions of another source, with the events before and between them. A
+/// program's set-up precedes them and does not count.
 pub struct Limited<S> {
     source: S,
     metadata: SourceMetadata,
-    /// The phase from which instructions count, until it has begun.
+    /// Phase from which instructions count; `None` once it has begun.
     awaited: Option<&'static str>,
     remaining: u64,
 }
@@ -183,7 +183,7 @@ impl<S: Source> Source for Limited<S> {
     }
 }
 
-/// Cuts a chunk after `instructions` instructions.
+/// Truncates a chunk after `instructions` instructions.
 fn truncate(chunk: &mut Chunk, instructions: usize) {
     let Some(rest) = chunk.instructions.get(instructions..) else { return };
     let dropped: usize = rest.iter().map(|instruction| usize::from(instruction.accesses)).sum();
@@ -192,7 +192,7 @@ fn truncate(chunk: &mut Chunk, instructions: usize) {
     chunk.events.retain(|(before, _)| (*before as usize) < instructions);
 }
 
-/// Skips by decoding: what sources without an index do. Events passed over are given to `keep`.
+/// Skips by decoding, for sources without an index. Skipped events are passed to `keep`.
 pub(crate) fn skip_by_decoding(
     instructions: u64,
     mut keep: impl FnMut(ProgramEvent),
@@ -212,7 +212,7 @@ pub(crate) fn skip_by_decoding(
     Ok(skipped)
 }
 
-/// The file's name without its folder.
+/// Name of the file without its folder.
 pub(crate) fn file_name(path: &std::path::Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }

@@ -1,5 +1,5 @@
-//! A trace on standard input, which is kept in a temporary file: our own format needs random access,
-//! and a comparison may read it several times.
+//! Traces on standard input. The input is copied to a temporary file: Perforate's format needs random
+//! access, and a comparison may read the trace several times.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -7,26 +7,26 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-/// How standard input is named where a file is expected.
+/// Path that stands for standard input.
 pub const STANDARD_INPUT: &str = "-";
 
-/// All of standard input, which can be read only once. The file has no name and goes with the
+/// Copy of standard input, which can be read only once. The file has no name and disappears with the
 /// process.
-static KEPT: OnceLock<Result<Arc<File>, String>> = OnceLock::new();
+static COPY: OnceLock<Result<Arc<File>, String>> = OnceLock::new();
 
-/// Whether `path` names standard input.
+/// True if `path` stands for standard input.
 pub(crate) fn is_standard_input(path: &Path) -> bool {
     path.as_os_str() == STANDARD_INPUT
 }
 
-/// Length of standard input in bytes, as far as it could be read.
+/// Length of standard input in bytes; 0 if it cannot be read.
 pub fn standard_input_bytes() -> u64 {
     open().map_or(0, |(_, length)| length)
 }
 
-/// Standard input from its beginning, and its length in bytes.
+/// Opens standard input at its beginning. Also returns its length in bytes.
 pub(crate) fn open() -> io::Result<(Kept, u64)> {
-    let kept = KEPT.get_or_init(|| keep(io::stdin().lock()).map_err(|error| error.to_string()));
+    let kept = COPY.get_or_init(|| keep(io::stdin().lock()).map_err(|error| error.to_string()));
     let file = Arc::clone(kept.as_ref().map_err(|problem| io::Error::other(problem.clone()))?);
     let length = file.metadata()?.len();
     Ok((Kept { file, length, position: 0 }, length))
@@ -38,7 +38,7 @@ fn keep(mut input: impl Read) -> io::Result<Arc<File>> {
     Ok(Arc::new(file))
 }
 
-/// A reader with a position of its own.
+/// Reader of a shared file, with a separate position.
 pub(crate) struct Kept {
     file: Arc<File>,
     length: u64,

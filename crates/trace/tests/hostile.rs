@@ -1,4 +1,5 @@
-//! Small files that claim to be huge: read in bounded memory, or refused.
+//! Tests with small files that expand to or claim huge sizes: they are read in bounded memory, or
+//! refused.
 
 mod common;
 
@@ -7,7 +8,7 @@ use common::samples::*;
 use perforate_trace::{Source, open, open_bytes};
 use perforate_types::Chunk;
 
-/// Instructions of a trace, and the error it ends with.
+/// Number of instructions of a trace, and the error at its end, if any.
 fn drain(mut source: Box<dyn Source>) -> (u64, Option<String>) {
     let mut chunk = Chunk::default();
     let mut instructions = 0;
@@ -20,7 +21,7 @@ fn drain(mut source: Box<dyn Source>) -> (u64, Option<String>) {
     }
 }
 
-/// `bytes` repeated to at least this length, by gzip, which makes a thousandth of it.
+/// `bytes` repeated up to this length, compressed by gzip to about a thousandth.
 fn bomb(bytes: &[u8], length: usize) -> Vec<u8> {
     gzip(&bytes.repeat(length.div_ceil(bytes.len())))
 }
@@ -58,7 +59,7 @@ fn bombs_are_read_in_little_memory() {
     }
 }
 
-/// An xz stream that wants another dictionary: 40 stands for 4 GB, 28 for 64 MB.
+/// Changes the dictionary size of an xz stream: 40 stands for 4GB, 28 for 64MB.
 fn with_dictionary(mut xz: Vec<u8>, size: u8) -> Vec<u8> {
     let properties = 12 + 1 + 1 + 1 + 1; // block header: size, flags, filter, size of properties
     assert_eq!(xz[properties - 2], 0x21, "the filter is LZMA2");
@@ -71,7 +72,7 @@ fn with_dictionary(mut xz: Vec<u8>, size: u8) -> Vec<u8> {
 
 #[test]
 fn absurd_sizes_are_refused() {
-    // A zstd frame that wants a window of 2 GB, and an xz stream that wants a dictionary of 4 GB.
+    // A zstd frame that needs a window of 2GB, and an xz stream that needs a dictionary of 4GB.
     let mut zstd = zstd::encode_all(&champsim_records()[..], 1).unwrap();
     assert_eq!(zstd[4] & 0x20, 0, "the frame has a window descriptor");
     zstd[5] = 0xa8;
@@ -85,7 +86,7 @@ fn absurd_sizes_are_refused() {
     }
 }
 
-/// All files of a folder may be open at once: what they take together is bounded.
+/// All files of a folder may be open at once, so the memory of their decompressors together is bounded.
 #[test]
 fn sizes_that_are_absurd_together_are_refused() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Small traces of nothing but events, read in bounded memory and time. Apart from other bombs, as
-//! what is measured is the memory of a process.
+//! Tests with small traces that contain only events: they are read in bounded memory and time. This is
+//! a separate test binary, because the measured memory is that of the whole process.
 
 mod common;
 
@@ -7,10 +7,10 @@ use common::peak;
 use perforate_trace::{Source, TraceMetadata, TraceWriter, open_bytes};
 use perforate_types::{Chunk, ProgramEvent};
 
-/// Events of one chunk as the writer makes them.
+/// Number of events in a full chunk of the writer.
 const EVENTS: usize = 1 << 16;
 
-/// A trace that was cut off: its metadata, and `times` the same chunk with 65,536 events.
+/// A trace that was cut off: its metadata, and the same chunk of 65,536 events `times` times.
 fn trace_of_events(event: &ProgramEvent, times: usize) -> Vec<u8> {
     let file = tempfile::NamedTempFile::new().unwrap();
     let mut writer = TraceWriter::create(file.path(), &TraceMetadata::default()).unwrap();
@@ -25,7 +25,8 @@ fn trace_of_events(event: &ProgramEvent, times: usize) -> Vec<u8> {
     [&bytes[..events], &bytes[events..end_of_chunk(events)].repeat(times)].concat()
 }
 
-/// What reading takes at most, and how it ends.
+/// Reads a trace. Returns the size of the largest chunk, the number of events, and the error at its
+/// end, if any.
 fn read_events(bytes: Vec<u8>, skip: u64) -> (usize, u64, Option<String>) {
     assert!(bytes.len() < 1 << 20, "{} bytes", bytes.len());
     let mut source = open_bytes("bomb", bytes).unwrap();
@@ -54,7 +55,7 @@ fn events_are_delivered_as_they_are_read() {
     assert!(events <= 10_000_000, "{events}");
     assert!(error.contains("events without an instruction between them"), "{error}");
     assert!(error.starts_with("bomb: byte ") && error.contains("at most 10000000"), "{error}");
-    // What is passed over is kept, as far as it goes.
+    // Skipped events are kept, up to a limit.
     let (.., error) = read_events(trace_of_events(&ProgramEvent::Exec, 160), 1);
     assert!(error.expect("too many").contains("that wait for their instruction"));
     if let (Some(before), Some(after)) = (before, peak()) {

@@ -1,4 +1,4 @@
-//! Anonymous memory with advice for or against large pages.
+//! Anonymous memory with advice for or against 2MB pages.
 
 use std::io;
 use std::ops::Range;
@@ -10,24 +10,24 @@ use crate::Residency;
 use crate::layout::Intervals;
 
 const PAGE_BYTES: usize = 4096;
-/// Size of a large page.
+/// Bytes of a 2MB page.
 const LARGE_BYTES: usize = 2 << 20;
 
-/// Anonymous private memory that begins at a 2MB boundary. Pages exist once they are touched.
+/// Anonymous private memory, aligned to 2MB. Pages become resident on their first touch.
 #[derive(Debug)]
 pub struct AnonymousMemory {
     mapping: MmapMut,
-    /// Offset of the first byte in the mapping.
+    /// Offset of the memory's first byte in `mapping`.
     start: usize,
     bytes: usize,
 }
 
 impl AnonymousMemory {
-    /// Reserves `bytes`, rounded up to whole 2MB, and advises the kernel to use 2MB pages for them
-    /// (MADV_HUGEPAGE) or not to (MADV_NOHUGEPAGE).
+    /// Reserves `bytes`, rounded up to a multiple of 2MB, with MADV_HUGEPAGE if `is_large` and
+    /// MADV_NOHUGEPAGE otherwise.
     ///
     /// # Errors
-    /// If there is no such room, or the kernel has no large pages.
+    /// If the address space or memory does not suffice, or the kernel refuses the advice.
     pub fn new(bytes: u64, is_large: bool) -> io::Result<Self> {
         let memory = Self::reserve(bytes)?;
         let advice = if is_large { Advice::HugePage } else { Advice::NoHugePage };
@@ -35,10 +35,10 @@ impl AnonymousMemory {
         Ok(memory)
     }
 
-    /// As [`Self::new`], with 2MB pages in these intervals of the memory and 4KB pages elsewhere.
+    /// Like [`Self::new`], with 2MB pages in the intervals `large` and 4KB pages between them.
     ///
     /// # Errors
-    /// As those of [`Self::new`].
+    /// The errors of [`Self::new`].
     pub fn with_layout(bytes: u64, large: &Intervals) -> io::Result<Self> {
         let memory = Self::new(bytes, false)?;
         for part in large.within(0..memory.bytes()) {
@@ -59,12 +59,12 @@ impl AnonymousMemory {
         Ok(Self { mapping, start, bytes })
     }
 
-    /// Length in bytes.
+    /// Length of the memory in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes as u64
     }
 
-    /// All of the memory.
+    /// The memory as a slice.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         &mut self.mapping[self.start..self.start + self.bytes]
     }
@@ -74,7 +74,7 @@ impl AnonymousMemory {
         start..start + self.bytes as u64
     }
 
-    /// Writes a word to every 4KB page that begins in this range of bytes.
+    /// Writes 8 bytes to each 4KB page that begins in this range of offsets.
     pub fn touch(&mut self, range: Range<u64>) {
         let end = (range.end as usize).min(self.bytes);
         let first = (range.start as usize).min(end).next_multiple_of(PAGE_BYTES);
@@ -100,7 +100,7 @@ impl AnonymousMemory {
         }
     }
 
-    /// The resident part of the memory, and how much of it is in 2MB pages.
+    /// Returns how much of the memory is resident, and how much of that is in 2MB pages.
     ///
     /// # Errors
     /// If `/proc` cannot be read.
@@ -108,7 +108,7 @@ impl AnonymousMemory {
         Ok(Residency::of(&read_text("/proc/self/smaps")?, self.addresses()))
     }
 
-    /// Frames of the memory's 4KB pages; none for pages that are not in memory.
+    /// Frame numbers of the memory's 4KB pages; `None` for pages that are not resident.
     ///
     /// # Errors
     /// [`io::ErrorKind::PermissionDenied`] without CAP_SYS_ADMIN, or if `/proc` cannot be read.

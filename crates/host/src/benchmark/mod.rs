@@ -1,5 +1,5 @@
-//! Microbenchmarks of address translation. Each runs over one piece of memory. The order of its
-//! accesses depends only on the size of the memory and the number of operations before.
+//! Microbenchmarks of address translation. Each accesses one block of memory. The order of its accesses
+//! depends only on the memory's size and the number of operations already run.
 
 mod memory;
 mod worker;
@@ -19,10 +19,10 @@ const LINE_BYTES: u64 = 64;
 /// A full-period multiplier for numbers modulo powers of two (P. L'Ecuyer, Mathematics of
 /// Computation 68, 1999, table 4).
 const MULTIPLIER: u64 = 2_862_933_555_777_941_757;
-/// An odd number for mixing: the golden ratio in 64 bits.
+/// An odd number for mixing: 2^64 divided by the golden ratio.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Pages of a benchmark's memory.
+/// Page size of a benchmark's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Paging {
@@ -32,22 +32,22 @@ pub enum Paging {
     Large,
 }
 
-/// A microbenchmark. Each of its operations loads one word.
+/// A microbenchmark. Each operation loads one 8-byte word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Benchmark {
-    /// Follows pointers from line to line in random order: each access depends on the one before.
+    /// Follows pointers from line to line in random order: each load depends on the load before.
     Chase,
-    /// Reads random words; the addresses do not depend on the values read.
+    /// Reads random words at addresses that do not depend on loaded values.
     Random,
-    /// Updates random words, as GUPS does.
+    /// Updates random words, as GUPS does (RandomAccess of the HPC Challenge).
     Updates,
     /// Reads all words in order.
     Sequential,
 }
 
 impl Benchmark {
-    /// All of them.
+    /// All benchmarks, one for each access pattern.
     pub const ALL: [Self; 4] = [Self::Chase, Self::Random, Self::Updates, Self::Sequential];
 
     /// Name on the command line and in tables.
@@ -67,20 +67,20 @@ impl fmt::Display for Benchmark {
     }
 }
 
-/// A benchmark that is ready to run: all of its memory is touched.
+/// A benchmark that is ready to run, with all of its memory touched.
 pub struct Prepared {
     benchmark: Benchmark,
     memory: AnonymousMemory,
     lines: u64,
-    /// Position of the chase (a line), state of the random numbers, or next word.
+    /// Line of the chase, state of the random numbers, or next word of the sequential scan.
     state: u64,
 }
 
 impl Prepared {
-    /// Smallest memory of a benchmark.
+    /// Smallest memory of a benchmark, in bytes.
     pub const MIN_BYTES: u64 = 1 << 16;
 
-    /// Allocates `bytes` of memory, a power of two, and writes to all of it.
+    /// Allocates `bytes` bytes of memory, a power of two, and touches every page.
     ///
     /// # Errors
     /// If the size is not a power of two or is too small, or the kernel refuses.
@@ -94,17 +94,17 @@ impl Prepared {
         Ok(Self::of(benchmark, memory, bytes))
     }
 
-    /// As [`Self::new`], with 2MB pages in these intervals of the memory and 4KB pages elsewhere.
+    /// Like [`Self::new`], with 2MB pages in the intervals `large` and 4KB pages between them.
     ///
     /// # Errors
-    /// As those of [`Self::new`].
+    /// The errors of [`Self::new`].
     pub fn with_layout(benchmark: Benchmark, bytes: u64, large: &Intervals) -> io::Result<Self> {
         check_size(bytes)?;
         let mut memory = AnonymousMemory::with_layout(bytes, large)?;
         memory.touch(0..bytes);
         let wanted: Vec<_> = large.within(0..bytes).collect();
         if !wanted.is_empty() && memory.residency()?.large_bytes < large.bytes().min(bytes) {
-            // Kernels before 6.1 cannot; what came is looked at afterwards.
+            // Fails before Linux 6.1. Callers read the actual residency from `memory`.
             let _ = wanted.into_iter().try_for_each(|part| memory.collapse_part(part));
         }
         Ok(Self::of(benchmark, memory, bytes))
@@ -118,12 +118,12 @@ impl Prepared {
         prepared
     }
 
-    /// The memory.
+    /// Memory of the benchmark.
     pub fn memory(&self) -> &AnonymousMemory {
         &self.memory
     }
 
-    /// Stores in every line the number of the next one, so that all form one cycle.
+    /// Writes the number of its successor into every line, so that all lines form one cycle.
     fn link(&mut self) {
         let words = self.words();
         let mut line = scattered(0, self.lines);
@@ -140,7 +140,7 @@ impl Prepared {
         self.memory.as_mut_slice().as_mut_ptr().cast()
     }
 
-    /// Runs this number of operations, and returns the value that the last one read or wrote.
+    /// Runs this number of operations. Returns the last value read or written.
     pub fn run(&mut self, operations: u64) -> u64 {
         match self.benchmark {
             Benchmark::Chase => self.chase(operations),
@@ -162,8 +162,8 @@ impl Prepared {
         line
     }
 
-    /// The values read are dropped. A sum would make each load wait for the one before in simulation,
-    /// as traces do not distinguish registers of addresses from registers of data.
+    /// Reads random words. The values are dropped: a sum would make each load wait for the previous
+    /// load in simulation, because traces do not distinguish address registers from data registers.
     #[inline(never)]
     fn random(&mut self, operations: u64) -> u64 {
         let (words, shift) = (self.words(), self.word_shift());
@@ -207,7 +207,7 @@ impl Prepared {
         last
     }
 
-    /// Number of bits by which 64 random bits are shifted to give the number of a word.
+    /// Number of bits by which a 64-bit random number is shifted right to give a word's number.
     fn word_shift(&self) -> u32 {
         64 - (self.lines * (LINE_BYTES / 8)).trailing_zeros()
     }
@@ -221,9 +221,9 @@ fn check_size(bytes: u64) -> io::Result<()> {
     }
 }
 
-/// The line at each position of the cycle: a bijection of the numbers below `lines`, a power of two,
-/// that no prefetcher predicts. Multiplication by odd numbers and exclusive-or with higher bits are
-/// both invertible.
+/// Line at a position of the cycle: a bijection on the numbers below `lines`, a power of two, that no
+/// prefetcher predicts. Multiplication by an odd number and exclusive-or with higher bits are both
+/// invertible.
 pub(crate) fn scattered(place: u64, lines: u64) -> u64 {
     let bits = lines.trailing_zeros();
     let mask = lines - 1;
@@ -276,7 +276,7 @@ mod tests {
             };
             assert_eq!(result(0), result(1), "{benchmark}");
         }
-        // `touch` wrote 1 + its offset to the first word of each page of 512 words.
+        // `touch` writes 1 + the offset to the first word of each page of 512 words.
         let mut prepared = Prepared::new(Benchmark::Sequential, 1 << 16, Paging::Large).unwrap();
         assert_eq!((prepared.run(1), prepared.run(511), prepared.run(1)), (1, 0, 4097));
         assert_eq!((prepared.run(8191 - 512), prepared.run(1)), (0, 1), "round again");

@@ -1,9 +1,10 @@
-//! Benchmarks in processes of their own, so that settings of the kernel end with them, and memory with
+//! Benchmarks in worker processes. Settings that a worker makes end with the process, and memory with
 //! and without large pages can be measured alternately.
 //!
-//! A worker is started with a [`Job`] as its argument. It prepares its memory and prints a
-//! [`WorkerState`]; then for each number of operations that it reads from standard input, it runs
-//! them and prints a [`Measured`]. All of these are lines of JSON. It ends with its input.
+//! A worker is started with a [`Job`] as its last argument. It prepares its memory and prints a
+//! [`WorkerState`]. Then it reads numbers of operations from standard input; for each, it runs that
+//! many operations and prints a [`Measured`]. Every message is one line of JSON. A worker exits at the
+//! end of its input.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Write};
@@ -24,25 +25,25 @@ use crate::layout::Intervals;
 use crate::machine::Headroom;
 use crate::process_settings::{be_killed_first, pin, thread_time};
 
-/// Pages of 4KB that AMD's processors hold in one TLB entry if their frames are consecutive.
+/// Number of 4KB pages that a TLB entry of AMD's processors holds if their frames are consecutive.
 const GROUP_PAGES: usize = 4;
 
-/// The task of a worker.
+/// Parameters of a worker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
-    /// The benchmark.
+    /// Benchmark that the worker runs.
     pub benchmark: Benchmark,
-    /// Size of its memory, a power of two.
+    /// Size of the benchmark's memory in bytes, a power of two.
     pub bytes: u64,
-    /// Its pages, unless it has a layout.
+    /// Page size of the memory; ignored if `layout` is given.
     pub paging: Paging,
-    /// The parts of its memory in 2MB pages; the rest is in 4KB pages.
+    /// Parts of the memory in 2MB pages; the rest is in 4KB pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layout: Option<Intervals>,
-    /// Processor to run on.
+    /// Processor to pin the worker to.
     pub processor: Option<usize>,
-    /// Operations to run at once between region markers, for a recording; without them the worker
-    /// waits for requests.
+    /// Number of operations to run between region markers, for a recording. If absent, the worker waits
+    /// for requests.
     pub recorded_operations: Option<u64>,
 }
 
@@ -56,17 +57,17 @@ impl FromStr for Job {
     }
 }
 
-/// The command that starts a worker; the job is its last argument.
+/// Command line that starts a worker, without the job.
 #[derive(Clone, Debug)]
 pub struct WorkerCommand {
-    /// The program.
+    /// Path of the program.
     pub program: PathBuf,
-    /// Its first arguments.
+    /// Arguments before the job.
     pub arguments: Vec<OsString>,
 }
 
 impl WorkerCommand {
-    /// The command line of a worker.
+    /// Command line of a worker with this job.
     pub fn words(&self, job: &Job) -> Vec<OsString> {
         let job = serde_json::to_string(job).expect("jobs are plain data");
         let words = std::iter::once(self.program.clone().into_os_string());
@@ -79,26 +80,26 @@ impl WorkerCommand {
 pub struct WorkerState {
     /// Share of the memory in 2MB pages, 0–1.
     pub large_share: f64,
-    /// Share of its aligned groups of four 4KB pages that lie in an aligned group of consecutive
-    /// frames, 0–1; absent without the privilege to read frames.
+    /// Share of the aligned groups of four 4KB pages that lie in an aligned group of four consecutive
+    /// frames, 0–1. Absent without the privilege to read frame numbers.
     pub grouped_share: Option<f64>,
 }
 
-/// One measurement.
+/// Measurements of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Measured {
-    /// Processor time of the worker's thread, which excludes the turns of other programs.
+    /// Processor time of the worker's thread.
     pub processor_nanoseconds: u64,
-    /// Elapsed time.
+    /// Elapsed (wall-clock) time.
     pub wall_nanoseconds: u64,
-    /// Readings of hardware counters, if there are any.
+    /// Readings of hardware counters; empty if there are none.
     pub counters: Readings,
 }
 
-/// Does a job in this process: the worker's side.
+/// Runs a job in this process: the worker's side of the protocol.
 ///
 /// # Errors
-/// If memory, processor or input and output fail.
+/// If the worker cannot be pinned, the memory is refused, or input or output fails.
 pub fn serve(job: &Job, input: &mut dyn BufRead, output: &mut dyn Write) -> io::Result<()> {
     if let Some(processor) = job.processor {
         pin(processor)?;
@@ -148,7 +149,7 @@ fn state(prepared: &Prepared) -> io::Result<WorkerState> {
     Ok(WorkerState { large_share, grouped_share })
 }
 
-/// Share of the groups of pages that lie in an aligned group of consecutive frames.
+/// Share of groups of four pages that lie in an aligned group of four consecutive frames, 0–1.
 fn grouped_share(frames: &[Option<u64>]) -> f64 {
     let groups = frames.as_chunks::<GROUP_PAGES>().0;
     let is_consecutive = |group: &&[Option<u64>; GROUP_PAGES]| {
@@ -160,7 +161,7 @@ fn grouped_share(frames: &[Option<u64>]) -> f64 {
     groups.iter().filter(is_consecutive).count() as f64 / groups.len().max(1) as f64
 }
 
-/// Executes the no-operation nopl NUMBER(%rax,%rax,1), a marker of a recorded region.
+/// Executes `nopl NUMBER(%rax,%rax,1)`, the marker of a recorded region.
 #[inline(always)]
 fn mark<const NUMBER: u32>() {
     #[cfg(target_arch = "x86_64")]
@@ -170,12 +171,12 @@ fn mark<const NUMBER: u32>() {
     }
 }
 
-/// A worker, seen from the process that started it. It ends with this value.
+/// Handle of a worker process. Dropping the handle kills the process.
 pub struct Worker {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
-    /// Placement of its memory.
+    /// Placement of the worker's memory.
     pub state: WorkerState,
 }
 
@@ -183,7 +184,7 @@ impl Worker {
     /// Starts a worker and waits until its memory is ready.
     ///
     /// # Errors
-    /// If it cannot be started or cannot do the job.
+    /// If the process cannot be started or reports an error.
     pub fn start(command: &WorkerCommand, job: &Job) -> Result<Self, HostError> {
         let words = command.words(job);
         let mut command = Command::new(&words[0]);
@@ -197,7 +198,7 @@ impl Worker {
         Ok(worker)
     }
 
-    /// Has so many operations run and measured.
+    /// Has the worker run and measure this number of operations.
     ///
     /// # Errors
     /// If the worker has ended.

@@ -1,4 +1,4 @@
-//! The measured chases beside the same ones simulated.
+//! Checks of the calibration: each chase measured on the machine and simulated.
 
 use perforate_sim::{Machine, SimError};
 use serde::Serialize;
@@ -12,30 +12,30 @@ use crate::benchmark::Paging;
 use crate::validate::{Assumption, Spread};
 use crate::{HostError, Reporter};
 
-/// A chase measured and simulated.
+/// Result of one check.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Check {
-    /// What it is.
+    /// Description of the chase, as shown in tables.
     pub name: String,
-    /// Nanoseconds of an access.
+    /// Measured time per access in nanoseconds, over the rounds.
     pub measured_ns: Option<Spread>,
-    /// Simulated with the machine file that was written.
+    /// Time per access in nanoseconds, simulated with the written machine file.
     pub simulated_ns: f64,
 }
 
 impl Check {
-    /// Simulated time by the measured median.
+    /// Simulated time divided by the measured median.
     pub fn ratio(&self) -> Option<f64> {
         Some(self.simulated_ns / self.measured_ns?.median)
     }
 }
 
-/// Measures by simulation what was measured here.
+/// Simulates the measured chases.
 pub(super) struct Instrument<'a> {
     pub rounds: &'a [Round],
     pub expected: &'a Expected,
     pub assumption: Assumption,
-    /// As [`Options::accesses`](super::Options::accesses).
+    /// Minimum of timed accesses, as in [`Options::accesses`](super::Options::accesses).
     pub accesses: u64,
     pub reporter: &'a mut dyn Reporter,
 }
@@ -46,7 +46,7 @@ impl Instrument<'_> {
         simulate::nanoseconds(machine, schemes, point, self.accesses, &mut forward(self.reporter))
     }
 
-    /// What the translation of so many 4KB pages takes, in nanoseconds.
+    /// Simulated time per access that translating this number of 4KB pages adds, in nanoseconds.
     fn simulate_walks(&mut self, machine: &Machine, pages: u64) -> Result<f64, SimError> {
         let untranslated = self.expected.untranslated(pages);
         let [with, _] = self.simulate(machine, Point::pages(Paging::Small, pages))?;
@@ -62,12 +62,13 @@ impl Instrument<'_> {
         Spread::of(&self.values(of))
     }
 
-    /// Number of pages of the walks by which the walker's work is found.
+    /// Number of 4KB pages in the chase that calibrates the walker's work.
     fn walked_pages(&self) -> u64 {
         4 * self.expected.l2_tlb_entries
     }
 
-    /// The two values that cannot be read off a curve: what the simulated chase lacks.
+    /// Determines the two values that cannot be read off a curve, by simulation: the walker's work per
+    /// entry and the latency of the memory controller.
     ///
     /// # Errors
     /// If a machine cannot be simulated.
@@ -94,8 +95,8 @@ impl Instrument<'_> {
         Ok(vec![walk, load])
     }
 
-    /// The value of a key with which a simulated chase takes as long as it did, or comes nearest to
-    /// it: it takes the longer the greater the value.
+    /// Finds the value of `key` with which the simulated time comes closest to the measured median.
+    /// Simulated time must increase with the value.
     fn found(
         &mut self,
         file: &mut MachineFile,
@@ -139,10 +140,10 @@ impl Instrument<'_> {
     }
 }
 
-/// All checks with the machine that was written.
+/// Runs all checks with the written machine file.
 ///
 /// # Errors
-/// If it cannot be simulated.
+/// If the machine cannot be simulated.
 pub(super) fn checks(
     instrument: &mut Instrument<'_>,
     machine: &Machine,

@@ -1,4 +1,4 @@
-//! What one round's measurements say about the machine.
+//! Properties of the machine derived from the measurements of one round.
 
 use super::curve::Curve;
 use super::points::{CHAINS, Point, Values};
@@ -7,8 +7,8 @@ use crate::benchmark::Paging;
 
 const LINE_BYTES: u64 = 64;
 
-/// What is known before anything is measured, by the processor's account or the machine file that is
-/// started from: where the curves are to be read.
+/// Sizes expected before measuring, as the processor states or the base machine file has them. They
+/// decide which parts of the curves are read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Expected {
     pub l1_bytes: u64,
@@ -16,28 +16,30 @@ pub(super) struct Expected {
     pub l1_tlb_entries: u64,
     pub l1_large_tlb_entries: u64,
     pub l2_tlb_entries: u64,
-    /// Bytes of the memory that was measured.
+    /// Bytes of the measured memory.
     pub bytes: u64,
-    /// Whether an entry of the TLB holds 4KB of a 2MB page, as the host has pages of 4KB below it.
+    /// True if a TLB entry holds only 4KB of a 2MB page, because the host backs the page with 4KB
+    /// pages.
     pub is_splintered: bool,
 }
 
 impl Expected {
-    /// The chase whose time has all but the translation of so many 4KB pages: the same in 2MB pages,
-    /// whose lines lie in the same places of the caches, unless translating those takes as long.
+    /// The chase to subtract so that only the translation of `pages` 4KB pages is left: the same nodes
+    /// in 2MB pages. If the TLB splinters 2MB pages, packed lines instead.
     pub(super) fn untranslated(&self, pages: u64) -> Point {
         if self.is_splintered { Point::lines(pages) } else { Point::pages(Paging::Large, pages) }
     }
 }
 
-/// One round.
+/// Measurements of one round.
 #[derive(Clone, Debug)]
 pub(super) struct Round {
     pub clock_ghz: f64,
     pub values: Values,
-    /// Nanoseconds for each line of all memory in order.
+    /// Time per line of reading all memory in order, in nanoseconds.
     pub stream_ns: f64,
-    /// Nanoseconds of a load from memory while another processor reads, if there is another.
+    /// Time of a load from memory while another processor reads, in nanoseconds. `None` with one
+    /// processor.
     pub loaded_ns: Option<f64>,
 }
 
@@ -49,12 +51,12 @@ impl Round {
         )
     }
 
-    /// Cycles of a load by bytes of lines that follow each other.
+    /// Cycles per load against bytes of consecutive lines.
     fn lines(&self) -> Curve {
         self.curve(|point| point.is_large && point.nodes == Nodes::Lines)
     }
 
-    /// Cycles more than without address translation, by the number of pages.
+    /// Cycles per access that address translation adds, against the number of pages.
     fn more(&self, of: impl Fn(u64) -> [Point; 2]) -> Curve {
         let mut counts: Vec<u64> = self.values.keys().map(|point| point.count).collect();
         counts.dedup();
@@ -65,12 +67,12 @@ impl Round {
         Curve::new(counts.into_iter().filter_map(difference))
     }
 
-    /// By the number of 4KB pages.
+    /// Cycles that translation adds, against the number of 4KB pages.
     fn small_pages(&self, expected: &Expected) -> Curve {
         self.more(|count| [Point::pages(Paging::Small, count), expected.untranslated(count)])
     }
 
-    /// By the number of 2MB pages.
+    /// Cycles that translation adds, against the number of 2MB pages.
     fn large_pages(&self) -> Curve {
         self.more(|count| [Point::large_pages(count), Point::lines(count)])
     }
@@ -83,8 +85,8 @@ impl Round {
         self.lines().level(3.0 * expected.l1_bytes as f64, expected.l2_bytes as f64 / 2.0)
     }
 
-    /// The first size at which the L2 hardly helps: neighbours leave the less of this level the more
-    /// of it is asked for.
+    /// Latency of the last-level cache in cycles, at the first sizes at which the L2 hardly helps. At
+    /// larger sizes, neighbours leave less of the last level.
     pub(super) fn llc_cycles(&self, expected: &Expected) -> Option<f64> {
         let l2 = expected.l2_bytes as f64;
         self.lines().level(3.0 * l2, 5.0 * l2)
@@ -94,7 +96,8 @@ impl Round {
         self.values.get(&Point::lines(expected.bytes / LINE_BYTES)).copied()
     }
 
-    /// Bytes at which half of the loads miss.
+    /// Size in bytes at which half of the loads miss a level, from the latencies of this level and the
+    /// next.
     fn capacity(&self, here: Option<f64>, next: Option<f64>) -> Option<f64> {
         self.lines().rises_above(f64::midpoint(here?, next?))
     }
@@ -112,7 +115,7 @@ impl Round {
         self.capacity(self.llc_cycles(expected), Some(memory_cycles))
     }
 
-    /// What a miss in the first-level TLB takes that hits the second.
+    /// Cycles that an access takes longer if it misses the L1 TLB and hits the L2 TLB.
     pub(super) fn l2_tlb_cycles(&self, expected: &Expected) -> Option<f64> {
         let (first, second) = (expected.l1_tlb_entries as f64, expected.l2_tlb_entries as f64);
         self.small_pages(expected).level(3.0 * first, second / 2.0)
@@ -133,52 +136,53 @@ impl Round {
         self.small_pages(expected).rises_above(middle)
     }
 
-    /// What a miss in both TLBs takes where the tables are in the nearest caches: with four times as
-    /// many pages as the second has entries.
+    /// Cycles of an L2 TLB miss while the page tables are in the nearest caches: with four times as
+    /// many pages as the L2 TLB has entries.
     pub(super) fn walk_cycles(&self, expected: &Expected) -> Option<f64> {
         let pages = 4.0 * expected.l2_tlb_entries as f64;
         self.small_pages(expected).level(pages / 1.5, pages * 1.5)
     }
 
-    /// What it takes with so many pages.
+    /// Nanoseconds of an L2 TLB miss in a chase through this number of 4KB pages.
     pub(super) fn walk_ns(&self, expected: &Expected, pages: u64) -> Option<f64> {
         let cycles = self.small_pages(expected).level(pages as f64 / 1.1, pages as f64 * 1.1)?;
         Some(cycles / self.clock_ghz)
     }
 
-    /// Loads from memory at once.
+    /// Number of outstanding loads from memory: memory-level parallelism of independent chains.
     pub(super) fn outstanding(&self, expected: &Expected) -> Option<f64> {
         let alone = Point::lines(expected.bytes / LINE_BYTES);
         Some(self.values.get(&alone)? / self.best(alone)?)
     }
 
-    /// Lines on their way to the L2 at once where memory is read in order.
+    /// Number of outstanding line fills to the L2 while memory is read in order.
     pub(super) fn outstanding_in_order(&self, expected: &Expected) -> Option<f64> {
         Some(self.memory_ns(expected)? / self.stream_ns)
     }
 
-    /// Walks at once: what one takes, by the time for each where there are many.
+    /// Number of parallel page walks: the time of one walk divided by the time per walk with many
+    /// chains.
     pub(super) fn walks_at_once(&self, expected: &Expected) -> Option<f64> {
         let pages = expected.bytes / 4096;
         Some(self.walk_ns(expected, pages)? / self.best(Point::pages(Paging::Small, pages))?)
     }
 
-    /// How much slower the same loads are with walks than without, side by side; where it is hardly
-    /// slower, walks are not what limits it.
+    /// Ratio of the times of the same parallel loads with and without page walks. Near 1, something
+    /// other than walks is the limit.
     pub(super) fn slower_by_walks(&self, expected: &Expected) -> Option<f64> {
         let [small, large] = [Paging::Small, Paging::Large]
             .map(|paging| self.best(Point::pages(paging, expected.bytes / 4096)));
         Some(small? / large?)
     }
 
-    /// Nanoseconds of a load with the number of chains that is best.
+    /// Least time per load over all numbers of chains, in nanoseconds.
     fn best(&self, alone: Point) -> Option<f64> {
         let values = CHAINS.iter().filter_map(|chains| self.values.get(&alone.chains(*chains)));
         values.copied().min_by(f64::total_cmp)
     }
 
-    /// How much of a 4KB page's cost a page inside a 2MB page has: about 0 if an entry of the TLB
-    /// holds the whole page, about 1 if it holds 4KB, as where the host backs it with 4KB pages.
+    /// Translation cost of 4KB inside a 2MB page relative to a 4KB page. About 0 if a TLB entry holds
+    /// the whole 2MB page; about 1 if it holds 4KB, as on a host that backs the page with 4KB pages.
     pub(super) fn splintered(&self, expected: &Expected) -> Option<f64> {
         let wanted = 4 * expected.l2_tlb_entries;
         let counts = self.values.keys().filter(|point| point.nodes == Nodes::OneOf(4096));
@@ -257,7 +261,7 @@ pub(super) mod tests {
         assert_eq!(round.l2_cycles(expected), Some(15.0));
         assert_eq!(round.llc_cycles(expected), Some(60.0));
         assert_eq!(round.memory_ns(expected), Some(100.0));
-        // Steps lie between two points, a third or a quarter of an octave apart.
+        // Points are a third or a quarter of an octave apart, and a step lies between two points.
         near(round.l1_bytes(expected), 48.0 * 1024.0, 0.3);
         near(round.l2_bytes(expected), 2097152.0, 0.3);
         near(round.llc_bytes(expected), 16777216.0, 0.3);

@@ -1,4 +1,4 @@
-//! The machine file that is started from, with what was measured in it.
+//! The base machine file, edited to contain the measured values.
 
 use perforate_sim::{Machine, forget};
 use toml_edit::{DocumentMut, Item, Table, TableLike, Value};
@@ -9,19 +9,19 @@ use crate::{HostError, validate::Spread};
 
 const LINE_BYTES: i64 = 64;
 
-/// A machine file that can be changed.
+/// Machine file that can be edited with its comments kept.
 #[derive(Clone)]
 pub(super) struct MachineFile {
     document: DocumentMut,
-    /// Name of the machine that it was.
+    /// Name of the base machine.
     base: String,
 }
 
 impl MachineFile {
-    /// The machine of this name or file.
+    /// Loads the machine with this name, or from this file.
     ///
     /// # Errors
-    /// No such machine, or a file that is wrong.
+    /// If there is no such machine, or its file is invalid.
     pub(super) fn load(name: &str) -> Result<Self, HostError> {
         let base = Machine::load(name)?.name;
         let text = Machine::text(name)?;
@@ -31,10 +31,10 @@ impl MachineFile {
         Ok(Self { document, base })
     }
 
-    /// Adds all costs of the kernel that the file does not say, so that they can be changed.
+    /// Adds the default of each kernel cost that is missing from the file, so that it can be set.
     ///
     /// # Errors
-    /// The file is wrong.
+    /// If the file is invalid.
     pub(super) fn complete_costs(&mut self) -> Result<(), HostError> {
         const SECTION: &str = "operating_system";
         const COMMENT: &str = " # the default, as in perforated-table2";
@@ -56,26 +56,26 @@ impl MachineFile {
         Ok(())
     }
 
-    /// Writes on which machine the costs of the kernel were measured.
+    /// Records the machine and kernel on which the costs were measured.
     pub(super) fn costs_measured_on(&mut self, machine: &str) {
         if let Some(section) = table_mut(self.document.as_table_mut(), "operating_system") {
             section.insert("measured_on", toml_edit::value(machine));
         }
     }
 
-    /// Name of the machine that it was.
+    /// Name of the base machine.
     pub(super) fn base(&self) -> &str {
         &self.base
     }
 
-    /// The number at this key.
+    /// Returns the number at this key, if there is one.
     pub(super) fn number(&self, key: &str) -> Option<f64> {
         let (section, key) = key.rsplit_once('.')?;
         let value = table(self.document.as_table(), section)?.get(key)?;
         value.as_float().or_else(|| value.as_integer().map(|integer| integer as f64))
     }
 
-    /// Writes a number, as long as what was there, with the reason behind it.
+    /// Replaces the number at this key, with `reason` as its comment. An integer stays an integer.
     pub(super) fn set(&mut self, key: &str, value: f64, reason: &str) {
         let Some((section, key)) = key.rsplit_once('.') else { return };
         let Some(table) = table_mut(self.document.as_table_mut(), section) else { return };
@@ -88,7 +88,7 @@ impl MachineFile {
         let prefix = item.decor().prefix().and_then(|text| text.as_str()).unwrap_or(" ").to_owned();
         new.decor_mut().set_prefix(prefix);
         if is_inline {
-            // Comments stand behind the whole structure.
+            // A comment comes after the whole inline table.
             let suffix = item.decor().suffix().and_then(|text| text.as_str()).unwrap_or("");
             new.decor_mut().set_suffix(suffix.to_owned());
             *item = new;
@@ -107,8 +107,8 @@ impl MachineFile {
         }
     }
 
-    /// Writes a number, or what comes nearest to it where it is the size of a cache or a TLB, whose ways
-    /// change with it if they have to.
+    /// Writes a measured number. Sizes of caches and TLBs are rounded to a possible geometry, and the
+    /// number of ways changes if it must.
     pub(super) fn set_measured(&mut self, key: &str, value: f64, reason: &str) {
         let changes = self.changes(key, value);
         for (changed, value) in &changes {
@@ -120,7 +120,7 @@ impl MachineFile {
         }
     }
 
-    /// The keys that change for a value, and what they become.
+    /// Keys that change if `key` gets this value, with their new values.
     fn changes(&self, key: &str, value: f64) -> Vec<(String, f64)> {
         let Some((section, last)) = key.rsplit_once('.') else { return Vec::new() };
         let ways_key = format!("{section}.ways");
@@ -134,7 +134,7 @@ impl MachineFile {
                     None => ((lines / own).max(1) * own * LINE_BYTES, own),
                 }
             }
-            // Its ways are divided between page sizes.
+            // Page sizes share the ways of this TLB, so the number of ways stays.
             "entries" if section == "tlb.l2" && self.is_divided() => {
                 let sets = (value / own as f64).max(1.0).log2().round();
                 (own << sets as u32, own)
@@ -149,7 +149,7 @@ impl MachineFile {
         changes
     }
 
-    /// True if some page sizes take only some ways of the second-level TLB.
+    /// True if some page size can use only part of the ways of the L2 TLB.
     fn is_divided(&self) -> bool {
         let ways = ["l2_4k", "l2_2m", "l2_1g"]
             .into_iter()
@@ -157,7 +157,7 @@ impl MachineFile {
         ways.into_iter().any(|ways| ways.contains('-'))
     }
 
-    /// Another whole number, with the comment that was there.
+    /// Replaces an integer and keeps its comment.
     fn replace(&mut self, key: &str, value: i64) {
         let Some((section, key)) = key.rsplit_once('.') else { return };
         let Some(table) = table_mut(self.document.as_table_mut(), section) else { return };
@@ -168,7 +168,8 @@ impl MachineFile {
         }
     }
 
-    /// Names it, says what it is, and takes away what the file says of values that were measured.
+    /// Sets name, summary and processor of the machine, and removes the plausible ranges of measured
+    /// keys.
     pub(super) fn rename(
         &mut self,
         name: &str,
@@ -189,7 +190,7 @@ impl MachineFile {
         forget(table, keys);
     }
 
-    /// The text, with measured ranges as what is plausible.
+    /// Text of the machine file after `preface`. Each measured range is added as a plausible range.
     pub(super) fn text(&self, preface: &str, quantities: &[Quantity]) -> String {
         let mut text = format!("{preface}\n{}", self.document);
         for quantity in quantities {
@@ -213,7 +214,7 @@ impl MachineFile {
         text
     }
 
-    /// The ends of a spread as the file would have them, where they are other values than its own.
+    /// Both ends of a spread as assignments, without the ends that equal the file's value.
     fn ends(&self, key: &str, spread: &Spread) -> Vec<String> {
         let is_whole = !key.ends_with("_ns") && !key.ends_with("_ghz");
         let rounded = |value: f64| match is_whole {
@@ -237,8 +238,8 @@ impl MachineFile {
     }
 }
 
-/// Entries and ways of a TLB, ways times a power of two, nearest to so many entries; of several with
-/// as many entries, that with the ways nearest to its own.
+/// Geometry (entries, ways) with a power of two of sets that is nearest to `entries`. Among geometries
+/// with equally near entries, the one whose number of ways is nearest to `ways`.
 pub(crate) fn tlb_geometry(entries: i64, ways: i64) -> (i64, i64) {
     const MOST_WAYS: i64 = 32;
     let geometries = (1..=MOST_WAYS).flat_map(|ways| (0..16).map(move |sets| (ways << sets, ways)));
@@ -251,7 +252,7 @@ pub(crate) fn tlb_geometry(entries: i64, ways: i64) -> (i64, i64) {
         .expect("there are geometries")
 }
 
-/// The number nearest to this one that fits; the greater of two.
+/// Nearest positive number for which `fits` is true; the greater of two equally near ones.
 fn nearest(number: i64, fits: impl Fn(i64) -> bool) -> Option<i64> {
     (0..number).find_map(|distance| {
         [number + distance, number - distance].into_iter().find(|one| *one > 0 && fits(*one))
@@ -308,7 +309,7 @@ mod tests {
 
     #[test]
     fn costs_of_the_kernel_can_be_written_into_any_file() {
-        // It has no section of its own.
+        // This machine has no section for its operating system.
         let mut file = MachineFile::load("gtsm-table4").unwrap();
         assert_eq!(file.number("operating_system.fault_4k_ns"), None);
         file.complete_costs().unwrap();

@@ -1,4 +1,4 @@
-//! The rounds of measurements, in a thread that keeps to one processor.
+//! Runs the rounds of measurements, in a thread pinned to one processor.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -13,10 +13,10 @@ use crate::machine::clock_ghz;
 use crate::process_settings::{allowed_processors, pin};
 use crate::{HostError, Reporter};
 
-/// What a neighbour reads, again and again, while memory is measured under load.
+/// Memory in bytes that another processor reads repeatedly during the measurement under load.
 const NEIGHBOUR_BYTES: u64 = 256 << 20;
 
-/// How much is measured.
+/// Parameters of the measurements.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     pub processor: usize,
@@ -25,13 +25,14 @@ pub(super) struct Plan {
     pub run_nanoseconds: u64,
 }
 
-/// All rounds, and the share of the memory that came in 2MB pages where they were asked for.
+/// Measurements of all rounds, and the share (0–1) of the region with MADV_HUGEPAGE that is in 2MB
+/// pages.
 pub(super) struct Measured {
     pub rounds: Vec<Round>,
     pub large_share: f64,
 }
 
-/// Measures all rounds.
+/// Measures all rounds of chases.
 ///
 /// # Errors
 /// If this process may not use the processor, or there is no memory.
@@ -91,13 +92,13 @@ fn on_processor(
         };
         let clock_ghz = clock_ghz().unwrap_or(1.0);
         rounds.push(Round { clock_ghz, values, stream_ns, loaded_ns });
-        // Whatever drifts within a round does so the other way round in the next.
+        // The next round runs in reverse order, so that drift within rounds cancels out.
         points.reverse();
     }
     Ok(Measured { rounds, large_share })
 }
 
-/// A load from memory while another processor reads.
+/// Nanoseconds of a load from memory while processor `other` reads memory.
 fn loaded(large: &mut Region, plan: Plan, other: usize) -> Result<f64, HostError> {
     let failed = HostError::system("allocating memory to measure");
     let mut busy = crate::benchmark::AnonymousMemory::new(NEIGHBOUR_BYTES, true).map_err(failed)?;
@@ -107,7 +108,7 @@ fn loaded(large: &mut Region, plan: Plan, other: usize) -> Result<f64, HostError
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let reader = std::thread::Builder::new().spawn_scoped(scope, || {
-            let _ = pin(other); // where it may not go, it reads from here
+            let _ = pin(other); // if pinning is refused, it reads from this processor
             while !is_over.load(Ordering::Relaxed) {
                 std::hint::black_box(read_lines(busy.as_mut_slice()));
             }

@@ -1,12 +1,12 @@
-//! Measures this machine and writes a machine file to predict with.
+//! Calibration: measures this machine and writes a machine file for predictions.
 //!
-//! Pointer chases through more and more memory, in 4KB and in 2MB pages, show latency and effective
-//! size of each cache, of memory and of the TLBs, as they are at this moment, neighbours included;
-//! chases side by side show how many misses and walks there can be at once. Faults, fork and calls that
-//! change mappings show what the kernel takes ([`kernel`]). Two values cannot be read
-//! off a curve: the latency of the memory controller and the work of the walker for each entry. They
-//! are what the simulated chase lacks. No program but these chases is measured, and nothing is fitted
-//! to a program whose time is to be predicted.
+//! Pointer chases through increasing amounts of memory, in 4KB and in 2MB pages, show the latency and
+//! effective size of each cache, of memory and of the TLBs. The values hold for this moment and include
+//! the effect of neighbours. Parallel chases show how many misses and walks can be outstanding. Faults,
+//! fork and calls that change mappings show the costs of the kernel ([`kernel`]). Two values cannot be
+//! read off a curve: the latency of the memory controller and the work of the walker for each entry.
+//! These are fitted until the simulated chases take as long as the measured ones. No program but these
+//! chases is measured, and nothing is fitted to a program whose time is to be predicted.
 
 mod check;
 mod curve;
@@ -40,9 +40,9 @@ pub(crate) use machine_file::tlb_geometry;
 use measure::{Measured, Plan};
 use quantity::{Before, expected, is_splintered, quantities};
 
-/// The least memory that shows anything.
+/// Smallest memory of a calibration, in bytes.
 const MIN_BYTES: u64 = 64 << 20;
-/// Below this share of the memory in 2MB pages a remark says so.
+/// Share of the memory in 2MB pages below which the calibration adds a note.
 const MOSTLY: f64 = 0.95;
 
 /// Options of a calibration.
@@ -50,23 +50,23 @@ const MOSTLY: f64 = 0.95;
 pub struct Options {
     /// Processor to measure on.
     pub processor: usize,
-    /// Memory of the largest chases; there are two of them, one in each size of page.
+    /// Size of the largest chase in bytes. Two are allocated, one for each page size.
     pub bytes: u64,
-    /// How often everything is measured.
+    /// Number of rounds of measurements.
     pub rounds: u32,
-    /// Length of one run.
+    /// Length of one run in nanoseconds.
     pub run_nanoseconds: u64,
-    /// Accesses of each simulated chase that are timed, at least.
+    /// Minimum of timed accesses in each simulated chase.
     pub accesses: u64,
-    /// Machine, a name or a file, whose values are kept where nothing is measured; if none, one that
-    /// describes this processor or the nearest of its maker.
+    /// Base machine (name or file) for values that are not measured. By default, the bundled machine
+    /// that describes this processor, or the nearest one of its maker.
     pub base: Option<String>,
-    /// Name of the machine that is written.
+    /// Name of the machine in the written file.
     pub name: String,
 }
 
 impl Options {
-    /// Default options; `is_quick` for less precision.
+    /// Default options; `is_quick` trades precision for time.
     pub fn new(is_quick: bool) -> Self {
         Self {
             processor: last_allowed_processor(),
@@ -80,36 +80,36 @@ impl Options {
     }
 }
 
-/// What was measured, and the machine file made of it.
+/// Result of a calibration: the measurements and the machine file.
 pub struct Calibration {
-    /// The processor.
+    /// Processor that was measured.
     pub processor: Processor,
-    /// Name of the machine that was started from.
+    /// Name of the base machine.
     pub base: String,
-    /// All that was measured.
+    /// Measured quantities, in the order of the report.
     pub quantities: Vec<Quantity>,
-    /// The same chases measured and simulated.
+    /// Chases measured and simulated with the written machine.
     pub checks: Vec<Check>,
-    /// What the checks assume of the pages under this machine.
+    /// Name of the assumption about nested paging in the checks.
     pub assumption: &'static str,
-    /// Remarks.
+    /// Notes for the user.
     pub notes: Vec<String>,
-    /// Text of the machine file.
+    /// Text of the written machine file.
     pub file: String,
 }
 
 impl Calibration {
-    /// Whether so much is noisy that the file should not be used.
+    /// True if more than a third of the quantities are noisy, so that the file should not be used.
     pub fn is_too_noisy(&self) -> bool {
         let noisy = self.quantities.iter().filter(|quantity| quantity.is_noisy()).count();
         noisy * 3 > self.quantities.len()
     }
 }
 
-/// Measures this machine.
+/// Calibrates: measures this machine and derives a machine file.
 ///
 /// # Errors
-/// If it cannot be measured, or the machine that is started from is wrong.
+/// If the machine cannot be measured, or the base machine is invalid.
 pub fn calibrate(options: &Options, reporter: &mut dyn Reporter) -> Result<Calibration, HostError> {
     let processor = Processor::own();
     let mut notes = Vec::new();
@@ -118,7 +118,7 @@ pub fn calibrate(options: &Options, reporter: &mut dyn Reporter) -> Result<Calib
     file.complete_costs()?;
     let bytes = size(options.bytes, &mut notes)?;
     let Options { processor: number, rounds, run_nanoseconds, .. } = *options;
-    // Before there is much memory, of which fork would copy the tables.
+    // Runs before the chases' memory is allocated, because fork would copy its page tables.
     reporter.stage("measuring the kernel", "rounds");
     let kernel = kernel::measure(number, rounds, &mut |done| {
         reporter.progress(Progress { done, total: Some(u64::from(rounds)) });
@@ -168,7 +168,8 @@ pub fn calibrate(options: &Options, reporter: &mut dyn Reporter) -> Result<Calib
     Ok(Calibration { processor, base, quantities: found, checks, assumption, notes, file: text })
 }
 
-/// Writes values that the machine file has set equal to measured ones. Returns their keys.
+/// Sets keys that the base machine has equal to measured keys ([`kernel::FOLLOWING`]). Returns the keys
+/// that were set.
 fn follow(file: &mut MachineFile, found: &[Quantity], before: &Before<'_>) -> Vec<&'static str> {
     let mut following = Vec::new();
     for (key, leader, times) in kernel::FOLLOWING {
@@ -186,14 +187,14 @@ fn follow(file: &mut MachineFile, found: &[Quantity], before: &Before<'_>) -> Ve
     following
 }
 
-/// The processor and the kernel whose costs are measured.
+/// Processor name and kernel release, for the machine file.
 fn kernel_name(processor: &Processor) -> String {
     let release = kernel_release(Path::new("/proc"));
     let kernel = if release.is_empty() { String::new() } else { format!(", Linux {release}") };
     format!("{}{kernel}", display_name(processor)).replace(char::is_control, " ")
 }
 
-/// The machine to start from.
+/// Chooses the base machine: `named`, or the nearest bundled machine with a note.
 fn base(
     named: Option<&str>,
     processor: &Processor,
@@ -215,7 +216,7 @@ fn base(
     Ok(name)
 }
 
-/// Memory of each of the two chases, so that both fit.
+/// Bytes of each of the two chases, so that both fit in memory.
 fn size(wanted: u64, notes: &mut Vec<String>) -> Result<u64, HostError> {
     if wanted < MIN_BYTES {
         return Err(HostError::Size(format!("expected at least 64M, not {}", Size(wanted))));
@@ -301,7 +302,7 @@ fn add_notes(
     }
 }
 
-/// Passes on progress of simulations.
+/// Forwards progress of simulations to `reporter`.
 fn forward(reporter: &mut dyn Reporter) -> impl FnMut(Progress) {
     move |progress| reporter.progress(progress)
 }
@@ -316,8 +317,8 @@ mod tests {
         fn progress(&mut self, _: Progress) {}
     }
 
-    /// Whatever is measured, the file that is written can be loaded, and says of each value where it
-    /// comes from.
+    /// The written file can be loaded whatever was measured, and each value has a comment on its
+    /// origin.
     #[test]
     fn the_machine_that_is_written_can_be_used() {
         let options = Options {
@@ -343,7 +344,7 @@ mod tests {
         let fault = found.quantities.iter().find(|one| one.name == "page fault, 4KB").unwrap();
         let written = costs.fault_4k_ns + costs.zero_4k_ns + costs.map_ns;
         let measured = fault.measured.unwrap().median;
-        // The parts make the whole, but for a mapping that fork does not show, or that is left of none.
+        // The parts add up to the whole, except for mapping time that fork does not show.
         let surplus = written - measured;
         assert!((-1.0..=costs.map_ns + 60.0).contains(&surplus), "{written} of {measured}");
     }
@@ -368,7 +369,7 @@ mod tests {
         assert_eq!(of("zero_1g_ns"), 51_200_000.0);
         assert_eq!(of("fault_1g_ns"), 12_975.0, "2MB faults were not measured");
         assert_eq!(keys.len(), 3);
-        // Another value than the leader's has a reason of its own.
+        // A value different from the leader's is kept.
         let mut own = before.clone();
         own.set("operating_system.split_ns", 5.0, "");
         let before = own.clone();

@@ -1,4 +1,4 @@
-//! What is measured: chases through more and more memory.
+//! Points of measurement: chases through increasing amounts of memory.
 
 use std::collections::BTreeMap;
 
@@ -8,51 +8,51 @@ use crate::benchmark::Paging;
 const LINE_BYTES: u64 = 64;
 const SMALL_PAGE_BYTES: u64 = 4096;
 const LARGE_PAGE_BYTES: u64 = 2 << 20;
-/// Numbers of chains side by side.
+/// Numbers of parallel chains that are measured.
 pub(super) const CHAINS: [usize; 9] = [2, 4, 6, 8, 12, 16, 20, 24, 32];
 
-/// A chase that is measured.
+/// Parameters of one measured chase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Point {
-    /// Whether the memory is in 2MB pages.
+    /// True if the memory is in 2MB pages.
     pub is_large: bool,
-    /// What it goes through.
+    /// Nodes of the chase.
     pub nodes: Nodes,
-    /// How many of them.
+    /// Number of nodes in the chase.
     pub count: u64,
-    /// Chains that are followed side by side.
+    /// Number of chains followed in parallel.
     pub chains: usize,
 }
 
 impl Point {
-    /// Lines of memory in 2MB pages that follow each other: the caches.
+    /// A chase through `count` consecutive lines in 2MB pages, which measures caches.
     pub(super) fn lines(count: u64) -> Self {
         Self { is_large: true, nodes: Nodes::Lines, count, chains: 1 }
     }
 
-    /// One line of each of so many pieces of 4KB.
+    /// A chase through one line of each of `count` consecutive 4KB pieces.
     pub(super) fn pages(paging: Paging, count: u64) -> Self {
         let nodes = Nodes::OneOf(SMALL_PAGE_BYTES);
         Self { is_large: paging == Paging::Large, nodes, count, chains: 1 }
     }
 
-    /// One line of each of so many pages of 2MB.
+    /// A chase through one line of each of `count` 2MB pages.
     pub(super) fn large_pages(count: u64) -> Self {
         let nodes = Nodes::OneOf(LARGE_PAGE_BYTES);
         Self { is_large: true, nodes, count, chains: 1 }
     }
 
-    /// The same with so many chains.
+    /// Copy of the point with this number of parallel chains.
     pub(super) fn chains(self, chains: usize) -> Self {
         Self { chains, ..self }
     }
 }
 
-/// All points for so much memory. The large pages that can be counted end with it.
+/// All points for a region of `bytes` bytes, sorted. The largest chases fill the region.
 pub(super) fn points(bytes: u64) -> Vec<Point> {
     let mut points = Vec::new();
     let most_lines = bytes / LINE_BYTES;
-    // 16KB and more, three to an octave as far as caches of one core go.
+    // From 16KB up, three points per octave.
     for lines in steps(256, most_lines, 3) {
         points.push(Point::lines(lines));
     }
@@ -78,7 +78,7 @@ pub(super) fn points(bytes: u64) -> Vec<Point> {
     points
 }
 
-/// From `least` to `most`, so many to an octave; `most` is the last one.
+/// Values from `least` to `most` with `per_octave` steps per octave; `most` is the last value.
 fn steps(least: u64, most: u64, per_octave: u64) -> impl Iterator<Item = u64> {
     let octaves = (0..).map(move |octave| least << octave);
     let steps = octaves
@@ -86,7 +86,7 @@ fn steps(least: u64, most: u64, per_octave: u64) -> impl Iterator<Item = u64> {
     steps.take_while(move |step| *step < most).chain([most])
 }
 
-/// Nanoseconds of every point in one round.
+/// Nanoseconds per access at every point, in one round.
 pub(super) type Values = BTreeMap<Point, f64>;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Measured quantities, and what the machine file gets for them.
+//! Measured quantities, and the resulting values in the machine file.
 
 use serde::Serialize;
 
@@ -8,52 +8,53 @@ use crate::machine::Processor;
 use crate::validate::Spread;
 
 const LINE_BYTES: f64 = 64.0;
-/// Measurements whose middle half spreads over more than this share of their median are noisy.
+/// Noise ([`Quantity::noise`]) above which a quantity is noisy.
 const MAX_SPREAD: f64 = 0.3;
-/// A size that the processor states is taken if half of the accesses miss within this share of it:
-/// replacement that is not least-recently-used, and neighbours, move the step.
+/// Largest relative distance between the measured step and a stated size at which the stated size is
+/// used. Replacement other than LRU, and neighbours, move the step.
 const AGREES_WITH_STATED: f64 = 0.35;
 
-/// What was measured of one quantity, and what became of it.
+/// Measurements of one quantity, and the resulting value in the machine file.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Quantity {
-    /// What it is.
+    /// Name of the quantity in tables.
     pub name: &'static str,
-    /// Its unit: cycles, ns, bytes, entries, or nothing for plain numbers.
+    /// Unit: cycles, ns, bytes, entries, GB/s, or empty for plain numbers.
     pub unit: &'static str,
-    /// Its spread over the rounds; absent if no round shows it.
+    /// Spread over the rounds; absent unless more than half of the rounds show the quantity.
     pub measured: Option<Spread>,
-    /// Distance of the quartiles as a share of the median.
+    /// Interquartile range divided by the median.
     pub noise: f64,
-    /// Key of the machine file; absent for what no machine file says.
+    /// Key of the machine file; absent if machine files have no such value.
     pub key: Option<&'static str>,
-    /// Value in the machine file that was started from.
+    /// Value in the base machine file.
     pub before: Option<f64>,
-    /// Value in the machine file that was written.
+    /// Value in the written machine file.
     pub value: Option<f64>,
-    /// Where the value does not follow from the measurement alone, why.
+    /// Explanation if the value does not follow from the measurement alone.
     pub remark: Option<String>,
 }
 
-/// How values become those of a machine file.
+/// Rule by which measurements become a value of the machine file.
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
-    /// As measured.
+    /// The median, unrounded.
     Measured,
-    /// To whole numbers, one at least.
+    /// The median rounded to a whole number, at least 1.
     Whole,
-    /// The same of what depends on neighbours: what another machine has says nothing.
+    /// Like `Whole`, for quantities that depend on neighbours: the base machine's value is never kept.
     Now,
-    /// The size that the processor states if that is near.
+    /// The size that the processor states if the measurement is near it.
     Size { stated: u64 },
-    /// Not to be seen here, for this reason.
+    /// The base machine's value, because the quantity cannot be measured here; with the reason.
     Hidden(&'static str),
-    /// Whole, and no less than the file has where something else sets the limit.
+    /// Like `Whole`, but a higher value of the base machine is kept if another resource limits the
+    /// measurement.
     AtLeast { is_limited_by_others: bool },
 }
 
 impl Quantity {
-    /// The spread of the values of all rounds.
+    /// A quantity measured in all rounds, not yet bound to a key.
     pub(super) fn of(name: &'static str, unit: &'static str, values: &[Option<f64>]) -> Self {
         let known: Vec<f64> = values.iter().flatten().copied().collect();
         let measured = Spread::of(&known).filter(|_| known.len() * 2 > values.len());
@@ -61,12 +62,12 @@ impl Quantity {
         Self { name, unit, measured, noise, key: None, before: None, value: None, remark: None }
     }
 
-    /// Of what is left when everything else is taken away.
+    /// A quantity that is left when the other costs are subtracted.
     pub(super) fn left(name: &'static str, unit: &'static str, values: Vec<f64>) -> Self {
         Self::of(name, unit, &values.into_iter().map(Some).collect::<Vec<_>>())
     }
 
-    /// Writes a value that was found by simulation, unless the measurement is too noisy.
+    /// Binds the quantity to a key, and writes the value that simulation found for it.
     pub(super) fn adjusted(
         mut self,
         file: &mut MachineFile,
@@ -83,18 +84,19 @@ impl Quantity {
         self
     }
 
-    /// Whether a value is kept: it lies within what was measured, and that is too noisy to tell.
+    /// True if the base machine's value is kept: it lies within the spread, and the measurement is
+    /// noisy.
     fn keeps(&self, before: f64) -> bool {
         let is_inside = |spread: Spread| (spread.min..=spread.max).contains(&before);
         self.is_noisy() && self.measured.is_some_and(is_inside)
     }
 
-    /// Too noisy to be relied on.
+    /// True if the measurements are too noisy to be relied on.
     pub fn is_noisy(&self) -> bool {
         self.noise > MAX_SPREAD
     }
 
-    /// The machine file gets what follows from this measurement, where `before` stood.
+    /// Binds the quantity to a key of the machine file. `before` is the base machine's value.
     pub(super) fn goes_to(mut self, key: &'static str, before: f64, kind: Kind) -> Self {
         (self.key, self.before) = (Some(key), Some(before));
         let Some(spread) = self.measured.filter(|spread| spread.median > 0.0) else {
@@ -136,7 +138,7 @@ impl Quantity {
     }
 }
 
-/// Distance of the quartiles of some values as a share of their median.
+/// Interquartile range divided by the median.
 fn noise(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let Some(last) = values.len().checked_sub(1) else { return 0.0 };
@@ -148,10 +150,10 @@ fn noise(mut values: Vec<f64>) -> f64 {
     ((at(0.75) - at(0.25)) / at(0.5)).abs()
 }
 
-/// Numbers of the machine file that is started from, by their keys.
+/// Numbers of the base machine file, by key.
 pub(super) type Before<'a> = dyn Fn(&str) -> Option<f64> + 'a;
 
-/// Where curves are to be read.
+/// Expected sizes, as the processor states them or else the base machine has them.
 pub(super) fn expected(processor: &Processor, before: &Before<'_>, bytes: u64) -> Expected {
     let known = |stated: Option<u64>, key: &str| {
         let number = before(key).map_or(1, |number| number as u64);
@@ -168,15 +170,15 @@ pub(super) fn expected(processor: &Processor, before: &Before<'_>, bytes: u64) -
     }
 }
 
-/// Whether entries of the TLB hold 4KB of a page of 2MB: a walk through tables of 2MB pages takes less
-/// than one through those of 4KB pages, but far more than none.
+/// True if TLB entries hold only 4KB of a 2MB page. A walk through tables of 2MB pages then costs less
+/// than one through tables of 4KB pages, but far more than no walk.
 pub(super) fn is_splintered(rounds: &[Round], expected: &Expected) -> bool {
     const SHARE: f64 = 0.25;
     let shares: Vec<f64> = rounds.iter().filter_map(|round| round.splintered(expected)).collect();
     Spread::of(&shares).is_some_and(|spread| spread.median > SHARE)
 }
 
-/// All quantities that follow from the rounds.
+/// All quantities that follow from the rounds of chases.
 pub(super) fn quantities(
     rounds: &[Round],
     expected: &Expected,
@@ -238,7 +240,7 @@ pub(super) fn quantities(
     found.push(of("memory: while another core reads", "ns", &|round| round.loaded_ns));
     found.push(of("memory: a line, in order", "ns", &|round| Some(round.stream_ns)));
     found.push(of("memory: reading, in order", "GB/s", &|round| {
-        Some(LINE_BYTES / round.stream_ns) // bytes a nanosecond
+        Some(LINE_BYTES / round.stream_ns) // bytes per nanosecond
     }));
     found.push(of("2MB pages held as 4KB by the TLB", "of all", &|r| r.splintered(expected)));
     found

@@ -6,22 +6,22 @@ use crate::benchmark::{AnonymousMemory, Paging, scattered};
 use crate::process_settings::thread_time;
 
 const LINE_BYTES: u64 = 64;
-/// The most chains that are followed side by side.
+/// Maximum number of parallel chains.
 pub(super) const MAX_CHAINS: usize = 32;
-/// Steps by which the length of a run is chosen.
+/// Steps of the trial run that determines the length of a run.
 const FIRST_STEPS: u64 = 2_000;
 
-/// What a chase goes through, in an order that no prefetcher predicts.
+/// Nodes of a chase. Their order is one that no prefetcher predicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Nodes {
-    /// Lines that follow each other.
+    /// Consecutive cache lines.
     Lines,
-    /// One line, anywhere in it, of each piece of so many bytes.
+    /// One line, at a varying offset, of each piece of this many bytes.
     OneOf(u64),
 }
 
 impl Nodes {
-    /// Bytes from node to node.
+    /// Distance between nodes in bytes.
     pub(super) fn bytes(self) -> u64 {
         match self {
             Self::Lines => LINE_BYTES,
@@ -29,7 +29,7 @@ impl Nodes {
         }
     }
 
-    /// Offset of the line of a node in the memory.
+    /// Offset of a node's line in the memory, in bytes.
     fn offset(self, node: u64) -> u64 {
         let lines = self.bytes() / LINE_BYTES;
         // The upper bits of a product with an odd number are well mixed.
@@ -38,15 +38,15 @@ impl Nodes {
     }
 }
 
-/// Memory in pages of one size, with a chase in it.
+/// Memory in pages of one size that holds a chase.
 pub(super) struct Region {
     memory: AnonymousMemory,
-    /// Nodes at equal distances in the chase, where chains start.
+    /// Nodes at equal distances in the chase, at which chains start or continue.
     starts: [*const u64; MAX_CHAINS],
 }
 
 impl Region {
-    /// So much memory, all of it touched.
+    /// Allocates and touches `bytes` bytes.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -64,7 +64,7 @@ impl Region {
         Ok(self.memory.residency()?.large_share())
     }
 
-    /// Makes one cycle of the first `count` nodes.
+    /// Links the first `count` nodes into one cycle.
     pub(super) fn link(&mut self, nodes: Nodes, count: u64) {
         assert!(count > 0 && count * nodes.bytes() <= self.memory.bytes(), "nodes are inside");
         let base: *mut u8 = self.memory.as_mut_slice().as_mut_ptr();
@@ -89,7 +89,8 @@ impl Region {
         unsafe { last.write(first as u64) };
     }
 
-    /// Follows so many chains for about this long; processor time of an access in nanoseconds.
+    /// Processor time per access in nanoseconds, with this number of chains, over a run of about
+    /// `run_nanoseconds`.
     pub(super) fn nanoseconds(&mut self, chains: usize, run_nanoseconds: u64) -> f64 {
         let first = self.time(chains, FIRST_STEPS).max(1.0);
         let steps = (run_nanoseconds as f64 / first * FIRST_STEPS as f64) as u64;
@@ -97,7 +98,8 @@ impl Region {
         self.time(chains, steps) / (steps * chains as u64) as f64
     }
 
-    /// Time of so many steps of each chain in nanoseconds. The next run goes on where this one ended.
+    /// Time of `steps` steps of each chain in nanoseconds. The next run continues at the nodes where
+    /// this one ended.
     fn time(&mut self, chains: usize, steps: u64) -> f64 {
         let follow = match chains {
             1 => follow::<1>,
@@ -112,7 +114,7 @@ impl Region {
             32 => follow::<32>,
             _ => unreachable!("{chains} chains are never measured"),
         };
-        // Chains start as far from each other as can be.
+        // Spread the starts of the chains evenly.
         let start = |chain: usize| chain * MAX_CHAINS / chains;
         let mut ends: Vec<_> = (0..chains).map(|chain| self.starts[start(chain)]).collect();
         let before = thread_time();
@@ -124,7 +126,7 @@ impl Region {
         taken
     }
 
-    /// Reads all lines in order; nanoseconds for a line.
+    /// Reads all lines in order. Returns nanoseconds per line.
     pub(super) fn stream(&mut self) -> f64 {
         let before = thread_time();
         let lines = std::hint::black_box(read_lines(self.memory.as_mut_slice()));
@@ -132,7 +134,7 @@ impl Region {
     }
 }
 
-/// Reads a word of each line; their number.
+/// Reads a word of each line. Returns the number of lines.
 pub(super) fn read_lines(memory: &[u8]) -> u64 {
     let (lines, _) = memory.as_chunks::<{ LINE_BYTES as usize }>();
     for line in lines {

@@ -1,5 +1,5 @@
-//! The same chases simulated: to find what is left of the time when all that was measured alone is
-//! taken away, and to say how near the machine file comes.
+//! Simulation of the chases: it determines the values that cannot be measured directly, and checks the
+//! written machine file.
 
 use perforate_config::Size;
 use perforate_sim::{
@@ -10,13 +10,13 @@ use perforate_sim::{
 use super::points::Point;
 use super::region::Nodes;
 
-/// Accesses that warm up the caches, by those that are timed, at most.
+/// Maximum ratio of warm-up accesses to timed accesses.
 const MOST_WARMUP: u64 = 25;
-/// Simulated memory besides the chase's.
+/// Simulated memory in addition to the chase's, in bytes.
 const MORE_MEMORY_BYTES: u64 = 512 << 20;
 
-/// Simulated nanoseconds of an access of a point, with 4KB pages under the first scheme and with 2MB
-/// pages under the second. At least so many accesses are timed.
+/// Simulated nanoseconds per access of a chase: with 4KB pages under the first scheme, and with 2MB
+/// pages under the second. At least `accesses` accesses are timed.
 ///
 /// # Errors
 /// If a machine cannot be simulated.
@@ -32,7 +32,7 @@ pub(super) fn nanoseconds(
     let scattered = if matches!(point.nodes, Nodes::OneOf(_)) { ",scattered" } else { "" };
     let name =
         format!("chase:size={bytes}B,node={node}B{scattered},chains={},others=0", point.chains);
-    // All nodes once, or the last level twice over.
+    // Warm-up: visit all nodes once, or fill the last-level cache twice.
     let llc_bytes = machine.cache.llc.as_ref().map_or(0, |cache| cache.size_bytes);
     let warmup = point.count.min((2 * llc_bytes / 64).max(accesses)).min(MOST_WARMUP * accesses);
     let timed = accesses.max(point.count.min(2 * accesses));

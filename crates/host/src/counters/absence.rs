@@ -1,4 +1,4 @@
-//! The reason why there are no hardware counters.
+//! The reason for missing hardware counters.
 
 use std::fmt;
 use std::io;
@@ -7,16 +7,16 @@ use perforate_record::process_memory::read_text;
 
 use crate::machine::Processor;
 
-/// Highest `perf_event_paranoid` with which anybody may count the user mode of own processes (Linux:
-/// Documentation/admin-guide/sysctl/kernel.rst).
+/// Highest `perf_event_paranoid` at which an unprivileged process may count the user mode of its own
+/// processes (Linux: Documentation/admin-guide/sysctl/kernel.rst).
 const MOST_PARANOID: i64 = 2;
 
-/// The reason why hardware counters are not available, in words.
+/// The reason why hardware counters are not available, as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Absence(String);
 
 impl Absence {
-    /// By the error of the first counter that could not be opened.
+    /// Derives the reason from the error of the first counter that could not be opened.
     pub(super) fn of(error: &io::Error, processor: &Processor) -> Self {
         let setting = read_text("/proc/sys/kernel/perf_event_paranoid").ok();
         Self::explain(error, processor, setting.and_then(|text| text.trim().parse().ok()))

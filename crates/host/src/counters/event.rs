@@ -1,4 +1,4 @@
-//! Events, and their numbers on different processors.
+//! Hardware events, and their encodings on different processors.
 
 use perf_event::Builder;
 use perf_event::events::{Cache, CacheOp, CacheResult, Hardware, WhichCache};
@@ -19,16 +19,16 @@ pub enum Event {
     /// DTLB_LOAD_MISSES.MISS_CAUSES_A_WALK or WALK_COMPLETED on Intel's processors and 0xf045, misses
     /// of the L2 data TLB, on AMD's since family 17H (arch/x86/events/{intel,amd}/core.c).
     TlbMisses,
-    /// Cycles of page walks for loads, each walker counted.
+    /// Cycles of page walks for loads, counted once per busy walker.
     WalkCycles,
 }
 
 impl Event {
-    /// All events.
+    /// All events, in the order in which they are opened.
     pub const ALL: [Self; 4] =
         [Self::Cycles, Self::Instructions, Self::TlbMisses, Self::WalkCycles];
 
-    /// A counter to be; none if this processor has no such event that is known.
+    /// Builds a counter of this event. `None` if no such event is known for this processor.
     pub(super) fn builder(self, processor: &Processor) -> Option<Builder<'static>> {
         let mut builder = Builder::new();
         Some(match self {
@@ -49,9 +49,9 @@ impl Event {
     }
 }
 
-/// Event of walks' cycles by models of Intel's family 6, event number and unit mask as
-/// tools/perf/pmu-events/arch/x86/*/virtual-memory.json of Linux has them (WALK_DURATION before
-/// Skylake, WALK_PENDING since: 1 for each busy walker and cycle).
+/// Event number and unit mask of the cycles of page walks, by model of Intel's family 6. Source: Linux,
+/// tools/perf/pmu-events/arch/x86/*/virtual-memory.json (WALK_DURATION before Skylake, WALK_PENDING
+/// since). Counts 1 for each busy walker and cycle.
 const WALK_CYCLES: &[(&[u32], u64, u64)] = &[
     // Sandy Bridge: sandybridge, jaketown.
     (&[0x2a, 0x2d], 0x08, 0x04),
@@ -59,17 +59,16 @@ const WALK_CYCLES: &[(&[u32], u64, u64)] = &[
     (&[0x3a, 0x3e], 0x08, 0x84),
     // Haswell and Broadwell.
     (&[0x3c, 0x3f, 0x45, 0x46, 0x3d, 0x47, 0x4f, 0x56], 0x08, 0x10),
-    // Skylake, Cascade Lake and their successors. Walks of the host's tables are left out of these.
+    // Skylake, Cascade Lake and their successors. The event excludes walks of the host's tables.
     (&[0x4e, 0x5e, 0x55, 0x8e, 0x9e, 0xa5, 0xa6], 0x08, 0x10),
     // Ice Lake, Tiger Lake, Rocket Lake.
     (&[0x6a, 0x6c, 0x7d, 0x7e, 0x8c, 0x8d, 0xa7], 0x08, 0x10),
-    // Sapphire Rapids, Emerald Rapids; their numbers changed.
+    // Sapphire Rapids, Emerald Rapids, which have other event numbers.
     (&[0x8f, 0xcf], 0x12, 0x10),
 ];
 
-/// The raw event of walks' cycles. AMD's processors have none in their documentation (PPR for family
-/// 19H, "Load/store events"); processors with two kinds of cores are left out, as numbers differ
-/// between these.
+/// Raw event of the cycles of page walks. AMD documents no such event (PPR for family 19H, "Load/store
+/// events"). Hybrid processors are left out, because event numbers differ between their cores.
 fn walk_cycles(processor: &Processor) -> Option<u64> {
     let Processor { vendor, family, model, .. } = processor;
     if vendor != "GenuineIntel" || *family != 6 {

@@ -1,9 +1,9 @@
 //! Hardware counters of programs that run natively: cycles, instructions, misses of the data TLB, and
 //! cycles of page walks.
 //!
-//! Each counter is opened alone, in user mode only, so that one that a processor lacks takes no other
-//! with it. Where more are open than the hardware has, the kernel lets them take turns, and readings
-//! are scaled to the whole time.
+//! Each counter is opened separately and counts user mode only, so a counter that the processor lacks
+//! does not disable the rest. If more counters are open than the hardware has, the kernel multiplexes
+//! them, and readings are scaled to the whole time.
 
 mod absence;
 mod event;
@@ -17,28 +17,28 @@ pub use absence::Absence;
 pub use event::Event;
 pub use reading::{Rates, Readings};
 
-/// Counters that are open.
+/// Open hardware counters of a thread or program.
 pub struct Counting {
     counters: Vec<(Event, Counter)>,
 }
 
 impl Counting {
-    /// Counts what the calling thread does from now on.
+    /// Counts events of the calling thread from now on.
     ///
     /// # Errors
-    /// There are no counters, or this process may not use them.
+    /// If there are no counters, or this process may not use them.
     pub fn of_thread() -> Result<Self, Absence> {
         Self::open(|builder| {
             builder.enabled(true);
         })
     }
 
-    /// Counts what the next program does that the calling thread starts, from its first instruction, with
-    /// its threads and the programs that it starts. For one program only: the kernel may hand the counter
-    /// itself to the program, after which later ones are not counted.
+    /// Counts events of the next program that the calling thread starts, with its threads and child
+    /// processes, from its first instruction. Use a value for one program only: the kernel may hand the
+    /// counter itself to the program, and then later programs are not counted.
     ///
     /// # Errors
-    /// As those of [`Self::of_thread`].
+    /// The errors of [`Self::of_thread`].
     pub fn of_next_program() -> Result<Self, Absence> {
         Self::open(|builder| {
             builder.inherit(true).enable_on_exec(true);
@@ -65,7 +65,7 @@ impl Counting {
         }
     }
 
-    /// What was counted so far. Counters that cannot be read are left out.
+    /// Counts so far. Counters that cannot be read are left out.
     pub fn read(&mut self) -> Readings {
         let mut readings = Readings::default();
         for (event, counter) in &mut self.counters {
@@ -83,8 +83,8 @@ mod tests {
 
     use super::*;
 
-    /// Page faults are counted by the kernel, so that any machine can count those of a program that is
-    /// started: the same way as events of the hardware.
+    /// The kernel itself counts page faults, so this test runs on any machine. The counter of a started
+    /// program works the same way as a counter of the hardware.
     #[test]
     fn programs_are_counted_and_this_process_is_not() {
         let mut builder = Builder::new().kind(Software::PAGE_FAULTS);

@@ -1,4 +1,4 @@
-//! Readings of counters, and rates made of them.
+//! Readings of counters, and rates per unit of work.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,7 @@ pub struct Readings {
     pub instructions: Option<u64>,
     /// Loads that missed all data TLBs.
     pub tlb_misses: Option<u64>,
-    /// Cycles of page walks for loads, each walker counted.
+    /// Cycles of page walks for loads, counted once per busy walker.
     pub walk_cycles: Option<u64>,
 }
 
@@ -27,18 +27,18 @@ impl Readings {
         } = count;
     }
 
-    /// True if nothing was counted.
+    /// True if no event was counted.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// What was counted since these readings.
+    /// Counts since an earlier reading.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         self.with(before, u64::saturating_sub)
     }
 
-    /// The sum with other readings; of events that both counted.
+    /// Sum of two readings, for events that both readings have.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         self.with(other, u64::saturating_add)
@@ -54,7 +54,7 @@ impl Readings {
         }
     }
 
-    /// The same for each of so many units of work; none of anything without work.
+    /// Rates per unit of work; all absent if `units` is 0.
     pub fn per(&self, units: f64) -> Rates {
         let of =
             |count: Option<u64>| count.filter(|_| units > 0.0).map(|count| count as f64 / units);
@@ -67,16 +67,17 @@ impl Readings {
     }
 }
 
-/// Readings, or predictions of them, for each unit of work.
+/// Counts per unit of work, measured or predicted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Rates {
     /// Cycles of the core.
     pub cycles: Option<f64>,
     /// Retired instructions.
     pub instructions: Option<f64>,
-    /// Loads that missed all data TLBs; of a prediction, page walks.
+    /// Loads that missed all data TLBs; in a prediction, page walks.
     pub tlb_misses: Option<f64>,
-    /// Cycles of page walks for loads, each walker counted; of a prediction, of all page walks.
+    /// Cycles of page walks for loads, counted once per busy walker; in a prediction, cycles of all
+    /// page walks.
     pub walk_cycles: Option<f64>,
 }
 

@@ -1,5 +1,5 @@
-//! Layouts from Mosalloc's files, and to them. Transparent pages are 2MB at most, and page cache is in
-//! 4KB pages.
+//! Reading and writing of Mosalloc's layout files. Pages of 1GB are refused, because transparent huge
+//! pages are 2MB at most. Page cache is in 4KB pages.
 
 use std::path::Path;
 
@@ -9,20 +9,20 @@ use perforate_types::PageSize;
 use super::{Intervals, Layout};
 use crate::HostError;
 
-/// A layout from a file.
+/// A layout read from a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LayoutFile {
-    /// Its intervals; its name is that of the file.
+    /// Layout; its name is that of the file.
     pub layout: Layout,
-    /// Sizes of the pools of malloc and of anonymous mappings.
+    /// Sizes in bytes of malloc's pool and of the pool of anonymous mappings; 0 for no pool.
     pub pool_bytes: [u64; 2],
 }
 
 impl LayoutFile {
-    /// Reads a file.
+    /// Reads a layout file.
     ///
     /// # Errors
-    /// With the file, the line and the column, and what was expected there.
+    /// If the file is invalid: file, line, column, and what was expected.
     pub fn read(path: &Path) -> Result<Self, HostError> {
         let file = Mosaic::read(path, PageSize::Size2M)?;
         let pools = [Pool::Brk, Pool::Mmap].map(|pool| file.pool(pool));
@@ -31,10 +31,10 @@ impl LayoutFile {
         Ok(Self { layout: Layout { name: file.name, heap, mapped }, pool_bytes })
     }
 
-    /// Writes a file.
+    /// Writes a layout file.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), HostError> {
         let Self { layout: Layout { name, heap, mapped }, pool_bytes } = self;
         let pool = |bytes: u64, intervals: &Intervals| {

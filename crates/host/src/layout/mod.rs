@@ -1,10 +1,10 @@
-//! Layouts: which parts of a program's memory are in 2MB pages and which in 4KB pages.
+//! Layouts: assignments of 2MB and 4KB pages to parts of a program's memory.
 //!
-//! As in Mosalloc (M. Agbarya, I. Yaniv and others, MICRO 2020), a program has two pools: what malloc
-//! takes from the system (`brk`), and its anonymous mappings (`mmap`). A layout is a list of 2MB
-//! intervals in each. [`LayoutFile`] reads Mosalloc's files, [`Shape`] makes layouts without a file,
-//! a library that is loaded before the program ([`preload`](crate::layout::Preload)) makes the pools
-//! and advises the kernel, and [`replace_advice`] gives a recording of the program another layout.
+//! As in Mosalloc (M. Agbarya, I. Yaniv and others, MICRO 2020), a program has two pools: memory that
+//! malloc takes from the system (`brk`), and anonymous mappings (`mmap`). A layout is a list of 2MB
+//! intervals in each pool. [`LayoutFile`] reads Mosalloc's files, and [`Shape`] makes layouts by rules.
+//! A library that is loaded before the program ([`preload`](crate::layout::Preload)) makes the pools
+//! and advises the kernel. [`replace_advice`] changes the layout in a recording of the program.
 
 mod file;
 mod preload;
@@ -23,17 +23,18 @@ pub use shape::Shape;
 /// Bytes of a 2MB page.
 pub const LARGE_BYTES: u64 = 2 << 20;
 
-/// The part of a layout that is for one pool: intervals of 2MB pages as offsets in the pool, in bytes
-/// and lowest first, without overlaps. What is between them is for 4KB pages.
+/// Layout of one pool: intervals of 2MB pages, as byte offsets in the pool, in ascending order and
+/// without overlaps. Memory between the intervals gets 4KB pages.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Intervals(Vec<(u64, u64)>);
 
 impl Intervals {
-    /// 4KB pages only.
+    /// No interval: 4KB pages only.
     pub const NONE: Self = Self(Vec::new());
 
-    /// From intervals of 2MB pages, which are rounded inwards to whole pages, sorted and joined.
+    /// Makes a layout from byte ranges, which are rounded inwards to whole 2MB pages, sorted and
+    /// joined.
     pub fn new(ranges: impl IntoIterator<Item = Range<u64>>) -> Self {
         let whole = |range: Range<u64>| {
             let start = range.start.checked_next_multiple_of(LARGE_BYTES)?;
@@ -52,23 +53,23 @@ impl Intervals {
         Self(joined)
     }
 
-    /// From the numbers of 2MB pages.
+    /// Makes a layout from indices of 2MB pages in the pool.
     pub fn of_pages(pages: impl IntoIterator<Item = u64>) -> Self {
         Self::new(pages.into_iter().map(|page| page * LARGE_BYTES..(page + 1) * LARGE_BYTES))
     }
 
-    /// The intervals.
+    /// Iterates over the intervals in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = Range<u64>> {
         self.0.iter().map(|(start, end)| *start..*end)
     }
 
-    /// The parts of the intervals that lie in a range.
+    /// Iterates over the parts of the intervals that lie in a range.
     pub fn within(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
         let part = move |own: Range<u64>| own.start.max(range.start)..own.end.min(range.end);
         self.iter().map(part).filter(|part| !part.is_empty())
     }
 
-    /// Bytes in 2MB pages.
+    /// Total bytes of the intervals.
     pub fn bytes(&self) -> u64 {
         self.iter().map(|range| range.end - range.start).sum()
     }
@@ -77,25 +78,25 @@ impl Intervals {
 /// A layout of both pools.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
-    /// Its name in tables.
+    /// Name of the layout in tables.
     pub name: String,
-    /// Of malloc's pool.
+    /// Intervals of malloc's pool.
     pub heap: Intervals,
-    /// Of the pool of anonymous mappings.
+    /// Intervals of the pool of anonymous mappings.
     pub mapped: Intervals,
 }
 
-/// Where a layout comes from.
+/// Source of a layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LayoutChoice {
-    /// A file of Mosalloc's.
+    /// A file in Mosalloc's format.
     File(LayoutFile),
-    /// Made by a rule.
+    /// A rule, without a file.
     Shape(Shape),
 }
 
 impl LayoutChoice {
-    /// Its name in tables.
+    /// Name of the layout in tables.
     pub fn name(&self) -> String {
         match self {
             Self::File(file) => file.layout.name.clone(),
@@ -103,7 +104,7 @@ impl LayoutChoice {
         }
     }
 
-    /// The layout of pools of these sizes, of which so much is used.
+    /// Layout of pools of which these numbers of bytes are used.
     pub fn over(&self, heap_bytes: u64, mapped_bytes: u64) -> Layout {
         match self {
             Self::File(file) => file.layout.clone(),

@@ -1,4 +1,4 @@
-//! The library that is loaded before a program and gives its memory a layout (`preload/`).
+//! The preload library that gives a program's memory a layout (`preload/`).
 
 use std::ffi::OsString;
 use std::fs;
@@ -12,47 +12,46 @@ use crate::HostError;
 
 /// The library, compiled by the build script.
 const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libperforate_layout.so"));
-/// Size of the report's file.
+/// Size of the report file in bytes.
 const REPORT_BYTES: usize = 4096;
-/// Longest text of a layout; the kernel takes variables of 128 KB.
+/// Longest text of a layout in bytes; the kernel accepts environment variables of 128KB.
 const MAX_TEXT: usize = 120_000;
 
-/// Sizes of the two pools, multiples of 2MB: what malloc takes from the system, and anonymous
-/// mappings. 0 for none.
+/// Sizes of the two pools in bytes, multiples of 2MB. A pool of 0 bytes is not made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pools {
-    /// Of malloc.
+    /// Size of malloc's pool.
     pub heap_bytes: u64,
-    /// Of anonymous mappings.
+    /// Size of the pool of anonymous mappings.
     pub mapped_bytes: u64,
 }
 
-/// What the library reports of a program.
+/// Report of the library about a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Report {
     /// True once the library has begun.
     pub has_begun: bool,
-    /// First byte of malloc's pool; none if malloc is not that of the C library.
+    /// Address of malloc's pool; `None` if malloc is not the C library's.
     pub heap_start: Option<u64>,
-    /// First byte of the pool of mappings.
+    /// Address of the pool of mappings.
     pub mapped_start: Option<u64>,
-    /// Bytes of it up to the highest ever in use.
+    /// Bytes of the pool of mappings up to the highest byte ever in use.
     pub mapped_highest: u64,
-    /// Calls of madvise that the kernel refused.
+    /// Number of madvise calls that the kernel refused.
     pub refused: u64,
 }
 
-/// The library in a file in memory, with a file for its report.
+/// The library and its report, as files in memory (memfd).
 pub struct Preload {
     library: MemoryFile,
     report: MemoryFile,
 }
 
 impl Preload {
-    /// Prepares the library for a program.
+    /// Prepares the library for a program, which must be dynamically linked.
     ///
     /// # Errors
-    /// If the program cannot be started, or loads no libraries.
+    /// If the program is not found, or is statically linked.
     pub fn new(program: &[OsString]) -> Result<Self, HostError> {
         let line = find_program(program)?;
         let path = line.program.display();
@@ -72,11 +71,11 @@ impl Preload {
         })
     }
 
-    /// Variables that give the program's memory a layout. With `reports`, the library writes a report,
-    /// over that of the run before.
+    /// Environment variables that give the program's memory a layout. With `reports`, the library
+    /// writes a report over that of the previous run.
     ///
     /// # Errors
-    /// If the layout has too many intervals for a variable.
+    /// If the layout has too many intervals for an environment variable.
     pub(crate) fn environment(
         &self,
         pools: Pools,
@@ -114,15 +113,15 @@ impl Preload {
         Ok(vec![("LD_PRELOAD".into(), libraries), ("PERFORATE_LAYOUT".into(), text.into())])
     }
 
-    /// Forgets the report of the run before.
+    /// Clears the report of the previous run.
     pub(crate) fn clear_report(&self) -> Result<(), HostError> {
-        // The file keeps its size, which is sealed.
+        // The size of the file is sealed, so the bytes are overwritten.
         let file = fs::OpenOptions::new().write(true).open(self.report.path());
         let cleared = file.and_then(|mut file| file.write_all(&[0; REPORT_BYTES]));
         cleared.map_err(HostError::system("clearing the report of a layout"))
     }
 
-    /// The report as it is now.
+    /// Reads the current report.
     pub(crate) fn report(&self) -> Result<Report, HostError> {
         let bytes = fs::read(self.report.path());
         Ok(Report::of(&bytes.map_err(HostError::system("reading the report of a layout"))?))
@@ -130,7 +129,7 @@ impl Preload {
 }
 
 impl Report {
-    /// The words of a report, in the order of `Word` in `preload/report.rs`.
+    /// Decodes the words of a report, in the order of `Word` in `preload/report.rs`.
     fn of(bytes: &[u8]) -> Self {
         let word = |number: usize| {
             let bytes = bytes.as_chunks::<8>().0.get(number);
@@ -146,7 +145,7 @@ impl Report {
         }
     }
 
-    /// Addresses of the pools that the program has.
+    /// Address ranges of the two pools; `None` for a pool that was not made.
     pub(crate) fn addresses(&self, pools: Pools) -> [Option<Range<u64>>; 2] {
         let range = |start: Option<u64>, bytes| start.map(|start| start..start + bytes);
         [range(self.heap_start, pools.heap_bytes), range(self.mapped_start, pools.mapped_bytes)]

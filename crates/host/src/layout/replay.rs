@@ -1,6 +1,6 @@
-//! Other layouts for a recording. A program is recorded once, with the library and pools of 4KB pages
-//! only; the advice of the library is all that differs between layouts, and is replaced here. So all
-//! layouts are predicted with the same instructions at the same addresses.
+//! Replacement of layouts in recordings. A program is recorded once, with the preload library and pools
+//! of 4KB pages only. Layouts differ only in the library's advice, which is replaced here. So all
+//! layouts are predicted from the same instructions at the same addresses.
 
 use std::ops::Range;
 use std::path::Path;
@@ -11,25 +11,26 @@ use perforate_types::{Advice, Chunk, ProgramEvent, VirtualAddress};
 use super::Intervals;
 use crate::HostError;
 
-/// A pool as it is found in a recording: by the first advice against 2MB pages for so many bytes.
+/// A pool of a recording, recognized by the first MADV_NOHUGEPAGE for this number of bytes.
 #[derive(Clone, Debug)]
 pub struct RecordedPool<'a> {
-    /// Its size, which no other pool of the program has.
+    /// Size of the pool in bytes. No other pool of the program has the same size.
     pub bytes: u64,
-    /// The layout that it gets.
+    /// New layout of the pool.
     pub intervals: &'a Intervals,
 }
 
-/// A pool and the address at which it was found.
+/// A pool, with its address once it is found in the recording.
 struct Found<'a> {
     pool: RecordedPool<'a>,
     start: Option<u64>,
 }
 
-/// Copies a recording, and gives its pools other layouts.
+/// Copies a recording and replaces the layouts of its pools.
 ///
 /// # Errors
-/// If the recording cannot be read or the copy not be written, or the recording has no such pool.
+/// If the recording cannot be read, the copy cannot be written, or a pool is missing from the
+/// recording.
 pub fn replace_advice(
     from: &Path,
     to: &Path,
@@ -62,7 +63,7 @@ fn copy(from: &Path, to: &Path, pools: &mut [Found<'_>]) -> Result<(), TraceErro
     Ok(())
 }
 
-/// Hands on an event, or what stands for it in the other layout.
+/// Passes an event to `push`, with advice about a pool replaced by advice for the new layout.
 fn replace(event: ProgramEvent, pools: &mut [Found<'_>], mut push: impl FnMut(ProgramEvent)) {
     let ProgramEvent::Advise { start, length, advice } = event else { return push(event) };
     if !matches!(advice, Advice::HugePage | Advice::NoHugePage) {

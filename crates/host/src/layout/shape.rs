@@ -1,25 +1,25 @@
-//! Layouts made by rules, for where there is no file.
+//! Layouts made by rules, without a file.
 
 use perforate_os::Random;
 
 use super::{Intervals, LARGE_BYTES};
 
-/// A rule by which some of a pool's 2MB pages are chosen.
+/// Rule that chooses the 2MB pages of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// None of them.
+    /// No 2MB pages: the base of all ratios.
     AllSmall,
-    /// All of them.
+    /// 2MB pages in the whole pool.
     AllLarge,
-    /// Those of a part of the pool, from one eighth to another.
+    /// 2MB pages in a part of the pool, from one eighth to another.
     Part(u8, u8),
-    /// Every second one.
+    /// Every second 2MB page.
     Alternating,
-    /// So many eighths of them at random, with a fixed seed.
+    /// A number of eighths of all 2MB pages, chosen at random with this seed.
     Random(u8, u64),
 }
 
-/// The rules in the order in which they are used; then random halves and quarters with other seeds.
+/// Rules in the order of use. Random halves, quarters and three quarters with other seeds follow.
 const FIRST: [Shape; 10] = [
     Shape::AllLarge,
     Shape::Part(0, 4),
@@ -34,14 +34,13 @@ const FIRST: [Shape; 10] = [
 ];
 
 impl Shape {
-    /// The first `count` shapes, of which each is another. All 4KB, the base of all ratios, is not
-    /// among them.
+    /// The first `count` shapes, all different. All 4KB, the base of all ratios, is not included.
     pub fn list(count: usize) -> Vec<Self> {
         let more = (0..).map(|number| Self::Random([4, 2, 6][number % 3], 2 + number as u64 / 3));
         FIRST.into_iter().chain(more).take(count).collect()
     }
 
-    /// Its name in tables.
+    /// Name of the shape in tables.
     pub fn name(self) -> String {
         const EIGHTHS: [&str; 9] = ["0", "1/8", "1/4", "3/8", "1/2", "5/8", "3/4", "7/8", "1"];
         let share = |eighths: u8| EIGHTHS[usize::from(eighths.min(8))];
@@ -57,7 +56,7 @@ impl Shape {
         }
     }
 
-    /// The intervals in a pool of so many bytes; a last part of a 2MB page counts as one.
+    /// Intervals in a pool of `bytes` bytes. A partial 2MB page at the end counts as a page.
     pub fn over(self, bytes: u64) -> Intervals {
         let pages = bytes.div_ceil(LARGE_BYTES);
         let eighths = |count: u8| u64::from(count) * pages / 8;

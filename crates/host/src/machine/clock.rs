@@ -1,18 +1,18 @@
-//! The processor's clock, measured by instructions whose latency is known.
+//! Clock of the processor, measured with instructions of known latency.
 
 use crate::HostError;
 use crate::process_settings::{pin, thread_time};
 
-/// Cycles of a 64-bit multiplication that depends on the one before: 3 on Intel's processors since
-/// 2008 and AMD's since 2017 (Agner Fog, "Instruction tables").
+/// Latency of a 64-bit multiplication: 3 cycles on Intel's processors since 2008 and AMD's since 2017
+/// (Agner Fog, "Instruction tables").
 const MULTIPLY_CYCLES: f64 = 3.0;
-/// Multiplications in one round of the loop.
+/// Multiplications in one iteration of the loop.
 const ROUND_MULTIPLICATIONS: u64 = 8;
 const ROUNDS: u64 = 1_000_000;
 const TRIES: usize = 7;
 
-/// Clock of the processor that the calling thread runs on, in GHz: the fastest of several tries, as
-/// other programs can only slow it down. Absent on other architectures.
+/// Clock in GHz of the processor that runs the calling thread. The fastest of several tries counts,
+/// because other programs can only slow a try down. Absent on architectures other than x86-64.
 pub fn clock_ghz() -> Option<f64> {
     let time = (0..TRIES).map(|_| time_multiplications()).min()?;
     let cycles = (ROUNDS * ROUND_MULTIPLICATIONS) as f64 * MULTIPLY_CYCLES;
@@ -20,11 +20,10 @@ pub fn clock_ghz() -> Option<f64> {
     is_measured.then(|| cycles / time.as_nanos() as f64)
 }
 
-/// Clock of this processor, in GHz. Measured in a thread of its own, so that the caller is not
-/// pinned.
+/// Clock of this processor in GHz. A new thread measures it, so that the caller is not pinned.
 ///
 /// # Errors
-/// If this process may not run on that processor.
+/// If this process may not run on the processor.
 pub fn clock_ghz_of(processor: usize) -> Result<Option<f64>, HostError> {
     let clock = std::thread::Builder::new()
         .spawn(move || pin(processor).map(|()| clock_ghz()))
@@ -36,7 +35,7 @@ pub fn clock_ghz_of(processor: usize) -> Result<Option<f64>, HostError> {
 #[cfg(target_arch = "x86_64")]
 fn time_multiplications() -> std::time::Duration {
     let before = thread_time();
-    // SAFETY: the loop changes the two registers named and the flags, and no memory.
+    // SAFETY: the loop changes the two named registers and the flags, and no memory.
     unsafe {
         std::arch::asm!(
             "2:",

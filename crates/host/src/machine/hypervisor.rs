@@ -1,4 +1,4 @@
-//! The hypervisor that this machine runs under, as far as it can be seen from inside.
+//! The hypervisor under this machine, as far as it is visible from inside.
 
 use std::fmt;
 use std::path::Path;
@@ -6,11 +6,10 @@ use std::path::Path;
 use perforate_record::process_memory::read_text;
 use raw_cpuid::CpuIdReader;
 
-/// Largest leaf of CPUID that hypervisors answer, and their name (Linux:
+/// CPUID leaf with the largest hypervisor leaf and the hypervisor's name (Linux:
 /// Documentation/virt/kvm/x86/cpuid.rst).
 const LEAF_NAME: u32 = 0x4000_0000;
-/// Names of hypervisors as leaf 0x4000_0000 spells them, and in words (as systemd-detect-virt knows
-/// them).
+/// Signatures of hypervisors in leaf 0x4000_0000, with their names (as in systemd-detect-virt).
 const NAMES: &[(&[u8; 12], &str)] = &[
     (b"KVMKVMKVM\0\0\0", "KVM"),
     (b"Linux KVM Hv", "KVM"),
@@ -26,25 +25,25 @@ const NAMES: &[(&[u8; 12], &str)] = &[
     (b"VirtualApple", "Apple's Rosetta"),
 ];
 
-/// Virtualization of a machine.
+/// Virtualization state of a machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Hypervisor {
-    /// The processor says that there is no hypervisor.
+    /// The processor reports that there is no hypervisor.
     Absent,
-    /// There is one, of this name where it states one.
+    /// There is a hypervisor, with its name if it reports one.
     Present(Option<String>),
-    /// The machine does not say.
+    /// The machine does not report its state.
     #[default]
     Unknown,
 }
 
 impl Hypervisor {
-    /// True if a hypervisor is known to be there.
+    /// True if a hypervisor is known to be present.
     pub fn is_present(&self) -> bool {
         matches!(self, Self::Present(_))
     }
 
-    /// By CPUID: bit 31 of ECX in leaf 1, and the name in leaf 0x4000_0000.
+    /// Reads CPUID: bit 31 of ECX in leaf 1, and the name in leaf 0x4000_0000.
     pub(super) fn of_cpuid<R: CpuIdReader>(reader: &R) -> Self {
         if reader.cpuid1(1).ecx >> 31 == 0 {
             return Self::Absent;
@@ -59,14 +58,14 @@ impl Hypervisor {
         Self::Present(stated)
     }
 
-    /// By files of the kernel, where there is no CPUID: `/sys/hypervisor/type` (Xen) and the node
-    /// `hypervisor` of the device tree (KVM, Xen). Machines that have neither are unknown: those that
-    /// describe themselves by ACPI only do not say.
+    /// Reads files of the kernel, for machines without CPUID: `/sys/hypervisor/type` (Xen) and the
+    /// device tree's node `hypervisor` (KVM, Xen). Machines with neither are unknown, such as those
+    /// with ACPI only.
     pub(super) fn of_files(root: &Path) -> Self {
         let files = ["sys/hypervisor/type", "proc/device-tree/hypervisor/compatible"];
         for file in files {
             let text = read_text(root.join(file)).unwrap_or_default();
-            // A device tree's texts end with a zero; `linux,kvm` and `xen,xen-4.11\0xen,xen`.
+            // Strings of a device tree end with a zero: `linux,kvm` and `xen,xen-4.11\0xen,xen`.
             let first = text.split(['\0', '\n']).next().unwrap_or_default();
             let name = first.rsplit_once(',').map_or(first, |(_, name)| name);
             let name = match name.split('-').next() {
@@ -82,7 +81,7 @@ impl Hypervisor {
     }
 }
 
-/// A name as the machine spells it, if it is one.
+/// The text as a name, if it is short and printable.
 fn printable(bytes: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(bytes);
     let text = text.trim_matches(|c: char| c == '\0' || c.is_whitespace());
@@ -91,7 +90,7 @@ fn printable(bytes: &[u8]) -> Option<String> {
 }
 
 impl fmt::Display for Hypervisor {
-    /// The kind of machine in words.
+    /// Writes the kind of machine in words.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Absent => formatter.write_str("no virtual machine"),

@@ -1,4 +1,4 @@
-//! Settings of transparent large pages: `/sys/kernel/mm/transparent_hugepage`.
+//! Settings of transparent huge pages: `/sys/kernel/mm/transparent_hugepage`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,12 +12,12 @@ const FOLDER: &str = "/sys/kernel/mm/transparent_hugepage";
 pub struct LargePageSettings(BTreeMap<String, String>);
 
 impl LargePageSettings {
-    /// The settings of this machine; empty if the kernel has no transparent large pages.
+    /// Settings of this machine; empty if the kernel lacks transparent huge pages.
     pub fn now() -> Self {
         Self::read(Path::new(FOLDER))
     }
 
-    /// The settings in `folder`: its files, and those of `khugepaged` in it.
+    /// Reads the settings in `folder`: its files, and the files in its folder `khugepaged`.
     pub fn read(folder: &Path) -> Self {
         let mut values = BTreeMap::new();
         for (prefix, folder) in
@@ -34,7 +34,7 @@ impl LargePageSettings {
         Self(values)
     }
 
-    /// The value of a setting.
+    /// Value of the setting with this name.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
@@ -47,7 +47,7 @@ fn value(text: &[u8]) -> String {
     })
 }
 
-/// The chosen word of a text such as `always [madvise] never`.
+/// The selected word of a text such as `always [madvise] never`.
 pub fn chosen(text: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(text);
     let (_, rest) = text.split_once('[')?;

@@ -1,20 +1,20 @@
-//! Limits of the memory that a measurement may use: half of what is available in the system, and
-//! half of what the control groups of this process allow.
+//! Limits of the memory that a measurement may use: half of the memory available in the system, and
+//! half of what the process's control groups allow.
 
 use std::fs;
 use std::path::Path;
 
 use perforate_record::process_memory::read_text;
 
-/// The most memory that may be requested.
+/// Maximum memory of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Headroom {
-    /// Half of what the narrowest limit leaves.
+    /// Half of the bytes that the tightest limit leaves.
     pub bytes: u64,
 }
 
 impl Headroom {
-    /// The headroom of this process at this moment; absent if `/proc/meminfo` cannot be read.
+    /// Current headroom of this process; absent if `/proc/meminfo` cannot be read.
     pub fn now() -> Option<Self> {
         let meminfo = read_text("/proc/meminfo").ok()?;
         let available =
@@ -24,14 +24,14 @@ impl Headroom {
         Some(Self::of(available?, left))
     }
 
-    /// The headroom if so much memory is available and control groups leave `group_bytes`.
+    /// Headroom if `available_bytes` are available and control groups leave `group_bytes`.
     pub fn of(available_bytes: u64, group_bytes: Option<u64>) -> Self {
         Self { bytes: available_bytes.min(group_bytes.unwrap_or(u64::MAX)) / 2 }
     }
 }
 
-/// The part of a request of `wanted` bytes that `headroom` allows, in whole blocks of
-/// `block_bytes`; absent if not even one.
+/// Reduces a request of `wanted` bytes to the headroom, rounded down to whole blocks of `block_bytes`.
+/// `None` if not even one block fits.
 pub fn bounded(wanted: u64, headroom: Headroom, block_bytes: u64) -> Option<u64> {
     let bytes = wanted.min(headroom.bytes) / block_bytes * block_bytes;
     (bytes > 0).then_some(bytes)
@@ -40,14 +40,13 @@ pub fn bounded(wanted: u64, headroom: Headroom, block_bytes: u64) -> Option<u64>
 /// A control group that limits the memory of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ControlGroup {
-    /// True for version 1, with a hierarchy of its own for memory.
+    /// True for cgroup version 1, which has a separate hierarchy for memory.
     is_version_1: bool,
-    /// Path below the root of its hierarchy, without the first slash.
+    /// Path relative to the root of its hierarchy, without the leading slash.
     path: String,
 }
 
-/// The control groups that limit memory, from the text of `/proc/self/cgroup`; none if it is
-/// damaged.
+/// Parses `/proc/self/cgroup` and returns the groups that limit memory; empty if the text is damaged.
 pub fn parse_control_groups(text: &[u8]) -> Vec<ControlGroup> {
     let groups = || {
         let lines = std::str::from_utf8(text).ok()?.lines();
@@ -81,7 +80,7 @@ fn bytes_of(meminfo: &str, name: &str) -> Option<u64> {
 }
 
 impl ControlGroup {
-    /// Bytes that this group and each enclosing group leave, if they have a limit.
+    /// Bytes left by each limit of this group and of its enclosing groups.
     fn left(&self, root: &Path) -> Vec<u64> {
         let (root, limit, usage) = if self.is_version_1 {
             (root.join("memory"), "memory.limit_in_bytes", "memory.usage_in_bytes")

@@ -1,5 +1,4 @@
-//! The machine: its processor, its clock, its large-page settings, and how much of its memory may be
-//! used.
+//! The machine: processor, clock, settings of transparent huge pages, and limits of usable memory.
 
 mod clock;
 mod hypervisor;

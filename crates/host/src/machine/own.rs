@@ -1,5 +1,5 @@
-//! This machine as a machine file: a bundled machine of the same maker, or what `calibrate` measured,
-//! with the TLBs and caches that the processor states.
+//! The machine `host`: a bundled machine of the same maker, or the one that `calibrate` measured, with
+//! TLBs and caches as the processor states them.
 
 use std::path::{Path, PathBuf};
 
@@ -10,17 +10,17 @@ use super::stated::Stated;
 use crate::HostError;
 use crate::calibrate::tlb_geometry;
 
-/// What `calibrate` keeps its last file as; none if there is no folder for it.
+/// Path at which `calibrate` keeps its last machine file. `None` if there is no cache folder.
 pub fn kept_file() -> Option<PathBuf> {
     let folder = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")))?;
     Some(cache.join("perforate").join("calibrated.toml"))
 }
 
-/// The machine that this process runs on.
+/// Machine file for the processor that runs this process.
 ///
 /// # Errors
-/// There is no bundled machine by the processor's maker, or the processor says nothing of itself.
+/// If there is no bundled machine by the processor's maker, or the processor does not identify itself.
 pub fn own_machine() -> Result<MachineFile, HostError> {
     machine_of(&Processor::own(), kept_file().as_deref())
 }
@@ -39,16 +39,16 @@ fn machine_of(processor: &Processor, kept: Option<&Path>) -> Result<MachineFile,
     Ok(file)
 }
 
-/// What the processor's own account is written into.
+/// Machine file to which the processor's own data are added.
 struct Base {
     file: MachineFile,
-    /// Its name in remarks.
+    /// Name of the machine in remarks.
     name: String,
     is_measured: bool,
     remarks: Vec<String>,
 }
 
-/// What was measured on this processor, else the nearest bundled machine.
+/// The calibrated machine if it was measured on this processor, else the nearest bundled machine.
 fn base(processor: &Processor, kept: Option<&Path>) -> Result<Base, HostError> {
     let mut remarks = Vec::new();
     match kept.filter(|path| path.exists()).map(|path| measured(path, processor)) {
@@ -72,7 +72,7 @@ fn base(processor: &Processor, kept: Option<&Path>) -> Result<Base, HostError> {
     Ok(Base { file: MachineFile::load(&name)?, name, is_measured: false, remarks })
 }
 
-/// The file that was measured on a processor such as this.
+/// Loads the calibrated machine file, if it was measured on a processor of this model.
 fn measured(path: &Path, processor: &Processor) -> Result<MachineFile, String> {
     let name = path.to_string_lossy();
     let file = MachineFile::load(&name).map_err(|error| error.to_string())?;
@@ -84,14 +84,14 @@ fn measured(path: &Path, processor: &Processor) -> Result<MachineFile, String> {
     }
 }
 
-/// Writes what the processor states into a machine file; remarks on what it does not.
+/// Writes the TLBs and caches that the processor states into the file. Returns remarks on missing data.
 fn state(
     file: &mut MachineFile,
     processor: &Processor,
     is_measured: bool,
     base: &str,
 ) -> Result<Vec<String>, SimError> {
-    // The last level is shared: what was measured is what is left of it.
+    // The last level is shared, so the measured size (the part that neighbours leave) is kept.
     let is_stated = |one: &&Stated| !(is_measured && one.section == "cache.llc");
     for stated in processor.stated.iter().filter(is_stated) {
         let source = format!("CPUID leaf {}", stated.source);
@@ -125,7 +125,7 @@ fn state(
     Ok(remarks)
 }
 
-/// Size and ways of what is stated, as a machine file can have them.
+/// Size and ways of a TLB or cache, rounded to a geometry that machine files allow.
 fn fitting(file: &MachineFile, stated: &Stated) -> (u64, u64) {
     let own = file.value(&format!("{}.ways", stated.section)).and_then(|ways| ways.parse().ok());
     let ways = stated.ways.or(own).unwrap_or(1).max(1);
@@ -139,11 +139,11 @@ fn fitting(file: &MachineFile, stated: &Stated) -> (u64, u64) {
     (entries as u64, ways as u64)
 }
 
-/// The bundled machine that describes this processor, and whether it does: else the one of its maker
-/// whose family and model are nearest.
+/// Returns the bundled machine that describes this processor, and true. If there is none, returns the
+/// machine of the same maker with the nearest family and model, and false.
 ///
 /// # Errors
-/// [`HostError::UnknownProcessor`] if there is none by its maker.
+/// [`HostError::UnknownProcessor`] if there is no bundled machine by the maker.
 pub(crate) fn nearest_machine(processor: &Processor) -> Result<(Machine, bool), HostError> {
     let Processor { vendor, family, model, .. } = processor;
     if let Some(machine) = Machine::of_processor(vendor, *family, *model) {
@@ -171,7 +171,7 @@ mod tests {
     use super::super::processor::tests::processor;
     use super::*;
 
-    /// An EPYC of family 25 and model 17, with other TLBs than the file has.
+    /// An EPYC of family 25 and model 17, with TLBs other than those of the machine file.
     fn genoa() -> Processor {
         processor(
             b"AuthenticAMD",
@@ -201,7 +201,7 @@ mod tests {
         assert!(Machine::from_text("host.toml", &text).unwrap().is_of("AuthenticAMD", 25, 17));
     }
 
-    /// A Skylake over the file of Ice Lake, whose halves it does not have.
+    /// A Skylake on top of the file of Ice Lake. Skylake's L2 TLB is not divided into halves.
     #[test]
     fn the_second_level_has_the_parts_that_the_processor_states() {
         let skylake = processor(
@@ -265,7 +265,7 @@ mod tests {
             let error = machine_of(&nobody, None).unwrap_err().to_string();
             assert!(error.contains("no bundled machine is of the maker of"), "{error}");
         }
-        // Unless its machine was measured, over a base that was named.
+        // A measured machine is used, whatever base it was measured with.
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("calibrated.toml");
         let own = "processors = [{ vendor = \"CentaurHauls\", family = 0, models = [0] }]";

@@ -5,39 +5,40 @@ use raw_cpuid::{CpuId, CpuIdReader};
 use super::hypervisor::Hypervisor;
 use super::stated::{Stated, StatedPart, l2_parts, stated};
 
-/// A processor as it describes itself. Sizes that it does not report are absent.
+/// Description of a processor by CPUID. Sizes that the processor does not report are absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Processor {
     /// Vendor, such as `AuthenticAMD`; empty if unknown.
     pub vendor: String,
-    /// Family, extended family included.
+    /// Family, including the extended family.
     pub family: u32,
-    /// Model, extended model included.
+    /// Model, including the extended model.
     pub model: u32,
     /// Marketing name; empty if unknown.
     pub name: String,
-    /// The hypervisor that it runs under.
+    /// Hypervisor under the processor.
     pub hypervisor: Hypervisor,
-    /// Entries of the first-level TLB for data in 4KB pages.
+    /// Entries of the L1 data TLB for 4KB pages.
     pub l1_tlb_entries: Option<u64>,
-    /// Entries of the second-level TLB for data in 4KB pages.
+    /// Entries of the L2 TLB for 4KB pages.
     pub l2_tlb_entries: Option<u64>,
-    /// Size of the first-level data cache.
+    /// Size of the L1 data cache in bytes.
     pub l1_cache_bytes: Option<u64>,
-    /// Size of the second-level cache.
+    /// Size of the L2 cache in bytes.
     pub l2_cache_bytes: Option<u64>,
-    /// Size of the third-level cache.
+    /// Size of the L3 cache in bytes.
     pub l3_cache_bytes: Option<u64>,
-    /// Its TLBs and caches as it states them.
+    /// TLBs and caches as the processor states them.
     pub stated: Vec<Stated>,
-    /// Which entries of its second-level TLB take 2MB and 1GB pages, as it states them.
+    /// Entries of the L2 TLB that can hold 2MB and 1GB pages, as the processor states them.
     pub l2_parts: Vec<StatedPart>,
-    /// Whether it has pages of 1GB, if it says so.
+    /// True if the processor supports 1GB pages; absent if it does not report this.
     pub has_1g_pages: Option<bool>,
 }
 
 impl Processor {
-    /// The processor that this process runs on. Without CPUID, only the kernel's files say something.
+    /// The processor that runs this process. Without CPUID, only the hypervisor is read, from the
+    /// kernel's files.
     pub fn own() -> Self {
         #[cfg(target_arch = "x86_64")]
         let mut own = Self::read(&raw_cpuid::native_cpuid::cpuid_count);
@@ -49,12 +50,12 @@ impl Processor {
         own
     }
 
-    /// True in a virtual machine that says so.
+    /// True in a virtual machine that reports a hypervisor.
     pub fn is_virtual(&self) -> bool {
         self.hypervisor.is_present()
     }
 
-    /// Maker, family and model in words.
+    /// Vendor, family and model as text.
     pub fn identity(&self) -> String {
         let Self { vendor, family, model, .. } = self;
         if vendor.is_empty() {
@@ -100,7 +101,7 @@ pub(super) mod tests {
 
     pub type Leaf = ((u32, u32), [u32; 4]);
 
-    /// A processor that answers with these registers, and with zeros for all other leaves.
+    /// A processor with these register values; all other leaves are zero.
     pub fn processor(vendor: &[u8; 12], leaves: &[Leaf]) -> Processor {
         let word = |at: usize| u32::from_le_bytes(vendor[at..at + 4].try_into().unwrap());
         let (vendor, leaves) = ([word(0), word(4), word(8)], leaves.to_vec());
@@ -137,7 +138,7 @@ pub(super) mod tests {
         assert_eq!((disabled.l1_tlb_entries, disabled.l2_tlb_entries), (None, None));
     }
 
-    /// A first level of 4 × 16 entries, and a second one of 16 × 128 for 4KB and 2MB pages.
+    /// An L1 TLB of 4 × 16 entries, and an L2 TLB of 16 × 128 for 4KB and 2MB pages.
     #[test]
     fn leaves_of_intel() {
         let leaves = [
@@ -150,7 +151,7 @@ pub(super) mod tests {
         assert_eq!((found.l1_tlb_entries, found.l2_tlb_entries), (Some(64), Some(2048)));
         let instructions = &found.stated.iter().find(|one| one.section == "tlb.l1_instruction_4k");
         assert_eq!(instructions.map(|one| (one.size, one.ways)), Some((128, Some(8))));
-        // Ice Lake: 8 × 128 for 4KB and 2MB, and as many for 4KB and 1GB.
+        // Ice Lake: 8 × 128 entries for 4KB and 2MB pages, and 8 × 128 for 4KB and 1GB pages.
         let halves = [
             ((0x18, 0), [2, 0, 0, 0]),
             ((0x18, 1), [0, 8 << 16 | 3, 128, 2 << 5 | 3]),
@@ -165,7 +166,7 @@ pub(super) mod tests {
             vec![("tlb.l2_2m", large.to_owned()), ("tlb.l2_1g", huge.to_owned())]
         };
         assert_eq!(parts(&found), named("1-8", "9-16"));
-        // An array for 4KB pages, and one of 2 × 64 for 2MB pages alone.
+        // An array for 4KB pages, and an array of 2 × 64 entries for 2MB pages only.
         let apart = [
             ((0x18, 0), [2, 0, 0, 0]),
             ((0x18, 1), [0, 4 << 16 | 1, 128, 2 << 5 | 3]),
@@ -173,7 +174,7 @@ pub(super) mod tests {
         ];
         let apart = processor(b"GenuineIntel", &apart);
         assert_eq!(parts(&apart), named("{ entries = 128, ways = 2 }", "none"));
-        // Skylake by the descriptors of leaf 2, where leaf 18H is empty.
+        // Skylake with the descriptors of leaf 2; its leaf 18H is empty.
         let found = processor(b"GenuineIntel", &[((2, 0), [0x76_03_63_01, 0xc3_b6, 0, 0])]);
         let stated = |section: &str| found.stated.iter().find(|one| one.section == section);
         assert_eq!(stated("tlb.l2").map(|one| (one.size, one.ways)), Some((1536, Some(6))));

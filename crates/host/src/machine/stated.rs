@@ -1,46 +1,45 @@
-//! What the processor states of its TLBs and caches, by the keys that machine files have for them.
+//! TLBs and caches that the processor states, under the keys of machine files.
 
 use raw_cpuid::{Associativity, CacheType, CpuId, CpuIdReader, CpuIdResult, DatInfo, DatType};
 
-/// A TLB or a cache as the processor describes it.
+/// A TLB or a cache as the processor states it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stated {
-    /// Its section of a machine file, such as `tlb.l2` or `cache.l1d`.
+    /// Section in machine files, such as `tlb.l2` or `cache.l1d`.
     pub section: &'static str,
     /// Entries of a TLB, bytes of a cache.
     pub size: u64,
-    /// Its ways, if they are stated exactly.
+    /// Number of ways; absent if only a range is stated.
     pub ways: Option<u64>,
-    /// Where it is stated.
+    /// CPUID leaf that states the size.
     pub source: &'static str,
 }
 
 impl Stated {
-    /// The key of its size in that section.
+    /// Name of the key for the size within the section.
     pub fn size_name(&self) -> &'static str {
         if self.section.starts_with("tlb.") { "entries" } else { "size_bytes" }
     }
 }
 
-/// Which entries of the second-level TLB take pages of a size, as the processor states it.
+/// Entries of the L2 TLB that can hold pages of one size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatedPart {
     /// Key of a machine file, `tlb.l2_2m` or `tlb.l2_1g`.
     pub key: &'static str,
-    /// Its value: ways of `tlb.l2`, or an array of its own.
+    /// Value in machine files: ways of `tlb.l2`, or a separate array.
     pub value: String,
-    /// The leaf that states it.
+    /// CPUID leaf that states the value.
     pub source: &'static str,
 }
 
-/// Which entries of the second-level TLB take which pages; empty where the processor does not state
-/// the TLBs.
+/// Entries of the L2 TLB for 2MB and for 1GB pages; empty if the processor does not state its TLBs.
 pub(super) fn l2_parts<R: CpuIdReader>(reader: &R, stated: &[Stated]) -> Vec<StatedPart> {
     let Some(l2) = stated.iter().find(|one| one.section == "tlb.l2") else { return Vec::new() };
     let source = l2.source;
     let [large, huge] = match source {
         "18H" => parts_of_leaf_18(&CpuId::with_cpuid_reader(reader.clone())),
-        // Of the descriptors of leaf 2, only that of 512 entries is for 4KB pages alone.
+        // Of leaf 2's descriptors, only the one of 512 entries is for 4KB pages alone.
         "2" => [if l2.size == 512 { "none" } else { "all" }, "none"].map(String::from),
         // AMD's array takes 4KB and 2MB pages.
         _ => ["all", "none"].map(String::from),
@@ -52,7 +51,7 @@ pub(super) fn l2_parts<R: CpuIdReader>(reader: &R, stated: &[Stated]) -> Vec<Sta
         .collect()
 }
 
-/// The TLBs and caches that the processor states; none where a hypervisor hides them.
+/// TLBs and caches that the processor states; empty if a hypervisor hides them.
 pub(super) fn stated<R: CpuIdReader>(reader: &R) -> Vec<Stated> {
     let cpuid = &CpuId::with_cpuid_reader(reader.clone());
     let tlbs = [tlbs_of_amd(cpuid), tlbs_of_leaf_18(cpuid), tlbs_of_leaf_2(reader)];
@@ -64,7 +63,7 @@ pub(super) fn stated<R: CpuIdReader>(reader: &R) -> Vec<Stated> {
     found
 }
 
-/// Leaves 8000_0005, 8000_0006 and 8000_0019 of AMD. The second level's ways are ranges.
+/// AMD's leaves 8000_0005, 8000_0006 and 8000_0019. The L2 TLB's ways are stated as ranges.
 fn tlbs_of_amd<R: CpuIdReader>(cpuid: &CpuId<R>) -> Vec<Stated> {
     let Some(first) = cpuid.get_l1_cache_and_tlb_info() else { return Vec::new() };
     let mut found = vec![
@@ -110,7 +109,7 @@ fn amd(
     associativity: Associativity,
     source: &'static str,
 ) -> Stated {
-    // What is disabled has a size all the same.
+    // A disabled TLB still reports a size.
     let size = if associativity == Associativity::Disabled { 0 } else { size };
     let ways = match associativity {
         Associativity::FullyAssociative => Some(size),
@@ -121,7 +120,7 @@ fn amd(
     Stated { section, size, ways, source }
 }
 
-/// Translation caches of leaf 18H that are one TLB of a machine file.
+/// Translation caches of leaf 18H that form one TLB of a machine file.
 struct Kind {
     section: &'static str,
     level: u8,
@@ -129,7 +128,7 @@ struct Kind {
     holds: fn(&DatInfo) -> bool,
 }
 
-/// Loads have a TLB of their own on newer processors; the small one of stores is left out.
+/// Newer processors have a TLB for loads only; their small TLB for stores is left out.
 const DATA: &[DatType] = &[DatType::DataTLB, DatType::UnifiedTLB, DatType::LoadOnly];
 const INSTRUCTIONS: &[DatType] = &[DatType::InstructionTLB, DatType::UnifiedTLB];
 
@@ -151,8 +150,8 @@ const fn kind(
     Kind { section, level, types, holds }
 }
 
-/// Leaf 18H of Intel. Where several structures hold the same, they are one TLB here, such as the halves
-/// of the second level for 4KB and 2MB and for 4KB and 1GB.
+/// Intel's leaf 18H. Structures that hold the same pages are combined into one TLB, such as the halves
+/// of the L2 TLB for 4KB and 2MB pages and for 4KB and 1GB pages.
 fn tlbs_of_leaf_18<R: CpuIdReader>(cpuid: &CpuId<R>) -> Vec<Stated> {
     let tlb = |kind: &Kind| {
         let is_wanted = |info: &DatInfo| {
@@ -170,8 +169,8 @@ fn tlbs_of_leaf_18<R: CpuIdReader>(cpuid: &CpuId<R>) -> Vec<Stated> {
     KINDS.iter().filter_map(tlb).collect()
 }
 
-/// Entries for 2MB and 1GB pages by leaf 18H. Structures that hold 4KB pages, too, are ways of one
-/// array; a structure for large pages alone is an array of its own.
+/// Entries for 2MB and 1GB pages by leaf 18H. Structures that also hold 4KB pages become ways of one
+/// array; a structure for large pages only becomes a separate array.
 fn parts_of_leaf_18<R: CpuIdReader>(cpuid: &CpuId<R>) -> [String; 2] {
     let infos = cpuid.get_deterministic_address_translation_info().into_iter().flatten();
     let is_l2 = |info: &DatInfo| info.cache_level() == 2 && DATA.contains(&info.cache_type());
@@ -203,8 +202,8 @@ fn parts_of_leaf_18<R: CpuIdReader>(cpuid: &CpuId<R>) -> [String; 2] {
     [part(DatInfo::has_2mb_entries), part(DatInfo::has_1gb_entries)]
 }
 
-/// Descriptors of leaf 2 that mean a TLB: the byte, and section, entries and ways of each (Intel SDM,
-/// volume 2A, CPUID, "Encoding of CPUID Leaf 2 Descriptors"); processors from Nehalem to Skylake.
+/// Descriptors of leaf 2 that describe TLBs: byte, section, entries and ways (Intel SDM, volume 2A,
+/// CPUID, "Encoding of CPUID Leaf 2 Descriptors"). Covers processors from Nehalem to Skylake.
 const DESCRIPTORS: &[(u8, &str, u64, u64)] = &[
     (0x03, "tlb.l1_data_4k", 64, 4),
     (0x55, "tlb.l1_instruction_2m", 7, 7),
@@ -221,14 +220,14 @@ const DESCRIPTORS: &[(u8, &str, u64, u64)] = &[
     (0xca, "tlb.l2", 512, 4),
 ];
 
-/// The library ends at a descriptor that it does not know, such as Skylake's C3H.
+/// Decodes leaf 2 directly: `raw_cpuid` stops at unknown descriptors, such as Skylake's C3H.
 fn tlbs_of_leaf_2<R: CpuIdReader>(reader: &R) -> Vec<Stated> {
     const LEAF: u32 = 2;
     if reader.cpuid1(0).eax < LEAF {
         return Vec::new();
     }
     let CpuIdResult { eax, ebx, ecx, edx } = reader.cpuid1(LEAF);
-    // The lowest byte is no descriptor, and a register with the highest bit has none.
+    // The lowest byte is not a descriptor, and a register with its highest bit set has no descriptors.
     let registers = [eax & !0xff, ebx, ecx, edx].into_iter().filter(|register| register >> 31 == 0);
     let numbers: Vec<u8> = registers.flat_map(u32::to_le_bytes).collect();
     let known = DESCRIPTORS.iter().filter(|(number, ..)| numbers.contains(number));
@@ -241,7 +240,7 @@ fn tlbs_of_leaf_2<R: CpuIdReader>(reader: &R) -> Vec<Stated> {
     known.map(tlb).collect()
 }
 
-/// Leaf 4 of Intel, leaf 8000_001D of AMD.
+/// Decodes the cache parameters: leaf 4 of Intel, leaf 8000_001D of AMD.
 fn caches_by_parameters<R: CpuIdReader>(cpuid: &CpuId<R>) -> Vec<Stated> {
     let Some(caches) = cpuid.get_cache_parameters() else { return Vec::new() };
     let is_amd = cpuid.get_vendor_info().is_some_and(|vendor| vendor.as_str() == "AuthenticAMD");
@@ -262,7 +261,8 @@ fn caches_by_parameters<R: CpuIdReader>(cpuid: &CpuId<R>) -> Vec<Stated> {
     caches.filter_map(cache).collect()
 }
 
-/// Leaves 8000_0005 and 8000_0006 of AMD, where 8000_001D is hidden; the last level's size is a range.
+/// AMD's leaves 8000_0005 and 8000_0006, for when leaf 8000_001D is hidden. The size of the last level
+/// is stated as a range and left out.
 fn caches_of_amd<R: CpuIdReader>(cpuid: &CpuId<R>) -> Vec<Stated> {
     let Some(first) = cpuid.get_l1_cache_and_tlb_info() else { return Vec::new() };
     let bytes = |kilobytes: u64| kilobytes << 10;

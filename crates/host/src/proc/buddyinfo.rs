@@ -5,7 +5,7 @@ use perforate_os::{FreeMemory, HostSnapshot, SnapshotAbout};
 use super::zones::{Zones, node_and_zone, orders};
 
 impl Zones {
-    /// Adds the counts of `/proc/buddyinfo`; false if the text has none.
+    /// Adds the counts of `/proc/buddyinfo`. Returns false if the text has none.
     pub(crate) fn add_buddyinfo(&mut self, text: &str) -> bool {
         let mut found = false;
         for (node, name, counts) in text.lines().filter_map(node_and_zone) {
@@ -18,7 +18,7 @@ impl Zones {
     }
 }
 
-/// Free memory of all zones together, from the text of `/proc/buddyinfo`.
+/// Free memory of all zones, from the text of `/proc/buddyinfo`.
 pub(crate) fn free_memory(text: &str) -> Option<FreeMemory> {
     let mut zones = Zones::default();
     let found = zones.add_buddyinfo(text);

@@ -1,28 +1,28 @@
-//! Tables with a 64-bit entry for each frame, read from start to end.
+//! Tables with one 64-bit entry per frame, such as `/proc/kpageflags`, read in order.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::HostError;
 
-/// A table that is read in batches.
+/// Reader that returns such a table in batches.
 pub(crate) struct Entries {
     input: Box<dyn Read>,
     path: PathBuf,
     batch: usize,
-    /// Bytes read so far.
+    /// Bytes read so far, for error messages.
     position: usize,
     bytes: Vec<u8>,
 }
 
 impl Entries {
-    /// A table of which `batch` entries are read at a time. Errors name `path`.
+    /// Reads `batch` entries at a time. Errors name `path`.
     pub(crate) fn new(input: Box<dyn Read>, path: &Path, batch: usize) -> Self {
         let bytes = Vec::with_capacity(8 * batch);
         Self { input, path: path.to_owned(), batch, position: 0, bytes }
     }
 
-    /// Reads the next batch into `entries`; fewer at the end of the table, and none behind it.
+    /// Reads the next batch into `entries`: fewer entries at the end of the table, and none after it.
     pub(crate) fn read_batch(&mut self, entries: &mut Vec<u64>) -> Result<(), HostError> {
         self.bytes.clear();
         let read = (&mut self.input).take(8 * self.batch as u64).read_to_end(&mut self.bytes);

@@ -1,11 +1,11 @@
-//! Physical addresses with memory: `/proc/iomem`.
+//! Physical address ranges of memory: `/proc/iomem`.
 
 use std::ops::Range;
 
 use perforate_record::process_memory::PAGE_BYTES;
 
-/// Frames with memory, in order: the lines `System RAM` of `/proc/iomem`. None if the file is not
-/// readable as such, or its addresses are hidden, as they are without privileges.
+/// Frame ranges with memory, in ascending order: the lines `System RAM` of `/proc/iomem`. `None` if the
+/// text is invalid or its addresses are hidden, as for unprivileged readers.
 pub(crate) fn memory_ranges(text: &str) -> Option<Vec<Range<u64>>> {
     let lines: Vec<(u64, u64, &str)> = text.lines().map(range_and_name).collect::<Option<_>>()?;
     let memory = lines.iter().filter(|(.., name)| name.starts_with("System RAM"));
@@ -39,7 +39,7 @@ mod tests {
   01000000-0220bb07 : Kernel code
 100000000-63fffffff : System RAM
 ";
-        // 0x9fbff: the frame 0x9f is not whole.
+        // The range ends at 0x9fbff, so frame 0x9f is not complete.
         let expected = [1..0x9f, 0x100..0xc_0000, 0x10_0000..0x64_0000];
         assert_eq!(memory_ranges(text).unwrap(), expected);
         let hidden = text.lines().map(|line| {

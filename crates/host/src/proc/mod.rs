@@ -1,9 +1,12 @@
-//! Files of `/proc` about memory, each parsed in one place.
+//! Parsers of the memory files of `/proc`.
 //!
-//! `/proc/PID/maps` and `pagemap` are parsed in [`perforate_record::process_memory`].
+//! `procfs-core` parses `meminfo`, `cgroup` and `iomem` and names the flags of `kpageflags`. The
+//! parsers here are for files that `procfs-core` does not support (`buddyinfo`, `zoneinfo`,
+//! `pagetypeinfo`), for `smaps` (see [`perforate_record::process_memory`]), and for `kpageflags` as a
+//! stream, because `procfs-core` drops the bits above 26.
 //!
-//! Parsers take text, so that they work on copies of the files. They skip lines that they do not
-//! know, as the files differ between kernels, and reject numbers that no machine can have.
+//! Parsers take text, so that they also work on copies of the files. They skip unknown lines, because
+//! the files differ between kernels, and reject numbers that no machine can have.
 
 mod buddyinfo;
 mod entries;
@@ -26,13 +29,13 @@ pub use smaps::Residency;
 pub(crate) use smaps::{MappedArea, parse_areas};
 pub(crate) use zones::Zones;
 
-/// Bytes of a value such as `  1024 kB`.
+/// Parses a size such as `  1024 kB`. Returns bytes.
 fn kilobytes(value: &str) -> Option<u64> {
     value.trim().strip_suffix("kB")?.trim_end().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// Release of the kernel from `sys/kernel/osrelease` in `folder`, which is `/proc` or a copy of
-/// parts of it; empty if it cannot be read.
+/// Release of the kernel from `sys/kernel/osrelease` in `folder`, which is `/proc` or a copy of parts
+/// of it. Empty if the file cannot be read.
 pub(crate) fn kernel_release(folder: &Path) -> String {
     let release = read_text(folder.join("sys/kernel/osrelease")).unwrap_or_default();
     let word = release.split_whitespace().next().unwrap_or_default();

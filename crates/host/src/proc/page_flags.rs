@@ -1,4 +1,4 @@
-//! The use of a frame, from its flags in `/proc/kpageflags` (Linux:
+//! Classification of frames by their flags in `/proc/kpageflags` (Linux:
 //! include/uapi/linux/kernel-page-flags.h, fs/proc/page.c).
 
 use bitflags::bitflags;
@@ -30,9 +30,9 @@ bitflags! {
     }
 }
 
-/// The use of a frame by its flags alone. A frame without any flag is free in a processor's list or
-/// used by the kernel, which the counts of its zone decide. Besides SLAB, flags of lists and of
-/// anonymous memory mean nothing: newer kernels keep other data in the same words (seen on 6.18).
+/// State of a frame by its flags alone. A frame without flags is either free in a per-CPU list or used
+/// by the kernel; the counts of its zone decide. Next to SLAB, LRU flags and ANON are ignored: newer
+/// kernels keep other data in the same words (seen on 6.18).
 pub(crate) fn state_of(flags: PageFlags) -> FrameState {
     type Flags = PageFlags;
     let has = |flag| flags.intersects(flag);
@@ -55,13 +55,13 @@ pub(crate) fn state_of(flags: PageFlags) -> FrameState {
     }
 }
 
-/// True if a frame has no flag except, perhaps, that it is reserved.
+/// True if a frame has no flags other than RESERVED, or does not exist.
 pub(crate) fn has_no_use(flags: PageFlags) -> bool {
     flags.difference(PageFlags::RESERVED).is_empty() || flags.contains(PageFlags::NOPAGE)
 }
 
-/// True if these are the flags of one anonymous 2MB page. A folio of another size may lie in a 2MB
-/// block too; only this one has its head first and then tails up to the end.
+/// True if these are the flags of one anonymous 2MB page. A block of 2MB may also contain folios of
+/// other sizes; only a 2MB page has one head, followed by tails up to the end of the block.
 pub(crate) fn is_large_page(block: &[PageFlags]) -> bool {
     let others = PageFlags::SLAB | PageFlags::HUGE | PageFlags::BUDDY;
     let is_part = |flags: &PageFlags, part: PageFlags| {
@@ -117,7 +117,7 @@ mod tests {
         assert!(!is_large_page(&block[..511]));
         block[256] = head; // two folios of 1MB
         assert!(!is_large_page(&block));
-        // A 2MB folio of a file.
+        // A 2MB folio of a file's page cache.
         let mut block = [tail.difference(PageFlags::ANON); 512];
         block[0] = head.difference(PageFlags::ANON);
         assert!(!is_large_page(&block));

@@ -1,5 +1,5 @@
-//! Resident memory of a process by mapping and page size: `/proc/PID/smaps` and `smaps_rollup`, or
-//! `maps` without the sizes.
+//! Resident memory of a process by mapping and page size, from `/proc/PID/smaps` and `smaps_rollup`; or
+//! from `maps`, without sizes.
 
 use std::ops::Range;
 
@@ -7,32 +7,32 @@ use perforate_record::process_memory::Mapping;
 
 use super::kilobytes;
 
-/// Upper limit of areas; Linux allows a process far fewer (`vm.max_map_count` is 65530).
+/// Maximum number of areas. Linux allows a process far fewer (`vm.max_map_count` is 65530).
 const MAX_AREAS: usize = 1 << 20;
-/// Upper limit of any size: an address space.
+/// Maximum of any size: a 57-bit address space.
 const MAX_BYTES: u64 = 1 << 57;
 
 /// A mapping with its resident sizes, in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MappedArea {
     pub(crate) mapping: Mapping,
-    /// `Rss`.
+    /// Resident memory, without hugetlbfs (`Rss`).
     pub(crate) resident_bytes: u64,
-    /// `Anonymous`.
+    /// Anonymous part of the resident memory (`Anonymous`).
     pub(crate) anonymous_bytes: u64,
-    /// `Swap`.
+    /// Swapped-out memory (`Swap`).
     pub(crate) swapped_bytes: u64,
-    /// Anonymous memory mapped by 2MB entries: `AnonHugePages`.
+    /// Anonymous memory mapped by 2MB entries (`AnonHugePages`).
     pub(crate) anonymous_large_bytes: u64,
-    /// All memory mapped by entries of 2MB or more: `AnonHugePages`, `ShmemPmdMapped`,
-    /// `FilePmdMapped`, `Private_Hugetlb`, `Shared_Hugetlb`.
+    /// Memory mapped by entries of 2MB or more: `AnonHugePages`, `ShmemPmdMapped`, `FilePmdMapped`,
+    /// `Private_Hugetlb`, `Shared_Hugetlb`.
     pub(crate) large_bytes: u64,
-    /// The part of it in hugetlbfs, which `Rss` does not include.
+    /// Memory of hugetlbfs, which `large_bytes` includes and `Rss` does not.
     pub(crate) hugetlb_bytes: u64,
 }
 
 impl MappedArea {
-    /// True for memory, false for a file's contents.
+    /// True for anonymous and shared memory, false for a mapped file.
     pub(crate) fn is_memory(&self) -> bool {
         let names = ["/memfd:", "/dev/shm/", "/dev/zero", "/SYSV", "/anon_hugepage"];
         let own = &self.mapping.name;
@@ -40,7 +40,7 @@ impl MappedArea {
     }
 }
 
-/// Parses the areas; also returns false if the text has no resident sizes.
+/// Parses the areas. Also returns true if the text has resident sizes.
 pub(crate) fn parse_areas(text: &str) -> (Vec<MappedArea>, bool) {
     let mut areas: Vec<MappedArea> = Vec::new();
     let mut has_sizes = false;
@@ -76,14 +76,14 @@ pub(crate) fn parse_areas(text: &str) -> (Vec<MappedArea>, bool) {
     (areas, has_sizes)
 }
 
-/// Resident memory of a range of addresses.
+/// Resident memory of an address range, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Residency {
-    /// Resident memory.
+    /// Sum of `Rss`.
     pub resident_bytes: u64,
-    /// The part of it that is anonymous and mapped by 2MB entries.
+    /// Resident bytes that are anonymous and mapped by 2MB entries.
     pub large_bytes: u64,
-    /// Swapped-out memory.
+    /// Bytes that are swapped out.
     pub swapped_bytes: u64,
 }
 

@@ -1,9 +1,9 @@
-//! Places of zones, and free frames in lists of processors: `/proc/zoneinfo`.
+//! Start, size and per-CPU free lists of zones: `/proc/zoneinfo`.
 
 use super::zones::{MAX_COUNT, Zones, node_and_zone, number};
 
 impl Zones {
-    /// Adds the places and counts of `/proc/zoneinfo`.
+    /// Adds the starts and counts of `/proc/zoneinfo`.
     pub(crate) fn add_zoneinfo(&mut self, text: &str) {
         let mut current: Option<(u64, String)> = None;
         for line in text.lines() {

@@ -1,13 +1,13 @@
-//! Zones of memory, which `/proc/zoneinfo`, `buddyinfo` and `pagetypeinfo` describe together.
+//! Memory zones, described together by `/proc/zoneinfo`, `buddyinfo` and `pagetypeinfo`.
 
 use perforate_records::{FREE_ORDERS as ORDERS, SnapshotZone};
 
 /// Upper limit of zones; 1024 nodes with five zones each have fewer.
 const MAX_ZONES: usize = 8192;
-/// Upper limit of any count of frames or blocks.
+/// Maximum of any count of frames or blocks.
 pub(super) const MAX_COUNT: u64 = 1 << 40;
 
-/// A number; `>` may precede it, as pagetypeinfo limits long counts.
+/// Parses a number, with an optional `>` in front: pagetypeinfo limits long counts.
 pub(super) fn number(word: &str) -> Option<u64> {
     word.trim_start_matches('>').parse().ok().filter(|&number| number <= MAX_COUNT)
 }
@@ -27,7 +27,8 @@ pub(super) fn node_and_zone(line: &str) -> Option<(u64, &str, &str)> {
 pub(crate) struct Zones(pub(crate) Vec<SnapshotZone>);
 
 impl Zones {
-    /// The zone of this name, created if it is new; none beyond [`MAX_ZONES`].
+    /// Returns the zone with this node and name, created if it is new. `None` if the name is invalid or
+    /// [`MAX_ZONES`] is reached.
     pub(super) fn zone(&mut self, node: u64, name: &str) -> Option<&mut SnapshotZone> {
         let known = self.0.iter().position(|zone| zone.node == node && zone.name == name);
         let place = match known {
@@ -45,7 +46,7 @@ impl Zones {
     }
 }
 
-/// Counts of free blocks by order; a block of a higher order counts as several of the highest.
+/// Parses counts of free blocks by order. A block of an order above 10 counts as several of order 10.
 pub(super) fn orders(counts: &str) -> [u64; ORDERS] {
     let mut found = [0; ORDERS];
     for (order, count) in counts.split_whitespace().map_while(number).enumerate().take(20) {

@@ -1,23 +1,23 @@
-//! Contents of pages, by hash: how many are zero, and how many are copies.
+//! Statistics of page contents by hash: numbers of zero pages and of copies.
 
 use std::collections::BTreeMap;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Upper limit of hashes kept: 512MB of them. Beyond it every second content is dropped.
+/// Maximum number of hashes kept (512MB). Beyond it, half of the contents are dropped.
 const MAX_HASHES: usize = 1 << 26;
 
-/// Contents of pages, as hashes.
+/// Hashes of page contents.
 ///
-/// If there are too many, a sample is kept: all pages of a share of the *contents*, chosen by hash, so
-/// that copies stay together.
+/// If there are too many hashes, a sample is kept: all pages of a share of the *contents*, chosen by
+/// hash, so that copies stay together.
 #[derive(Clone, Debug)]
 pub struct PageContents {
     hashes: Vec<u64>,
     zero: u64,
     pages: u64,
     max: usize,
-    /// One content in 2^shift is kept.
+    /// One of 2^shift contents is kept.
     shift: u32,
 }
 
@@ -28,7 +28,7 @@ impl Default for PageContents {
 }
 
 impl PageContents {
-    /// Adds a page.
+    /// Adds a page with this content.
     pub fn add(&mut self, page: &[u8]) {
         self.pages += 1;
         if page.iter().all(|&byte| byte == 0) {
@@ -54,30 +54,30 @@ impl PageContents {
         hash & self.mask() == 0
     }
 
-    /// Pages added.
+    /// Number of pages added.
     pub fn pages(&self) -> u64 {
         self.pages
     }
 
-    /// Pages of zeros.
+    /// Number of pages that contain only zeros.
     pub fn zero_pages(&self) -> u64 {
         self.zero
     }
 
-    /// Sampling period of contents: one in this number is kept; 1 unless there were too many.
+    /// Sampling period of contents: one of this number is kept. 1 without sampling.
     pub fn sampled_one_in(&self) -> u64 {
         self.mask() + 1
     }
 
-    /// Number of pages by hash, of the contents that are kept and not zero.
+    /// Number of pages by content hash, for the kept contents other than zeros.
     pub fn by_hash(&self) -> BTreeMap<u64, u64> {
         let mut counts = BTreeMap::new();
         self.hashes.iter().for_each(|&hash| *counts.entry(hash).or_default() += 1);
         counts
     }
 
-    /// Number of pages that are copies, number of their contents, and copies of the most frequent one;
-    /// zero pages excluded. Estimates if contents are sampled.
+    /// Number of pages that share their content with others, number of such contents, and pages of the
+    /// most frequent one. Zero pages are excluded. Estimates if contents are sampled.
     pub fn duplicates(&self) -> (u64, u64, u64) {
         let mut sorted = self.hashes.clone();
         sorted.sort_unstable();
@@ -116,7 +116,8 @@ mod tests {
         assert_eq!(contents.by_hash().values().sum::<u64>(), 7);
     }
 
-    /// 4000 contents of four pages each, with room for 1000: one content in sixteen or so stays.
+    /// 4000 contents of four pages each, with room for 1000 hashes: about one content in sixteen is
+    /// kept.
     #[test]
     fn a_sample_keeps_copies_together() {
         let mut contents = PageContents { max: 1000, ..PageContents::default() };
@@ -126,7 +127,7 @@ mod tests {
         assert!(contents.sampled_one_in() >= 16 && contents.hashes.len() <= 1000);
         let (pages, different, most) = contents.duplicates();
         assert_eq!((most, pages), (4, 4 * different));
-        // 4000 draws with probability 1/16 to 1/32: within five deviations.
+        // 4000 draws with probability 1/16 to 1/32: within five standard deviations.
         assert!((2500..5500).contains(&different), "{different}");
     }
 }

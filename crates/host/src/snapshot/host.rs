@@ -1,7 +1,7 @@
-//! A snapshot of a machine: the use of each frame of memory.
+//! Snapshot of a machine: the state of each frame of memory.
 //!
-//! The tables of flags and counts are read as streams, a section of memory (128MB) at a time: a
-//! terabyte of memory has 2GB of flags.
+//! The tables of flags and counts are read as streams, one section of memory (128MB) at a time, because
+//! 1TB of memory has 2GB of flags.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -17,52 +17,52 @@ use crate::proc::{
     Entries, PageFlags, Zones, has_no_use, is_large_page, kernel_release, memory_ranges, state_of,
 };
 
-/// Frames of a section, the unit in which Linux describes memory on x86-64.
+/// Frames per section, the unit in which Linux describes memory on x86-64.
 const SECTION_FRAMES: usize = 1 << 15;
 const BLOCK_FRAMES: usize = 512;
 
-/// The files of `/proc` from which a snapshot is made; those that could not be read are `None`.
+/// Inputs of a snapshot: files of `/proc`. Unreadable files are `None`.
 #[derive(Default)]
 pub struct HostFiles {
-    /// Their folder, for messages.
+    /// Folder of the files, for messages.
     pub folder: PathBuf,
-    /// `kpageflags`.
+    /// Flags of each frame (`kpageflags`).
     pub flags: Option<Box<dyn Read>>,
-    /// `kpagecount`.
+    /// Number of mappings of each frame (`kpagecount`).
     pub counts: Option<Box<dyn Read>>,
-    /// `buddyinfo`.
+    /// Free blocks by order (`buddyinfo`).
     pub buddyinfo: Option<String>,
-    /// `zoneinfo`.
+    /// Ranges and per-CPU lists of memory zones (`zoneinfo`).
     pub zoneinfo: Option<String>,
-    /// `pagetypeinfo`.
+    /// Free blocks by migrate type (`pagetypeinfo`).
     pub pagetypeinfo: Option<String>,
-    /// `iomem`.
+    /// Physical address map (`iomem`).
     pub iomem: Option<String>,
-    /// `swaps`; a machine without swap may lack it.
+    /// Swap areas (`swaps`); a machine without swap may lack the file.
     pub swaps: Option<String>,
-    /// `/sys/kernel/mm/ksm/run`, of this machine alone.
+    /// State of KSM (`/sys/kernel/mm/ksm/run`), only for this machine.
     pub ksm: Option<String>,
-    /// `sys/kernel/osrelease`.
+    /// Release of the kernel (`sys/kernel/osrelease`); empty if unknown.
     pub release: String,
-    /// Length of `kpageflags` in frames, if it is an ordinary file.
+    /// Length of `kpageflags` in frames, if it is a regular file (a copy).
     pub frames: Option<u64>,
-    /// When the files were read, if they are this machine's.
+    /// Unix time at which the files were read; 0 for copies.
     pub taken_unix_seconds: u64,
-    /// Files that could not be read: a line each, with the reason and the consequence.
+    /// Notes on unreadable files: one line per file, with the reason and the consequence.
     pub missing: Vec<String>,
 }
 
-/// Whether same pages are merged.
+/// File that contains 1 while KSM merges identical pages.
 const KSM: &str = "/sys/kernel/mm/ksm/run";
 
-/// The swap space that `/proc/swaps` lists: a line of headings, then file, type, size in KB, ….
+/// Total swap space in bytes from `/proc/swaps`: a heading, then lines of file, type, size in KB, ….
 fn swap_bytes(text: &str) -> u64 {
     let sizes =
         text.lines().skip(1).filter_map(|line| line.split_whitespace().nth(2)?.parse().ok());
     sizes.fold(0_u64, u64::saturating_add).saturating_mul(1 << 10)
 }
 
-/// The consequence of a missing file.
+/// Consequence of a missing file, for users.
 fn consequence(name: &str) -> &'static str {
     match name {
         "kpageflags" => {
@@ -78,7 +78,7 @@ fn consequence(name: &str) -> &'static str {
 }
 
 impl HostFiles {
-    /// Opens the readable files in a folder that is `/proc` or a copy of parts of it.
+    /// Opens the readable files in `folder`: `/proc`, or a folder with copies of its files.
     pub fn open(folder: &Path) -> Self {
         let mut files = Self { folder: folder.to_owned(), ..Self::default() };
         if let Some(file) = files.open_table("kpageflags") {
@@ -120,7 +120,7 @@ impl HostFiles {
         read.map_err(|error| self.missing.push(note(error))).ok()
     }
 
-    /// Adds the zones to the description; false if there are no counts of free blocks.
+    /// Adds the zones to `about`. Returns false if there are no counts of free blocks.
     fn read_zones(&self, about: &mut SnapshotAbout) -> bool {
         let mut zones = Zones::default();
         if let Some(text) = &self.zoneinfo {
@@ -140,7 +140,7 @@ impl HostFiles {
         has_counts
     }
 
-    /// Frames with memory; none if that is unknown, which is noted.
+    /// Frame ranges with memory. `None` if they are unknown, which is noted in `about`.
     fn memory_ranges(&self, about: &mut SnapshotAbout) -> Option<Vec<Range<u64>>> {
         let memory = memory_ranges(self.iomem.as_ref()?);
         if memory.is_some() {
@@ -153,8 +153,8 @@ impl HostFiles {
     }
 }
 
-/// Makes a snapshot. `progress` is called with the number of frames read and of all frames, if that
-/// is known.
+/// Makes a snapshot. `progress` receives the number of frames read so far, and the total if it is
+/// known.
 ///
 /// # Errors
 /// If neither flags nor counts of free blocks can be read, or a file is damaged.
@@ -194,7 +194,7 @@ pub fn read_host(
     Ok(HostSnapshot { about, occupancy })
 }
 
-/// Assumptions about frames whose flags leave something open.
+/// Assumptions about frames whose flags leave their use open.
 fn assumptions(occupancy: &Occupancy) -> Vec<String> {
     let slab = "slab is slab that can be shrunk under pressure, after the page cache: which of it can \
                 be is not told; whatever is moved, it stays";
@@ -204,8 +204,8 @@ fn assumptions(occupancy: &Occupancy) -> Vec<String> {
     has_slab.then_some(slab).into_iter().chain([pinned]).map(str::to_owned).collect()
 }
 
-/// Decides the use of frames without a flag, zone by zone: free frames in lists of processors have
-/// none, nor has plain memory of the kernel. The kernel counts the former.
+/// Decides the state of frames without flags, zone by zone: free frames in per-CPU lists have no flags,
+/// nor have plain allocations of the kernel. The zone's count of frames in per-CPU lists decides.
 fn decide_flagless(occupancy: &Occupancy, about: &mut SnapshotAbout) -> Result<Occupancy, OsError> {
     let mut decided = Vec::new();
     let mut end = 0;
@@ -237,11 +237,11 @@ fn decide_flagless(occupancy: &Occupancy, about: &mut SnapshotAbout) -> Result<O
     occupancy.replaced(FrameState::PerCpu, if decided.is_empty() { &outside } else { &decided })
 }
 
-/// The tables with an entry for each frame, and what was read of them so far.
+/// The tables with one entry per frame, and the occupancy built from the entries read so far.
 struct Tables {
     flags: Entries,
     counts: Option<Entries>,
-    /// Path of the flags, for messages.
+    /// Path of the table of flags, for messages.
     path: PathBuf,
     memory: Option<Vec<Range<u64>>>,
     builder: OccupancyBuilder,
@@ -265,7 +265,7 @@ impl Tables {
         }
     }
 
-    /// Reads the tables to their end; none if there is no memory in them.
+    /// Reads the tables to their end. `None` if they contain no memory.
     fn read(
         mut self,
         about: &mut SnapshotAbout,
@@ -282,7 +282,8 @@ impl Tables {
             section.clear();
             section.extend(entries.iter().map(|entry| PageFlags::from_bits_retain(*entry)));
             self.add(start, &section).map_err(|error| too_large(&self.path, &error))?;
-            // In copies, and on some kernels, it is shorter than the other table.
+            // The table of counts may be shorter than the table of flags, in copies and on some
+            // kernels.
             if let Some(table) = &mut self.counts {
                 table.read_batch(&mut counts)?;
                 mapped += counts.iter().filter(|count| **count > 0).count() as u64;
@@ -301,9 +302,9 @@ impl Tables {
         Ok((occupancy.memory_frames() > 0).then_some(occupancy))
     }
 
-    /// Adds the frames of a section, which begins at frame `start`.
+    /// Adds the frames of one section, which begins at frame `start`.
     fn add(&mut self, start: u64, section: &[PageFlags]) -> Result<(), OsError> {
-        // Kernels up to 6.13 set NOPAGE where there is no memory, later ones no flag at all.
+        // Without memory, kernels up to 6.13 set NOPAGE and later kernels set no flag.
         let is_empty = section.iter().all(|flags| flags.is_empty());
         let is_memory = self
             .memory
@@ -326,7 +327,7 @@ impl Tables {
         Ok(())
     }
 
-    /// Adds a block that is partly without memory.
+    /// Adds a block that is only partly memory.
     fn add_at_edge(&mut self, first: u64, block: &[PageFlags]) -> Result<(), OsError> {
         for (frame, &flags) in (first..).zip(block) {
             let is_memory =
@@ -342,7 +343,7 @@ fn too_large(path: &Path, error: &OsError) -> HostError {
     HostError::file(path, error.to_string())
 }
 
-/// The last range that begins before `frame`.
+/// The last range that begins before `frame`. `ranges` is sorted.
 fn range_before(ranges: &[Range<u64>], frame: u64) -> Option<&Range<u64>> {
     ranges[..ranges.partition_point(|range| range.start < frame)].last()
 }

@@ -1,8 +1,8 @@
-//! Snapshots of a machine's memory and of a process's, from `/proc`.
+//! Snapshots of the memory of a machine and of a process, from `/proc`.
 //!
-//! Nothing is stopped or changed: files are read while the machine runs, so that parts of a snapshot
-//! are of slightly different moments. The files can also be copies from another machine. A snapshot
-//! lists the files that could not be read, with the consequences.
+//! Nothing is stopped or changed: files are read while the machine runs, so parts of a snapshot show
+//! slightly different moments. The files can also be copies from another machine. A snapshot lists
+//! unreadable files, with the consequences.
 
 mod contents;
 mod host;

@@ -1,8 +1,8 @@
-//! A snapshot of a process: its mappings, their resident memory, real page sizes and contents.
+//! Snapshot of a process: its mappings, their resident memory, real page sizes and contents.
 //!
-//! Nothing is attached or stopped: `smaps`, `pagemap` and `mem` are read while the process runs.
-//! Pages that have gone meanwhile, or that cannot be read, are skipped. Only resident pages are read,
-//! so that nothing is swapped in.
+//! The process is not attached or stopped: `smaps`, `pagemap` and `mem` are read while it runs. Pages
+//! that disappear meanwhile, or that cannot be read, are skipped. Only resident pages are read, so
+//! nothing is swapped in.
 
 mod reader;
 mod summary;
@@ -20,19 +20,19 @@ use crate::proc::{MappedArea, parse_areas};
 use reader::Reader;
 use summary::{add_up, guest_note, of_contents};
 
-/// Options of a process's snapshot.
+/// Options for the snapshot of a process.
 #[derive(Clone, Debug)]
 pub struct ProcessOptions {
-    /// Process ID.
+    /// ID of the process.
     pub pid: u32,
     /// `/proc`, or a folder with copies of its files.
     pub proc: PathBuf,
-    /// Read and compare the contents of pages.
+    /// True to read and compare the contents of pages.
     pub contents: bool,
 }
 
-/// Makes a snapshot of a process. `progress` is called with the bytes examined and the number of all
-/// bytes. Also returns the contents of its pages, if they were read.
+/// Makes a snapshot of a process. `progress` receives the number of resident bytes examined so far and
+/// in all. Also returns the contents of the pages, empty if they were not read.
 ///
 /// # Errors
 /// If there is no such process, or its mappings cannot be read.
@@ -115,7 +115,7 @@ fn read_areas(folder: &Path) -> Result<(Vec<MappedArea>, bool), HostError> {
     Ok((areas, has_sizes))
 }
 
-/// True if the process has a KVM machine open.
+/// True if the process has an open file of a KVM virtual machine.
 fn runs_virtual_machine(folder: &Path) -> bool {
     let Ok(entries) = fs::read_dir(folder.join("fd")) else { return false };
     let mut links =
@@ -123,7 +123,8 @@ fn runs_virtual_machine(folder: &Path) -> bool {
     links.any(|link| link.to_string_lossy().starts_with("anon_inode:kvm-vm"))
 }
 
-/// The mapping with most resident memory: in a virtual machine's process, the guest's memory.
+/// Index of the area with the most resident memory: for a virtual machine's process, the guest's
+/// memory.
 fn largest(areas: &[MappedArea]) -> Option<usize> {
     let memory = areas.iter().enumerate().filter(|(_, area)| area.is_memory());
     memory

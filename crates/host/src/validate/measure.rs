@@ -1,4 +1,4 @@
-//! Measures each row natively, with and without large pages alternately.
+//! Native measurement of rows, alternately with and without 2MB pages.
 
 use perforate_sim::Progress;
 
@@ -7,22 +7,22 @@ use crate::benchmark::{Job, Measured, Paging, Worker, WorkerCommand};
 use crate::counters::{Rates, Readings};
 use crate::{HostError, Reporter};
 
-/// Operations before anything is timed, by which the number of timed ones is chosen.
+/// Operations of the trial run that determines the number of timed operations.
 pub(super) const FIRST_OPERATIONS: u64 = 200_000;
 
-/// Number and length of measurements.
+/// Number and length of measurement runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
-    /// How often the processes are started, each time with new memory.
+    /// Number of times that the workers are started, each time with new memory.
     pub rounds: u32,
     /// Blocks of four runs in each round.
     pub blocks: u32,
-    /// Length of one run.
+    /// Length of one run in nanoseconds.
     pub run_nanoseconds: u64,
 }
 
 impl Effort {
-    /// The default effort, with another number of blocks in all rounds together if one is given.
+    /// Default effort; `blocks` overrides the total number of blocks in all rounds.
     pub fn new(is_quick: bool, blocks: Option<u32>) -> Self {
         let (all_blocks, rounds, run_nanoseconds) =
             if is_quick { (6, 1, 60_000_000) } else { (6, 2, 200_000_000) };
@@ -31,28 +31,29 @@ impl Effort {
         Self { rounds, blocks: all_blocks.div_ceil(rounds), run_nanoseconds }
     }
 
-    /// The runs of all blocks of one round, and of all rounds.
+    /// Number of runs in one round and in all rounds.
     fn runs(self) -> (u64, u64) {
         let of_round = u64::from(self.blocks) * 4;
         (of_round, of_round * u64::from(self.rounds))
     }
 }
 
-/// The four runs of a block: true for those with large pages.
+/// Page size of the four runs of a block: true for 2MB pages.
 pub(super) fn order(block: u32) -> [bool; 4] {
     if block.is_multiple_of(2) { [false, true, true, false] } else { [true, false, false, true] }
 }
 
-/// Native measurements of a row. Values with 4KB pages come before those with large pages.
+/// Native measurements of a row. Arrays have the value for 4KB pages first, then the value for 2MB
+/// pages.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Measurement {
-    /// Nanoseconds per operation, one value for each run.
+    /// Nanoseconds per operation, one value per run.
     pub nanoseconds: [Vec<f64>; 2],
-    /// Time with 4KB pages ÷ time with large pages, one value for each block.
+    /// Time with 4KB pages ÷ time with 2MB pages, one value per block.
     pub ratios: Vec<f64>,
-    /// Share of the memory in 2MB pages where large pages were wanted; the lowest of all rounds.
+    /// Share of the 2MB worker's memory that is in 2MB pages; the lowest of all rounds.
     pub large_share: Option<f64>,
-    /// Share of groups of four small pages in consecutive frames, if frames can be read.
+    /// Share of groups of four 4KB pages in consecutive frames, if frame numbers can be read.
     pub grouped_share: Option<f64>,
     wall_nanoseconds: u64,
     processor_nanoseconds: u64,
@@ -74,12 +75,12 @@ impl Measurement {
         nanoseconds
     }
 
-    /// Elapsed time ÷ processor time; over 1 if other programs had the processor meanwhile.
+    /// Elapsed time ÷ processor time; above 1 if other programs used the processor meanwhile.
     pub fn waiting(&self) -> f64 {
         self.wall_nanoseconds as f64 / self.processor_nanoseconds.max(1) as f64
     }
 
-    /// Readings of hardware counters per operation; none if nothing was counted.
+    /// Readings of hardware counters per operation; `None` if nothing was counted.
     pub fn rates(&self) -> Option<[Rates; 2]> {
         let both = [self.counters[0]?, self.counters[1]?];
         let rates = |which: usize| both[which].per(self.operations[which] as f64);
@@ -87,7 +88,7 @@ impl Measurement {
     }
 }
 
-/// Measures one row.
+/// Measures one row of the plan.
 pub(super) fn measure(
     worker: &WorkerCommand,
     row: &Row,
@@ -146,7 +147,8 @@ fn measure_round(
     Ok(())
 }
 
-/// Operations of a run of `wanted` nanoseconds if [`FIRST_OPERATIONS`] took `first` nanoseconds.
+/// Number of operations for a run of `wanted` nanoseconds, if [`FIRST_OPERATIONS`] took `first`
+/// nanoseconds.
 pub(super) fn operations_for(wanted: u64, first: u64) -> u64 {
     let operations = u128::from(FIRST_OPERATIONS) * u128::from(wanted) / u128::from(first.max(1));
     (operations as u64).clamp(FIRST_OPERATIONS / 2, 1 << 32)
@@ -167,7 +169,7 @@ mod tests {
 
     #[test]
     fn runs_have_the_wanted_length() {
-        // 200,000 operations in 1 ms are 5 ns each: 20 ms are 4 million.
+        // 200,000 operations in 1 ms are 5 ns each, so 20 ms are 4 million operations.
         assert_eq!(operations_for(20_000_000, 1_000_000), 4_000_000);
         assert_eq!(operations_for(1, u64::MAX), 100_000);
         assert_eq!(operations_for(u64::MAX, 0), 1 << 32);

@@ -1,11 +1,11 @@
-//! Measures benchmarks and a program on this machine with and without large pages, simulates the same
-//! code, and compares the two ratios.
+//! Validation: benchmarks and a program are measured on this machine with and without 2MB pages, the
+//! same code is simulated, and the two ratios are compared.
 //!
-//! Benchmarks run in processes of their own ([`Worker`](crate::benchmark::Worker)), so that
-//! PR_SET_THP_DISABLE ends with them, memory with and without large pages exists at the same time,
-//! and the recorder can run the very same code. Two workers run alternately (ABBA). Times are
-//! processor time, as elapsed time on a shared machine also measures other programs. A verdict
-//! depends on the two effects (ratios less 1) and on nothing else; absolute times are judged apart.
+//! Benchmarks run in worker processes ([`Worker`](crate::benchmark::Worker)). So PR_SET_THP_DISABLE
+//! ends with a worker, memory with and without 2MB pages exists at the same time, and the recorder can
+//! run the same code. Two workers run alternately (ABBA). Times are processor time, because on a shared
+//! machine, elapsed time includes other programs. A verdict depends only on the two effects (ratios
+//! minus 1); absolute times are judged separately.
 
 mod limits;
 mod measure;
@@ -46,14 +46,15 @@ pub use verdict::Verdict;
 
 use predict::Predictor;
 
-/// A program to measure, and the part of it to record.
+/// Program to measure, with the part to record.
 #[derive(Clone, Debug)]
 pub struct ProgramSample {
     /// The program and its arguments.
     pub words: Vec<OsString>,
     /// Instructions to skip before the recorded part.
     pub skip: u64,
-    /// Most instructions to record, after which the program is killed. None records windows of all of it.
+    /// Maximum number of instructions to record, after which the program is killed. `None` records
+    /// windows of the whole program.
     pub instructions: Option<u64>,
 }
 
@@ -67,7 +68,7 @@ impl ProgramSample {
         }
     }
 
-    /// Its name in tables.
+    /// Command line, shortened for tables.
     pub fn name(&self) -> String {
         let words: Vec<_> = self.words.iter().map(|word| word.to_string_lossy()).collect();
         words.join(" ").chars().filter(|c| !c.is_control()).take(60).collect()
@@ -81,21 +82,21 @@ pub struct Options {
     pub effort: Effort,
     /// Processor to measure on.
     pub processor: usize,
-    /// Memory of the largest benchmarks; none to leave the benchmarks out.
+    /// Memory of the largest benchmarks in bytes; `None` to skip the benchmarks.
     pub size_bytes: Option<u64>,
-    /// Machine to predict with; if none, the bundled one that describes this processor or the nearest
-    /// of its maker.
+    /// Machine for predictions. By default, the bundled machine that describes this processor, or the
+    /// nearest of its maker.
     pub machine: Option<Machine>,
-    /// Age of the simulated memory, as `--age` of simulations; if none, frames are consecutive.
+    /// Age of the simulated memory, as `--age` of simulations. `None` for consecutive frames.
     pub age: Option<Ageing>,
-    /// Operations of each benchmark to record, at least; the first half warms up.
+    /// Minimum number of operations to record of each benchmark; the first half warms up.
     pub operations: u64,
-    /// A program to measure too.
+    /// Program to measure in addition to the benchmarks.
     pub program: Option<ProgramSample>,
 }
 
 impl Options {
-    /// Default options; `is_quick` for a validation that takes about a minute.
+    /// Default options; `is_quick` for a validation of about a minute.
     pub fn new(is_quick: bool) -> Self {
         Self {
             effort: Effort::new(is_quick, None),
@@ -109,11 +110,11 @@ impl Options {
     }
 }
 
-/// Measures, predicts and compares. Also returns the results of the simulations. `worker` starts this
-/// program as a worker.
+/// Measures, predicts and compares. Also returns the results of the simulations. `worker` is the
+/// command that starts this program as a worker.
 ///
 /// # Errors
-/// If something cannot be measured, recorded or simulated.
+/// If a measurement, a recording or a simulation fails.
 pub fn validate(
     options: &Options,
     worker: &WorkerCommand,
@@ -152,7 +153,8 @@ pub fn validate(
     Ok((outcome, results))
 }
 
-/// Memory of a benchmark: a power of two, so that so many processes fit into the memory available.
+/// Memory of a benchmark in bytes: a power of two, so that `processes` benchmarks fit in the available
+/// memory.
 fn benchmark_size(wanted: u64, processes: u64, notes: &mut Vec<String>) -> Result<u64, HostError> {
     let power = 1 << wanted.max(1).ilog2();
     if power < Prepared::MIN_BYTES {

@@ -1,4 +1,4 @@
-//! The outcome over all rows: the assumption that fits best, and possible reasons of differences.
+//! Outcome over all rows: the assumption that fits best, and possible reasons for differences.
 
 use perforate_sim::Machine;
 use serde::Serialize;
@@ -11,29 +11,30 @@ use super::verdict::{Verdict, effect_error, typical_factor};
 use crate::counters::Absence;
 use crate::machine::Processor;
 
-/// Verdicts under one assumption, counted over all rows.
+/// Counts of verdicts over all rows, under one assumption.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Score {
     /// Name of the assumption.
     pub assumption: &'static str,
-    /// Rows whose effects agree.
+    /// Number of rows whose predicted effect agrees.
     pub agrees: usize,
-    /// Rows whose effects have the same direction.
+    /// Number of rows whose predicted effect has the right direction but another size.
     pub same_direction: usize,
-    /// Rows whose effects disagree.
+    /// Number of rows whose predicted effect disagrees.
     pub disagrees: usize,
-    /// Rows whose measurements are too noisy.
+    /// Number of rows with noisy measurements.
     pub noisy: usize,
-    /// Rows without an effect to predict.
+    /// Number of rows without an effect to predict.
     pub no_effect: usize,
-    /// Differences of the predicted and the measured effects of all rows that are judged, as a share of
-    /// the measured ones; 1 if no effect is predicted anywhere. None if nothing is judged.
+    /// Sum of the differences between predicted and measured effects over all judged rows, divided by
+    /// the sum of the measured effects: 1 for a prediction of no effect in every row. `None` if no row
+    /// is judged.
     pub effect_error: Option<f64>,
-    /// Rows with absolute times.
+    /// Number of rows with absolute times.
     pub times: usize,
-    /// Rows whose predicted times are near the measured ones.
+    /// Number of rows whose predicted time is near the measured time.
     pub times_agree: usize,
-    /// Typical factor by which times are off.
+    /// Geometric mean of the factors by which predicted times are wrong.
     pub time_factor: Option<f64>,
 }
 
@@ -75,32 +76,32 @@ impl Score {
         score
     }
 
-    /// Rows with an effect to predict.
+    /// Number of rows with an effect to predict.
     pub fn judged(&self) -> usize {
         self.agrees + self.same_direction + self.disagrees
     }
 
-    /// The effects' error; of one that predicts effects where there are none, endless.
+    /// `effect_error`; infinite if effects are predicted but none was measured.
     fn error(&self) -> f64 {
         self.effect_error.unwrap_or(f64::INFINITY)
     }
 }
 
-/// All rows, with the machine and remarks.
+/// Outcome of a validation: all rows, the machine, and notes.
 pub struct Outcome {
-    /// The processor.
+    /// Processor of the measurements.
     pub processor: Processor,
-    /// The machine file.
+    /// Machine of the predictions.
     pub machine: Machine,
-    /// Measured clock of the processor, in GHz.
+    /// Measured clock of the processor in GHz.
     pub clock_ghz: Option<f64>,
-    /// The reason why there are no hardware counters, if there are none.
+    /// Reason for missing hardware counters; `None` if there are counters.
     pub absence: Option<Absence>,
-    /// The assumptions of the predictions.
+    /// Assumptions about page tables in the predictions.
     pub assumptions: Vec<Assumption>,
-    /// The rows.
+    /// Measured and predicted rows.
     pub rows: Vec<RowOutcome>,
-    /// Remarks.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
@@ -128,8 +129,8 @@ impl Outcome {
         assumptions.map(|(index, assumption)| Score::of(assumption, &self.rows, index)).collect()
     }
 
-    /// The scores with the smallest error of the effects and those indistinguishable from it, best
-    /// first; none if no effect could be judged.
+    /// Scores with the smallest error of effects and scores that are indistinguishable from them, best
+    /// first. Empty if no effect could be judged.
     pub fn closest(&self) -> Vec<Score> {
         let mut found = self.scores();
         found.retain(|score| score.judged() > 0);
@@ -139,8 +140,8 @@ impl Outcome {
         found
     }
 
-    /// The answer in a few sentences: how much of the effects and of the times is right, and which rows
-    /// are farthest off.
+    /// Summary for the user, in a few sentences: how many effects and times are predicted well, and
+    /// which rows are wrong by most.
     pub fn summary(&self) -> String {
         let closest = self.closest();
         let names = || closest.iter().skip(1).map(|score| score.assumption);
@@ -184,14 +185,14 @@ impl Outcome {
         text + "."
     }
 
-    /// The score with the best times, where no effect could be judged.
+    /// Score with the best times, for when no effect could be judged.
     fn best_times(&self) -> Option<Score> {
         let factor = |score: &Score| score.time_factor.unwrap_or(f64::INFINITY);
         let scores = self.scores().into_iter().filter(|score| score.times > 0);
         scores.min_by(|a, b| factor(a).total_cmp(&factor(b)))
     }
 
-    /// The effect and the time that are missed by most under an assumption, in words.
+    /// Descriptions of the worst effect and of the worst time under an assumption.
     fn farthest(&self, index: usize) -> Vec<String> {
         let mut found = Vec::new();
         let missed = self.rows.iter().filter_map(|row| {
@@ -227,7 +228,7 @@ impl Outcome {
         found
     }
 
-    /// The rows and the summary as lines of JSON.
+    /// Rows and summary as lines of JSON.
     pub fn json_lines(&self) -> String {
         #[derive(Serialize)]
         struct Summary<'a> {
@@ -257,7 +258,7 @@ impl Outcome {
         lines.into_iter().map(|line| line.expect("outcomes are plain data") + "\n").collect()
     }
 
-    /// Adds remarks on possible reasons of differences.
+    /// Adds notes on possible reasons for differences.
     pub(super) fn add_notes(&mut self) {
         let mut notes = Vec::new();
         if self.processor.is_virtual() {
@@ -290,8 +291,8 @@ impl Outcome {
         self.notes.extend(notes);
     }
 
-    /// Chases in 2MB pages hardly translate. If one that fits into the last-level cache of the machine
-    /// file takes much longer than predicted, this machine does not have that cache to itself.
+    /// Chases in 2MB pages hardly need translation. If one that fits into the machine file's last-level
+    /// cache takes much longer than predicted, this machine shares that cache with other programs.
     fn remark_on_caches(&self) -> Option<String> {
         let cache = &self.machine.cache;
         let largest_bytes = cache.llc.as_ref().unwrap_or(&cache.l2).size_bytes;
@@ -347,8 +348,8 @@ impl Outcome {
     }
 }
 
-/// The assumption that fits best of so many, in words, and others that fit as well; nothing if there is
-/// only one.
+/// The assumption that fits best, and assumptions that fit equally well, as text for a sentence. Empty
+/// if there is only one assumption.
 pub(super) fn under<'a>(
     assumptions: usize,
     best: &str,
@@ -375,8 +376,8 @@ mod tests {
         Assumption { name: "two", schemes: ["4k", "thp"] },
     ];
 
-    /// A row with these measured ratios and 3 ns in 2MB pages, predicted under both assumptions with 1 ns
-    /// in 2MB pages.
+    /// A row with these measured ratios and 3 ns in 2MB pages. Both assumptions predict 1 ns in 2MB
+    /// pages.
     fn row(measured: &[f64], predicted: [f64; 2]) -> RowOutcome {
         let ratio = Spread::of(measured);
         let times = |ratio: f64| [Spread::of(&[3.0 * ratio]).unwrap(), Spread::of(&[3.0]).unwrap()];
@@ -423,7 +424,7 @@ mod tests {
         let scores = found.scores();
         assert_eq!((scores[0].agrees, scores[0].disagrees), (1, 1));
         assert_eq!((scores[1].agrees, scores[1].same_direction), (1, 1));
-        // Of effects of 1.0 and 0.5: 1.0 is missed, or 0.1 and 0.3.
+        // Of effects of 1.0 and 0.5, one assumption misses 1.0; the other misses 0.1 and 0.3.
         assert!((scores[0].effect_error.unwrap() - 1.0 / 1.5).abs() < 1e-12);
         assert!((scores[1].effect_error.unwrap() - 0.4 / 1.5).abs() < 1e-12);
         assert_eq!(names(&found.closest()), ["two"]);
@@ -444,7 +445,7 @@ mod tests {
         assert!(summary.contains("predicted 3.8 times too short"), "3 ns of 4.5, 1.2: {summary}");
     }
 
-    /// A model that always says 1.00 passes no row and misses all of the effects.
+    /// A model that always predicts 1.00 passes no row and misses all of the effects.
     #[test]
     fn a_model_that_says_nothing_scores_nothing() {
         let measured =

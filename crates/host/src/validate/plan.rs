@@ -1,5 +1,5 @@
-//! The rows to measure, benchmarks and sizes around the reach of the machine's TLBs, and the
-//! assumptions under which they are predicted.
+//! Plan of a validation: rows to measure (benchmarks at sizes around the reach of the machine's TLBs),
+//! and assumptions under which they are predicted.
 
 use perforate_sim::Machine;
 use perforate_types::PageSize;
@@ -9,17 +9,17 @@ use crate::HostError;
 use crate::benchmark::{Benchmark, Prepared};
 use crate::machine::{Processor, nearest_machine};
 
-/// One benchmark of one size.
+/// One benchmark at one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// The benchmark.
+    /// Benchmark of the row.
     pub benchmark: Benchmark,
-    /// Size of its memory.
+    /// Size of the benchmark's memory in bytes.
     pub bytes: u64,
 }
 
 impl Row {
-    /// Its name in tables.
+    /// Name of the row in tables.
     pub fn name(&self) -> String {
         let (shift, unit) = match self.bytes {
             bytes if bytes >= 1 << 30 => (30, "G"),
@@ -30,8 +30,8 @@ impl Row {
     }
 }
 
-/// The rows for a machine: the chase at half the second-level TLB's reach with 4KB pages, at four
-/// times that reach, and at the full size; the others at the full size.
+/// Rows for a machine. The chase runs at half the L2 TLB's reach with 4KB pages, at four times that
+/// reach, and at the full size. The other benchmarks run at the full size.
 pub(super) fn rows(machine: &Machine, size_bytes: u64) -> Vec<Row> {
     let reach = machine.tlb.l2_entries(PageSize::Size4K) as u64 * 4096;
     let rounded = 1 << reach.ilog2(); // machine files have at least one entry
@@ -45,19 +45,19 @@ pub(super) fn rows(machine: &Machine, size_bytes: u64) -> Vec<Row> {
     chases.chain(others.map(|benchmark| Row { benchmark, bytes: size_bytes })).collect()
 }
 
-/// An assumption about the machine that cannot be checked from inside it.
+/// An assumption about the host's page tables, which cannot be checked from inside a virtual machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Assumption {
-    /// Heading of its column.
+    /// Heading of the assumption's column in tables.
     #[serde(rename = "assumption")]
     pub name: &'static str,
-    /// Schemes that are simulated for 4KB pages and for large pages.
+    /// Schemes that are simulated for 4KB pages and for 2MB pages.
     pub schemes: [&'static str; 2],
 }
 
 impl Assumption {
-    /// The scheme that is simulated for layouts: as that for large pages, but only where the program
-    /// asks for them.
+    /// Scheme that is simulated for layouts: the scheme for 2MB pages, restricted to memory for which
+    /// the program asks for them.
     pub(super) fn layout_scheme(&self) -> String {
         let large = self.schemes[1];
         match large.strip_prefix("thp") {
@@ -67,21 +67,21 @@ impl Assumption {
     }
 }
 
-/// No virtual machine.
+/// Assumption without a hypervisor.
 const NATIVE: Assumption = Assumption { name: "no VM", schemes: ["4k", "thp"] };
-/// Virtual machines, by the pages of the host.
+/// Virtual machines, by the page size of the host.
 const VIRTUAL: [Assumption; 2] = [
     Assumption { name: "VM, host 4KB", schemes: ["4k+4k", "thp+4k"] },
     Assumption { name: "VM, host 2MB", schemes: ["4k+thp", "thp+thp"] },
 ];
 
-/// The assumptions for a processor: native, and in a virtual machine both kinds of hosts too.
+/// Assumptions for a processor: native, and in a virtual machine also both page sizes of the host.
 pub(super) fn assumptions(processor: &Processor) -> Vec<Assumption> {
     let virtual_machines = if processor.is_virtual() { &VIRTUAL[..] } else { &[] };
     std::iter::once(NATIVE).chain(virtual_machines.iter().copied()).collect()
 }
 
-/// The assumption that fits a machine whose host's pages are known.
+/// Assumption for a machine whose host's page size is known.
 pub(crate) fn assumption_of(is_virtual: bool, has_small_pages_below: bool) -> Assumption {
     match (is_virtual, has_small_pages_below) {
         (false, _) => NATIVE,
@@ -90,8 +90,8 @@ pub(crate) fn assumption_of(is_virtual: bool, has_small_pages_below: bool) -> As
     }
 }
 
-/// The machine that was chosen, or the one nearest to this processor, with remarks on it and on
-/// differences.
+/// Returns the chosen machine, or the one nearest to this processor, with notes on it and on its
+/// differences from the processor.
 pub(super) fn machine(
     chosen: Option<&Machine>,
     processor: &Processor,
@@ -116,7 +116,7 @@ pub(super) fn machine(
     Ok((machine, remarks))
 }
 
-/// Differences between the machine file and the processor's own description.
+/// Differences between the machine file and the sizes that the processor states.
 fn differences(machine: &Machine, processor: &Processor) -> Vec<String> {
     let (tlb, cache) = (&machine.tlb, &machine.cache);
     let llc_bytes = cache.llc.as_ref().map(|cache| cache.size_bytes);

@@ -1,4 +1,4 @@
-//! Predictions: the same code recorded, and simulated under each assumption.
+//! Predictions: the measured code is recorded, and simulated under each assumption.
 
 use perforate_config::Size;
 use perforate_os::{Ageing, Defrag, KernelConfig};
@@ -18,10 +18,10 @@ use crate::benchmark::{Benchmark, Job, Paging, WorkerCommand};
 use crate::counters::Rates;
 use crate::{HostError, Reporter};
 
-/// Accesses to each line at least, if the caches can hold the benchmark's memory: half of them warm
-/// up the caches.
+/// Minimum accesses to each line, if the caches can hold the benchmark's memory. Half of the accesses
+/// warm up the caches.
 const PASSES: u64 = 4;
-/// Simulated memory besides the benchmark's.
+/// Simulated memory in addition to the benchmark's, in bytes.
 const MORE_MEMORY_BYTES: u64 = 512 << 20;
 
 /// Source of a row's instructions.
@@ -30,22 +30,22 @@ const MORE_MEMORY_BYTES: u64 = 512 << 20;
 pub enum Origin {
     /// A recording of the measured code.
     Recorded,
-    /// A synthetic workload with the same pattern, as there is no emulator.
+    /// A synthetic workload with the same pattern, used without an emulator.
     Synthetic,
 }
 
-/// Simulated time and counters of a unit of work: an operation of a benchmark, an instruction of a
+/// Simulated time and counters per unit of work: an operation of a benchmark, or an instruction of a
 /// program.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Simulated {
-    /// Nanoseconds, by the machine file's clock.
+    /// Nanoseconds at the machine file's clock.
     pub ns: f64,
-    /// Counters.
+    /// Counters of the simulation per unit of work.
     pub rates: Rates,
 }
 
 impl Simulated {
-    /// For schemes that were not simulated, or are not timed.
+    /// Value for schemes that were not simulated or not timed.
     pub(super) const NOTHING: Self = Self {
         ns: f64::NAN,
         rates: Rates { cycles: None, instructions: None, tlb_misses: None, walk_cycles: None },
@@ -63,7 +63,7 @@ impl Simulated {
         Self { ns: cycles.unwrap_or_default() / frequency_ghz, rates }
     }
 
-    /// The same of so many units.
+    /// Time and counters of `units` units of work.
     fn times(self, units: f64) -> Self {
         let of = |rate: Option<f64>| rate.map(|rate| rate * units);
         let Rates { cycles, instructions, tlb_misses, walk_cycles } = self.rates;
@@ -77,27 +77,27 @@ impl Simulated {
     }
 }
 
-/// What is simulated under one assumption: with 4KB pages and with large pages.
+/// Simulation with 4KB pages and with 2MB pages, under one assumption.
 pub(super) type Both = [Simulated; 2];
 
-/// Measurements that predictions are judged by. Pairs have values with 4KB pages before those with
-/// large pages.
+/// Measurements with which predictions are compared. Pairs have the value for 4KB pages first, then the
+/// value for 2MB pages.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Observed {
-    /// Of a benchmark: nanoseconds per operation.
+    /// Measurements of a benchmark.
     Operations {
-        /// Time with 4KB pages ÷ time with large pages.
+        /// Time with 4KB pages ÷ time with 2MB pages.
         ratio: Option<Spread>,
-        /// Times.
+        /// Nanoseconds per operation, for both page sizes.
         ns: Option<[Spread; 2]>,
     },
-    /// Of a program: seconds of the whole.
+    /// Measurements of a program.
     Program {
-        /// Time with 4KB pages ÷ time with large pages.
+        /// Time with 4KB pages ÷ time with 2MB pages.
         ratio: Option<Spread>,
-        /// Times.
+        /// Seconds of the whole program.
         seconds: Option<[Spread; 2]>,
-        /// Instructions of the whole program, if they are known.
+        /// Instructions of the whole program, if known.
         instructions: Option<[f64; 2]>,
     },
 }
@@ -109,26 +109,27 @@ impl Observed {
     }
 }
 
-/// The prediction of a row under one assumption.
+/// Prediction of a row under one assumption.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Prediction {
-    /// The assumption.
+    /// Assumption of the prediction.
     #[serde(flatten)]
     pub assumption: Assumption,
-    /// Time with 4KB pages ÷ time with large pages.
+    /// Time with 4KB pages ÷ time with 2MB pages.
     pub ratio: f64,
     /// Nanoseconds per operation with 4KB pages; absent for programs.
     pub small_pages_ns: Option<f64>,
-    /// Nanoseconds per operation with large pages; absent for programs.
+    /// Nanoseconds per operation with 2MB pages; absent for programs.
     pub large_pages_ns: Option<f64>,
-    /// Seconds of the whole program with 4KB and with large pages, where its length is known.
+    /// Seconds of the whole program with 4KB and with 2MB pages; absent if its length is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seconds: Option<[f64; 2]>,
-    /// Predicted ÷ measured time, with 4KB or with large pages, whichever is farther from 1.
+    /// Predicted ÷ measured time, for the page size at which it is farther from 1.
     pub time_ratio: Option<f64>,
-    /// Counters per operation, of programs per 1,000 instructions: with 4KB and with large pages.
+    /// Counters with 4KB and with 2MB pages: per operation for benchmarks, per 1,000 instructions for
+    /// programs.
     pub counters: [Rates; 2],
-    /// Agreement of the effect with the measured one.
+    /// Agreement of the predicted with the measured effect.
     pub verdict: Option<Verdict>,
 }
 
@@ -169,25 +170,25 @@ impl Prediction {
         found
     }
 
-    /// True if predicted times are near the measured ones; none if there are none.
+    /// True if predicted times are near the measured times. `None` without times.
     pub fn is_time_near(&self) -> Option<bool> {
         self.time_ratio.map(is_near)
     }
 }
 
-/// Records and simulates.
+/// Records and simulates rows and programs.
 pub(super) struct Predictor<'a> {
     pub machine: &'a Machine,
     pub assumptions: &'a [Assumption],
-    /// As [`Options::age`](super::Options::age).
+    /// Age of the simulated memory ([`Options::age`](super::Options::age)).
     pub age: Option<Ageing>,
-    /// As [`Options::operations`](super::Options::operations).
+    /// Minimum operations to record ([`Options::operations`](super::Options::operations)).
     pub operations: u64,
     pub worker: &'a WorkerCommand,
 }
 
 impl Predictor<'_> {
-    /// Records a row's code and simulates it.
+    /// Records the code of a row and simulates it.
     pub fn predict_row(
         &self,
         row: &Row,
@@ -198,7 +199,7 @@ impl Predictor<'_> {
         let (name, instructions, origin) = match self.record(row, operations, &trace, reporter) {
             Ok(count) => (trace.path().to_string_lossy().into_owned(), count, Origin::Recorded),
             Err(RecordError::EmulatorMissing | RecordError::EmulatorWithoutPlugins(_)) => {
-                (synthetic(row), 4 * operations, Origin::Synthetic) // 3 others per access
+                (synthetic(row), 4 * operations, Origin::Synthetic) // each access has 3 other instructions
             }
             Err(error) => return Err(error.into()),
         };
@@ -212,11 +213,11 @@ impl Predictor<'_> {
         Ok((self.simulated(&results, operations), results, origin))
     }
 
-    /// Operations of a row to record; more if they have to warm up the caches.
+    /// Number of operations to record for a row; more if they must warm up the caches.
     pub fn operations_of(&self, row: &Row) -> u64 {
         let cache = &self.machine.cache;
         let largest = cache.llc.as_ref().unwrap_or(&cache.l2).size_bytes;
-        // In order, one pass warms up everything, and each line takes eight operations.
+        // A sequential scan warms up in one pass, and takes eight operations per line.
         let per_line = if row.benchmark == Benchmark::Sequential { 2 * 8 } else { PASSES };
         match row.bytes / 64 * per_line {
             all if row.bytes <= 2 * largest => self.operations.max(all),
@@ -224,8 +225,7 @@ impl Predictor<'_> {
         }
     }
 
-    /// Records operations of a row, between the worker's markers. Returns the number of
-    /// instructions.
+    /// Records operations of a row, between the worker's markers. Returns the number of instructions.
     fn record(
         &self,
         row: &Row,
@@ -235,7 +235,7 @@ impl Predictor<'_> {
     ) -> Result<u64, RecordError> {
         let Row { benchmark, bytes } = *row;
         let recorded_operations = Some(operations);
-        let paging = Paging::Large; // the simulated schemes choose the pages
+        let paging = Paging::Large; // the simulated schemes choose the page size
         let (layout, processor) = (None, None);
         let job = Job { benchmark, bytes, paging, layout, processor, recorded_operations };
         let options = RecordOptions {
@@ -245,7 +245,7 @@ impl Predictor<'_> {
         Ok(record_once(options, &row.name(), reporter)?.instructions)
     }
 
-    /// Simulates a workload that touches so much memory under all assumptions. The first half of its
+    /// Simulates a workload that touches `bytes` bytes, under all assumptions. The first half of the
     /// instructions warms up, if their number is known.
     pub fn simulate(
         &self,
@@ -258,7 +258,7 @@ impl Predictor<'_> {
         self.simulate_schemes(&schemes.join(","), workload, bytes, observer)
     }
 
-    /// As [`Self::simulate`], under these schemes.
+    /// Like [`Self::simulate`], with a comma-separated list of schemes.
     pub fn simulate_schemes(
         &self,
         schemes: &str,
@@ -277,8 +277,8 @@ impl Predictor<'_> {
         Ok(perforate_sim::run(&run, observer)?)
     }
 
-    /// Memory with room for so many bytes. Faults that want a 2MB page compact aged memory, as the
-    /// benchmarks ask for large pages with madvise.
+    /// Simulated memory with room for `bytes` bytes. In aged memory, page faults compact to get 2MB
+    /// pages, because the benchmarks use MADV_HUGEPAGE.
     fn memory(&self, bytes: u64) -> Result<MemoryState, SimError> {
         let room = bytes.saturating_mul(2).saturating_add(MORE_MEMORY_BYTES).next_power_of_two();
         let size = if self.age.is_some() { room.saturating_mul(2) } else { room };
@@ -288,7 +288,8 @@ impl Predictor<'_> {
         MemoryOptions { size, kernel, ..MemoryOptions::default() }.resolve(&MemorySnapshot::load)
     }
 
-    /// Times and counters for each unit of work from the results, for each assumption.
+    /// Times and counters per unit of work, for each assumption. `units` gives the units of work of a
+    /// result.
     pub fn simulated(&self, results: &[RunResult], units: impl Fn(&RunResult) -> f64) -> Vec<Both> {
         let frequency_ghz = self.machine.core.frequency_ghz;
         let of = |scheme: &str| {
@@ -301,7 +302,7 @@ impl Predictor<'_> {
     }
 }
 
-/// Records to a trace.
+/// Records a program once, reporting progress.
 pub(super) fn record_once(
     options: RecordOptions,
     name: &str,
@@ -314,7 +315,7 @@ pub(super) fn record_once(
     })
 }
 
-/// A synthetic workload with the pattern of a row.
+/// Synthetic workload with the access pattern of a row.
 fn synthetic(row: &Row) -> String {
     let bytes = row.bytes;
     match row.benchmark {
@@ -380,7 +381,7 @@ mod tests {
         assert_eq!(predicted.verdict, Some(Verdict::Agrees), "the effect alone");
         assert!((predicted.time_ratio.unwrap() - 1.49 / 0.25).abs() < 1e-12, "the farther one");
         assert_eq!(predicted.is_time_near(), Some(false));
-        // A program of 2 and 1 G instructions: 3 s and 1.2 s.
+        // A program of 2G instructions with 4KB pages (3 s) and 1G instructions with 2MB pages (1.2 s).
         let observed = Observed::Program {
             ratio: Some(spread(2.5)),
             seconds: Some([spread(3.0), spread(1.0)]),

@@ -1,4 +1,4 @@
-//! A user's program: timed with and without large pages, recorded and simulated.
+//! A user's program: timed with and without 2MB pages, recorded, and simulated.
 
 use std::ffi::OsString;
 
@@ -16,25 +16,26 @@ use crate::machine::LargePageSettings;
 use crate::program::{largest_residency, time_program};
 use crate::{HostError, Reporter};
 
-/// Native measurements of a program.
+/// Native measurements of a program. Pairs have the value without 2MB pages first, then the value with
+/// them.
 pub(super) struct ProgramMeasurement {
-    /// User time without large pages ÷ user time with them, one value for each block.
+    /// User time without 2MB pages ÷ user time with them, one value per block.
     pub user_ratios: Vec<f64>,
-    /// The same of elapsed time.
+    /// Elapsed time without 2MB pages ÷ elapsed time with them, one value per block.
     pub wall_ratios: Vec<f64>,
-    /// User time of each run, without large pages and with them.
+    /// Seconds of user time, one value per run.
     pub user_seconds: [Vec<f64>; 2],
-    /// Readings of hardware counters of all runs, without large pages and with them.
+    /// Readings of hardware counters, summed over all runs.
     pub counters: [Option<Readings>; 2],
-    /// Share of resident memory in 2MB pages at its largest, with large pages on.
+    /// Share of the resident memory in 2MB pages, in the sample with the most resident memory, 0–1.
     pub large_share: f64,
-    /// Largest resident memory.
+    /// Largest resident memory in bytes.
     pub resident_bytes: u64,
-    /// Remarks.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
-/// Times the program in blocks of four runs, with large pages off and on alternately.
+/// Times the program in blocks of four runs, alternately without and with 2MB pages.
 pub(super) fn measure(
     program: &[OsString],
     effort: Effort,
@@ -83,18 +84,18 @@ pub(super) fn measure(
 }
 
 impl ProgramMeasurement {
-    /// True if most of the program's memory was in large pages where they were on.
+    /// True if enough of the program's memory was in 2MB pages when they were enabled.
     pub fn has_large_pages(&self) -> bool {
         self.large_share >= PROGRAM_LARGE_SHARE
     }
 
-    /// Spreads of the user time, without large pages and with them.
+    /// Spreads of the user time in seconds, without and with 2MB pages.
     pub fn seconds(&self) -> Option<[Spread; 2]> {
         let [small, large] = &self.user_seconds;
         Some([Spread::of(small)?, Spread::of(large)?])
     }
 
-    /// Instructions of one run by hardware counters, without large pages and with them.
+    /// Instructions of one run by hardware counters, without and with 2MB pages.
     pub fn instructions(&self) -> Option<[f64; 2]> {
         let of = |which: usize| {
             let all = self.counters[which]?.instructions?;
@@ -103,7 +104,7 @@ impl ProgramMeasurement {
         Some([of(0)?, of(1)?])
     }
 
-    /// Readings of hardware counters per 1,000 instructions; none without counted instructions.
+    /// Readings of hardware counters per 1,000 instructions; `None` if instructions were not counted.
     pub fn rates(&self) -> Option<[Rates; 2]> {
         let of = |readings: Option<Readings>| {
             let readings = readings?;
@@ -143,17 +144,17 @@ fn remark_on_pages(large_share: f64) -> Option<String> {
     })
 }
 
-/// What a program is predicted to take.
+/// Prediction of a program.
 pub(super) struct ProgramPrediction {
-    /// Times and counters of an instruction under each assumption.
+    /// Times and counters per instruction, under each assumption.
     pub both: Vec<Both>,
-    /// Instructions of the whole program; none if the recording covers only a part.
+    /// Instructions of the whole program; `None` if only a part was recorded.
     pub instructions: Option<u64>,
     /// Results of the simulations.
     pub results: Vec<RunResult>,
 }
 
-/// Records the sample and simulates it under each assumption.
+/// Records the sampled part of the program and simulates it under each assumption.
 pub(super) fn predict(
     predictor: &Predictor<'_>,
     sample: &ProgramSample,
@@ -169,7 +170,8 @@ pub(super) fn predict(
     let name = trace.path().to_string_lossy().into_owned();
     let workload = Workload::named(name);
     reporter.stage("simulating the program", "instructions");
-    // At least 2GB, as a program's address space is larger than its resident memory.
+    // At least 1GB, which the predictor doubles: a program's address space is larger than its resident
+    // memory.
     let results = predictor.simulate(workload, resident_bytes.max(1 << 30), &mut |progress| {
         reporter.progress(progress);
         trace.end_if_interrupted();

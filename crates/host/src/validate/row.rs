@@ -1,4 +1,4 @@
-//! One row: measurements, predictions and verdicts.
+//! One row of a validation: measurements, predictions and verdicts.
 
 use serde::Serialize;
 
@@ -10,49 +10,49 @@ use super::spread::Spread;
 use crate::benchmark::Benchmark;
 use crate::counters::Rates;
 
-/// One row: a benchmark or a program. Serialized as a line of JSON.
+/// Measurement and predictions of a benchmark or a program. Serialized as a line of JSON.
 #[derive(Clone, Debug, Serialize)]
 pub struct RowOutcome {
-    /// Its name in tables.
+    /// Name of the row in tables.
     #[serde(rename = "row")]
     pub name: String,
-    /// Measured time with 4KB pages ÷ time with large pages.
+    /// Measured time with 4KB pages ÷ time with 2MB pages.
     #[serde(rename = "measured_ratio")]
     pub ratio: Option<Spread>,
-    /// The same of elapsed time; only of programs.
+    /// Measured elapsed time with 4KB pages ÷ elapsed time with 2MB pages; only for programs.
     #[serde(rename = "measured_wall_ratio")]
     pub wall_ratio: Option<Spread>,
     /// Measured nanoseconds per operation with 4KB pages; absent for programs.
     #[serde(rename = "measured_small_pages_ns")]
     pub small_ns: Option<Spread>,
-    /// Measured nanoseconds per operation with large pages; absent for programs.
+    /// Measured nanoseconds per operation with 2MB pages; absent for programs.
     #[serde(rename = "measured_large_pages_ns")]
     pub large_ns: Option<Spread>,
-    /// Measured seconds of a program in user mode, with 4KB and with large pages.
+    /// Measured user time of a program in seconds, with 4KB and with 2MB pages.
     #[serde(rename = "measured_seconds", skip_serializing_if = "Option::is_none")]
     pub seconds: Option<[Spread; 2]>,
-    /// Share of the memory in 2MB pages where large pages were wanted.
+    /// Share of the memory in 2MB pages when 2MB pages were requested, 0–1.
     pub large_share: Option<f64>,
-    /// Share of groups of four small pages in consecutive frames.
+    /// Share of groups of four 4KB pages in consecutive frames, 0–1.
     pub grouped_share: Option<f64>,
-    /// Readings of hardware counters per operation, of programs per 1,000 instructions: with 4KB and
-    /// with large pages.
+    /// Readings of hardware counters with 4KB and with 2MB pages: per operation for benchmarks, per
+    /// 1,000 instructions for programs.
     #[serde(rename = "measured_counters")]
     pub counters: Option<[Rates; 2]>,
-    /// Elapsed time ÷ processor time.
+    /// Elapsed time ÷ processor time; above 1 if other programs used the processor.
     #[serde(rename = "wall_per_processor_time")]
     pub waiting: Option<f64>,
     /// Source of the simulated instructions.
     #[serde(rename = "instructions_from")]
     pub origin: Origin,
-    /// One for each assumption.
+    /// Predictions, one per assumption.
     pub predicted: Vec<Prediction>,
-    /// Remarks.
+    /// Notes for the user.
     pub notes: Vec<String>,
-    /// True if each operation depends on the one before, so that times are latencies.
+    /// True if each operation depends on the previous one, so that times are latencies.
     #[serde(skip)]
     pub is_chase: bool,
-    /// Memory of a benchmark; 0 for programs.
+    /// Bytes of a benchmark's memory; 0 for programs.
     #[serde(skip)]
     pub bytes: u64,
 }
@@ -97,7 +97,7 @@ impl RowOutcome {
         let (seconds, counters) = (measured.seconds(), measured.rates());
         let recorded = predicted.instructions.map(|all| [all as f64; 2]);
         let instructions = measured.instructions().or(recorded);
-        // Without large pages, their effect was not measured.
+        // If the program had few 2MB pages, their effect was not measured.
         let ratio_of_pages = ratio.filter(|_| measured.has_large_pages());
         let observed = Observed::Program { ratio: ratio_of_pages, seconds, instructions };
         let mut notes = measured.notes;

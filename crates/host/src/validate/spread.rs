@@ -1,22 +1,22 @@
-//! Repeated measurements summarised.
+//! Summaries of repeated measurements.
 
 use serde::Serialize;
 
 /// Minimum, median and maximum of repeated measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {
-    /// Minimum.
+    /// Smallest of the values.
     #[serde(rename = "least")]
     pub min: f64,
-    /// Median; of an even number of values, the mean of the two in the middle.
+    /// Median; for an even number of values, the mean of the two middle values.
     pub median: f64,
-    /// Maximum.
+    /// Largest of the values.
     #[serde(rename = "most")]
     pub max: f64,
 }
 
 impl Spread {
-    /// The spread of these values; absent without any, or if one is not finite.
+    /// Spread of these values; `None` without values, or if a value is not finite.
     pub fn of(values: &[f64]) -> Option<Self> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -25,7 +25,7 @@ impl Spread {
         sorted.iter().all(|value| value.is_finite()).then_some(Self { min, median, max })
     }
 
-    /// Distance of minimum and maximum, as a share of the median.
+    /// Distance between minimum and maximum, as a share of the median.
     pub fn width(&self) -> f64 {
         (self.max - self.min) / self.median
     }

@@ -1,9 +1,9 @@
-//! Agreement of predictions with measurements: of the effect of large pages, and of times.
+//! Agreement of predictions with measurements: of the effect of 2MB pages, and of times.
 //!
-//! The effect is the ratio of the time with 4KB pages to that with large pages, less 1. Ratios near 1
-//! differ little from each other, whatever a model says; their effects do not. The interval of a
-//! measured effect is from the least to the most of its repetitions: of six, it holds the true median
-//! in 97 of 100 cases (1 − 2 × 0.5⁶).
+//! The effect is the time with 4KB pages ÷ the time with 2MB pages, minus 1. Ratios near 1 differ
+//! little from each other for any model; effects differ. The interval of a measured effect spans all of
+//! its repetitions. With six repetitions, it contains the true median in 97 of 100 cases (1 − 2 ×
+//! 0.5⁶).
 
 use std::fmt;
 
@@ -12,24 +12,24 @@ use serde::Serialize;
 use super::limits::{EFFECT_TOLERANCE, MAX_NOISE, NO_EFFECT, TIME_TOLERANCE};
 use super::spread::Spread;
 
-/// Agreement of a predicted effect with a measured one.
+/// Agreement of a predicted effect with a measured effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// Within [`EFFECT_TOLERANCE`] of the measured effect.
     Agrees,
-    /// Large pages help in both, or harm in both; the size differs.
+    /// 2MB pages help in both, or harm in both, but the size of the effect differs.
     SameDirection,
-    /// One is an effect and the other is none, or they have opposite signs.
+    /// Only one of the two is an effect, or the effects have opposite signs.
     Disagrees,
-    /// The measurements spread too far to tell.
+    /// The measurements spread too far for a verdict.
     Noisy,
-    /// No effect was measured, and none is predicted: a model that predicts nothing is right as well.
+    /// No effect was measured and none is predicted; a model that predicts nothing is right as well.
     NoEffect,
 }
 
 impl Verdict {
-    /// Judges a predicted ratio by the measured ones.
+    /// Compares a predicted ratio with the measured ratios.
     pub fn of(measured: &Spread, predicted: f64) -> Self {
         let (least, effect, most) = (measured.min - 1.0, measured.median - 1.0, measured.max - 1.0);
         let predicted = predicted - 1.0;
@@ -51,7 +51,7 @@ impl Verdict {
         }
     }
 
-    /// True if there is an effect to predict, and the measurements can tell.
+    /// True if there is an effect to predict, and the measurements allow a verdict.
     pub fn is_judged(self) -> bool {
         matches!(self, Self::Agrees | Self::SameDirection | Self::Disagrees)
     }
@@ -69,27 +69,27 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Sum of the differences of predicted and measured effects, as a share of the sum of the measured
-/// effects, from pairs of measured and predicted ratios: 0 if all are right, 1 if no effect is
-/// predicted anywhere. None without measured effects.
+/// Sum of the differences between predicted and measured effects, divided by the sum of the measured
+/// effects, from pairs of measured and predicted ratios. 0 if all predictions are right; 1 if no effect
+/// is predicted anywhere. `None` without measured effects.
 pub(super) fn effect_error(pairs: &[(f64, f64)]) -> Option<f64> {
     let effects: f64 = pairs.iter().map(|(measured, _)| (measured - 1.0).abs()).sum();
     let errors: f64 = pairs.iter().map(|(measured, predicted)| (predicted - measured).abs()).sum();
     (effects > 0.0).then(|| errors / effects)
 }
 
-/// The factor of two that is farther from 1, in either direction.
+/// The factor that is farther from 1, in either direction.
 pub(super) fn farther(one: f64, other: f64) -> f64 {
     if other.ln().abs() > one.ln().abs() { other } else { one }
 }
 
-/// True if a time that is predicted this many times as long as it was measured is near enough.
+/// True if this ratio of predicted to measured time is near enough to 1.
 pub(super) fn is_near(factor: f64) -> bool {
     factor.ln().abs() <= TIME_TOLERANCE.ln_1p() + 1e-9
 }
 
-/// The geometric mean of the factors by which predicted times are off, in either direction. None
-/// without any.
+/// Geometric mean of the factors by which predicted times are wrong, in either direction. `None`
+/// without factors.
 pub(super) fn typical_factor(factors: &[f64]) -> Option<f64> {
     let sum: f64 = factors.iter().map(|factor| factor.ln().abs()).sum();
     (!factors.is_empty()).then(|| (sum / factors.len() as f64).exp())
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(verdict(1.9, 2.0, 2.1, 2.24), Verdict::Agrees);
         assert_eq!(verdict(1.9, 2.0, 2.1, 1.76), Verdict::Agrees);
         assert_eq!(verdict(1.9, 2.0, 2.1, 2.3), Verdict::SameDirection);
-        // A tenth of the ratio is far more than a quarter of this effect.
+        // A tenth of the ratio is far more than a quarter of the effect.
         assert_eq!(verdict(1.09, 1.1, 1.11, 1.2), Verdict::SameDirection);
         assert_eq!(verdict(0.79, 0.8, 0.81, 0.78), Verdict::Agrees);
     }
@@ -153,7 +153,7 @@ mod tests {
         assert!((effect_error(&nothing).unwrap() - 1.0).abs() < 1e-12);
         let right: Vec<_> = measured.iter().map(|measured| (*measured, *measured)).collect();
         assert_eq!(effect_error(&right), Some(0.0));
-        // Off by 0.1 and 0.2 of 0.5 and 0.1.
+        // Errors of 0.1 and 0.2 for effects of 0.5 and 0.1.
         assert!((effect_error(&[(1.5, 1.4), (1.1, 1.3)]).unwrap() - 0.5).abs() < 1e-12);
         assert_eq!(effect_error(&[]), None);
     }

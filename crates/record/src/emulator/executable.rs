@@ -1,4 +1,4 @@
-//! The code segments of an ELF file.
+//! Inspection of ELF files.
 
 use std::fs::File;
 use std::io;
@@ -9,19 +9,19 @@ use object::elf::{FileHeader64, PF_X, PT_INTERP, PT_LOAD};
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{LittleEndian, ReadCache};
 
-/// Byte ranges of a file that hold code, from its executable segments; none if it is not ELF.
+/// Byte ranges of a file that contain code: its executable segments. Empty if the file is not ELF.
 ///
 /// # Errors
-/// If it cannot be opened.
+/// If the file cannot be opened.
 pub fn code_ranges(path: &Path) -> io::Result<Vec<Range<u64>>> {
     let file = ReadCache::new(File::open(path)?);
     Ok(executable_segments(&file).unwrap_or_default())
 }
 
-/// True for an ELF file that the dynamic linker starts, false for a statically linked one.
+/// True for an ELF file that needs the dynamic linker; false for a statically linked file.
 ///
 /// # Errors
-/// If it cannot be opened.
+/// If the file cannot be opened.
 pub fn is_dynamically_linked(path: &Path) -> io::Result<bool> {
     let file = ReadCache::new(File::open(path)?);
     Ok(names_interpreter(&file).unwrap_or(false))

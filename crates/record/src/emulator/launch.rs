@@ -1,4 +1,4 @@
-//! Starting the emulator, and ending all that it started.
+//! Start of the emulator, and termination of all its processes.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -20,12 +20,12 @@ use super::spool::runs;
 use crate::options::RecordOptions;
 use crate::{RecordError, environment};
 
-/// The emulated processor: everything that the emulator supports except fast string copies (ERMS).
-/// Libraries would choose those where they are fast, and the emulator copies byte by byte.
+/// Emulated processor: all features of the emulator except fast string copies (ERMS). Libraries would
+/// prefer ERMS, and the emulator copies byte by byte.
 pub const PROCESSOR: &str = "max,-erms";
 
-/// Refuses an output that could not be written, before the long run. Returns the folder for what waits
-/// to be written: that of the output, or one for temporary files where the output is a device or a pipe.
+/// Checks, before the long run, that the output can be written. Returns a folder for temporary data:
+/// the output's folder, or the system's if the output is a device or a pipe.
 pub fn check_output(output: &Path) -> Result<PathBuf, RecordError> {
     let folder = NewFile::folder(output);
     let folder = folder.map_err(|error| RecordError::file(output, error.to_string()))?;
@@ -52,16 +52,16 @@ pub fn spawn(
     if options.prints_to_stderr {
         command.stdout(io::stderr());
     }
-    // SAFETY: between fork and exec only a system call is made. Without the recorder the program
-    // would wait forever at its first full ring.
+    // SAFETY: between fork and exec, only a system call is made. (Without the recorder, the program
+    // would wait forever at its first full ring.)
     unsafe {
         command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?));
     }
     command.spawn().map_err(RecordError::system("starting the emulator"))
 }
 
-/// Keeps the variables of this process's environment from the emulator that it would take for options
-/// of its own; the plugin gives them to the program.
+/// Masks environment variables of this process that the emulator would take for its own options. The
+/// plugin restores them for the program.
 fn mask_environment(command: &mut Command) {
     for (name, value) in std::env::vars_os() {
         let masked = environment::masked(name.as_bytes());
@@ -71,7 +71,7 @@ fn mask_environment(command: &mut Command) {
     }
 }
 
-/// An emulator without options from the environment.
+/// Command for an emulator without options from the environment.
 pub fn plain_emulator(path: &Path) -> Command {
     let mut command = Command::new(path);
     let names = std::env::vars_os().map(|(name, _)| name);
@@ -81,9 +81,9 @@ pub fn plain_emulator(path: &Path) -> Command {
     command
 }
 
-/// Rounds of killing: a process may fork just before it is killed.
+/// Number of rounds of killing: a process may fork just before it is killed.
 const KILL_ROUNDS: u32 = 50;
-/// Time between them.
+/// Time between rounds of killing.
 const KILL_PAUSE: Duration = Duration::from_millis(2);
 
 /// Kills all processes that write to rings. They stop waiting for their last records to be read.
@@ -104,7 +104,7 @@ pub fn kill_all(shared: &SharedMemory, emulator: &Path) {
 /// Processor time in seconds of all children that have ended, and of their children.
 pub fn children_seconds() -> f64 {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: the place is valid for the structure; zeros are a valid one.
+    // SAFETY: the place has room for the structure, for which zeros are valid.
     let usage = unsafe {
         libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr());
         usage.assume_init()
@@ -116,27 +116,27 @@ pub fn children_seconds() -> f64 {
 /// Time between checks of the [`Guard`].
 const GUARD_PERIOD: Duration = Duration::from_millis(50);
 
-/// A process that kills the recorded processes if the recorder itself is killed (SIGKILL). The
-/// kernel's parent-death signal would reach only the first of them.
+/// A process that kills the recorded processes if the recorder itself is killed (SIGKILL). The kernel's
+/// parent-death signal would reach only the first recorded process.
 pub struct Guard(libc::pid_t);
 
 impl Guard {
-    /// Starts it. It removes the folder, too.
+    /// Starts the guard. It also removes the folder.
     pub fn start(
         shared: &SharedMemory,
         emulator: &Path,
         folder: &Path,
     ) -> Result<Self, RecordError> {
         let recorder = std::process::id();
-        // SAFETY: the child calls nothing but the C library's memory allocation, which may be used
-        // after a fork, and system calls; it returns nowhere and runs no destructors.
+        // SAFETY: the child calls only system calls and the C library's memory allocation, which may be
+        // used after a fork. It never returns and runs no destructors.
         match unsafe { libc::fork() } {
             -1 => {
                 let failed = RecordError::system("starting the recorder's guard");
                 Err(failed(io::Error::last_os_error()))
             }
             0 => {
-                // SAFETY: as above. Ctrl-C goes to all processes of a terminal; only the recorder
+                // SAFETY: as above. Ctrl-C goes to all processes of a terminal, and only the recorder
                 // handles it.
                 unsafe {
                     libc::signal(libc::SIGINT, libc::SIG_IGN);
@@ -146,7 +146,7 @@ impl Guard {
                     std::thread::sleep(GUARD_PERIOD);
                 }
                 kill_all(shared, emulator);
-                let _ = fs::remove_dir_all(folder); // nobody is left to tell
+                let _ = fs::remove_dir_all(folder); // there is no process to report an error to
                 // SAFETY: ends this process only.
                 unsafe { libc::_exit(0) }
             }
@@ -157,7 +157,7 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        // SAFETY: our own child, which nobody else waits for.
+        // SAFETY: the process is our own child, and no other code waits for it.
         unsafe {
             libc::kill(self.0, libc::SIGKILL);
             libc::waitpid(self.0, std::ptr::null_mut(), 0);
@@ -169,9 +169,9 @@ impl Drop for Guard {
 pub struct KilledChild(pub Child);
 
 impl KilledChild {
-    /// Kills it, if it has not ended, and waits for its end.
+    /// Kills the child, if it still runs, and waits for its end.
     pub fn end(&mut self) {
-        // Fails only if it has ended already.
+        // Fails only if the child has ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -1,4 +1,4 @@
-//! The program that the emulator has loaded: its mappings and pages, from `/proc`.
+//! Mappings and pages of the program that the emulator has loaded, from `/proc`.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -16,26 +16,26 @@ use crate::replay::relocation::{EMULATOR_BASE, Layout};
 /// Lower end of the addresses that the kernel chooses for mappings.
 const KERNEL_PLACED: u64 = 0x7000_0000_0000;
 
-/// The mappings before the first instruction.
+/// The program's mappings before its first instruction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoadedProgram {
-    /// The mappings as events at the emulator's addresses.
+    /// Mapping events, at the emulator's addresses.
     pub events: Vec<ProgramEvent>,
-    /// Places of image, stack and mappings.
+    /// Address ranges of image, stack and kernel-placed mappings.
     pub layout: Layout,
-    /// First byte of the program's file in memory.
+    /// Address of the first byte of the program's file in memory.
     pub program_start: Option<u64>,
 }
 
-/// The file of the program that the emulator's process `pid` runs.
+/// Path of the program that the emulator's process `pid` runs.
 pub fn program_of(pid: u32) -> io::Result<PathBuf> {
     let line = fs::read(format!("/proc/{pid}/cmdline"))?;
     let mut words = line.split(|byte| *byte == 0);
-    // The option is followed by the program's zeroth argument and the program.
+    // The option `-0` is followed by the program's argument 0 and the program's path.
     let program = words.by_ref().find(|word| *word == b"-0").and_then(|_| words.nth(1));
     let program = program.ok_or(io::ErrorKind::NotFound)?;
     let program = Path::new(OsStr::from_bytes(program));
-    // A program without a name, which the emulator has by a descriptor.
+    // A nameless program, which the emulator accesses through a descriptor.
     if let Ok(own) = program.strip_prefix("/proc/self") {
         return fs::read_link(Path::new("/proc").join(pid.to_string()).join(own));
     }
@@ -43,14 +43,14 @@ pub fn program_of(pid: u32) -> io::Result<PathBuf> {
     Ok(folder.join(program))
 }
 
-/// Reads the mappings of the emulator's process `pid` that belong to the program.
+/// Reads the mappings that belong to the program in the emulator's process `pid`.
 pub fn loaded_program(pid: u32, emulator: &Path, program: &Path) -> io::Result<LoadedProgram> {
-    // A program that was deleted is mapped under the name by which its descriptor is known.
+    // A deleted program is mapped under the name that its descriptor has.
     let program = fs::canonicalize(program).unwrap_or_else(|_| program.to_owned());
     Ok(LoadedProgram::new(&mappings(pid)?, emulator, &program))
 }
 
-/// Runs of pages of the program that exist in the emulator's process `pid`, lowest first.
+/// Runs of pages of the program that exist in the emulator's process `pid`, in ascending order.
 pub fn existing_pages(pid: u32, emulator: &Path) -> io::Result<Vec<Range<u64>>> {
     let mappings = mappings(pid)?;
     let pages = PageMap::open(format!("/proc/{pid}/pagemap"))?;
@@ -63,15 +63,15 @@ fn mappings(pid: u32) -> io::Result<Vec<Mapping>> {
     Ok(Mapping::parse_all(&read_text(format!("/proc/{pid}/maps"))?))
 }
 
-/// First address of the emulator itself. The program lies below: QEMU chooses the program's
-/// addresses, and the kernel those of QEMU.
+/// First address of the emulator itself. The program's memory is below: QEMU chooses the program's
+/// addresses, and the kernel chooses QEMU's.
 fn program_limit(mappings: &[Mapping], emulator: &Path) -> u64 {
     let own = mappings.iter().find(|mapping| mapping.path() == Some(emulator));
     own.map_or(KERNEL_PLACED, |mapping| mapping.range.start)
 }
 
 impl LoadedProgram {
-    /// Picks the program's mappings out of those of the emulator's process.
+    /// Selects the program's mappings from the mappings of the emulator's process.
     pub fn new(mappings: &[Mapping], emulator: &Path, program: &Path) -> Self {
         let limit = program_limit(mappings, emulator);
         let guest: Vec<&Mapping> =
@@ -97,7 +97,8 @@ impl LoadedProgram {
     }
 }
 
-/// QEMU maps the stack in one piece, with a guard page below it.
+/// True for a guard page followed by the stack. QEMU maps the stack as one piece with a guard page
+/// below.
 fn is_stack(guard: &Mapping, stack: &Mapping) -> bool {
     let is_guard = !guard.is_readable()
         && !guard.is_writable()
@@ -125,8 +126,8 @@ fn map_event(mapping: &Mapping, in_stack: bool) -> ProgramEvent {
     }
 }
 
-/// The emulator never maps the program's code executable, so `maps` does not tell code from data;
-/// the ELF file does.
+/// Events for the executable parts of a mapping. The emulator never maps the program's code executable,
+/// so `maps` does not distinguish code from data; the ELF file does.
 fn code_events(mapping: &Mapping) -> Vec<ProgramEvent> {
     let Some(path) = mapping.path().filter(|_| !mapping.is_writable()) else { return Vec::new() };
     let length = mapping.range.end - mapping.range.start;

@@ -1,5 +1,5 @@
-//! Starting the emulator, and everything that happens while it runs: its rings are drained into the
-//! spool, and the plugin's questions are answered.
+//! Management of the running emulator: it is started, its rings are drained into the spool, and the
+//! plugin's questions are answered.
 
 pub mod executable;
 pub mod launch;

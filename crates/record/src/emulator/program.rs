@@ -1,4 +1,4 @@
-//! Finding the program to record and the emulator to run it in.
+//! Search for the program to record and for the emulator.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -17,24 +17,24 @@ use crate::file_kind::{FileKind, MAX_INTERPRETERS, START_BYTES, identify};
 const EMULATOR: &str = "qemu-x86_64";
 const STATIC_EMULATOR: &str = "qemu-x86_64-static";
 
-/// The command line of a program with its script interpreters resolved.
+/// Command line of a program, with script interpreters resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandLine {
-    /// The file that is loaded.
+    /// File that is loaded.
     pub program: PathBuf,
-    /// Its zeroth argument.
+    /// Argument 0 of the program.
     pub name: OsString,
-    /// Its other arguments.
+    /// Arguments after argument 0.
     pub arguments: Vec<OsString>,
 }
 
 impl CommandLine {
-    /// Appends it to the options of an emulator.
+    /// Appends the command line to the options of an emulator.
     pub(crate) fn add_to(&self, emulator: &mut Command) {
         emulator.arg("-0").arg(&self.name).arg(&self.program).args(&self.arguments);
     }
 
-    /// The command that runs it natively.
+    /// Command that runs the program natively.
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command.arg0(&self.name).args(&self.arguments);
@@ -42,11 +42,11 @@ impl CommandLine {
     }
 }
 
-/// Finds a program as a shell does (the emulator itself does not search PATH) and checks that it can
-/// be recorded. A script becomes its interpreter with the script as an argument.
+/// Finds a program as a shell does (the emulator itself does not search PATH) and checks that it can be
+/// recorded. A script is replaced by its interpreter, with the script as an argument.
 ///
 /// # Errors
-/// If there is no such program, or it is not one for Linux on x86-64.
+/// If there is no such program, or it is not for Linux on x86-64.
 pub fn find_program(words: &[OsString]) -> Result<CommandLine, RecordError> {
     let [name, arguments @ ..] = words else { return Err(RecordError::NoProgram) };
     let program = find_file(name)?;
@@ -74,7 +74,7 @@ fn read_start(path: &Path) -> Result<Vec<u8>, RecordError> {
     Ok(start)
 }
 
-/// The executable file with this path, or with this name in PATH.
+/// Path of the executable file with this path, or with this name in PATH.
 fn find_file(name: &OsStr) -> Result<PathBuf, RecordError> {
     let in_path = !name.as_encoded_bytes().contains(&b'/');
     let found = if in_path { search_path(name) } else { Some(PathBuf::from(name)) };
@@ -96,7 +96,7 @@ fn find_file(name: &OsStr) -> Result<PathBuf, RecordError> {
     Ok(path)
 }
 
-/// Finds an emulator that can load plugins: `given`, or the one in PATH.
+/// Finds an emulator that supports plugins: `given`, or the one in PATH.
 pub fn find_emulator(given: Option<&Path>) -> Result<PathBuf, RecordError> {
     let Some(path) = given.map(Path::to_owned).or_else(|| search_path(OsStr::new(EMULATOR))) else {
         return Err(match search_path(OsStr::new(STATIC_EMULATOR)) {

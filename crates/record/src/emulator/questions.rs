@@ -1,5 +1,5 @@
-//! Questions that a plugin asks the recorder while the program stands still. The answers are read
-//! from `/proc` at once, and wait with the records until the replay reaches them.
+//! Questions that a plugin asks the recorder while the program is stopped. The recorder reads the
+//! answers from `/proc` immediately, and queues them with the records for the replay.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -10,30 +10,30 @@ use super::shared::SharedMemory;
 use crate::layout::{QUESTION_IMAGE, QUESTION_PAGES};
 use crate::region::{self, Region};
 
-/// An answer.
+/// Answer to a question of a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// A program and its mappings.
     Image {
-        /// The program's file.
+        /// Path of the program's file.
         program: PathBuf,
-        /// Its mappings.
+        /// Mappings of the program.
         loaded: LoadedProgram,
     },
-    /// Runs of pages that exist, lowest first.
+    /// Runs of resident pages, in ascending order.
     Pages(Vec<Range<u64>>),
 }
 
-/// Answers questions.
+/// Answers the questions of plugins.
 pub struct Answerer {
-    /// The emulator's file.
+    /// Path of the emulator.
     pub emulator: PathBuf,
-    /// The part of the program to record, if not all of it.
+    /// Part of the program to record; `None` for the whole program.
     pub region: Option<Region>,
 }
 
 impl Answerer {
-    /// Answers the question of a ring's virtual CPU, if it has one and its process still lives.
+    /// Answers the question of a ring's virtual CPU, if there is one and its process still runs.
     pub fn answer(&self, shared: &SharedMemory, ring: usize) -> Option<Answer> {
         let question = shared.question(ring)?;
         let process = shared.user(ring)?;
@@ -57,7 +57,8 @@ impl Answerer {
         Some(Answer::Image { program, loaded })
     }
 
-    /// Tells the plugin the addresses of the region, if this is the first program that has it.
+    /// Passes the addresses of the region to the plugin, if this is the first program that contains the
+    /// region.
     fn find_region(&self, shared: &SharedMemory, process: u32, program: &Path, start: Option<u64>) {
         let phases = &shared.header().phases;
         let Some(region) = &self.region else { return };
@@ -73,7 +74,7 @@ impl Answerer {
     }
 }
 
-/// The parts of `range` that lie in `runs`, which are sorted.
+/// Parts of `range` that lie in `runs`, which are sorted.
 pub fn parts(runs: &[Range<u64>], range: &Range<u64>) -> Vec<Range<u64>> {
     let first = runs.partition_point(|run| run.end <= range.start);
     let inside = runs[first..].iter().take_while(|run| run.start < range.end);

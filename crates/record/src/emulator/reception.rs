@@ -1,5 +1,5 @@
-//! Receives the plugins of the emulators: a folder with the plugin's file and a socket, where the
-//! recorder hands out the shared memory and says who is who (`plugin/attach.rs`).
+//! Connection of plugins to the recorder: a folder with the plugin's file, and a socket over which the
+//! recorder passes the shared memory and process IDs (`plugin/attach.rs`).
 
 use std::collections::HashSet;
 use std::fs::{self, File, Permissions};
@@ -19,18 +19,18 @@ use tempfile::TempDir;
 use super::shared::{MemoryFile, SharedMemory};
 use crate::RecordError;
 
-/// Folders for the files that all users can reach on most systems.
+/// Folders for the files; on most systems, all users can reach them.
 const FOLDERS: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
-/// Longest path of a folder; the path of a socket may have 107 bytes.
+/// Longest path of a folder in bytes; the path of a socket is limited to 107 bytes.
 const MAX_FOLDER_BYTES: usize = 80;
-/// Limit of the time that a plugin takes to say its number.
+/// Time limit for a plugin to send its number.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The folder and the socket.
+/// The folder and the socket, with the thread that replies.
 pub struct Reception {
     folder: TempDir,
     library: PathBuf,
-    /// The plugin where no folder allows its execution.
+    /// Plugin in memory, if no folder allows its execution.
     _memory: Option<MemoryFile>,
     desk: Arc<Desk>,
     thread: Option<JoinHandle<()>>,
@@ -41,13 +41,14 @@ struct Desk {
     listener: UnixListener,
     shared: Arc<SharedMemory>,
     is_closed: AtomicBool,
-    /// Processes that may have the shared memory.
+    /// IDs of processes that may have the shared memory.
     known: Mutex<HashSet<u32>>,
     has_known: Condvar,
 }
 
 impl Reception {
-    /// Makes the folder, with the plugin of this content, and starts to reply.
+    /// Makes the folder, with `plugin` as content of the plugin's file, and starts the thread that
+    /// replies.
     pub fn open(shared: Arc<SharedMemory>, plugin: &[u8]) -> Result<Self, RecordError> {
         let (folder, library) = place(plugin)?;
         let (library, memory) = match library {
@@ -71,18 +72,18 @@ impl Reception {
         Ok(Self { folder, library, _memory: memory, desk, thread: Some(thread) })
     }
 
-    /// The value of the emulator's option `-plugin`.
+    /// Value of the emulator's option `-plugin`.
     pub fn plugin_option(&self) -> String {
         let (library, socket) = (self.library.display(), socket(self.folder.path()));
         format!("{library},socket={},library={library}", socket.display())
     }
 
-    /// The folder with the plugin and the socket.
+    /// Folder with the plugin and the socket.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The process may have the shared memory.
+    /// Permits the process to have the shared memory.
     pub fn admit(&self, process: u32) {
         self.desk.admit(process);
     }
@@ -91,11 +92,11 @@ impl Reception {
 impl Drop for Reception {
     fn drop(&mut self) {
         self.desk.is_closed.store(true, Ordering::Relaxed);
-        // Wakes the thread. If it cannot, the thread is left behind.
+        // Wakes the thread. If this fails, the thread is left behind.
         if UnixStream::connect(socket(self.folder.path())).is_ok()
             && let Some(thread) = self.thread.take()
         {
-            // A panic of it would leave nothing to clean up.
+            // A panic of the thread leaves nothing to clean up.
             let _ = thread.join();
         }
     }
@@ -105,7 +106,7 @@ fn socket(folder: &Path) -> PathBuf {
     folder.join("socket")
 }
 
-/// Makes a folder, with the plugin's file unless programs cannot be executed there. Folders that
+/// Makes a folder. It contains the plugin's file unless programs cannot be executed there. Folders that
 /// all users can reach are preferred, for programs that drop their rights.
 fn place(plugin: &[u8]) -> Result<(TempDir, Option<PathBuf>), RecordError> {
     let mut second_best = None;
@@ -165,17 +166,18 @@ impl Desk {
     fn run(self: &Arc<Self>) {
         while !self.is_closed.load(Ordering::Relaxed) {
             let Ok((stream, _)) = self.listener.accept() else {
-                thread::sleep(Duration::from_millis(1)); // no more descriptors, perhaps
+                thread::sleep(Duration::from_millis(1)); // perhaps no descriptors are left
                 continue;
             };
-            // In a thread of its own: somebody may connect and never say anything.
+            // Reply in a separate thread, because a process may connect and never send anything.
             let own = Arc::clone(self);
             let thread = thread::Builder::new().name("perforate-reply".into());
             let _ = thread.spawn(move || own.reply(stream));
         }
     }
 
-    /// Replies to one plugin. If it has gone meanwhile, or is none, there is nothing to do.
+    /// Replies to one plugin. Errors are ignored: the plugin may have ended, or the peer may not be a
+    /// plugin.
     fn reply(&self, mut stream: UnixStream) -> io::Result<()> {
         stream.set_read_timeout(Some(PATIENCE))?;
         let mut number = [0; 8];
@@ -193,8 +195,8 @@ impl Desk {
         }
     }
 
-    /// True for the first process, which may ask before the recorder knows it, and for its
-    /// descendants.
+    /// True for the first process and its descendants. The first process may ask before the recorder
+    /// knows its ID, so this waits.
     fn is_known(&self, process: u32) -> bool {
         let known = self.known();
         let waited = self.has_known.wait_timeout_while(known, PATIENCE, |known| known.is_empty());
@@ -202,11 +204,11 @@ impl Desk {
     }
 }
 
-/// The process at the other end, by its ID in our namespace.
+/// ID of the process at the other end of the socket, in the recorder's namespace.
 fn peer(stream: &UnixStream) -> io::Result<u32> {
     let mut found = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: the place is valid for the structure, whose size is passed.
+    // SAFETY: `found` has room for the structure, whose size is passed.
     let result = unsafe {
         libc::getsockopt(
             stream.as_raw_fd(),
@@ -222,7 +224,7 @@ fn peer(stream: &UnixStream) -> io::Result<u32> {
     u32::try_from(found.pid).map_err(|_| io::ErrorKind::NotFound.into())
 }
 
-/// Sends bytes with a descriptor.
+/// Sends bytes together with a descriptor.
 fn send(stream: &UnixStream, bytes: &[u8], descriptor: RawFd) -> io::Result<()> {
     let mut part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
     let mut control = [0u64; 4];

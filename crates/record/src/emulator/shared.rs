@@ -1,4 +1,4 @@
-//! The recorder's end of the memory that it shares with the plugins.
+//! The recorder's side of the memory that is shared with the plugins.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -21,9 +21,9 @@ use crate::layout::{
     ring_offset, ring_process_and_state, ring_user,
 };
 
-/// An anonymous file in memory that another process of this user can open through `/proc`. It is
-/// freed when the last process that uses it exits. Nobody can change its length: a shorter file would
-/// kill the processes that have mapped it (SIGBUS).
+/// An anonymous file in memory (memfd) that other processes of this user can open through `/proc`. It
+/// is freed when the last process that uses it exits. Its length is sealed: a shorter file would kill
+/// the processes that have mapped it (SIGBUS).
 pub struct MemoryFile(File);
 
 impl MemoryFile {
@@ -32,7 +32,7 @@ impl MemoryFile {
         Ok(Self(file.map_err(RecordError::system("making a file in memory"))?.into()))
     }
 
-    /// A file with this content.
+    /// Makes a file with this content.
     pub fn with_content(name: &CStr, content: &[u8]) -> Result<Self, RecordError> {
         let mut file = Self::new(name)?;
         file.0.write_all(content).map_err(RecordError::system("writing a file in memory"))?;
@@ -40,28 +40,28 @@ impl MemoryFile {
         Ok(file)
     }
 
-    /// Forbids changes of the length.
+    /// Forbids changes of the file's length.
     fn seal(&self) -> Result<(), RecordError> {
         let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
         fcntl_add_seals(&self.0, seals).map_err(RecordError::system("sealing a file in memory"))
     }
 
-    /// The path by which other processes open it while this process lives.
+    /// Path through which other processes open the file while this process runs.
     pub fn path(&self) -> PathBuf {
         format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd()).into()
     }
 }
 
-/// The shared memory, mapped. Everything in it but the rings' records and the dictionary is atomics;
-/// only the thread that calls [`SharedMemory::drain`] reads the records of a ring, and entries of the
-/// dictionary do not change once a record refers to them.
+/// Mapping of the shared memory. All of it is atomics, except the rings' records and the dictionary.
+/// Only the thread that calls [`SharedMemory::drain`] reads a ring's records, and dictionary entries do
+/// not change once a record refers to them.
 pub struct SharedMemory {
     file: MemoryFile,
     memory: MmapRaw,
 }
 
 impl SharedMemory {
-    /// New shared memory, all zeros except for the fields that identify the recorder.
+    /// Makes shared memory that is zero except for the fields that identify the recorder.
     pub fn new() -> Result<Self, RecordError> {
         let file = MemoryFile::new(c"perforate-records")?;
         let failed = "making shared memory";
@@ -69,7 +69,7 @@ impl SharedMemory {
         file.seal()?;
         let memory = MmapOptions::new().len(TOTAL_BYTES).no_reserve_swap().map_raw(&file.0);
         let shared = Self { file, memory: memory.map_err(RecordError::system(failed))? };
-        // Random, without a crate for it: from the keys that the standard library gives its hash maps.
+        // A random number without a further crate: from the keys of the standard library's hash maps.
         let token = RandomState::new().build_hasher().finish().max(1);
         shared.header().token.store(token, Ordering::Release);
         shared.header().recorder.store(std::process::id().into(), Ordering::Release);
@@ -77,12 +77,12 @@ impl SharedMemory {
         Ok(shared)
     }
 
-    /// The file behind it.
+    /// File of the shared memory.
     pub fn file(&self) -> &File {
         &self.file.0
     }
 
-    /// The header.
+    /// Header of the shared memory.
     pub fn header(&self) -> &Header {
         // SAFETY: the mapping starts with a header, holds only atomics there, and lives as long
         // as `self`.
@@ -95,17 +95,17 @@ impl SharedMemory {
         unsafe { &*self.memory.as_ptr().add(ring_header_offset(ring)).cast::<RingHeader>() }
     }
 
-    /// Number of rings that have ever been used.
+    /// Number of rings that were ever used.
     pub fn rings(&self) -> usize {
         (self.header().rings.load(Ordering::Acquire) as usize).min(RINGS)
     }
 
-    /// The process that uses or used a ring, and the ring's state.
+    /// Process that uses or used a ring, and the ring's state.
     fn process_and_state(&self, ring: usize) -> (u64, u64) {
         ring_process_and_state(self.ring_header(ring).user.load(Ordering::Acquire))
     }
 
-    /// The process that uses or used a ring, if the ring is not free.
+    /// Process that uses or used a ring; `None` if the ring is free.
     pub fn user(&self, ring: usize) -> Option<u32> {
         let (process, state) = self.process_and_state(ring);
         (state != RING_FREE).then_some(process as u32)
@@ -127,16 +127,16 @@ impl SharedMemory {
     pub fn end(&self, ring: usize, process: u32) {
         let user = &self.ring_header(ring).user;
         let [used, ended] = [RING_USED, RING_ENDED].map(|state| ring_user(process.into(), state));
-        // Fails if the plugin has done so meanwhile.
+        // Fails if the plugin has done this meanwhile.
         let _ = user.compare_exchange(used, ended, Ordering::AcqRel, Ordering::Relaxed);
     }
 
-    /// Lets a ring be used again.
+    /// Makes a ring available again.
     pub fn free(&self, ring: usize) {
         self.ring_header(ring).user.store(RING_FREE, Ordering::Release);
     }
 
-    /// The question on whose answer a ring's virtual CPU waits, if it does.
+    /// Question of a ring's virtual CPU that is not answered yet, if there is one.
     pub fn question(&self, ring: usize) -> Option<u64> {
         let header = self.ring_header(ring);
         let questions = header.questions.load(Ordering::Acquire);
@@ -144,14 +144,15 @@ impl SharedMemory {
         is_open.then(|| header.question.load(Ordering::Acquire))
     }
 
-    /// Marks all questions of a ring's virtual CPU as answered. `number` belongs to the answer.
+    /// Marks all questions of a ring's virtual CPU as answered; `number` accompanies the answer.
     pub fn answer(&self, ring: usize, number: u64) {
         let header = self.ring_header(ring);
         header.answer.store(number, Ordering::Relaxed);
         header.answers.store(header.questions.load(Ordering::Acquire), Ordering::Release);
     }
 
-    /// Moves the records in `ring` to the end of `records`. Must be called by one thread only.
+    /// Appends the records in `ring` to `records` and removes them from the ring. Must be called by one
+    /// thread only.
     pub fn drain(&self, ring: usize, records: &mut Vec<u64>) {
         let header = self.ring_header(ring);
         let head = header.head.load(Ordering::Acquire);
@@ -163,8 +164,8 @@ impl SharedMemory {
         let first = (tail % RING_RECORDS) as usize;
         let until_end = count.min(RING_RECORDS as usize - first);
         records.reserve(count);
-        // SAFETY: the ring lies inside the mapping; the plugin has written the records from tail
-        // to head and does not touch them before tail moves; room was reserved.
+        // SAFETY: the ring lies inside the mapping. The plugin has written the records from tail to
+        // head, and does not touch them before tail moves. Room was reserved.
         unsafe {
             let start = self.memory.as_ptr().add(ring_offset(ring)).cast::<u64>();
             let end = records.as_mut_ptr().add(records.len());
@@ -184,8 +185,8 @@ impl Dictionary for SharedMemory {
         if room < ENTRY_HEADER_BYTES {
             return None;
         }
-        // SAFETY: the dictionary lies inside the mapping; an entry that a record refers to is
-        // complete and never changes.
+        // SAFETY: the dictionary lies inside the mapping. An entry that a record refers to is complete
+        // and never changes.
         let bytes = |length| unsafe {
             slice::from_raw_parts(self.memory.as_ptr().add(DICTIONARY_OFFSET + start), length)
         };
@@ -204,7 +205,7 @@ impl Drop for SharedMemory {
 mod tests {
     use super::*;
 
-    /// Programs can open it by its path; a shorter file would kill the recorder (SIGBUS).
+    /// Programs can open the file by its path; a shorter file would kill the recorder (SIGBUS).
     #[test]
     fn nobody_can_shorten_the_shared_memory() {
         let shared = SharedMemory::new().unwrap();

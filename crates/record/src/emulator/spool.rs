@@ -1,6 +1,6 @@
-//! A queue between the rings and the replay, so that the program runs at its own speed although the
-//! trace is written more slowly. Records wait in memory first, then on disk; when that is full too,
-//! the program waits.
+//! Queue between the rings and the replay. With it, the program runs at full speed although the trace
+//! is written more slowly. Records wait in memory first and then on disk; when the disk limit is
+//! reached, the program waits.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -18,21 +18,21 @@ use super::shared::SharedMemory;
 use crate::RecordError;
 use crate::record::{self, Control};
 
-/// Size of the records that wait in memory before the disk is used.
+/// Maximum bytes of records that wait in memory before the disk is used.
 const MEMORY_BYTES: u64 = 128 << 20;
-/// Pause while the rings are empty.
+/// Length of a pause while the rings are empty.
 const IDLE_PAUSE: Duration = Duration::from_micros(200);
-/// Time between checks that the processes which use the rings still run.
+/// Time between checks that the processes that use the rings still run.
 const CHECK_PERIOD: Duration = Duration::from_millis(50);
 const RECORD_BYTES: u64 = size_of::<u64>() as u64;
 
 /// Records of one ring, in order.
 pub struct Batch {
-    /// The ring.
+    /// Index of the ring.
     pub ring: usize,
-    /// Its records, with [`Control::ThreadEnd`] at the end once its virtual CPU has exited.
+    /// Records of the ring, with [`Control::ThreadEnd`] at the end once its virtual CPU has exited.
     pub records: Vec<u64>,
-    /// The answer to the question at the end of the records, if there is one.
+    /// Answer to the question at the end of the records, if there is one.
     pub answer: Option<Answer>,
 }
 
@@ -46,7 +46,7 @@ struct Queue {
     waiting: VecDeque<Waiting>,
     memory_bytes: u64,
     disk_bytes: u64,
-    /// End of the file.
+    /// End of the data in the file, in bytes.
     file_end: u64,
 }
 
@@ -63,15 +63,15 @@ struct State {
     last_used_nanoseconds: AtomicU64,
 }
 
-/// The queue, and the thread that fills it from the rings.
+/// The queue, with the thread that fills it from the rings.
 pub struct Spool {
     state: Arc<State>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Spool {
-    /// Starts to drain the rings. Records that do not fit into memory go to an unnamed file in
-    /// `folder`, at most `limit_bytes` at a time.
+    /// Starts to drain the rings. Records that do not fit in memory are written to an unnamed file in
+    /// `folder`, at most `limit_bytes` bytes at a time.
     pub fn start(
         shared: Arc<SharedMemory>,
         answerer: Answerer,
@@ -98,7 +98,7 @@ impl Spool {
         Ok(Self { state, thread: Some(thread) })
     }
 
-    /// The next records, if any wait.
+    /// Next batch of records, if there is one.
     pub fn next(&self) -> Result<Option<Batch>, RecordError> {
         self.state.next()
     }
@@ -108,7 +108,7 @@ impl Spool {
         self.state.last_used_nanoseconds.load(Ordering::Relaxed) as f64 * 1e-9
     }
 
-    /// Size of the waiting records, in memory and on disk.
+    /// Bytes of waiting records, in memory and on disk.
     pub fn waiting_bytes(&self) -> u64 {
         let queue = self.state.queue();
         queue.memory_bytes + queue.disk_bytes
@@ -120,7 +120,7 @@ impl Drop for Spool {
         self.state.is_stopped.store(true, Ordering::Relaxed);
         self.state.has_room.notify_all();
         if let Some(thread) = self.thread.take() {
-            // A panic of it would leave nothing to clean up.
+            // A panic of the thread leaves nothing to clean up.
             let _ = thread.join();
         }
     }
@@ -150,11 +150,11 @@ impl State {
         }
     }
 
-    /// Queues the records in the rings; false if there were none.
+    /// Queues the records in the rings. Returns false if there were none.
     fn drain_rings(&self) -> bool {
         let mut is_any = false;
         for ring in 0..self.shared.rings() {
-            // Read before the ring is drained: nothing is written to a ring after its end.
+            // Read the state before draining: nothing is written to a ring after its end.
             let is_ended = self.shared.is_ended(ring);
             if !is_ended && self.shared.user(ring).is_some() {
                 let now = self.started.elapsed().as_nanos() as u64;
@@ -189,7 +189,7 @@ impl State {
         }
     }
 
-    /// Queues a batch, and waits while there is no room for it.
+    /// Queues a batch, waiting while there is no room.
     fn add(&self, mut batch: Batch) {
         while let Some(rejected) = self.try_add(batch) {
             batch = rejected;
@@ -200,7 +200,7 @@ impl State {
         }
     }
 
-    /// Queues a batch in memory or on disk; gives it back if both are full.
+    /// Queues a batch in memory or on disk. Returns the batch if both are full.
     fn try_add(&self, batch: Batch) -> Option<Batch> {
         let bytes = batch.records.len() as u64 * RECORD_BYTES;
         let mut queue = self.queue();
@@ -240,7 +240,7 @@ impl State {
                 let mut bytes = vec![0; records * RECORD_BYTES as usize];
                 let read = self.file.read_exact_at(&mut bytes, offset);
                 read.map_err(RecordError::system("reading a temporary file"))?;
-                // Where the file system cannot free a part of a file, it is freed at the end.
+                // If the file system cannot free a part of a file, the space is freed at the end.
                 let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
                 let _ = fallocate(&self.file, hole, offset, bytes.len() as u64);
                 queue = self.queue();

@@ -1,23 +1,23 @@
-//! Turns the emulator's memory accesses into those of hardware.
+//! Conversion of the emulator's memory accesses to accesses of hardware.
 //!
-//! The emulator moves vectors 8 bytes at a time, repeats string instructions byte by byte, and
-//! reports an atomic read-modify-write as one access.
+//! The emulator accesses vectors 8 bytes at a time, repeats string instructions byte by byte, and
+//! reports an atomic read-modify-write as a single access.
 
 use perforate_types::{AccessKind, MemoryAccess, VirtualAddress};
 
 use super::decode::Decoded;
 
-/// Size of a cache line, by which hardware executes repeated string instructions.
+/// Size of a cache line in bytes. Hardware executes repeated string instructions line by line.
 const LINE_BYTES: u64 = 64;
 
-/// Limit of accesses of one instruction in a trace.
+/// Maximum number of accesses of an instruction in a trace.
 pub const MAX_ACCESSES: usize = 255;
 
-/// An access of the emulator with the index of its instruction in the block.
+/// An access of the emulator, with the index of its instruction in the block.
 pub type Piece = (u16, MemoryAccess);
 
-/// Joins the pieces of one operand and splits read-modify-write accesses. `pieces` are the emulator's
-/// accesses during one execution of `decoded`; the result is appended to `accesses`.
+/// Joins the pieces of each operand, and splits read-modify-write accesses. `pieces` are the emulator's
+/// accesses during one execution of `decoded`. The result is appended to `accesses`.
 pub fn join(decoded: &Decoded, pieces: &[Piece], accesses: &mut Vec<MemoryAccess>) {
     if let [(_, piece)] = pieces
         && decoded.modifies_memory
@@ -47,8 +47,8 @@ fn is_continuation(last: &MemoryAccess, next: &MemoryAccess, widest_bytes: u16) 
         && (end(last) == next.address.value() || end(next) == last.address.value())
 }
 
-/// Collects the accesses of a repeated string instruction; consecutive reads and consecutive writes
-/// are joined up to the end of a cache line.
+/// Accesses of a repeated string instruction. Consecutive reads and consecutive writes are joined up to
+/// the end of a cache line.
 #[derive(Clone, Debug, Default)]
 pub struct Repetition {
     accesses: Vec<MemoryAccess>,
@@ -58,7 +58,7 @@ pub struct Repetition {
 }
 
 impl Repetition {
-    /// Adds one access.
+    /// Adds one access of an iteration.
     pub fn add(&mut self, access: &MemoryAccess) {
         let is_read = access.kind == AccessKind::Read;
         let last = if is_read { self.last_read } else { self.last_write };
@@ -80,13 +80,13 @@ impl Repetition {
         self.accesses.len() + 2 > MAX_ACCESSES
     }
 
-    /// Takes out the collected accesses, in order of first touch.
+    /// Removes and returns the collected accesses, in order of first touch.
     pub fn take(&mut self) -> Vec<MemoryAccess> {
         std::mem::take(self).accesses
     }
 }
 
-/// An access in the form of the trace.
+/// Makes an access in the form of the trace.
 pub fn access(address: u64, size: u16, write: bool) -> MemoryAccess {
     let kind = if write { AccessKind::Write } else { AccessKind::Read };
     MemoryAccess { address: VirtualAddress::new(address), size, kind }

@@ -6,16 +6,17 @@ use super::decode::{Decoded, InstructionDecoder};
 use crate::RecordError;
 use crate::replay::relocation::Relocation;
 
-/// Access to the plugins' dictionary. The plugin's `dictionary.rs` documents the layout of entries.
+/// Access to the plugins' dictionary. The layout of entries is documented in the plugin's
+/// `dictionary.rs`.
 pub trait Dictionary {
-    /// The bytes of a block's entry.
+    /// Bytes of a block's entry.
     fn entry(&self, number: u32) -> Option<&[u8]>;
 }
 
-/// Bytes before the lengths and code of an entry.
+/// Bytes of an entry before the lengths and the code.
 pub const ENTRY_HEADER_BYTES: usize = 16;
 
-/// Length of the entry that begins with `header`.
+/// Length in bytes of the entry that begins with `header`.
 pub fn entry_bytes(header: &[u8]) -> Option<usize> {
     let number = |place: Range<usize>| -> Option<usize> {
         Some(u32::from_le_bytes(header.get(place)?.try_into().ok()?) as usize)
@@ -26,24 +27,24 @@ pub fn entry_bytes(header: &[u8]) -> Option<usize> {
 /// A translated block: a run of instructions with one entry point.
 #[derive(Clone, Debug)]
 pub struct Block {
-    /// The emulator's address of its first instruction.
+    /// Emulator's address of the first instruction.
     pub start: u64,
-    /// The emulator's address after its last instruction.
+    /// Emulator's address after the last instruction.
     pub end: u64,
     instructions: Range<usize>,
 }
 
-/// All blocks that were executed so far, with their instructions at native addresses.
+/// All blocks executed so far, with their instructions at native addresses.
 pub struct Blocks {
     decoder: InstructionDecoder,
-    /// Index in `blocks` plus 1 of each block number; 0 for unknown ones.
+    /// Index in `blocks` plus 1, by block number; 0 for an unknown block.
     places: Vec<u32>,
     blocks: Vec<Block>,
     instructions: Vec<Decoded>,
 }
 
 impl Blocks {
-    /// An empty table.
+    /// Creates an empty table.
     pub fn new() -> Self {
         Self {
             decoder: InstructionDecoder::new(),
@@ -53,18 +54,18 @@ impl Blocks {
         }
     }
 
-    /// The block with this number, if [`Blocks::load`] has loaded it.
+    /// Block with this number, if [`Blocks::load`] has loaded it.
     pub fn get(&self, number: u32) -> Option<&Block> {
         let place = self.places.get(number as usize)?.checked_sub(1)?;
         self.blocks.get(place as usize)
     }
 
-    /// The instructions of a block.
+    /// Instructions of a block.
     pub fn instructions(&self, block: &Block) -> &[Decoded] {
         &self.instructions[block.instructions.clone()]
     }
 
-    /// The emulator's address of a block, which is decoded if it is new.
+    /// Decodes a block if it is new. Returns the emulator's address of the block.
     pub fn load(
         &mut self,
         number: u32,
@@ -103,7 +104,7 @@ impl Blocks {
         Some(Block { start, end: start.wrapping_add(at as u64), instructions })
     }
 
-    /// Index of the instruction of `block` at the emulator's `address`.
+    /// Index of the instruction in `block` at the emulator's `address`.
     pub fn index_at(&self, block: &Block, address: u64) -> Option<usize> {
         let mut at = block.start;
         for (index, decoded) in self.instructions(block).iter().enumerate() {

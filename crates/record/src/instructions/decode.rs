@@ -1,5 +1,5 @@
-//! Decodes instructions: registers, branch, operation, and how the emulator's memory accesses belong
-//! to their operands.
+//! Decoder of instructions: registers, branch, operation, and the relation of the emulator's memory
+//! accesses to operands.
 
 use iced_x86::{
     Decoder, DecoderOptions, FlowControl, InstructionInfoFactory, Mnemonic, OpAccess, UsedMemory,
@@ -9,36 +9,36 @@ use perforate_types::{Branch, Instruction, Operation, Register, VirtualAddress};
 
 use super::registers::{FLAGS, INSTRUCTION_POINTER, is_floating, number};
 
-/// Widest access of one operand: a vector register.
+/// Widest access of one operand in bytes: a vector register.
 const WIDEST_ACCESS_BYTES: usize = 64;
 
-/// An instruction and properties of it that the trace does not store.
+/// A decoded instruction, with properties that the trace does not store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decoded {
-    /// The instruction; a conditional branch counts as not taken.
+    /// The instruction; conditional branches are marked as not taken.
     pub instruction: Instruction,
-    /// Size of its widest memory operand; 0 if none is known.
+    /// Size of the widest memory operand in bytes; 0 if none is known.
     pub widest_bytes: u16,
-    /// True if a memory operand is both read and written; one record may stand for both then.
+    /// True if a memory operand is both read and written. One record may stand for both accesses then.
     pub modifies_memory: bool,
     /// True for a string instruction with a repeat prefix.
     pub repeats: bool,
-    /// Target of a direct branch; 0 for everything else.
+    /// Target of a direct branch; 0 for other instructions.
     pub target: u64,
 }
 
-/// A decoder of instructions.
+/// Decoder of x86-64 instructions.
 pub struct InstructionDecoder {
     factory: InstructionInfoFactory,
 }
 
 impl InstructionDecoder {
-    /// A decoder for 64-bit code.
+    /// Makes a decoder for 64-bit code.
     pub fn new() -> Self {
         Self { factory: InstructionInfoFactory::new() }
     }
 
-    /// Decodes one instruction at `ip`. Unknown bytes give an instruction without operands, as the
+    /// Decodes one instruction at `ip`. Unknown bytes give an instruction without operands, because the
     /// emulator has executed them.
     pub fn decode(&mut self, bytes: &[u8], ip: u64) -> Decoded {
         let mut decoder = Decoder::with_ip(64, bytes, ip, DecoderOptions::NONE);
@@ -71,7 +71,7 @@ fn branch(x86: &iced_x86::Instruction) -> Branch {
         FlowControl::IndirectBranch => Branch::Indirect,
         FlowControl::ConditionalBranch => Branch::Conditional,
         FlowControl::Return => Branch::Return,
-        // iced counts system calls as calls.
+        // iced classifies system calls as calls.
         FlowControl::Call if is_call(x86.mnemonic()) => Branch::Call,
         FlowControl::IndirectCall => Branch::IndirectCall,
         _ => Branch::None,
@@ -93,7 +93,7 @@ fn memory(used: &[UsedMemory]) -> (u16, bool) {
     (widest.min(WIDEST_ACCESS_BYTES) as u16, modifies)
 }
 
-/// Registers without repetition, as many as an [`Instruction`] holds.
+/// Registers without repetition; [`Instruction`] holds the first `N`.
 #[derive(Default)]
 struct RegisterList<const N: usize> {
     list: Vec<Register>,
@@ -111,12 +111,12 @@ impl<const N: usize> RegisterList<N> {
     }
 }
 
-/// Registers read and written, in order of importance: those that form an address, the operands, the
-/// flags, the instruction pointer. Those that do not fit are left out.
+/// Registers read and written, in order of importance: registers that form an address, operands, flags,
+/// instruction pointer. Registers that do not fit are left out.
 #[derive(Default)]
 struct Operands {
     sources: RegisterList<4>,
-    /// How many of them, from the first on, form addresses; all if nothing is accessed.
+    /// Number of sources, from the first on, that form addresses; all if there is no memory access.
     addresses: usize,
     destinations: RegisterList<2>,
 }
@@ -136,7 +136,7 @@ impl Operands {
         operands.addresses = if memory.is_empty() { 4 } else { operands.sources.list.len() };
         for used in registers {
             let register = number(used.register());
-            // Writing 8 or 16 bits of a general register merges them with its old value.
+            // Writing 8 or 16 bits of a general register keeps the rest of its old value.
             let keeps_rest = used.register().is_gpr8() || used.register().is_gpr16();
             if reads(used.access()) || keeps_rest && writes(used.access()) {
                 operands.sources.add(register);
@@ -157,7 +157,7 @@ impl Operands {
         operands
     }
 
-    /// A bit for each register read that forms no address.
+    /// Bit mask of the sources that form no address.
     fn data_sources(&self) -> u8 {
         let places = self.sources.list.len().min(4);
         (self.addresses.min(places)..places).fold(0, |bits, place| bits | 1 << place)
@@ -166,7 +166,7 @@ impl Operands {
 
 fn reads(access: OpAccess) -> bool {
     use OpAccess::{CondRead, Read, ReadCondWrite, ReadWrite};
-    // A conditional write (cmov) may keep the old value, so it depends on it.
+    // A conditional write (cmov) may keep the old value, so it depends on the old value.
     matches!(access, Read | CondRead | ReadWrite | ReadCondWrite | OpAccess::CondWrite)
 }
 
@@ -175,7 +175,7 @@ fn writes(access: OpAccess) -> bool {
     matches!(access, Write | CondWrite | ReadWrite | ReadCondWrite)
 }
 
-/// The operation class. Locked instructions are not counted as serializing.
+/// Operation class. Locked instructions do not count as serializing.
 fn operation(x86: &iced_x86::Instruction, operands: &Operands) -> Operation {
     match x86.mnemonic() {
         Mnemonic::Imul | Mnemonic::Mul | Mnemonic::Mulx => return Operation::Multiply,
@@ -227,7 +227,7 @@ mod tests {
         InstructionDecoder::new().decode(bytes, IP)
     }
 
-    /// Sources, destinations, branch, operation of hand-assembled bytes.
+    /// Checks sources, destinations, branch and operation of hand-assembled bytes.
     fn check(
         bytes: &[u8],
         sources: &[u8],
@@ -268,7 +268,7 @@ mod tests {
         let bytes = [0x48, 0x03, 0x04, 0x25, 0, 0x10, 0, 0];
         let absolute = check(&bytes, &[RAX], &[RAX, FLAGS], none, Integer);
         assert_eq!(absolute.instruction.data_sources, 0b1);
-        // add [rax], rax, in which it is both
+        // add [rax], rax: rax is both address and data
         let both = check(&[0x48, 0x01, 0x00], &[RAX], &[FLAGS], none, Integer);
         assert_eq!(both.instruction.data_sources, 0);
         // add rax, rdx
@@ -308,7 +308,7 @@ mod tests {
         check(&[0xff, 0x50, 0x08], &[RAX, RSP], &[RSP, ip], Branch::IndirectCall, Integer);
         // ret
         check(&[0xc3], &[RSP], &[RSP, ip], Branch::Return, Integer);
-        // syscall is no branch
+        // syscall is not a branch
         let syscall = decode(&[0x0f, 0x05]);
         assert_eq!(syscall.instruction.branch, Branch::None);
         assert_eq!(syscall.instruction.operation, Operation::Serializing);
@@ -348,9 +348,9 @@ mod tests {
         assert!(decode(&[0xf3, 0x48, 0xab]).repeats);
         assert!(decode(&[0xf2, 0xae]).repeats);
         assert!(!decode(&[0xa4]).repeats);
-        // movsd xmm0, [rax] is no string instruction
+        // movsd xmm0, [rax] is not a string instruction
         assert!(!decode(&[0xf2, 0x0f, 0x10, 0x00]).repeats);
-        // 0x06 is no instruction in 64-bit mode
+        // 0x06 is not an instruction in 64-bit mode
         let unknown = decode(&[0x06]).instruction;
         assert_eq!((unknown.sources, unknown.destinations), ([0; 4], [0; 2]));
     }

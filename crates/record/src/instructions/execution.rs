@@ -1,4 +1,4 @@
-//! The part of a block that was executed, and the end of repeated string instructions.
+//! Detection of partly executed blocks, and of the end of repeated string instructions.
 
 use perforate_types::{Branch, Instruction, MemoryAccess, Operation};
 
@@ -12,13 +12,13 @@ use crate::replay::relocation::Relocation;
 pub struct RunningRepetition {
     decoded: Decoded,
     collected: Repetition,
-    /// True if a part of it was emitted already.
+    /// True if a part of the instruction was emitted already.
     is_continued: bool,
 }
 
-/// Number of instructions of `block` that were executed, given where the thread continued. The
-/// emulator leaves a block early when an instruction has to run alone (atomics, self-modifying
-/// code), and enters a new block at that instruction.
+/// Number of instructions of `block` that were executed; `next` is the address at which the thread
+/// continued. The emulator leaves a block early if an instruction has to run alone (atomics,
+/// self-modifying code), and enters a new block at that instruction.
 pub fn executed(
     blocks: &Blocks,
     block: &Block,
@@ -43,7 +43,7 @@ pub fn executed(
 }
 
 /// Adds one iteration of a repeated string instruction. As on hardware, all iterations become one
-/// instruction; several if it has too many accesses.
+/// instruction; several if there are too many accesses.
 pub fn repeat(
     running: &mut Option<RunningRepetition>,
     decoded: &Decoded,

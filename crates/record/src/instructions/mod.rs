@@ -1,4 +1,4 @@
-//! Instructions and their memory accesses, from the code and the accesses that the emulator reports.
+//! Decoding of the code and memory accesses that the emulator reports.
 
 pub mod accesses;
 pub mod blocks;

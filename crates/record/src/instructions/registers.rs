@@ -1,4 +1,4 @@
-//! Numbers of x86-64 registers in recorded traces.
+//! Register numbers of x86-64 in recorded traces.
 //!
 //! | number | register |
 //! |---|---|
@@ -26,7 +26,7 @@ pub(crate) const fn is_floating(register: Register) -> bool {
     register >= VECTOR && register < MASK
 }
 
-/// The number of a register; 0 for registers without one.
+/// Number of a register; 0 for registers without a number.
 pub(crate) fn number(register: iced_x86::Register) -> Register {
     let index = register.number() as u8;
     if register.is_gpr() {

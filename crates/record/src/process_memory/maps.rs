@@ -1,23 +1,23 @@
-//! Lines of `/proc/PID/maps`, which are also the first line of each mapping in `smaps`.
+//! Parser of lines of `/proc/PID/maps`, which are also the first line of each mapping in `smaps`.
 
 use std::ops::Range;
 use std::path::Path;
 
 use super::PAGE_BYTES;
 
-/// Longest name that is kept, in characters.
+/// Maximum length of a name, in characters.
 const MAX_NAME: usize = 4096;
 
 /// A mapping (Linux: VMA).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mapping {
-    /// Its addresses, whole pages.
+    /// Address range, in whole pages.
     pub range: Range<u64>,
-    /// As the kernel writes them: `rw-p`, `r-xs`.
+    /// Permissions as the kernel writes them, such as `rw-p` or `r-xs`.
     pub permissions: String,
-    /// Offset of its first byte in the file.
+    /// Offset of the mapping's first byte in the file.
     pub offset: u64,
-    /// The file, a name such as `[heap]`, or empty.
+    /// Path of the file, a name such as `[heap]`, or empty.
     pub name: String,
 }
 
@@ -39,7 +39,7 @@ impl Mapping {
         Some(Self { range, permissions: permissions.into(), offset, name })
     }
 
-    /// All mappings in the text of `maps`; lines that are not mappings are skipped.
+    /// Parses all mappings in the text of `maps`. Other lines are skipped.
     pub fn parse_all(text: &str) -> Vec<Self> {
         text.lines().filter_map(Self::parse).collect()
     }
@@ -48,22 +48,22 @@ impl Mapping {
         self.permissions.as_bytes().get(place) == Some(&flag)
     }
 
-    /// True if it may be read.
+    /// True if the mapping can be read.
     pub fn is_readable(&self) -> bool {
         self.has(0, b'r')
     }
 
-    /// True if it may be written.
+    /// True if the mapping can be written.
     pub fn is_writable(&self) -> bool {
         self.has(1, b'w')
     }
 
-    /// True if it is shared (MAP_SHARED).
+    /// True if the mapping is shared (MAP_SHARED).
     pub fn is_shared(&self) -> bool {
         self.has(3, b's')
     }
 
-    /// The file that it maps, if any.
+    /// Path of the mapped file, if there is one.
     pub fn path(&self) -> Option<&Path> {
         self.name.starts_with('/').then(|| Path::new(&self.name))
     }

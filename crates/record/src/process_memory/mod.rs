@@ -1,8 +1,9 @@
-//! The memory of a process as `/proc/PID/maps` and `/proc/PID/pagemap` describe it.
+//! Memory of a process, as described by `/proc/PID/maps` and `/proc/PID/pagemap`.
 //!
-//! These files are parsed here and not by the `procfs` crate: version 0.18 of it panics on some names of
-//! mappings (`/SYSV1`, `[stack:é`), refuses a whole file for one odd line or a name that is not
-//! UTF-8, and takes twelve times as long for `smaps` (0.72 s against 0.06 s for 60,000 mappings).
+//! The maps are parsed here and not by the `procfs` crate. Version 0.18 of that crate panics on some
+//! names of mappings (`/SYSV1`, `[stack:é`), refuses a whole file because of one odd line or a name
+//! that is not UTF-8, and takes twelve times as long for `smaps` (0.72 s against 0.06 s for 60,000
+//! mappings).
 
 mod maps;
 mod pagemap;
@@ -16,16 +17,16 @@ pub use maps::Mapping;
 pub use pagemap::{PageEntry, PageMap, exists, frame};
 pub use table::Table;
 
-/// Bytes of a page, as `/proc` counts them on x86-64.
+/// Page size of `/proc` on x86-64, in bytes.
 pub const PAGE_BYTES: u64 = 4096;
 
-/// Longest text file that is read: longer than on the largest machine.
+/// Maximum length of a text file in bytes; more than on the largest machine.
 const MAX_TEXT_BYTES: u64 = 64 << 20;
 
 /// Reads a text file of `/proc`; bytes that are not UTF-8 become U+FFFD.
 ///
 /// # Errors
-/// If it cannot be read or is longer than 64 MB.
+/// If the file cannot be read or is longer than 64MB.
 pub fn read_text(path: impl AsRef<Path>) -> io::Result<String> {
     let mut bytes = Vec::new();
     let read = File::open(path)?.take(MAX_TEXT_BYTES + 1).read_to_end(&mut bytes)?;

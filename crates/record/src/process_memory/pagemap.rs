@@ -28,16 +28,16 @@ pub fn exists(entry: PageEntry) -> bool {
     entry.intersects(PageEntry::PRESENT | PageEntry::SWAP)
 }
 
-/// The frame of a page that is in memory; 0 without CAP_SYS_ADMIN.
+/// Frame number of a page that is in memory; 0 without CAP_SYS_ADMIN.
 pub fn frame(entry: PageEntry) -> u64 {
     (entry & PageEntry::FRAME).bits()
 }
 
-/// The page table of a process.
+/// Reader of a process's page map.
 pub struct PageMap(Table);
 
 impl PageMap {
-    /// Opens it.
+    /// Opens the page map at this path.
     ///
     /// # Errors
     /// If the file cannot be opened.
@@ -45,7 +45,7 @@ impl PageMap {
         File::open(path).map(Self::new)
     }
 
-    /// The page table in a file.
+    /// Reads the page map in an open file.
     pub fn new(file: File) -> Self {
         Self(Table::new(file))
     }
@@ -53,7 +53,7 @@ impl PageMap {
     /// Calls `act` with the page number and entry of each page in a range of addresses, in order.
     ///
     /// # Errors
-    /// As [`Table::for_each`].
+    /// The errors of [`Table::for_each`].
     pub fn for_each(
         &self,
         addresses: &Range<u64>,
@@ -63,8 +63,8 @@ impl PageMap {
         self.0.for_each(pages, |page, entry| act(page, PageEntry::from_bits_retain(entry)))
     }
 
-    /// Runs of pages in a range of addresses that [exist](exists), as addresses. Pages that cannot
-    /// be read count as missing: the process may be gone.
+    /// Runs of pages in an address range that [exist](exists), as address ranges. Pages that cannot be
+    /// read count as missing, because the process may have ended.
     pub fn existing_runs(&self, addresses: &Range<u64>) -> Vec<Range<u64>> {
         let mut runs: Vec<Range<u64>> = Vec::new();
         let _ = self.for_each(addresses, |page, entry| {

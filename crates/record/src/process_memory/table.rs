@@ -1,18 +1,18 @@
-//! Tables with a 64-bit entry for each page or frame: `pagemap`, `kpageflags`, `kpagecount`.
+//! Tables with one 64-bit entry per page or frame: `pagemap`, `kpageflags`, `kpagecount`.
 
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
-/// Entries that are read at a time.
+/// Number of entries per read.
 const BATCH_ENTRIES: u64 = 1 << 14;
 
-/// A table that is read at random places.
+/// Reader of such a table at arbitrary positions.
 pub struct Table(File);
 
 impl Table {
-    /// The table in a file.
+    /// Reads the table in an open file.
     pub fn new(file: File) -> Self {
         Self(file)
     }
@@ -20,8 +20,8 @@ impl Table {
     /// Calls `act` with the number and value of each entry in a range, in order.
     ///
     /// # Errors
-    /// If reading fails; [`io::ErrorKind::UnexpectedEof`] if the table ends before the range does.
-    /// Entries before the failure have been passed to `act`.
+    /// If reading fails; [`io::ErrorKind::UnexpectedEof`] if the table is shorter than the range.
+    /// Entries before the failure were passed to `act`.
     pub fn for_each(&self, numbers: Range<u64>, mut act: impl FnMut(u64, u64)) -> io::Result<()> {
         let mut next = numbers.start;
         let batch = numbers.end.saturating_sub(next).min(BATCH_ENTRIES);
@@ -50,7 +50,7 @@ impl Table {
 mod tests {
     use super::*;
 
-    /// More entries than one batch holds, and a few bytes behind the last.
+    /// More entries than one batch holds, and a few bytes after the last entry.
     #[test]
     fn parts_of_a_table() {
         let mut file = tempfile::NamedTempFile::new().unwrap();

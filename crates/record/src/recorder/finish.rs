@@ -1,4 +1,4 @@
-//! The end of a recording: the trace is completed and summed up.
+//! End of a recording: completion of the trace, and summary.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -54,8 +54,9 @@ impl Session {
                 written => written?,
             },
         };
-        // On a full disk, instructions were counted that were not written. One process gets the number that
-        // was written; of several processes it is not known which one lacks how many.
+        // On a full disk, some counted instructions were not written. A single process gets the number
+        // of written instructions. With several processes, it is unknown how many instructions each
+        // lacks.
         if let ([only], Ending::Full) = (processes.as_mut_slice(), ending) {
             only.instructions = written.instructions;
         }
@@ -99,7 +100,7 @@ impl Session {
             bytes: written.bytes,
             records: self.records,
             program_seconds: self.spool.seconds_used(),
-            // A program that took the place of the recorded one ran natively.
+            // A program that replaced the recorded one ran natively.
             processor_seconds: (self.is_time_known && ending != Ending::Replaced)
                 .then(|| children_seconds() - self.children_before),
             instructions_executed: header.phases.recorded.load(Ordering::Relaxed)
@@ -110,7 +111,8 @@ impl Session {
         })
     }
 
-    /// Copies the windows that adaptive sampling keeps into the new trace. None if it keeps all.
+    /// Copies the windows that adaptive sampling keeps into the new trace. `None` if all windows are
+    /// kept; then the whole trace is copied.
     fn thin(
         &self,
         all: &File,
@@ -149,13 +151,14 @@ impl Session {
         Ok(Some((thinned, summary)))
     }
 
-    /// For `map_err`: the trace cannot be written.
+    /// Closure for `map_err`: the trace cannot be written.
     pub(super) fn output_failed(&self) -> impl Fn(std::io::Error) -> RecordError + use<> {
         let path = self.options.output.clone();
         move |error| RecordError::file(&path, error.to_string())
     }
 
-    /// Lets an unrecorded program that the recorded one executed run to its end, or until told to stop.
+    /// Waits for the end of an unrecorded program that the recorded one executed, or until the stop
+    /// flag is set.
     fn wait_for_replacement(&mut self) {
         while matches!(self.child.0.try_wait(), Ok(None)) {
             if self.is_told_to_stop() {
@@ -187,7 +190,7 @@ impl Session {
     }
 }
 
-/// The processes that executed instructions.
+/// Summaries of the processes that executed instructions.
 fn processes(replay: &Replay<TraceWriter>, counts: &[ProcessCounts]) -> Vec<ProcessSummary> {
     let recorded = counts.iter().enumerate().filter(|(_, counts)| counts.instructions > 0);
     recorded

@@ -1,5 +1,5 @@
-//! The mappings of a recorded program, updated by its system calls, so that the trace can start with
-//! the memory that was mapped before.
+//! Mappings of a recorded program, updated by its system calls, so that the trace can start with the
+//! memory that was mapped before.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -8,8 +8,8 @@ use perforate_types::{Backing, Permissions, ProgramEvent, VirtualAddress};
 
 use super::advised::AdvisedRanges;
 
-/// `madvise` advice that maps the pages of a range at once, writable (Linux 5.14,
-/// MADV_POPULATE_WRITE). A trace begins with it for the pages that exist already.
+/// `madvise` advice that populates the pages of a range, writable (Linux 5.14, MADV_POPULATE_WRITE). A
+/// trace begins with this advice for pages that exist already.
 const ADVICE_POPULATE_WRITE: i32 = 23;
 
 /// A mapping; its start is its key in the table.
@@ -23,7 +23,7 @@ struct Area {
 }
 
 impl Area {
-    /// The event that maps a part of the area.
+    /// Event that maps a part of the area.
     fn map_event(&self, start: u64, end: u64) -> ProgramEvent {
         ProgramEvent::Map {
             start: VirtualAddress::new(start),
@@ -37,7 +37,7 @@ impl Area {
     }
 }
 
-/// The mappings of one process.
+/// Mappings of one process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AddressSpace {
     areas: BTreeMap<u64, Area>,
@@ -46,7 +46,7 @@ pub struct AddressSpace {
 }
 
 impl AddressSpace {
-    /// Applies an event.
+    /// Updates the mappings by an event.
     pub fn apply(&mut self, event: &ProgramEvent) {
         match event {
             ProgramEvent::Map {
@@ -105,7 +105,7 @@ impl AddressSpace {
         }
     }
 
-    /// Nothing is mapped in the range any more.
+    /// Removes all mappings and advice in a range.
     fn unmap(&mut self, start: u64, end: u64) {
         self.remove(start, end);
         self.advised.forget(start..end);
@@ -132,7 +132,7 @@ impl AddressSpace {
         self.advised.remap(from..end, to..to_end);
     }
 
-    /// Events that map the parts of a range as they are mapped here.
+    /// Events that map the mapped parts of a range again.
     pub fn mappings(&self, range: Range<u64>) -> Vec<ProgramEvent> {
         let before = self.areas.range(..range.start).next_back().into_iter();
         let areas = before.chain(self.areas.range(range.start..range.end.max(range.start)));
@@ -143,7 +143,7 @@ impl AddressSpace {
         parts.collect()
     }
 
-    /// The mapping that begins at an address.
+    /// Address range of the mapping that begins at `start`.
     pub fn area(&self, start: u64) -> Option<Range<u64>> {
         self.areas.get(&start).map(|area| start..area.end)
     }
@@ -157,12 +157,12 @@ impl AddressSpace {
         }
     }
 
-    /// The start of the heap.
+    /// Start address of the heap, once it is known.
     pub fn heap_start(&self) -> Option<u64> {
         self.heap.as_ref().map(|heap| heap.start)
     }
 
-    /// The events that populate the existing pages of an address space whose mappings are in the
+    /// Events that populate the existing pages of an address space whose mappings are already in the
     /// trace; see [`AddressSpace::events`].
     pub fn populating_events(
         &self,
@@ -174,8 +174,8 @@ impl AddressSpace {
         ranges.flat_map(present).map(populate_event).collect()
     }
 
-    /// The events that turn an empty address space into this one. `present` returns the runs of pages
-    /// in a range that exist; those are populated, after what the program said of large pages.
+    /// Events that turn an empty address space into this one. `present` returns the runs of existing
+    /// pages in a range. These are populated, after the program's advice about large pages is given.
     pub fn events(
         &self,
         mut present: impl FnMut(Range<u64>) -> Vec<Range<u64>>,
@@ -207,7 +207,7 @@ impl AddressSpace {
     }
 }
 
-/// The event that makes pages exist.
+/// Event that makes the pages of a range exist.
 pub fn populate_event(range: Range<u64>) -> ProgramEvent {
     ProgramEvent::Advise {
         start: VirtualAddress::new(range.start),
@@ -361,7 +361,7 @@ mod tests {
             populate_event(0x50000..0x58000),
         ];
         assert_eq!(space.events(|range| vec![range]), expected);
-        // What is mapped anew, unmapped or given back has no advice.
+        // Memory that is mapped anew, unmapped or freed has no advice.
         space.apply(&map(0x12000, 0x1000, RW));
         space.apply(&ProgramEvent::Brk { start, end: VirtualAddress::new(0x54000) });
         let left = space.events(|_| Vec::new());
@@ -370,8 +370,8 @@ mod tests {
         assert_eq!(left, [&advise(0x11000, 0x1000, perforate_types::Advice::NoHugePage)]);
     }
 
-    /// The advice of memory that mremap moves and enlarges is that of the whole new area, and of no page of
-    /// the old one.
+    /// Advice moves with memory that mremap moves, and extends to the added memory; the old area keeps
+    /// none.
     #[test]
     fn advice_moves_with_its_memory() {
         let advise = |start, length| ProgramEvent::Advise {

@@ -1,21 +1,21 @@
-//! What a recorded program has said of large pages, so that a trace which starts in the middle of
-//! the program can say it again.
+//! Advice of a recorded program about large pages. A trace that starts in the middle of the program
+//! repeats the advice.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use perforate_types::{Advice, ProgramEvent, VirtualAddress};
 
-/// Ranges of addresses with advice for large pages (MADV_HUGEPAGE) or against them
-/// (MADV_NOHUGEPAGE). Neighbours with the same advice are one range.
+/// Address ranges with MADV_HUGEPAGE or MADV_NOHUGEPAGE. Adjacent ranges with the same advice are
+/// joined.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AdvisedRanges {
-    /// By start: end and advice. Without overlaps.
+    /// End and advice of each range, by its start; without overlaps.
     ranges: BTreeMap<u64, (u64, Advice)>,
 }
 
 impl AdvisedRanges {
-    /// A call of madvise; other advice than for or against large pages changes nothing.
+    /// Records a call of madvise. Other advice changes nothing.
     pub fn advise(&mut self, range: Range<u64>, advice: Advice) {
         if matches!(advice, Advice::HugePage | Advice::NoHugePage) && !range.is_empty() {
             self.forget(range.clone());
@@ -23,15 +23,15 @@ impl AdvisedRanges {
         }
     }
 
-    /// Forgets advice for a range: its memory is unmapped, or mapped anew.
+    /// Removes the advice in a range that is unmapped, or mapped anew.
     pub fn forget(&mut self, range: Range<u64>) {
         self.cut(range.start);
         self.cut(range.end);
         self.ranges.retain(|start, _| !range.contains(start));
     }
 
-    /// A call of mremap: the advice goes with the memory, and memory that is added at its end has
-    /// that of the end.
+    /// Records a call of mremap: the advice moves with the memory. Memory added at the end gets the
+    /// advice of the old end.
     pub fn remap(&mut self, from: Range<u64>, to: Range<u64>) {
         self.cut(from.start);
         self.cut(from.end);
@@ -53,7 +53,7 @@ impl AdvisedRanges {
         before.is_some_and(|(_, (end, _))| *end > range.start)
     }
 
-    /// The advice as events.
+    /// Events that give the advice.
     pub fn events(&self) -> impl Iterator<Item = ProgramEvent> {
         self.ranges.iter().map(|(start, (end, advice))| ProgramEvent::Advise {
             start: VirtualAddress::new(*start),
@@ -73,7 +73,7 @@ impl AdvisedRanges {
         }
     }
 
-    /// Adds a range where there is none, and joins it with its neighbours.
+    /// Inserts a range where there is no advice, and joins it with adjacent ranges.
     fn insert(&mut self, mut range: Range<u64>, advice: Advice) {
         if let Some((start, (end, before))) = self.ranges.range(..range.start).next_back()
             && *end == range.start

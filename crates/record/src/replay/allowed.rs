@@ -1,27 +1,27 @@
-//! Recently accessed pages, so that not every access is looked up among the mappings.
+//! Cache of recently accessed pages, so that not every access is looked up in the mappings.
 
 use super::address_space::AddressSpace;
 
-/// Number of pages that are remembered.
+/// Number of cache entries.
 const PLACES: usize = 1 << 12;
-/// A page that no access has.
+/// Page number of an empty entry.
 const NONE: u64 = u64::MAX;
-/// Bits of a page number, and of a page with the direction of an access.
+/// Number of bits in a page number.
 const PAGE_BITS: u32 = 36;
 
-/// Pages to which accesses were found to be allowed since the mappings last changed.
+/// Direct-mapped cache of pages to which accesses are allowed by the current mappings.
 pub struct AllowedPages {
     pages: Vec<u64>,
     is_empty: bool,
 }
 
 impl AllowedPages {
-    /// Makes an empty table.
+    /// Makes an empty cache.
     pub fn new() -> Self {
         Self { pages: vec![NONE; PLACES], is_empty: true }
     }
 
-    /// Forgets all pages, as mappings have changed.
+    /// Clears the cache after a change of mappings.
     pub fn forget(&mut self) {
         if !self.is_empty {
             self.pages.fill(NONE);

@@ -1,5 +1,5 @@
-//! The process images of a recording. Each start of a program, fork and execve makes one; a process
-//! of the trace is a sequence of images, as each execve replaces one by the next.
+//! Process images of a recording. Each start of a program, fork and execve makes an image. A process of
+//! the trace is a sequence of images, because each execve replaces one image by the next.
 
 use std::path::PathBuf;
 
@@ -9,44 +9,45 @@ use super::address_space::AddressSpace;
 use super::relocation::Relocation;
 use crate::RecordError;
 
-/// A process image.
+/// State of a process image.
 #[derive(Clone, Debug, Default)]
 pub struct Image {
-    /// Its process in the trace; none until its first thread or its fork is seen.
+    /// Process in the trace; `None` until the image's first thread or fork is seen.
     pub id: Option<ProcessId>,
     /// Process ID of the operating system; 0 while unknown.
     pub process: u32,
-    /// The program.
+    /// Path of the program; empty while unknown.
     pub program: PathBuf,
-    /// Its mappings.
+    /// Mappings of the image, at the emulator's addresses.
     pub space: AddressSpace,
-    /// Relocation of its addresses.
+    /// Relocation of the image's addresses.
     pub relocation: Relocation,
     /// True once the trace contains the process.
     pub is_known: bool,
-    /// True once the trace contains its mappings; until then its events wait for the next start.
+    /// True once the trace contains the image's mappings. Until then, its events wait for the next
+    /// start.
     pub is_mapped: bool,
-    /// The process in whose memory it runs until it executes another program (vfork).
+    /// Process in whose memory the image runs until it executes another program (vfork).
     pub borrows: Option<ProcessId>,
-    /// The image of that process.
+    /// Image of that process.
     pub lender: Option<u64>,
     /// Number of live threads.
     pub threads: u32,
-    /// True once it has had a thread.
+    /// True once the image has had a thread.
     pub has_started: bool,
     /// True once the process has ended or another image has replaced this one.
     pub has_ended: bool,
-    /// True if its last thread ended in a call of execve.
+    /// True if the image's last thread ended in a call of execve.
     pub is_in_exec: bool,
 }
 
 impl Image {
-    /// The process whose memory its instructions access.
+    /// Process whose memory the image's instructions access.
     pub fn memory(&self) -> ProcessId {
         self.borrows.or(self.id).unwrap_or_default()
     }
 
-    /// True if its events are written to the trace.
+    /// True if the image's events are written to the trace.
     pub fn is_traced(&self) -> bool {
         self.is_known && self.is_mapped && self.borrows.is_none() && !self.has_ended
     }
@@ -55,16 +56,16 @@ impl Image {
 /// All images, by number.
 #[derive(Default)]
 pub struct Images {
-    /// Boxed, as a damaged record may contain a number far beyond the others.
+    /// Boxed, because a damaged record may contain a very large number.
     images: Vec<Option<Box<Image>>>,
     processes: u32,
 }
 
 impl Images {
-    /// Upper limit of image numbers; larger ones are damage.
+    /// Upper limit of image numbers; a larger number means damage.
     const MAX: u64 = 1 << 22;
 
-    /// The image with this number, created if necessary.
+    /// Image with this number, created if necessary.
     pub fn get(&mut self, number: u64) -> Result<&mut Image, RecordError> {
         if number >= Self::MAX {
             return Err(RecordError::Damaged("the number of an image"));
@@ -76,12 +77,12 @@ impl Images {
         Ok(self.images[number].get_or_insert_default())
     }
 
-    /// All images.
+    /// Iterates over all images, in order of number.
     pub fn iter(&self) -> impl Iterator<Item = &Image> {
         self.numbered().map(|(_, image)| image)
     }
 
-    /// All images with their numbers, which may have gaps.
+    /// Iterates over all images with their numbers, which may have gaps.
     pub fn numbered(&self) -> impl Iterator<Item = (u64, &Image)> {
         let known = self.images.iter().enumerate();
         known.filter_map(|(number, image)| Some((number as u64, image.as_deref()?)))
@@ -92,15 +93,15 @@ impl Images {
         self.iter().any(|image| image.id.is_some() && !image.has_ended)
     }
 
-    /// The number of a new process.
+    /// Allocates the number of a new process.
     fn next_process(&mut self) -> Result<ProcessId, RecordError> {
         let id = u16::try_from(self.processes).map_err(|_| RecordError::TooManyProcesses)?;
         self.processes += 1;
         Ok(ProcessId(id))
     }
 
-    /// Creates the image of a child that is about to be forked from `parent`. If `shares`, it runs in
-    /// the parent's memory for now. Returns the child's process.
+    /// Creates the image of a child that is about to be forked from `parent`. If `shares`, the child
+    /// first runs in the parent's memory. Returns the child's process.
     pub fn fork(
         &mut self,
         parent: u64,
@@ -121,7 +122,7 @@ impl Images {
             program: parent.program,
             space: parent.space,
             relocation: parent.relocation,
-            // Its first thread may have been seen before its parent's fork.
+            // The child's first thread may have been seen before its parent's fork.
             process: image.process,
             threads: image.threads,
             has_started: image.has_started,
@@ -130,7 +131,8 @@ impl Images {
         Ok(id)
     }
 
-    /// A program was loaded into an image, which belongs to a new process or replaces another image.
+    /// Records that a program was loaded into an image, which belongs to a new process or replaces
+    /// another image.
     pub fn load(&mut self, number: u64) -> Result<(), RecordError> {
         let process = self.get(number)?.process;
         let before = self.images[..number as usize].iter_mut().rev().flatten();
@@ -164,7 +166,7 @@ mod tests {
         (root.is_known, root.is_mapped) = (true, true);
         assert_eq!(root.id, Some(ProcessId(0)));
 
-        // A fork, then a vfork; both are replaced.
+        // A fork, then a vfork; both children execute another program.
         assert_eq!(images.fork(0, 1, false).unwrap(), ProcessId(1));
         assert_eq!(images.fork(0, 2, true).unwrap(), ProcessId(2));
         for (child, process) in [(1, 101), (2, 102)] {

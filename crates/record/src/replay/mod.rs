@@ -1,4 +1,4 @@
-//! Merges the records of all threads of all processes into one stream of instructions and events.
+//! Merge of the records of all threads of all processes into one stream of instructions and events.
 
 pub mod address_space;
 mod advised;
@@ -26,48 +26,48 @@ use images::{Image, Images};
 use output::{Output, Place, Sink};
 use syscalls::{Syscall, is_failure};
 
-/// The reason why [`Replay::advance`] stopped.
+/// Reason for which [`Replay::advance`] stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// More records are needed.
     Starved,
-    /// The program of a ring's thread was loaded; its mappings are needed.
+    /// A program was loaded in a ring's thread, and its mappings are needed.
     Image {
-        /// The ring.
+        /// Index of the ring.
         ring: usize,
-        /// The number of the image.
+        /// Number of the image.
         image: u64,
     },
-    /// Recording of the image of a ring's thread starts; its pages are needed.
+    /// Recording starts in the image of a ring's thread, and its existing pages are needed.
     Start {
-        /// The ring.
+        /// Index of the ring.
         ring: usize,
-        /// Instructions skipped so far by all threads.
+        /// Number of instructions skipped so far, over all threads.
         skipped: u64,
-        /// The phase of the recording.
+        /// Number of the recording's phase.
         phase: u64,
     },
     /// The limit of instructions is reached.
     Full,
 }
 
-/// The thread that uses a ring.
+/// State of the thread that uses a ring.
 #[derive(Default)]
 struct Thread {
     id: ThreadId,
-    /// Its image.
+    /// Number of the thread's image.
     image: u64,
-    /// Its records; those before `position` are replayed.
+    /// Records of the ring. Records before `position` are already replayed.
     records: Vec<u64>,
     position: usize,
     /// The running block, and the accesses of its instructions so far.
     block: Option<u32>,
     pieces: Vec<Piece>,
     syscall: Option<Syscall>,
-    /// The child image of the thread's call of fork.
+    /// Child image of the thread's current call of fork.
     forks: Option<u64>,
     repetition: Option<RunningRepetition>,
-    /// Answers to questions that the replay has not reached.
+    /// Answers to questions that the replay has not reached yet.
     answers: VecDeque<Answer>,
 }
 
@@ -76,7 +76,7 @@ impl Thread {
         self.records.get(self.position).map(|word| record::decode(*word))
     }
 
-    /// The words that follow the next record; none if they have not arrived yet.
+    /// Words that follow the next record; `None` if they have not arrived yet.
     fn words(&self, control: Control) -> Option<[u64; SYSCALL_WORDS]> {
         let after = self.position + 1;
         let words = self.records.get(after..after + control.words())?;
@@ -86,7 +86,7 @@ impl Thread {
     }
 }
 
-/// True for events by which a process has less memory than before.
+/// True for events that take memory from a process.
 fn takes_memory(event: &ProgramEvent) -> bool {
     matches!(
         event,
@@ -96,28 +96,28 @@ fn takes_memory(event: &ProgramEvent) -> bool {
     )
 }
 
-/// Replays records as instructions and events.
+/// Replay of records as instructions and events.
 pub struct Replay<S> {
-    /// Indexed by ring.
+    /// Threads, indexed by ring.
     threads: Vec<Thread>,
-    /// The ring whose segment is being replayed.
+    /// Ring whose segment is being replayed.
     current: Option<usize>,
     next_ticket: u64,
     next_thread: u16,
     blocks: Blocks,
     allowed: AllowedPages,
-    /// Accesses to memory that is not mapped, as far as the system calls tell.
+    /// Number of accesses to memory that is not mapped according to the system calls.
     pub unmapped: u64,
     /// Accesses of one instruction; a field to avoid allocations.
     joined: Vec<MemoryAccess>,
-    /// The process images.
+    /// All process images, by number.
     pub images: Images,
-    /// The destination, once recording has started.
+    /// Destination; `None` until recording has started.
     pub output: Option<Output<S>>,
 }
 
 impl<S: Sink> Replay<S> {
-    /// A replay without any threads.
+    /// Makes a replay without threads.
     pub fn new() -> Self {
         Self {
             threads: Vec::new(),
@@ -149,12 +149,12 @@ impl<S: Sink> Replay<S> {
         thread.records.append(&mut batch.records);
     }
 
-    /// Takes the answer to the question of a ring's thread; none if it was killed meanwhile.
+    /// Takes the answer to the question of a ring's thread; `None` if there is no answer yet.
     pub fn answer(&mut self, ring: usize) -> Option<Answer> {
         self.threads[ring].answers.pop_front()
     }
 
-    /// True if no more records will come from the thread of a ring.
+    /// True if the thread of a ring writes no more records.
     pub fn is_thread_over(&self, ring: usize) -> bool {
         let last = self.threads[ring].records.last().map(|word| record::decode(*word));
         matches!(last, Some(Record::Control(Control::ThreadEnd, _)))
@@ -181,7 +181,8 @@ impl<S: Sink> Replay<S> {
         }
     }
 
-    /// Finds the segment with the next ticket. Tickets have no gaps, so it exists or will arrive.
+    /// Finds the segment with the next ticket. Tickets have no gaps, so this segment is present or will
+    /// arrive.
     fn choose_segment(&mut self) -> Result<Option<Step>, RecordError> {
         for ring in 0..self.threads.len() {
             self.change_threads(ring)?;
@@ -199,7 +200,7 @@ impl<S: Sink> Replay<S> {
         Ok(Some(Step::Starved))
     }
 
-    /// Handles threads that end and start between the segments of a ring.
+    /// Processes the ends and starts of threads between the segments of a ring.
     fn change_threads(&mut self, ring: usize) -> Result<(), RecordError> {
         loop {
             match self.threads[ring].peek() {
@@ -233,7 +234,8 @@ impl<S: Sink> Replay<S> {
         Ok(())
     }
 
-    /// Ends a thread, and with the last one its process unless that executes another program.
+    /// Ends a thread. The end of the last thread ends the process, unless the process executes another
+    /// program.
     fn end_thread(&mut self, ring: usize) -> Result<(), RecordError> {
         let thread = &mut self.threads[ring];
         let is_in_exec = thread.syscall.take().is_some_and(|call| call.is_exec());
@@ -262,8 +264,8 @@ impl<S: Sink> Replay<S> {
         Ok(())
     }
 
-    /// Skips a ticket whose segment will never arrive, because its process was killed before it wrote
-    /// anything. False if no later segment waits.
+    /// Skips a ticket whose segment will never arrive, because its process was killed before writing.
+    /// Returns false if no later segment waits.
     pub fn skip_lost_ticket(&mut self) -> bool {
         let waiting = self.threads.iter().filter_map(|thread| match thread.peek()? {
             Record::Control(Control::Segment, ticket) => Some(ticket),
@@ -345,7 +347,7 @@ impl<S: Sink> Replay<S> {
                 self.current = None;
             }
             Control::ThreadEnd => {
-                // Killed in the middle of a segment.
+                // The thread was killed in the middle of a segment.
                 self.finish_block(ring, None)?;
                 self.current = None;
                 self.end_thread(ring)?;
@@ -425,8 +427,8 @@ impl<S: Sink> Replay<S> {
         image.space.apply(&event);
         let image = match image.lender {
             None => image,
-            // In the emulator the child of a vfork has a copy of its parent's memory: the parent goes on
-            // to use what the child gives up.
+            // In the emulator, the child of a vfork has a copy of its parent's memory, and the parent
+            // keeps memory that the child gives up.
             Some(_) if takes_memory(&event) => return Ok(()),
             Some(lender) => {
                 let lender = self.images.get(lender)?;
@@ -441,7 +443,7 @@ impl<S: Sink> Replay<S> {
     }
 
     /// Writes the mappings of an image to the trace when its recording starts. `present` returns the
-    /// runs of pages in a range that exist.
+    /// runs of existing pages in a range.
     pub fn start_image(
         &mut self,
         ring: usize,
@@ -453,7 +455,7 @@ impl<S: Sink> Replay<S> {
         let image = self.images.get(lender.unwrap_or(own))?;
         let mut events = Vec::new();
         match (image.is_known, image.is_mapped) {
-            // A later window: pages were touched since the last one.
+            // A later window: pages were touched since the last window.
             (true, true) => {
                 events.extend(image.space.populating_events(present));
             }
@@ -479,12 +481,12 @@ impl<S: Sink> Replay<S> {
         self.blocks.load(number, dictionary, relocation)
     }
 
-    /// Emits the executed instructions of the block that ran, now that its successor is known.
+    /// Emits the executed instructions of the finished block, now that the next block is known.
     fn finish_block(&mut self, ring: usize, next: Option<u64>) -> Result<(), RecordError> {
         let place = self.place(ring)?;
         let thread = &mut self.threads[ring];
         let image = self.images.get(thread.image)?;
-        // Other threads may still run for a moment after exit_group.
+        // Other threads may run briefly after exit_group.
         let (Some(number), Some(output), false) =
             (thread.block.take(), &mut self.output, image.has_ended)
         else {

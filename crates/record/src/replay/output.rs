@@ -1,4 +1,4 @@
-//! The destination of replayed instructions, with counts.
+//! Destination of replayed instructions, with counts.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -8,16 +8,16 @@ use perforate_types::{Instruction, MemoryAccess, ProcessId, ProgramEvent, Thread
 
 use crate::RecordError;
 
-/// A destination of instructions and events in program order.
+/// Consumer of instructions and events in program order.
 pub trait Sink {
-    /// One instruction with its accesses.
+    /// Receives one instruction with its accesses.
     fn push(
         &mut self,
         instruction: &Instruction,
         accesses: &[MemoryAccess],
     ) -> Result<(), RecordError>;
 
-    /// One event, before the next instruction.
+    /// Receives one event, which happens before the next instruction.
     fn event(&mut self, event: ProgramEvent) -> Result<(), RecordError>;
 }
 
@@ -35,53 +35,53 @@ impl Sink for TraceWriter {
     }
 }
 
-/// Size of the table of recently touched pages, which saves most look-ups in the set.
+/// Number of entries in the cache of recently touched pages, which saves most look-ups in the set.
 const RECENT_PAGES: usize = 1 << 12;
-/// Bits of a virtual page number.
+/// Number of bits in a virtual page number.
 const PAGE_BITS: u32 = 36;
 
 /// Process and thread of an instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
-    /// The process.
+    /// Number of the process in the trace.
     pub process: ProcessId,
-    /// Its thread.
+    /// Number of the thread in the trace.
     pub thread: ThreadId,
 }
 
 /// Counts of one process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessCounts {
-    /// Instructions recorded.
+    /// Number of recorded instructions.
     pub instructions: u64,
-    /// Distinct 4KB pages of data and code.
+    /// Number of distinct 4KB pages of data and code.
     pub pages_touched: u64,
 }
 
-/// A sink with counts, a limit, and the running process and thread.
+/// Wrapper of a sink, with counts, a limit, and the running process and thread.
 pub struct Output<S> {
-    /// The destination.
+    /// Destination of instructions and events.
     pub sink: S,
-    /// Instructions so far.
+    /// Number of instructions so far.
     pub instructions: u64,
-    /// Memory accesses so far.
+    /// Number of memory accesses so far.
     pub accesses: u64,
     /// True while instructions are only counted, in a window that is not kept.
     pub is_dropping: bool,
-    /// Instructions dropped and not in a gap yet.
+    /// Number of dropped instructions that are not part of a gap event yet.
     pub dropped: u64,
     limit: u64,
     place: Place,
-    /// Instructions of the running process that are not in `processes` yet.
+    /// Instructions of the running process that are not counted in `processes` yet.
     uncounted: u64,
     processes: Vec<ProcessCounts>,
-    /// Touched pages, with the process above the page number.
+    /// Touched pages, with the process number above the page number.
     pages: HashSet<u64>,
     recent: Vec<u64>,
 }
 
 impl<S: Sink> Output<S> {
-    /// Takes at most `limit` instructions.
+    /// Makes an output of at most `limit` instructions.
     pub fn new(sink: S, limit: u64) -> Self {
         Self {
             sink,
@@ -109,7 +109,8 @@ impl<S: Sink> Output<S> {
         &self.processes
     }
 
-    /// `place` executes a block in `code`; the next instructions pushed belong to it.
+    /// Begins a block in `code`, executed by `place`. The next pushed instructions belong to this
+    /// block.
     pub fn begin_block(&mut self, place: Place, code: Range<u64>) -> Result<(), RecordError> {
         if self.is_full() {
             return Ok(());
@@ -120,7 +121,7 @@ impl<S: Sink> Output<S> {
         Ok(())
     }
 
-    /// Adds an instruction of the last block begun; ignored beyond the limit.
+    /// Adds an instruction of the current block. Ignored beyond the limit.
     #[inline]
     pub fn push(
         &mut self,
@@ -144,7 +145,7 @@ impl<S: Sink> Output<S> {
         self.sink.push(instruction, accesses)
     }
 
-    /// Adds an event; ignored beyond the limit.
+    /// Adds an event. Ignored beyond the limit.
     pub fn event(&mut self, place: Place, event: ProgramEvent) -> Result<(), RecordError> {
         if self.is_full() {
             return Ok(());
@@ -199,7 +200,7 @@ mod tests {
     use super::*;
     use perforate_types::{AccessKind, VirtualAddress};
 
-    /// A sink that keeps nothing.
+    /// A sink that stores nothing.
     struct Nothing;
 
     impl Sink for Nothing {
@@ -212,7 +213,7 @@ mod tests {
         }
     }
 
-    /// Pages touched by accesses of one instruction.
+    /// Number of pages touched by the accesses of one instruction.
     fn pages(accesses: &[(u64, u16)]) -> u64 {
         let mut output = Output::new(Nothing, 10);
         let accesses: Vec<MemoryAccess> = accesses
@@ -226,7 +227,7 @@ mod tests {
         output.processes()[0].pages_touched
     }
 
-    /// The last byte of an access says whether it has a second page.
+    /// An access touches a second page if its last byte is on another page.
     #[test]
     fn an_access_across_pages_touches_both() {
         assert_eq!(pages(&[(0x1ff8, 8)]), 1, "up to the last byte of the page");

@@ -1,45 +1,45 @@
-//! Moves addresses from where the emulator places things to where Linux would.
+//! Relocation of addresses from the emulator's placement to Linux's.
 //!
-//! QEMU 7.2 packs image, stack, libraries and mappings near 0x40_0000_0000. Natively they lie far
-//! apart, in different entries of the upper page-table levels; without relocation, walk caches would
-//! look better than they are. Every shift is a multiple of 2MB, which preserves what shares a large
-//! page. Images linked to a fixed address are not moved.
+//! QEMU 7.2 packs image, stack, libraries and mappings near 0x40_0000_0000. Natively, they are far
+//! apart, in different entries of the upper page-table levels. Without relocation, walk caches would
+//! look better than they are. Every shift is a multiple of 2MB, so addresses that share a 2MB page
+//! still do. Images linked to a fixed address are not moved.
 
 use std::ops::Range;
 
 use perforate_types::{PageSize, ProgramEvent, VirtualAddress};
 
-/// Lowest address that QEMU chooses for what has no fixed address.
+/// Lowest address that QEMU chooses for parts without a fixed address.
 pub const EMULATOR_BASE: u64 = 0x40_0000_0000;
 /// End of the addresses that are moved to [`NATIVE_MAPPINGS`].
 const EMULATOR_END: u64 = 0x80_0000_0000;
-/// Address of position-independent programs under Linux without randomisation.
+/// Address of position-independent programs under Linux without randomization.
 const NATIVE_IMAGE: u64 = 0x5555_5555_4000;
-/// End of the stack under Linux without randomisation.
+/// End of the stack under Linux without randomization.
 const NATIVE_STACK_END: u64 = 0x7fff_ffff_f000;
-/// Start of mappings: in the last level-4 entry, as natively, with the stack.
+/// Start of mappings: in the last level-4 entry of user space, which natively also holds the stack.
 const NATIVE_MAPPINGS: u64 = 0x7f80_0000_0000;
-/// End of the mappings that were placed by the kernel, not by QEMU; they grow downwards as natively.
+/// End of mappings that the kernel placed rather than QEMU; they grow downwards, as natively.
 const NATIVE_MAPPINGS_END: u64 = 0x7fff_f800_0000;
-/// Size of the range for mappings placed by the kernel.
+/// Size in bytes of the range for mappings placed by the kernel.
 const KERNEL_PLACED_BYTES: u64 = 0x3f_f000_0000;
 
-/// The emulator's addresses of the parts of a program.
+/// Emulator's addresses of the parts of a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
-    /// First byte of a position-independent image; the heap follows it.
+    /// First byte of a position-independent image; the heap follows the image.
     pub image: Option<u64>,
-    /// The stack, with the guard page below it.
+    /// Stack, with the guard page below it.
     pub stack: Option<Range<u64>>,
-    /// End of the emulator's own mappings, without its stack. Below it the kernel places mappings for
-    /// which the address of QEMU's choice was taken.
+    /// End of the emulator's own mappings, without its stack. Below, the kernel places mappings if
+    /// QEMU's chosen address is taken.
     pub kernel_placed_end: Option<u64>,
 }
 
-/// Address ranges with the shift of each.
+/// Address ranges, each with its shift.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Relocation {
-    /// Ordered by address, without overlaps.
+    /// Ranges and shifts, ordered by address, without overlaps.
     ranges: Vec<(Range<u64>, u64)>,
 }
 
@@ -48,7 +48,7 @@ const fn align_down(address: u64) -> u64 {
 }
 
 impl Relocation {
-    /// The shifts for a program at these addresses.
+    /// Computes the shifts for a program at these addresses.
     pub fn new(layout: &Layout) -> Self {
         let mut ranges = Vec::new();
         let mut add = |range: Range<u64>, to: u64| {
@@ -72,13 +72,13 @@ impl Relocation {
         Self { ranges }
     }
 
-    /// The native address.
+    /// Native address of an emulator's address.
     pub fn relocate(&self, address: u64) -> u64 {
         let found = self.ranges.iter().find(|(range, _)| range.contains(&address));
         found.map_or(address, |(_, shift)| address.wrapping_add(*shift))
     }
 
-    /// Splits a range where its parts have different shifts: (new start, length) of each.
+    /// Splits a range into parts with different shifts. Returns new start and length of each part.
     fn split(&self, start: u64, length: u64) -> Vec<(VirtualAddress, u64)> {
         let end = start.saturating_add(length);
         let mut cuts: Vec<u64> =
@@ -95,7 +95,7 @@ impl Relocation {
         VirtualAddress::new(self.relocate(address))
     }
 
-    /// The event at native addresses; several if its range is split.
+    /// Copies of the event at native addresses; several if its range is split.
     pub fn relocate_event(&self, event: &ProgramEvent) -> Vec<ProgramEvent> {
         let mut copies = Vec::new();
         match event {
@@ -149,7 +149,7 @@ fn with_range(mut event: ProgramEvent, new_start: VirtualAddress, new_length: u6
 mod tests {
     use super::*;
 
-    /// The addresses of `qemu-x86_64 /bin/cat` on Debian 12.
+    /// Addresses of `qemu-x86_64 /bin/cat` on Debian 12.
     fn cat() -> Relocation {
         Relocation::new(&Layout {
             image: Some(0x40_0000_0000),
@@ -171,7 +171,8 @@ mod tests {
         // Mappings: ld.so starts at the stack's end; offsets from 0x4000000000 are kept.
         assert_eq!(table.relocate(0x40_0280_d000), 0x7f80_0280_d000);
         assert_eq!(table.relocate(0x7f_ffff_ffff), 0x7fbf_ffff_ffff, "last byte");
-        // Placed by the kernel: 0x7ffff8000000 - 0x7ffd12345000 = 0x2e5cbb000, down 0x2e5c00000.
+        // Placed by the kernel: 0x7ffff8000000 - 0x7ffd12345000 = 0x2e5cbb000, rounded down
+        // 0x2e5c00000.
         assert_eq!(table.relocate(0x7ffd_1234_4000), 0x7fff_f7f4_4000);
         assert_eq!(table.relocate(0x40_0000), 0x40_0000, "not the emulator's choice");
         assert_eq!(table.relocate(0xc0_0000_0000), 0xc0_0000_0000);

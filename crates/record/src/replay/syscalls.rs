@@ -1,11 +1,11 @@
-//! Converts system calls that change the address space to program events.
+//! Conversion of system calls that change the address space to program events.
 
 use perforate_types::{Advice, Backing, Permissions, ProgramEvent, VirtualAddress};
 
 use super::address_space::AddressSpace;
 use crate::process_memory::PAGE_BYTES;
 
-/// Numbers of the reported system calls (Linux on x86-64).
+/// Numbers of the tracked system calls (Linux on x86-64).
 pub mod number {
     #![allow(missing_docs)]
     pub const MMAP: u64 = 9;
@@ -33,22 +33,22 @@ const SHM_RDONLY: u64 = 0o10000;
 /// A system call of the recorded program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Syscall {
-    /// Its number.
+    /// Number of the call, one of [`number`].
     pub number: u64,
-    /// Its arguments.
+    /// Arguments of the call.
     pub arguments: [u64; 6],
 }
 
 impl Syscall {
-    /// The event that takes effect when the call begins. Only munmap has one: otherwise another
-    /// thread's mapping of the same range could come first in the trace.
+    /// Event that takes effect when the call begins. Only munmap has one; otherwise another thread's
+    /// mapping of the same range could precede it in the trace.
     pub fn begin(&self) -> Option<ProgramEvent> {
         let [start, length, ..] = self.arguments;
         let is_valid = self.number == number::MUNMAP && start % PAGE_BYTES == 0 && length != 0;
         is_valid.then(|| ProgramEvent::Unmap { start: address(start), length: round_up(length) })
     }
 
-    /// The events that have taken effect when the call returns `result`.
+    /// Events that have taken effect when the call returns `result`.
     pub fn end(&self, result: i64, space: &AddressSpace) -> Vec<ProgramEvent> {
         if is_failure(result) {
             return Vec::new();
@@ -56,7 +56,7 @@ impl Syscall {
         let [from, length, _, flags, ..] = self.arguments;
         let mut events: Vec<_> = self.ended(result, space).into_iter().collect();
         if self.number == number::MREMAP && flags & MREMAP_DONTUNMAP != 0 {
-            // The pages move, and their mapping stays behind without them.
+            // The pages move, and their mapping stays behind without pages.
             events.extend(space.mappings(from..from.saturating_add(round_up(length))));
         }
         events
@@ -95,7 +95,7 @@ impl Syscall {
                 to: address(result as u64),
                 to_length: round_up(third),
             }),
-            // The plugin puts the size of the segment behind the arguments.
+            // The plugin puts the size of the segment after the arguments.
             number::SHMAT if sixth != 0 => Some(ProgramEvent::Map {
                 start: address(result as u64),
                 length: round_up(sixth),
@@ -128,7 +128,7 @@ pub fn is_failure(result: i64) -> bool {
     (-4095..0).contains(&result)
 }
 
-/// The heap spans whole pages; the first call only queries its start.
+/// Event for a call of brk. The heap spans whole pages; the first call only queries its start.
 fn brk(end: u64, space: &AddressSpace) -> Option<ProgramEvent> {
     let end = round_up(end);
     let start = space.heap_start().unwrap_or(end);
@@ -143,7 +143,7 @@ fn round_up(length: u64) -> u64 {
     length.checked_next_multiple_of(PAGE_BYTES).unwrap_or(length)
 }
 
-/// Permissions of protection flags.
+/// Permissions for mmap's protection flags.
 fn permissions(protection: u64) -> Permissions {
     Permissions {
         write: protection & PROT_WRITE != 0,

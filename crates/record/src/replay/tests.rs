@@ -1,4 +1,4 @@
-//! Replays of hand-written records.
+//! Tests of the replay with hand-written records.
 
 use super::syscalls::number;
 use super::*;
@@ -6,7 +6,7 @@ use crate::instructions::blocks::dictionary_entry;
 use crate::record::{access, access_template, control};
 use perforate_types::{Instruction, ProcessId};
 
-/// A sink that keeps everything.
+/// A sink that stores everything.
 #[derive(Default)]
 struct Kept {
     instructions: Vec<(u64, bool, Vec<MemoryAccess>)>,
@@ -30,8 +30,8 @@ impl Sink for Kept {
     }
 }
 
-/// Block 0 at 0x1000: mov [rdi], eax; jne 0x1000. Block 1 at 0x1004: rep movsb. Block 2, the
-/// same alone at 0x1004. Block 3 at 0x1006: lock add [rdi], eax; ret.
+/// Block 0 at 0x1000: mov [rdi], eax; jne 0x1000. Block 1 at 0x1004: rep movsb. Block 2, also at
+/// 0x1004: the same instruction alone. Block 3 at 0x1006: lock add [rdi], eax; ret.
 fn dictionary() -> Vec<Vec<u8>> {
     vec![
         dictionary_entry(0x1000, &[&[0x89, 0x07], &[0x75, 0xfc]]),
@@ -41,7 +41,7 @@ fn dictionary() -> Vec<Vec<u8>> {
     ]
 }
 
-/// The record of an execution of a block.
+/// Record of an execution of a block.
 fn block(number: u32) -> u64 {
     record::block(number, 1)
 }
@@ -98,7 +98,8 @@ fn a_branch_is_taken_if_the_next_block_is_elsewhere() {
     assert_eq!(step, Step::Starved);
     let taken: Vec<(u64, bool)> =
         kept(replay).instructions.iter().map(|(ip, taken, _)| (*ip, *taken)).collect();
-    // The second jne falls through to 0x1004, but block 3 at 0x1006 follows: taken as well.
+    // The second jne would fall through to 0x1004, but block 3 at 0x1006 follows, so it is taken as
+    // well.
     let expected = [
         (0x1000, false),
         (0x1002, true),
@@ -112,7 +113,7 @@ fn a_branch_is_taken_if_the_next_block_is_elsewhere() {
 
 #[test]
 fn the_end_of_a_segment_names_what_follows() {
-    // Next block 1 (written as 2) lies right behind block 0: not taken.
+    // The next block, 1 (encoded as 2), directly follows block 0: not taken.
     let (replay, _) = replay_of(&[&[segment(0), block(0), end(2)]], u64::MAX);
     assert!(!kept(replay).instructions[1].1);
     let (replay, _) = replay_of(&[&[segment(0), block(0), end(1)]], u64::MAX);
@@ -146,7 +147,7 @@ fn iterations_of_a_repeated_copy_are_one_instruction() {
     for offset in 0..3 {
         records.extend([byte(false, 0x5000 + offset), byte(true, 0x6000 + offset), block(2)]);
     }
-    // The last time nothing is left to copy.
+    // At the last iteration, nothing is left to copy.
     records.extend([block(3), end(0)]);
     let (replay, _) = replay_of(&[&records], u64::MAX);
     let kept = kept(replay);
@@ -157,8 +158,8 @@ fn iterations_of_a_repeated_copy_are_one_instruction() {
 
 #[test]
 fn a_block_left_early_is_cut_short() {
-    // Block 4 has three instructions; the emulator leaves it before the second, runs that from
-    // block 5, and nothing is recorded twice.
+    // Block 4 has three instructions. The emulator leaves it before the second instruction and runs
+    // that from block 5. No instruction may be recorded twice.
     let mut entries = dictionary();
     entries.push(dictionary_entry(0x2000, &[&[0x90], &[0x89, 0x07], &[0x90]]));
     entries.push(dictionary_entry(0x2001, &[&[0x89, 0x07], &[0x90]]));
@@ -220,7 +221,7 @@ fn forks_come_before_the_childs_instructions() {
     let parent = [segment(0), block(0), fork, 0, end(0), segment(2), block(0), end(0)];
     let child = [segment(1), block(3), control(Control::Exit, 1), end(0)];
     let mut replay = started(u64::MAX);
-    // The child's records come first.
+    // The child's records arrive first.
     replay.add(batch(1, other_image(1, &child)));
     replay.add(batch(0, thread(&parent)));
     assert_eq!(replay.advance(&dictionary()).unwrap(), Step::Starved);
@@ -228,7 +229,7 @@ fn forks_come_before_the_childs_instructions() {
     let kept = kept(replay);
     let ips: Vec<u64> = kept.instructions.iter().map(|(ip, ..)| *ip).collect();
     assert_eq!(ips[2..4], [0x1006, 0x1009]);
-    // Thread 0 is the parent's: rings are looked at in order.
+    // Thread 0 is the parent's, because rings are examined in order.
     let expected =
         [(2, ProgramEvent::Fork { child }), (2, switch(1, 1)), (4, exit), (4, switch(0, 0))];
     assert_eq!(kept.events, expected);
@@ -255,11 +256,12 @@ fn a_vfork_runs_in_its_parents_memory_until_it_is_replaced() {
     assert_eq!(replay.advance(&dictionary()).unwrap(), start);
     replay.start_image(2, |_| Vec::new()).unwrap();
     assert_eq!(replay.advance(&dictionary()).unwrap(), Step::Starved);
-    // No fork: the parent's pages are not shared, and process 1 begins empty.
+    // No fork event: the parent's pages are not shared, and process 1 starts empty.
     assert_eq!(kept(replay).events, [(2, switch(0, 1)), (4, switch(1, 2))]);
 }
 
-/// The emulator gives the child a copy; natively what it maps is its parent's as well.
+/// The emulator gives the child a copy. Natively, memory that the child maps also belongs to its
+/// parent.
 #[test]
 fn memory_that_the_child_of_a_vfork_maps_is_its_parents() {
     let parent = [segment(0), control(Control::Fork, 1), 1, end(0)];
@@ -321,7 +323,8 @@ fn a_killed_process_leaves_no_gap() {
     let fork = [segment(0), control(Control::Fork, 1), 0, end(0)];
     let call = control(Control::Return, 57);
     let after = [segment(3), call, 101, block(3), end(0)];
-    // Killed in a block; another thread of it was killed before it wrote its ticket, 2.
+    // A thread was killed in a block; another thread of the process was killed before it wrote its
+    // ticket, 2.
     let killed = [segment(1), block(0), control(Control::ThreadEnd, 0)];
     let mut replay = started(u64::MAX);
     replay.add(batch(0, thread(&[&fork[..], &after].concat())));

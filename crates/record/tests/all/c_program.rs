@@ -7,15 +7,15 @@ use tempfile::TempDir;
 
 use crate::emulator_is_missing;
 
-/// A compiled C program in a folder of its own, which is deleted with this value.
+/// A compiled C program in its own folder. Dropping the value deletes the folder.
 pub struct CProgram {
     folder: TempDir,
     path: String,
 }
 
 impl CProgram {
-    /// Compiles a program to be recorded. Without a compiler or the emulator there is none, and the reason is
-    /// printed.
+    /// Compiles a program to record. `None`, with a printed reason, if the compiler or the emulator is
+    /// missing.
     pub fn new(source: &str, flags: &[&str]) -> Option<Self> {
         if emulator_is_missing() {
             return None;
@@ -30,13 +30,13 @@ impl CProgram {
         &self.path
     }
 
-    /// Folder of the program, which may hold its recordings too.
+    /// Folder of the program, which may also contain its recordings.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 }
 
-/// Compiles a C program in a folder. Without a compiler there is none, and the reason is printed.
+/// Compiles a C program in a folder. `None`, with a printed reason, if there is no compiler.
 pub fn compile(folder: &Path, source: &str, flags: &[&str]) -> Option<String> {
     let (file, program) = (folder.join("program.c"), folder.join("program"));
     std::fs::write(&file, source).unwrap();

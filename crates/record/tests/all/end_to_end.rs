@@ -1,4 +1,4 @@
-//! Records real programs and checks their traces.
+//! Tests that record real programs and check their traces.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
@@ -14,7 +14,7 @@ use perforate_types::{Backing, Branch, Chunk, ProgramEvent, ThreadId, VirtualAdd
 use crate::c_program::{CProgram, compile};
 use crate::{emulator_is_missing, options, read, record_quietly};
 
-/// Each instruction is where the one before it leads, within one thread.
+/// Checks that each instruction follows the previous one of its thread.
 fn assert_flow_is_whole(trace: &Chunk) -> usize {
     let mut breaks = 0;
     for pair in trace.instructions.windows(2) {
@@ -121,14 +121,14 @@ fn a_program_that_replaces_itself_is_followed() {
     assert!(matches!(trace.events.last().unwrap().1, ProgramEvent::Exit { .. }));
 }
 
-/// The programs of each process, by name.
+/// Names of each process's programs.
 pub fn programs(summary: &RecordSummary) -> Vec<Vec<String>> {
     let name = |path: &std::path::PathBuf| path.file_name().unwrap().to_str().unwrap().to_owned();
     summary.processes.iter().map(|process| process.programs.iter().map(name).collect()).collect()
 }
 
-/// All instructions and accesses of a process lie in memory that the events before have mapped in
-/// it, accessibly.
+/// Checks that all instructions and accesses of a process are in accessible memory that earlier events
+/// have mapped.
 pub fn assert_accesses_are_mapped(trace: &Chunk) {
     let mut spaces: BTreeMap<u16, BTreeSet<u64>> = BTreeMap::new();
     let (mut current, mut events) = (0, trace.events.iter().peekable());
@@ -208,7 +208,7 @@ fn a_compiler_and_its_children_are_recorded() {
     assert_eq!(exits.count(), summary.processes.len());
 }
 
-/// The script kills `tee` once that has echoed a line.
+/// The script kills `tee` after `tee` has echoed a line.
 #[test]
 fn scripts_pipes_and_killed_children() {
     if emulator_is_missing() {
@@ -265,7 +265,8 @@ fn execve_keeps_the_environment_and_its_errors() {
     assert_accesses_are_mapped(&read(&file));
 }
 
-/// Passes 16 times over a page for each of `rounds`, in a function, between markers.
+/// C program with a function that writes 16 times to each word of a page. It is called for five pages;
+/// the calls for pages 2 and 4 are between markers.
 const ROUNDS: &str = r#"
     #include "perforate.h"
     #include <sys/prctl.h>
@@ -286,7 +287,7 @@ const ROUNDS: &str = r#"
         return 0;
     }"#;
 
-/// How often each page of the program's memory was written more than a thousand times.
+/// Numbers of the pages that were written more than a thousand times, in ascending order.
 fn written_pages(trace: &Chunk) -> Vec<u64> {
     let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
     let written = trace.accesses.iter().filter(|a| a.kind == perforate_types::AccessKind::Write);
@@ -307,7 +308,7 @@ fn markers_select_regions() {
     let (summary, trace) = record_region(Region::Markers);
     assert_eq!((summary.ending, summary.windows), (Ending::Exited(0), 2));
     let pages = written_pages(&trace);
-    // Pages of a static array are neighbours: 2 and 4 of the five. They may straddle pages.
+    // Pages of a static array are adjacent: 2 and 4 of the five. The array may straddle pages.
     assert!(pages.len() <= 4, "{pages:x?}");
     let gaps = trace.events.iter().filter(|(_, event)| matches!(event, ProgramEvent::Gap { .. }));
     assert_eq!(gaps.count(), 2, "between the regions and behind the last");
@@ -417,14 +418,14 @@ fn threads_take_turns_and_children_are_processes() {
     };
     assert_eq!(count(|event| matches!(event, ProgramEvent::Fork { .. })), 1);
     assert_eq!(count(|event| matches!(event, ProgramEvent::Exit { .. })), 2, "child and parent");
-    // Four threads map and unmap 20 times; what the library unmaps comes on top.
+    // Four threads map and unmap 20 times; the library unmaps more.
     assert!(count(|event| matches!(event, ProgramEvent::Unmap { length: 65536, .. })) >= 80);
 }
 
 #[test]
 fn a_known_program_gives_known_accesses() {
-    // 1000 8-byte increments one page apart, one 16-byte store, one copy of 200 bytes from the
-    // start of a line to the start of a line.
+    // 1000 8-byte increments one page apart, one 16-byte store, one copy of 200 bytes from the start of
+    // a line to the start of a line.
     let source = r#"
         static char memory[1000 * 4096 + 4096] __attribute__((aligned(4096)));
         void _start(void) {
@@ -458,7 +459,7 @@ fn a_known_program_gives_known_accesses() {
     assert!(first < 0x1000_0000);
 }
 
-/// Records endless processes in a process of its own, which another test kills.
+/// Records endless processes, in a separate process that another test kills.
 #[test]
 #[ignore = "run by nothing_outlives_a_killed_recorder"]
 fn records_without_end() {
@@ -467,7 +468,7 @@ fn records_without_end() {
     let _ = record_quietly(options(Path::new(&output), &["sh", "-c", script]));
 }
 
-/// All processes of the recording write to one pipe, whose end is the end of the last of them.
+/// All processes of the recording write to one pipe. Its end shows the end of the last process.
 #[test]
 fn nothing_outlives_a_killed_recorder() {
     if emulator_is_missing() {

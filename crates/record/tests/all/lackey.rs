@@ -1,19 +1,19 @@
-//! Compares a recording with valgrind's lackey, access by access: two emulators that share no code
+//! Comparison of recordings with valgrind's lackey, access by access: two emulators that share no code
 //! must agree.
 //!
-//! Differences by definition, which the comparison allows for:
+//! Differences by definition, which the comparison permits:
 //!
-//! - lackey's `M` is a load and a store; both readers give two accesses.
-//! - Stacks begin at different addresses. The test program aligns its stack to 1MB and has no
-//!   arguments to look at, so that one constant, taken from the first access, separates them.
-//! - For locked xadd and cmpxchg lackey reports a load, and a load and a store of the compare-and-swap
-//!   that valgrind makes of it; a recording has one load and one store.
-//! - Lackey reports each iteration of a repeated string instruction as an instruction of its own; a
-//!   recording has one with accesses of up to a cache line, as on hardware. The test compares the
-//!   bytes read and written.
+//! - Lackey's `M` is a load and a store; both readers yield two accesses.
+//! - Stacks begin at different addresses. The test program aligns its stack to 1MB and has no arguments
+//!   to read, so a constant difference separates them, taken from the first access.
+//! - For locked xadd and cmpxchg, lackey reports a load, and a load and a store of valgrind's own
+//!   compare-and-swap; a recording has one load and one store.
+//! - Lackey reports each iteration of a repeated string instruction as a separate instruction. A
+//!   recording has one instruction with accesses of up to a cache line, as on hardware. The test
+//!   compares the bytes that are read and written.
 //!
-//! A C library would look at the processor (cpuid) and take other code under each emulator;
-//! the program is without one.
+//! The program has no C library, because that would examine the processor (cpuid) and take different
+//! code under each emulator.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -24,8 +24,8 @@ use perforate_types::{AccessKind, Chunk, MemoryAccess};
 
 use crate::{is_missing, read};
 
-/// Integers, pointers, recursion, vectors, locked operations, unaligned accesses across pages
-/// and string instructions; ends by exit_group.
+/// Uses integers, pointers, recursion, vectors, locked operations, unaligned accesses across pages and
+/// string instructions. Ends with exit_group.
 const PROGRAM: &str = r#"
 typedef unsigned long word;
 typedef double vector __attribute__((vector_size(16)));
@@ -91,10 +91,10 @@ void _start(void) {
 }
 "#;
 
-/// Lowest address of stacks, above everything else in a static program.
+/// Lowest address of stacks, above all other parts of a static program.
 const STACK_START: u64 = 1 << 32;
 
-/// The traces of the recorder and of lackey; none if a tool is missing.
+/// Traces of the recorder and of lackey; `None` if a tool is missing.
 fn both(flags: &[&str]) -> Option<(Chunk, Chunk)> {
     let needed = [("qemu-x86_64", "qemu-user"), ("valgrind", "valgrind"), ("cc", "gcc")];
     if needed.iter().any(|(program, package)| is_missing(program, package)) {
@@ -121,7 +121,7 @@ fn both(flags: &[&str]) -> Option<(Chunk, Chunk)> {
     Some((read(&path("our.trace")), read(&path("lackey.txt"))))
 }
 
-/// Instructions with their accesses, stacks moved to where the first access to one is at
+/// Instructions with their accesses, with the stack shifted such that its first access is at
 /// [`STACK_START`].
 fn steps(chunk: &Chunk) -> Vec<(u64, Vec<MemoryAccess>)> {
     let is_stack = |access: &&MemoryAccess| access.address.value() >= STACK_START;
@@ -160,7 +160,7 @@ fn a_recording_agrees_with_lackey_access_by_access() {
     assert!(ours.len() > 1_000_000 && accesses > 200_000);
 }
 
-/// Merges the iterations of repeated instructions, and replaces accesses by the bytes that they touch.
+/// Merges the iterations of repeated instructions, and replaces accesses by the touched bytes.
 fn bytes(steps: &[(u64, Vec<MemoryAccess>)]) -> Vec<(u64, BTreeSet<(bool, u64)>)> {
     let mut all: Vec<(u64, BTreeSet<(bool, u64)>)> = Vec::new();
     for (ip, accesses) in steps {

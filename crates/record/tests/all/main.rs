@@ -1,5 +1,5 @@
-//! Recordings of real programs. Tests are skipped, with a printed reason, only if qemu-x86_64 or a C
-//! compiler is missing.
+//! Tests that record real programs. Tests are skipped, with a printed reason, only if qemu-x86_64 or a
+//! C compiler is missing.
 
 mod c_program;
 mod end_to_end;
@@ -15,7 +15,7 @@ use perforate_record::{RecordError, RecordOptions, RecordSummary, record};
 use perforate_trace::open;
 use perforate_types::Chunk;
 
-/// True if a program cannot be started; prints how to install it.
+/// True if a program cannot be started. Prints how to install it.
 fn is_missing(program: &str, package: &str) -> bool {
     let missing = Command::new(program).arg("--version").output().is_err();
     if missing {
@@ -28,7 +28,7 @@ fn emulator_is_missing() -> bool {
     is_missing("qemu-x86_64", "qemu-user")
 }
 
-/// True, and says so, where tests may not change users or make namespaces.
+/// True, with a printed reason, if the test may not change users or make namespaces.
 fn is_not_root() -> bool {
     let is_root =
         std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap()) == 0;

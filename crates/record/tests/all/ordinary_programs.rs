@@ -1,4 +1,5 @@
-//! Programs that do what services and shells do: spawn, change users, make namespaces.
+//! Tests with programs that act like services and shells: they spawn, change users, and make
+//! namespaces.
 
 use std::path::Path;
 
@@ -9,7 +10,7 @@ use crate::c_program::CProgram;
 use crate::end_to_end::{assert_accesses_are_mapped, programs};
 use crate::{emulator_is_missing, is_missing, is_not_root, options, read, record_quietly};
 
-/// Records a program that ends with 0 and accesses mapped memory only.
+/// Records a program, which must exit with 0 and access only mapped memory.
 fn recorded(folder: &Path, program: &[&str]) -> (RecordSummary, Chunk) {
     let file = folder.join("recorded.trace");
     let summary = record_quietly(options(&file, program)).unwrap();
@@ -138,7 +139,7 @@ fn a_mapping_stays_behind_when_its_pages_move() {
     assert_eq!(remaps.count(), 1);
 }
 
-/// The emulator would take these variables for its own options.
+/// Variables that the emulator would take for its own options.
 #[test]
 fn variables_of_the_emulators_names_reach_the_program() {
     if emulator_is_missing() {

@@ -1,4 +1,4 @@
-//! Recording windows of threaded and of long programs, and a part that begins or ends at some time.
+//! Tests of windows in threaded and long programs, and of parts that begin or end at some time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +20,7 @@ fn gaps(trace: &Chunk) -> Vec<u64> {
     trace.events.iter().filter_map(gap).collect()
 }
 
-/// Four threads, each of about 20 M instructions.
+/// Four threads, each of about 20M instructions.
 const THREADS: &str = r#"
     #include <pthread.h>
     static volatile long memory[4][1 << 16];
@@ -37,7 +37,8 @@ const THREADS: &str = r#"
         return 0;
     }"#;
 
-/// Threads that run unrecorded while one of them begins a window take nothing of the window away.
+/// Threads that run unrecorded while another thread begins a window take no instructions from the
+/// window.
 #[test]
 fn windows_of_threads_hold_what_was_asked_for() {
     let Some(program) = CProgram::new(THREADS, &["-pthread"]) else { return };
@@ -87,7 +88,7 @@ fn adaptive_windows_cover_a_program_of_any_length() {
     assert_eq!((summary.windows, summary.instructions_between), (1, 0), "a short program is whole");
 }
 
-/// Touches 64 pages, then goes on with the first of them for ever.
+/// C program that touches 64 pages and then uses the first page forever.
 const SERVICE: &str = r#"
     static volatile char memory[64 * 4096];
     int main(void) {
@@ -117,7 +118,7 @@ fn a_part_of_a_service_has_the_memory_of_before() {
     assert!(populated.sum::<u64>() >= 64 * 4096, "touched before the recording");
 }
 
-/// Instructions from before the beginning do not count as those of the first window.
+/// Instructions before the beginning do not count as part of the first window.
 #[test]
 fn the_first_window_after_a_late_beginning_is_whole() {
     let Some(program) = CProgram::new(SERVICE, &[]) else { return };

@@ -1,4 +1,4 @@
-//! ChampSim traces: one record per instruction, little-endian. Bytes by format:
+//! Reader of ChampSim traces: one record per instruction, little-endian. Byte offsets by format:
 //!
 //! | champsim | cloudsuite | field |
 //! |---|---|---|
@@ -10,10 +10,10 @@
 //! | 32–63 | 56–87 | addresses read |
 //! | | 88–89 | address space |
 //!
-//! The kind of a branch follows from which special registers it reads and writes, by the same
-//! rules as in ChampSim. The instruction pointer is then dropped from the registers: it would
-//! chain every branch to the one before. ChampSim's numbers of special registers are exchanged
-//! with ours.
+//! The kind of a branch follows from the special registers that it reads and writes, by ChampSim's
+//! rules. The instruction pointer is then removed from the registers, because it would make every
+//! branch depend on the previous one. ChampSim's numbers of special registers are swapped with
+//! Perforate's.
 
 use perforate_types::{
     AccessKind, Branch, Chunk, FLAGS, INSTRUCTION_POINTER, Instruction, MemoryAccess, Register,
@@ -24,15 +24,16 @@ use super::foreign_source::{Format, Input, NO_EVENTS, Running};
 use super::formats::TraceFormat;
 use crate::{SourceMetadata, TraceError};
 
-/// ChampSim's numbers of the stack pointer, the flags and the instruction pointer, and ours.
+/// ChampSim's and Perforate's numbers of the stack pointer, the flags and the instruction pointer.
 const SPECIAL: [(Register, Register); 3] =
     [(6, STACK_POINTER), (25, FLAGS), (26, INSTRUCTION_POINTER)];
-/// Read by an indirect jump or call that our writer knows no register of; never written.
+/// Register read by an indirect jump or call that Perforate's writer exports without a known register;
+/// never written.
 pub(super) const UNKNOWN_TARGET: Register = 255;
-/// ChampSim records no sizes.
+/// Size of every access, because ChampSim records no sizes.
 const ASSUMED_SIZE_BYTES: u16 = 8;
 
-/// Our number of ChampSim's register, and the other way round.
+/// Translates a register number from ChampSim's numbering to Perforate's, or back.
 pub(super) const fn exchange(register: Register) -> Register {
     let mut index = 0;
     while index < SPECIAL.len() {
@@ -47,13 +48,13 @@ pub(super) const fn exchange(register: Register) -> Register {
     register
 }
 
-/// What a register says of the kind of a branch that reads or writes it: marks, a bit each.
+/// Classes of registers that determine the kind of a branch, one bit each.
 const STACK: u8 = 1;
 const FLAG: u8 = 2;
 const POINTER: u8 = 4;
 const OTHER: u8 = 8;
 
-/// Our numbers of ChampSim's registers, and above them their marks.
+/// Perforate's numbers of ChampSim's registers in the low byte, and their classes in the high byte.
 const REGISTERS: [u16; 256] = {
     let mut registers = [0; 256];
     let mut theirs = 0;
@@ -72,7 +73,7 @@ const REGISTERS: [u16; 256] = {
     registers
 };
 
-/// Registers in our numbers, and the marks of all of them.
+/// Translates registers to Perforate's numbers. Also returns the union of their classes.
 #[inline]
 fn registers(theirs: [u8; 4]) -> ([Register; 4], u8) {
     let found = theirs.map(|register| REGISTERS[usize::from(register)]);
@@ -80,11 +81,11 @@ fn registers(theirs: [u8; 4]) -> ([Register; 4], u8) {
     (found.map(|register| register as Register), (all >> 8) as u8)
 }
 
-/// Where the fields of a record lie.
+/// Byte offsets of the fields in a record.
 #[derive(Clone, Copy)]
 struct Layout {
     bytes: usize,
-    /// Registers written lie from byte 10 up to here, four registers read after them.
+    /// End of the written registers, which begin at byte 10; start of the four read registers.
     registers_read: usize,
     addresses_written: usize,
     addresses_read: usize,
@@ -114,8 +115,8 @@ impl Layout {
         }
     }
 
-    /// How well a file that begins with `sample` and has `length` bytes, if that is known, can be
-    /// read as these records.
+    /// Rates how well a file can be read as these records. `sample` is its beginning; `length` its size
+    /// in bytes, if known.
     fn fit(&self, sample: &[u8], length: Option<u64>) -> Fit {
         let records: Vec<&[u8]> = sample.chunks_exact(self.bytes).collect();
         let wrong_flag = records.iter().enumerate().find_map(|(number, record)| {
@@ -133,22 +134,23 @@ impl Layout {
     }
 }
 
-/// How well content can be read as records of one length.
+/// Plausibility of content as records of one length.
 struct Fit {
-    /// Place and value of the first branch flag that is impossible.
+    /// Offset and value of the first invalid branch flag.
     wrong_flag: Option<(usize, u8)>,
-    /// Thousandths of the instructions other than branches that the next one follows at once.
+    /// Instructions other than branches that are directly followed by the next record's, in
+    /// thousandths.
     in_order: usize,
-    /// Whether the length of the file is that of whole records; it may be cut off.
+    /// True if the file consists of whole records. A cut-off file does not.
     is_whole: bool,
 }
 
-/// Which of ChampSim's formats a file has that begins with `sample` and has `length` bytes, if
-/// that is known; else why none.
-pub(super) fn which(sample: &[u8], length: Option<u64>) -> Result<TraceFormat, String> {
+/// Detects which of ChampSim's formats a file has, from its beginning and its length in bytes, if
+/// known. `Err` has the reason if it has neither.
+pub(super) fn detect_format(sample: &[u8], length: Option<u64>) -> Result<TraceFormat, String> {
     let fit = |format| (format, Layout::of(format).fit(sample, length));
     let (champsim, cloudsuite) = (fit(TraceFormat::ChampSim), fit(TraceFormat::CloudSuite));
-    // Fiftieths: a few pairs are in order by accident.
+    // Round to fiftieths: a few pairs are consecutive by accident.
     let rank = |fit: &Fit| (fit.in_order / 20, fit.wrong_flag.is_none(), fit.is_whole);
     let (a, b) = (rank(&champsim.1), rank(&cloudsuite.1));
     let (format, fit) = if a >= b { champsim } else { cloudsuite };
@@ -163,7 +165,7 @@ pub(super) fn which(sample: &[u8], length: Option<u64>) -> Result<TraceFormat, S
     }
 }
 
-/// A ChampSim trace being read.
+/// Reader of a ChampSim trace.
 pub(super) struct ChampSim {
     format: TraceFormat,
     layout: Layout,
@@ -174,7 +176,7 @@ pub(super) struct ChampSim {
 }
 
 impl ChampSim {
-    /// Reads from `input`, whose whole length is `known_bytes` if that is known.
+    /// Reads from `input`, whose total length is `known_bytes`, if known.
     pub(super) fn new(
         format: TraceFormat,
         input: Input,
@@ -200,7 +202,7 @@ impl ChampSim {
         Err(self.input.damaged(bytes - rest, problem, &format!("whole records of {record} bytes")))
     }
 
-    /// Says which process a record belongs to, where it does.
+    /// Switches to the process of a record, if the format records processes.
     fn switch(&mut self, number: usize, chunk: &mut Chunk) -> Result<(), ()> {
         let Some(place) = self.layout.address_space else { return Ok(()) };
         let place = number * self.layout.bytes + place;
@@ -253,7 +255,7 @@ impl Format for ChampSim {
                 damaged(&self.input, first + 88, problem, "at most 65536")
             })?;
             let record = &self.buffer[first..first + record_bytes];
-            // Of a record of known length no place needs to be checked.
+            // Records of known length need no bounds checks.
             let pushed = match <&[u8; CHAMPSIM.bytes]>::try_from(record) {
                 Ok(record) => push_record(&CHAMPSIM, record, chunk),
                 Err(_) => push_record(&self.layout, record, chunk),
@@ -271,7 +273,7 @@ fn word(record: &[u8], place: usize) -> u64 {
     u64::from_le_bytes(record[place..place + 8].try_into().expect("eight bytes"))
 }
 
-/// Appends one record's instruction; fails with place and value of an impossible flag.
+/// Appends the instruction of one record. Fails with the offset and value of an invalid flag.
 #[inline(always)]
 fn push_record(layout: &Layout, record: &[u8], chunk: &mut Chunk) -> Result<(), (usize, u8)> {
     for place in [8, 9] {
@@ -299,7 +301,7 @@ fn push_record(layout: &Layout, record: &[u8], chunk: &mut Chunk) -> Result<(), 
             }
         }
     };
-    // Reads come before writes, as the instruction makes them.
+    // Reads come before writes, as in the instruction's execution.
     push(layout.addresses_read, 4, AccessKind::Read);
     push(layout.addresses_written, places_written, AccessKind::Write);
     let (mut sources, mut destinations) = (read, [written[0], written[1]]);
@@ -324,7 +326,7 @@ fn push_record(layout: &Layout, record: &[u8], chunk: &mut Chunk) -> Result<(), 
     Ok(())
 }
 
-/// The registers written that an instruction of ours has room for, in their places if they fit.
+/// The written registers that fit into Perforate's two places; unmoved if none is dropped.
 fn first_two(written: [Register; 4]) -> [Register; 2] {
     let kept = written.map(|register| if register == INSTRUCTION_POINTER { 0 } else { register });
     if kept[2] == 0 && kept[3] == 0 {
@@ -334,11 +336,11 @@ fn first_two(written: [Register; 4]) -> [Register; 2] {
     [some.next().unwrap_or(0), some.next().unwrap_or(0)]
 }
 
-/// Kind of branch by the marks of registers read and written, and whether it is taken.
+/// Kind of a branch, from the classes of its registers, and whether it is taken.
 #[inline]
 fn branch(is_branch: bool, taken: bool, read: u8, written: u8) -> (Branch, bool) {
     if written & POINTER == 0 {
-        // Not a branch by its registers; believe a record that says it is one.
+        // Not a branch by its registers; trust the record's flag.
         return if is_branch { (Branch::Conditional, taken) } else { (Branch::None, false) };
     }
     let reads_stack = read & STACK != 0;

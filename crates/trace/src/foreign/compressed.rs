@@ -1,8 +1,8 @@
-//! Decompression by content: xz, gzip, zstd, lz4 and snappy (frames), or none.
+//! Decompression by content: xz, gzip, zstd, lz4 (frames) and snappy (frames), or no compression.
 
 use std::io::{self, BufRead, BufReader};
 
-/// A byte stream to read a trace from.
+/// Uncompressed byte stream of a trace.
 pub(super) type Stream = Box<dyn BufRead + Send>;
 
 const XZ: &[u8] = b"\xfd7zXZ\0";
@@ -12,22 +12,22 @@ const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd";
 const LZ4: &[u8] = b"\x04\x22\x4d\x18";
 const SNAPPY: &[u8] = b"\xff\x06\0\0sNaP";
 
-/// Most memory that what unpacks the files of a trace may take, all together.
+/// Maximum memory of all decompressors of a trace together, in bytes.
 const MOST_BYTES: u64 = 2 << 30;
-/// Most memory that one file may ask for: eight times what `xz -9` uses.
+/// Maximum memory of one file's decompressor, in bytes: eight times what `xz -9` uses.
 const MOST_BYTES_OF_FILE: u64 = 512 << 20;
-/// zstd's largest window (2²⁷ bytes), as its own tool has it without being asked.
+/// Base-2 logarithm of zstd's largest window (2²⁷ bytes), the default limit of the zstd tool.
 const MOST_WINDOW_LOG: u32 = 27;
 
-/// Memory for unpacking each of so many files, which may all be open at once.
+/// Decompression memory in bytes for each of `files` files, which may all be open at once.
 pub(super) fn share_of_memory(files: usize) -> u64 {
     (MOST_BYTES / files.max(1) as u64).min(MOST_BYTES_OF_FILE)
 }
 
 const BUFFER_BYTES: usize = 1 << 16;
 
-/// The content of `stream`, which begins with `magic`, and the name of its compression. Unpacking takes
-/// `memory_bytes` at most.
+/// Decompresses `stream`, which begins with `magic`. Also returns the name of the compression. The
+/// decompressor uses at most `memory_bytes`.
 pub(super) fn decompress(
     stream: Stream,
     magic: &[u8],

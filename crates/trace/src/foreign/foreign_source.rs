@@ -1,4 +1,4 @@
-//! What all foreign formats share: the stream they are read from, and the [`Source`] they become.
+//! Shared parts of foreign formats: the input stream, and the [`Source`] that wraps a format.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -12,13 +12,13 @@ use super::compressed::Stream;
 use crate::source::{CHUNK_INSTRUCTIONS, Truncation, file_name, skip_by_decoding};
 use crate::{Source, SourceMetadata, TraceError};
 
-/// An assumption of formats without events.
+/// Assumption of formats without events.
 pub(super) const NO_EVENTS: &str = "no map events; memory is mapped where it is touched";
-/// An assumption of formats that are lists of accesses.
+/// Assumption of formats that are lists of accesses.
 pub(super) const ACCESSES_ONLY: &str =
     "registers, branches and operations are not recorded; no dependencies assumed";
 
-/// The (decompressed) content of a file, and how far it was read.
+/// Decompressed content of a file, with the number of bytes read.
 pub(super) struct Input {
     pub(super) path: PathBuf,
     stream: Stream,
@@ -32,7 +32,7 @@ impl Input {
         Self { path: path.to_owned(), stream, compression, offset: 0 }
     }
 
-    /// The next bytes, which stay to be read.
+    /// Reads the next bytes without consuming them.
     pub(super) fn peek(&mut self, bytes: u64) -> Result<Vec<u8>, TraceError> {
         let mut sample = Vec::new();
         let result = (&mut self.stream).take(bytes).read_to_end(&mut sample);
@@ -42,7 +42,8 @@ impl Input {
         Ok(sample)
     }
 
-    /// Fills `buffer` and returns how many bytes there were: fewer only at the end.
+    /// Fills `buffer`. Returns the number of bytes read, which is smaller than the buffer only at the
+    /// end.
     pub(super) fn fill(&mut self, buffer: &mut [u8]) -> Result<usize, TraceError> {
         let mut filled = 0;
         while filled < buffer.len() {
@@ -57,7 +58,7 @@ impl Input {
         Ok(filled)
     }
 
-    /// Reads a line with its line feed, at most `limit` bytes of it.
+    /// Reads a line including its line feed, or only its first `limit` bytes.
     pub(super) fn line(&mut self, line: &mut Vec<u8>, limit: u64) -> Result<(), TraceError> {
         line.clear();
         let mut limited = (&mut self.stream).take(limit);
@@ -71,7 +72,7 @@ impl Input {
         if self.compression == "none" {
             return TraceError::io(&self.path, "read", error);
         }
-        // As xz and zstd say it, in this order.
+        // xz reports OutOfMemory; zstd reports it in its message.
         let needs_memory =
             error.kind() == io::ErrorKind::OutOfMemory || error.to_string().contains("memory");
         if needs_memory {
@@ -88,52 +89,53 @@ impl Input {
         )
     }
 
-    /// An error in the content at `offset`.
+    /// Error about the content at `offset`.
     pub(super) fn damaged(&self, offset: u64, problem: String, expected: &str) -> TraceError {
         TraceError::damaged(&self.path, offset, problem, expected)
     }
 }
 
-/// Bytes of content that makes no instruction, such as empty lines and time stamps. Compressed, gigabytes of
-/// it take no room and much time, so a file may have only so many for each instruction or access.
-pub(super) struct Silence {
-    /// Kind of the content, for the error.
-    of: &'static str,
-    /// Bytes so far.
+/// Limit on content that produces no instruction, such as empty lines and time stamps. Gigabytes of
+/// such content compress to almost nothing and take much time, so a file may contain only a bounded
+/// number of bytes per instruction or access.
+pub(super) struct FillerLimit {
+    /// Kind of the content, for the error message.
+    content: &'static str,
+    /// Bytes of such content so far.
     bytes: u64,
-    /// Bytes that what else was read makes up for.
-    made_up: u64,
+    /// Bytes that the instructions and accesses so far allow.
+    allowed_bytes: u64,
 }
 
-impl Silence {
-    /// Bytes that need nothing to make up for them.
+impl FillerLimit {
+    /// Bytes that are allowed without any instruction.
     const FREE_BYTES: u64 = 16 << 20;
-    /// Bytes that an instruction or access makes up for.
+    /// Bytes that an instruction or access allows.
     const BYTES_PER_ENTRY: u64 = 4096;
 
-    /// No bytes yet of this kind of content.
-    pub(super) const fn of(content: &'static str) -> Self {
-        Self { of: content, bytes: 0, made_up: 0 }
+    /// Starts with no bytes; `content` names the kind of content in errors.
+    pub(super) const fn new(content: &'static str) -> Self {
+        Self { content, bytes: 0, allowed_bytes: 0 }
     }
 
-    /// Notes an instruction or access.
+    /// Allows more bytes after an instruction or access.
     #[inline]
-    pub(super) fn broken(&mut self) {
-        self.made_up += Self::BYTES_PER_ENTRY;
+    pub(super) fn note_entry(&mut self) {
+        self.allowed_bytes += Self::BYTES_PER_ENTRY;
     }
 
-    /// Notes bytes that make no instruction. `Err` says that they are too many.
+    /// Counts bytes that produce no instruction. `Err` describes an excess.
     #[inline]
     pub(super) fn add(&mut self, bytes: usize) -> Result<(), String> {
         self.bytes += bytes as u64;
-        if self.bytes <= Self::FREE_BYTES + self.made_up {
+        if self.bytes <= Self::FREE_BYTES + self.allowed_bytes {
             return Ok(());
         }
-        Err(format!("{} bytes of {}", self.bytes, self.of))
+        Err(format!("{} bytes of {}", self.bytes, self.content))
     }
 }
 
-/// A stretch of an [`Input`] in memory, for formats that look ahead.
+/// Part of an [`Input`] in memory, for formats that look ahead.
 pub(super) struct Window {
     pub(super) input: Input,
     buffer: Vec<u8>,
@@ -147,7 +149,7 @@ impl Window {
         Self { input, buffer: Vec::new(), start: 0 }
     }
 
-    /// Everything at hand: at least `wanted` bytes (at most 64 KB), or fewer at the end.
+    /// Returns the buffered bytes: at least `wanted` (at most 64KB), or fewer at the end.
     pub(super) fn at_least(&mut self, wanted: usize) -> Result<&[u8], TraceError> {
         if self.buffer.len() - self.start < wanted.min(Self::BYTES) {
             self.buffer.drain(..self.start);
@@ -161,18 +163,18 @@ impl Window {
         Ok(&self.buffer[self.start..])
     }
 
-    /// Passes over bytes that [`Window::at_least`] gave.
+    /// Consumes bytes that [`Window::at_least`] returned.
     pub(super) fn consume(&mut self, bytes: usize) {
         self.start = (self.start + bytes).min(self.buffer.len());
     }
 
-    /// Where in the content the next byte lies.
+    /// Offset of the next byte in the content.
     pub(super) fn offset(&self) -> u64 {
         self.input.offset - (self.buffer.len() - self.start) as u64
     }
 }
 
-/// An instruction whose accesses are still coming.
+/// Instruction whose accesses are not complete yet.
 #[derive(Default)]
 pub(super) struct Pending {
     pub(super) instruction: Option<Instruction>,
@@ -180,7 +182,7 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    /// Adds an access. An instruction with more than there is room for is given twice.
+    /// Adds an access. An instruction with more than 255 accesses is delivered as several.
     pub(super) fn access(&mut self, access: MemoryAccess, chunk: &mut Chunk) {
         if self.accesses.len() == usize::from(u8::MAX) {
             let again = self.instruction;
@@ -190,7 +192,7 @@ impl Pending {
         self.accesses.push(access);
     }
 
-    /// Moves the instruction into the chunk, if there is one.
+    /// Moves the instruction, if any, into the chunk.
     pub(super) fn complete(&mut self, chunk: &mut Chunk) {
         if let Some(instruction) = self.instruction.take() {
             chunk.push(instruction, &self.accesses);
@@ -199,7 +201,7 @@ impl Pending {
     }
 }
 
-/// Who runs: numbers processes and threads in order of appearance, the first being 0.
+/// The running process and thread. Processes and threads are numbered in order of appearance, from 0.
 #[derive(Default)]
 pub(super) struct Running {
     processes: HashMap<u64, u16>,
@@ -208,8 +210,8 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// The event that says that this thread of this process runs from now on, if it is news.
-    /// `Err` where there are more than can be numbered.
+    /// Switches to this thread of this process. Returns an event if the thread is not running already
+    /// and is not the first. `Err` if there are too many processes or threads to number.
     #[inline]
     pub(super) fn switch(&mut self, process: u64, thread: u64) -> Result<Option<ProgramEvent>, ()> {
         if self.current == Some((process, thread)) {
@@ -225,7 +227,7 @@ impl Running {
     }
 }
 
-/// The number of `key`, a new one if it is new.
+/// Number of `key`; a new key gets the next number.
 fn number<K: Eq + Hash>(known: &mut HashMap<K, u16>, key: K) -> Result<u16, ()> {
     let next = u16::try_from(known.len());
     match known.entry(key) {
@@ -234,26 +236,25 @@ fn number<K: Eq + Hash>(known: &mut HashMap<K, u16>, key: K) -> Result<u16, ()> 
     }
 }
 
-/// A foreign format being read.
+/// Reader of a foreign format.
 pub(super) trait Format: Send + 'static {
-    /// What the format can tell; the name is filled in by the caller.
+    /// Metadata that the format provides. The caller fills in the name.
     fn metadata(&self) -> SourceMetadata;
 
-    /// Appends up to `at_most` instructions to an empty chunk; none at the end.
+    /// Appends up to `at_most` instructions to an empty chunk; no instructions at the end.
     fn fill(&mut self, chunk: &mut Chunk, at_most: usize) -> Result<(), TraceError>;
 
-    /// Where the file turned out to be cut off.
+    /// Place at which the file is cut off, if it is.
     fn truncated(&self) -> Option<&Truncation> {
         None
     }
 }
 
-/// A foreign format as a source.
+/// Adapter from a foreign format to a source.
 pub(super) struct ForeignSource<F> {
     metadata: SourceMetadata,
     format: F,
-    /// The last switch that was passed over and not delivered yet; foreign formats have no other
-    /// events.
+    /// Last switch event that was skipped and not delivered yet. Foreign formats have no other events.
     switch: Option<ProgramEvent>,
 }
 
@@ -274,7 +275,7 @@ impl<F: Format> Source for ForeignSource<F> {
         chunk.events.extend(self.switch.take().map(|event| (0, event)));
         self.format.fill(chunk, CHUNK_INSTRUCTIONS)?;
         if chunk.instructions.is_empty() {
-            chunk.clear(); // whoever runs now does nothing more
+            chunk.clear(); // a switch without later instructions
         }
         Ok(!chunk.instructions.is_empty())
     }

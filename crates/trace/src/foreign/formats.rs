@@ -1,28 +1,28 @@
-//! The names of the formats, and how a user says which one a file has.
+//! Names of trace formats, and selection of a format by the user.
 
 use std::path::Path;
 
-/// A format that traces can be read from.
+/// A format of traces that can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TraceFormat {
-    /// Ours: `docs/trace-format.md`.
+    /// Perforate's format: `docs/trace-format.md`.
     Perforate,
-    /// ChampSim's records of 64 bytes.
+    /// Records of 64 bytes (ChampSim).
     ChampSim,
-    /// ChampSim's records of 96 bytes, of the CloudSuite traces.
+    /// Records of 96 bytes (ChampSim's CloudSuite traces).
     CloudSuite,
     /// Final traces of DynamoRIO's drmemtrace.
     Drmemtrace,
-    /// gem5's packet traces.
+    /// Packet traces of gem5.
     Gem5,
-    /// Text of valgrind's lackey.
+    /// Text output of valgrind's lackey.
     Lackey,
-    /// A list of accesses in text.
+    /// A list of accesses as text.
     Csv,
 }
 
 impl TraceFormat {
-    /// All formats.
+    /// All formats, Perforate's first.
     pub const ALL: [Self; 7] = [
         Self::Perforate,
         Self::ChampSim,
@@ -33,7 +33,7 @@ impl TraceFormat {
         Self::Csv,
     ];
 
-    /// The name users write and results show.
+    /// Name that users write and results show.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Perforate => "perforate",
@@ -47,13 +47,13 @@ impl TraceFormat {
     }
 }
 
-/// Splits `FORMAT:FILE`, by which users say what the content leaves open. A file that exists
-/// under the whole name is that file.
+/// Splits `FORMAT:FILE`, with which users specify the format. If a file with the whole name exists, it
+/// is that file.
 pub fn split_format(name: &Path) -> (Option<TraceFormat>, &Path) {
     if name.exists() { (None, name) } else { strip_format(name) }
 }
 
-/// As [`split_format`], whatever files exist.
+/// Like [`split_format`], without looking for files.
 pub(super) fn strip_format(name: &Path) -> (Option<TraceFormat>, &Path) {
     let split = name.to_str().and_then(|text| text.split_once(':'));
     let named = split.and_then(|(prefix, rest)| {

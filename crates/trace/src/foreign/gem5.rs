@@ -1,5 +1,5 @@
-//! gem5's packet traces: the four bytes `gem5`, then protocol-buffer messages, each with its
-//! length before it. The first is a header, the others are packets:
+//! Reader of gem5's packet traces: the four bytes `gem5`, then protocol-buffer messages, each preceded
+//! by its length. The first message is a header; the rest are packets:
 //!
 //! | field | header | packet |
 //! |---|---|---|
@@ -11,35 +11,36 @@
 //! | 6 | | number of the packet |
 //! | 7 | | address of the instruction |
 //!
-//! gem5's instruction and dependency traces begin with the same four bytes; their header has a
-//! number in field 4.
+//! gem5's instruction and dependency traces begin with the same four bytes; their headers have a number
+//! in field 4.
 
 use perforate_types::{AccessKind, Chunk, Instruction, MemoryAccess, VirtualAddress};
 
-use super::foreign_source::{ACCESSES_ONLY, Format, Input, NO_EVENTS, Silence, Window};
+use super::foreign_source::{ACCESSES_ONLY, FillerLimit, Format, Input, NO_EVENTS, Window};
 use super::formats::TraceFormat;
 use super::{ASSUMED_IP, protocol_buffer};
 use crate::source::Truncation;
 use crate::{SourceMetadata, TraceError};
 
-/// What a file begins with.
+/// Signature of gem5's traces.
 pub(super) const MAGIC: &[u8] = b"gem5";
 
-/// Longest message: headers list all requestors of a system.
+/// Longest message in bytes; headers list all requestors of a system.
 const MAX_MESSAGE_BYTES: u64 = 1 << 15;
-/// Most bytes of the number before a message.
+/// Maximum length of the varint before a message, in bytes.
 const LENGTH_BYTES: usize = 10;
 
-/// Bytes that a packet other than a read or write counts for at least: it takes time even if it is empty.
+/// Minimum number of bytes to count for a packet other than a read or write, because even an empty
+/// packet takes time.
 const LEAST_PACKET_BYTES: usize = 16;
 
-/// Commands that have had the same number in all versions of gem5.
+/// Commands whose numbers are the same in all versions of gem5.
 const READ_REQUEST: u64 = 1;
 const WRITE_REQUEST: u64 = 4;
-/// Flag of requests that fetch instructions.
+/// Request flag for instruction fetches.
 const INSTRUCTION_FETCH: u64 = 0x100;
 
-/// A packet, as far as it matters here. Absent fields are 0.
+/// Fields of a packet that are used here. Absent fields are 0.
 #[derive(Debug, Default, PartialEq)]
 struct Packet {
     command: u64,
@@ -68,26 +69,26 @@ impl Packet {
     }
 }
 
-/// A packet trace being read.
+/// Reader of a packet trace.
 pub(super) struct Gem5 {
     window: Window,
     object: String,
     packets: u64,
     instructions: u64,
-    silence: Silence,
+    filler: FillerLimit,
     truncation: Option<Truncation>,
 }
 
 impl Gem5 {
-    /// Kind of trace that has requests, for the error about one that has none.
+    /// Kind of trace that contains requests, for error messages.
     const SUITABLE: &str = "a trace taken between a processor and its first cache";
 
-    /// Reads the header of `input`.
+    /// Reads the header from `input`.
     pub(super) fn new(input: Input) -> Result<Self, TraceError> {
         let window = Window::new(input);
-        let silence = Silence::of("packets other than reads and writes (16 or more each)");
+        let filler = FillerLimit::new("packets other than reads and writes (16 or more each)");
         let (object, truncation) = (String::new(), None);
-        let mut trace = Self { window, object, packets: 0, instructions: 0, silence, truncation };
+        let mut trace = Self { window, object, packets: 0, instructions: 0, filler, truncation };
         trace.window.at_least(MAGIC.len())?;
         trace.window.consume(MAGIC.len());
         let offset = trace.window.offset();
@@ -106,7 +107,7 @@ impl Gem5 {
         Ok(trace)
     }
 
-    /// Decodes the next message and passes over it; `None` at the end.
+    /// Decodes and consumes the next message; `None` at the end.
     fn message<T>(&mut self, decode: impl FnOnce(&[u8]) -> T) -> Result<Option<T>, TraceError> {
         let offset = self.window.offset();
         let start = self.window.at_least(LENGTH_BYTES)?;
@@ -144,7 +145,7 @@ impl Gem5 {
     }
 }
 
-/// The name in a packet trace's header; `None` for other headers.
+/// Name of the watched object in a packet trace's header; `None` for other kinds of headers.
 fn header(message: &[u8]) -> Option<String> {
     let (mut object, mut has_frequency) = (String::new(), false);
     for field in protocol_buffer::fields(message) {
@@ -206,12 +207,12 @@ impl Format for Gem5 {
             };
             let Some(kind) = kind else {
                 let bytes = (self.window.offset() - offset) as usize;
-                if let Err(problem) = self.silence.add(bytes.max(LEAST_PACKET_BYTES)) {
+                if let Err(problem) = self.filler.add(bytes.max(LEAST_PACKET_BYTES)) {
                     return wrong(self, problem, Self::SUITABLE);
                 }
                 continue;
             };
-            self.silence.broken();
+            self.filler.note_entry();
             let Some(size) = u16::try_from(packet.size).ok().filter(|&size| size > 0) else {
                 return wrong(self, format!("a packet of {} bytes", packet.size), "1 to 65535");
             };

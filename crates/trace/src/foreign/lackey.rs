@@ -1,19 +1,19 @@
-//! The text of `valgrind --tool=lackey --trace-mem=yes`: a line `I  address,size` per
-//! instruction, then ` L address,size` (load), ` S …` (store) or ` M …` (load and store) for its
-//! accesses. Addresses are hexadecimal, sizes decimal. Lines that start with `==` or `--` are
-//! valgrind's own.
+//! Reader of the output of `valgrind --tool=lackey --trace-mem=yes`: a line `I  address,size` per
+//! instruction, followed by ` L address,size` (load), ` S …` (store) or ` M …` (load and store) for its
+//! accesses. Addresses are hexadecimal, sizes are decimal. Lines that start with `==` or `--` come from
+//! valgrind itself.
 
 use perforate_types::{AccessKind, Chunk, Instruction, MemoryAccess, VirtualAddress};
 
-use super::foreign_source::{Format, Input, NO_EVENTS, Pending, Silence};
+use super::foreign_source::{FillerLimit, Format, Input, NO_EVENTS, Pending};
 use crate::source::Truncation;
 use crate::{SourceMetadata, TraceError};
 
-/// Longest line that can be right; valgrind's own lines may be longer and are read in parts.
+/// Longest valid line in bytes. Valgrind's own lines may be longer and are read in parts.
 const LINE_BYTES: u64 = 4096;
 const EXPECTED: &str = "'I  ADDRESS,SIZE', ' L ADDRESS,SIZE', ' S …', ' M …' or '==PID== …'";
 
-/// What one line says.
+/// Content of one line.
 #[derive(Debug, PartialEq)]
 enum Line {
     Instruction { ip: u64, length: u8 },
@@ -21,7 +21,7 @@ enum Line {
     Ignored,
 }
 
-/// Whether a file that begins with `sample` is lackey's output.
+/// True if a file that begins with `sample` is lackey's output.
 pub(super) fn is_lackey(sample: &[u8]) -> bool {
     let mut lines = sample.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
     let Some(first) = lines.next() else { return false };
@@ -50,22 +50,23 @@ fn parse(line: &[u8]) -> Option<Line> {
     let address = u64::from_str_radix(address, 16).ok()?;
     let size: u16 = size.parse().ok().filter(|&size| size > 0)?;
     Some(if kinds.is_empty() {
-        // Valgrind's replacement code may come as longer blocks, whose length says nothing.
+        // Valgrind's replacement code may appear as longer blocks, whose length is not an
+        // instruction's.
         Line::Instruction { ip: address, length: if size <= 15 { size as u8 } else { 0 } }
     } else {
         Line::Access { kinds, address, size }
     })
 }
 
-/// A lackey trace being read.
+/// Reader of a lackey trace.
 pub(super) struct Lackey {
     input: Input,
     line: Vec<u8>,
     pending: Pending,
-    /// Instructions delivered.
+    /// Number of instructions delivered.
     instructions: u64,
     truncation: Option<Truncation>,
-    silence: Silence,
+    filler: FillerLimit,
 }
 
 impl Lackey {
@@ -76,7 +77,7 @@ impl Lackey {
             pending: Pending::default(),
             instructions: 0,
             truncation: None,
-            silence: Silence::of("empty lines and comments"),
+            filler: FillerLimit::new("empty lines and comments"),
         }
     }
 
@@ -102,10 +103,10 @@ impl Lackey {
         })?;
         match parsed {
             Line::Ignored => self
-                .silence
+                .filler
                 .add(self.line.len())
                 .map_err(|problem| self.input.damaged(start, problem, EXPECTED))?,
-            _ => self.silence.broken(),
+            _ => self.filler.note_entry(),
         }
         if self.pending.instruction.is_none() && matches!(parsed, Line::Access { .. }) {
             let problem = "an access before the first instruction".to_owned();

@@ -1,4 +1,4 @@
-//! Traces of any format: which one a file is, readers of the foreign ones, and writers of two.
+//! Traces of all formats: detection of the format, readers of foreign formats, and writers of two.
 
 mod champsim;
 mod compressed;
@@ -27,21 +27,21 @@ use crate::content::Content;
 use crate::format::SIGNATURE;
 use crate::{Source, TraceError, TraceReader};
 
-/// Bytes looked at to tell formats apart: 1536 ChampSim records, or 1024 of CloudSuite.
+/// Bytes examined to detect a format: 1536 records of ChampSim, or 1024 of CloudSuite.
 const SAMPLE_BYTES: u64 = 96 << 10;
-/// Bytes that tell our own format and compressions.
+/// Bytes that identify Perforate's format and compressions.
 const MAGIC_BYTES: u64 = 8;
 
-/// Where instructions lie that a format knows no address of: the beginning of a program without
+/// Address of instructions whose address is not recorded: the usual start of programs without
 /// position-independent code.
 const ASSUMED_IP: u64 = 0x40_0000;
 
-/// Opens a trace of any [`TraceFormat`], raw or compressed (.xz, .gz, .zst, .lz4, .sz, .zip): a regular file, the
-/// folder of a drmemtrace trace, or standard input (`-`). The content decides, not the name, unless it is
-/// `FORMAT:FILE`.
+/// Opens a trace of any [`TraceFormat`], plain or compressed (.xz, .gz, .zst, .lz4, .sz, .zip). `path`
+/// is a regular file, the folder of a drmemtrace trace, or standard input (`-`). The content determines
+/// the format, unless the path is `FORMAT:FILE`.
 ///
 /// # Errors
-/// If the file cannot be read or is of no such format.
+/// If the file cannot be read, or has none of the formats.
 pub fn open(path: impl AsRef<Path>) -> Result<Box<dyn Source>, TraceError> {
     let (format, path) = split_format(path.as_ref());
     if path.is_dir() {
@@ -54,10 +54,10 @@ pub fn open(path: impl AsRef<Path>) -> Result<Box<dyn Source>, TraceError> {
     read(path, Content::open(path)?, format)
 }
 
-/// Reads a trace that lies in memory, as [`open`] reads a file of this name.
+/// Opens a trace in memory, as [`open`] opens a file with this name.
 ///
 /// # Errors
-/// As [`open`].
+/// The errors of [`open`].
 pub fn open_bytes(name: &str, bytes: Vec<u8>) -> Result<Box<dyn Source>, TraceError> {
     let (format, path) = formats::strip_format(Path::new(name));
     read(path, Content::of_memory(bytes), format)
@@ -105,7 +105,7 @@ fn read(
     })
 }
 
-/// The decompressed content and the name of its compression.
+/// Decompresses the content. Also returns the name of the compression.
 fn decompressed(
     path: &Path,
     content: Content,
@@ -122,8 +122,7 @@ fn decompressed(
     Ok((Input::new(path, stream, compression), compression))
 }
 
-/// Which foreign format a file has that begins with `sample`, and has `length` bytes if that is
-/// known.
+/// Detects the foreign format of a file, from its beginning and its length in bytes, if known.
 fn recognize(path: &Path, sample: &[u8], length: Option<u64>) -> Result<TraceFormat, TraceError> {
     match drmemtrace::recognize(sample) {
         Some(drmemtrace::Kind::Final) => return Ok(TraceFormat::Drmemtrace),
@@ -148,10 +147,10 @@ fn recognize(path: &Path, sample: &[u8], length: Option<u64>) -> Result<TraceFor
         let found = "text that is neither lackey output nor a list of accesses";
         return Err(TraceError::unrecognized(path, found));
     }
-    champsim::which(sample, length).map_err(|found| TraceError::unrecognized(path, found))
+    champsim::detect_format(sample, length).map_err(|found| TraceError::unrecognized(path, found))
 }
 
-/// The content of one of the `files` of a drmemtrace folder.
+/// Opens one of the `files` trace files of a drmemtrace folder.
 fn open_thread(path: &Path, files: usize) -> Result<Input, TraceError> {
     let mut content = Content::open(path)?;
     let magic = content.peek(MAGIC_BYTES).map_err(|error| TraceError::io(path, "read", error))?;

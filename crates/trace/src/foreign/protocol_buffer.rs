@@ -1,11 +1,11 @@
-//! The wire format of protocol buffers, as far as flat messages need it.
+//! The wire format of protocol buffers, to the extent that flat messages need.
 
-/// The value of a field.
+/// Value of a field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Value<'a> {
-    /// A number of any width.
+    /// A number of any wire type.
     Number(u64),
-    /// Text, bytes or a message inside.
+    /// A string, bytes, or an embedded message.
     Bytes(&'a [u8]),
 }
 
@@ -25,8 +25,8 @@ impl<'a> Value<'a> {
     }
 }
 
-/// The number at the beginning of `bytes` and how many of them it takes; `None` if it is cut off
-/// or exceeds 64 bits.
+/// Decodes the varint at the beginning of `bytes`. Returns the value and its length; `None` if the
+/// varint is cut off or exceeds 64 bits.
 pub(super) fn varint(bytes: &[u8]) -> Option<(u64, usize)> {
     let mut value = 0u64;
     for (place, &byte) in bytes.iter().enumerate().take(10) {
@@ -41,7 +41,8 @@ pub(super) fn varint(bytes: &[u8]) -> Option<(u64, usize)> {
     None
 }
 
-/// The fields of a message with their numbers; `None` and the end where it is damaged.
+/// Iterates over numbers and values of a message's fields. Yields `None` and ends where the message is
+/// damaged.
 pub(super) fn fields(mut message: &[u8]) -> impl Iterator<Item = Option<(u64, Value<'_>)>> {
     std::iter::from_fn(move || {
         if message.is_empty() {
@@ -53,7 +54,7 @@ pub(super) fn fields(mut message: &[u8]) -> impl Iterator<Item = Option<(u64, Va
     })
 }
 
-/// The first field and what follows it.
+/// Decodes the first field. Returns it and the rest of the message.
 fn field(message: &[u8]) -> Option<((u64, Value<'_>), &[u8])> {
     let (key, bytes) = varint(message)?;
     let rest = &message[bytes..];
@@ -86,7 +87,8 @@ mod tests {
 
     #[test]
     fn fields_of_every_width() {
-        // Field 1 = 150 (the textbook's example), 2 = "hi", 3 = 64 bits, 4 = 32 bits.
+        // Field 1 = 150 (an example of the protocol's documentation), 2 = "hi", 3 = 64 bits, 4 = 32
+        // bits.
         let bytes = b"\x08\x96\x01\x12\x02hi\x19\x01\0\0\0\0\0\0\x80\x25\x02\0\0\0";
         let list: Option<Vec<_>> = fields(bytes).collect();
         let expected = [
@@ -102,7 +104,7 @@ mod tests {
     fn damage_is_found() {
         for bytes in [
             &b"\x08"[..],                                        // no value
-            b"\x12\x05hi",                                       // five bytes, two there
+            b"\x12\x05hi",                                       // five bytes, two present
             b"\x12\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",     // 2^64 - 1 bytes
             b"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", // more than 64 bits
             b"\x0b",                                             // a group

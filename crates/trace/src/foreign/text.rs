@@ -1,28 +1,30 @@
-//! Lists of accesses: a line `KIND ADDRESS [SIZE] [PID] [IP]` each, separated by commas or by
-//! blanks and tabs.
+//! Reader of lists of accesses: one line `KIND ADDRESS [SIZE] [PID] [IP]` per access, separated by
+//! commas or by blanks and tabs.
 //!
-//! KIND is R or W for an access, I for an instruction whose accesses follow; in any case, or in
-//! full. Numbers are decimal, or hexadecimal after `0x`. Absent or empty fields have the values
-//! that [`Format::metadata`] tells. A first line of column names may order the columns otherwise.
-//! Empty lines and those that begin with `#` mean nothing.
+//! KIND is R or W for an access, or I for an instruction whose accesses follow; upper case, lower case,
+//! or the full word. Numbers are decimal, or hexadecimal after `0x`. [`Format::metadata`] states the
+//! defaults of absent or empty fields. A first line of column names may change the order of columns.
+//! Empty lines and lines that begin with `#` are ignored.
 
 use perforate_types::{AccessKind, Chunk, Instruction, MemoryAccess, VirtualAddress};
 
 use super::ASSUMED_IP;
-use super::foreign_source::{ACCESSES_ONLY, Format, Input, NO_EVENTS, Pending, Running, Silence};
+use super::foreign_source::{
+    ACCESSES_ONLY, FillerLimit, Format, Input, NO_EVENTS, Pending, Running,
+};
 use super::formats::TraceFormat;
 use crate::{SourceMetadata, TraceError};
 
-/// Longest line.
+/// Longest line in bytes.
 const LINE_BYTES: u64 = 4096;
-/// Size of accesses without one.
+/// Size in bytes of accesses without a size.
 const ASSUMED_SIZE_BYTES: u16 = 8;
 const EXPECTED: &str = "'R|W|I ADDRESS [SIZE] [PID] [IP]', numbers decimal or after 0x";
 
-/// The first line of lists that our writer makes.
+/// Header of lists that Perforate writes.
 pub(super) const HEADER: &str = "kind,address,size,pid,ip";
 
-/// The names a header may give to each column.
+/// Accepted header names of each column.
 const NAMES: [&[&str]; 5] = [
     &["kind", "op", "type", "rw", "access"],
     &["address", "addr", "vaddr"],
@@ -31,15 +33,15 @@ const NAMES: [&[&str]; 5] = [
     &["ip", "pc"],
 ];
 
-/// Which field of a line holds kind, address, size, process and instruction address.
+/// Index of the field with kind, address, size, process and instruction address.
 type Columns = [Option<usize>; 5];
 
 const IN_ORDER: Columns = [Some(0), Some(1), Some(2), Some(3), Some(4)];
 
-/// What one line says.
+/// Content of one line.
 #[derive(Debug, PartialEq)]
 enum Line {
-    /// `None` as the kind of access for an instruction.
+    /// An access, or an instruction if `kind` is `None`.
     Entry {
         kind: Option<AccessKind>,
         address: u64,
@@ -51,7 +53,7 @@ enum Line {
     Ignored,
 }
 
-/// Whether a file that begins with `sample` is a list of accesses.
+/// True if a file that begins with `sample` is a list of accesses.
 pub(super) fn is_list(sample: &[u8]) -> bool {
     let lines = sample.split(|&byte| byte == b'\n');
     let mut told =
@@ -126,17 +128,17 @@ fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// A list of accesses being read.
+/// Reader of a list of accesses.
 pub(super) struct Text {
     input: Input,
     line: Vec<u8>,
     columns: Columns,
     pending: Pending,
-    /// The pending instruction has a line of its own, so that accesses may join it.
+    /// True if the pending instruction has its own line, so that accesses without an address join it.
     has_line: bool,
     running: Running,
     any: bool,
-    silence: Silence,
+    filler: FillerLimit,
 }
 
 impl Text {
@@ -149,7 +151,7 @@ impl Text {
             has_line: false,
             running: Running::default(),
             any: false,
-            silence: Silence::of("empty lines and comments"),
+            filler: FillerLimit::new("empty lines and comments"),
         }
     }
 
@@ -168,12 +170,12 @@ impl Text {
                 let problem = "column names below the first line".to_owned();
                 Err(self.input.damaged(start, problem, EXPECTED))
             }
-            Some(Line::Ignored) => match self.silence.add(self.line.len()) {
+            Some(Line::Ignored) => match self.filler.add(self.line.len()) {
                 Ok(()) => Ok(Some(Line::Ignored)),
                 Err(problem) => Err(self.input.damaged(start, problem, EXPECTED)),
             },
             Some(line) => {
-                self.silence.broken();
+                self.filler.note_entry();
                 Ok(Some(line))
             }
             None => {
@@ -184,7 +186,7 @@ impl Text {
         }
     }
 
-    /// Says which process an instruction belongs to: without a number, to that before it.
+    /// Switches to the process of an instruction. Without a number, the process stays the same.
     fn switch(&mut self, pid: Option<u64>, chunk: &mut Chunk) -> Result<(), TraceError> {
         let Some(pid) = pid else { return Ok(()) };
         let event = self.running.switch(pid, 0).map_err(|()| {

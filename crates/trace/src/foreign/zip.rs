@@ -1,5 +1,5 @@
-//! Zip archives as one stream: the content of their entries, one after the other, in the order
-//! of the archive's directory. drmemtrace writes a trace as chunks in an archive.
+//! Zip archives as one stream: the contents of their entries, concatenated in the order of the
+//! archive's directory. drmemtrace writes a trace as several chunks in an archive.
 
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Take};
 use std::path::Path;
@@ -10,20 +10,20 @@ use super::compressed::Stream;
 use crate::TraceError;
 use crate::content::{Content, ReadSeek};
 
-/// What archives begin with; the second is an empty one.
+/// Signatures of archives; the second is that of an empty archive.
 pub(super) const MAGIC: [&[u8]; 2] = [b"PK\x03\x04", b"PK\x05\x06"];
 
-/// Most entries of an archive. drmemtrace's chunks have ten million instructions each.
+/// Maximum number of entries. Each of drmemtrace's chunks has ten million instructions.
 const MAX_ENTRIES: usize = 1 << 16;
 
-/// Where the data of an entry lie, in bytes.
+/// Location of an entry's data, in bytes.
 struct Entry {
     start: u64,
     length: u64,
     is_deflated: bool,
 }
 
-/// The content of the archive.
+/// Opens the concatenated content of the archive.
 pub(super) fn content(path: &Path, content: Content) -> Result<Stream, TraceError> {
     let damaged = |problem: String| TraceError::damaged(path, 0, problem, "a whole zip archive");
     let mut buffer = vec![0; RECOMMENDED_BUFFER_SIZE];
@@ -36,7 +36,7 @@ pub(super) fn content(path: &Path, content: Content) -> Result<Stream, TraceErro
     Ok(Box::new(BufReader::with_capacity(1 << 16, stream)))
 }
 
-/// The archive's entries. Data that overlap, by which small archives unfold to huge ones, are
+/// Entries of the archive. Overlapping data, with which small archives unpack to huge ones, are
 /// refused.
 fn entries<R: rawzip::ReaderAt>(
     archive: &ZipArchive<R>,
@@ -73,7 +73,7 @@ fn entries<R: rawzip::ReaderAt>(
 
 type Bytes = Box<dyn ReadSeek>;
 
-/// The entry being read. The archive's bytes are lent to it.
+/// The entry being read. It owns the archive's bytes meanwhile.
 enum Current {
     None,
     Stored(Take<Bytes>),
@@ -81,14 +81,14 @@ enum Current {
 }
 
 struct Entries {
-    /// Where the archive's bytes are while no entry is read.
+    /// Bytes of the archive while no entry is being read.
     bytes: Option<Bytes>,
     entries: std::vec::IntoIter<Entry>,
     current: Current,
 }
 
 impl Entries {
-    /// Goes to the next entry; false at the end.
+    /// Goes to the next entry. Returns false at the end.
     fn next(&mut self) -> io::Result<bool> {
         let returned = match std::mem::replace(&mut self.current, Current::None) {
             Current::None => None,

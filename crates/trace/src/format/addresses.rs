@@ -1,46 +1,46 @@
-//! Which address an operand accesses: a model that writer and reader run in step, so that only
-//! its mistakes need to be written.
+//! Prediction of the addresses of memory operands. Writer and reader run the same model, so only its
+//! mispredictions are written.
 //!
-//! Every operand of every static instruction predicts its next address in one of two modes: its
-//! last address plus a stride, or a recent access of any operand plus an offset (fields of one
-//! object, slots of one stack frame). When the mode in use is wrong, a code says what is right:
-//! the other mode, an address remembered by context, or an explicit difference.
+//! Every operand of every static instruction predicts its next address in one of two modes: the
+//! operand's last address plus a stride, or a recent access of any operand plus an offset (fields of an
+//! object, slots of a stack frame). After a misprediction, a code gives the right address: the other
+//! mode, an address remembered by context, or an explicit difference.
 
-/// How many recent accesses an explicit difference may refer to.
+/// Number of recent accesses that an explicit difference may refer to.
 pub(crate) const RECENT: usize = 8;
 const CONTEXT_BITS: u32 = 15;
 
-/// What is right where the prediction is wrong. Codes from [`EXPLICIT`] on are
-/// `EXPLICIT + 8 × base + (bytes − 1)`: base 0 is the operand's last address, base k the k-th
-/// most recent access; `bytes` bytes of the zigzagged difference follow.
+/// Code for the other mode of prediction. Codes from [`EXPLICIT`] on are `EXPLICIT + 8 × base + (bytes
+/// − 1)`: base 0 is the operand's last address, base k the k-th most recent access; `bytes` bytes of
+/// the zigzagged difference follow.
 pub(crate) const OTHER_MODE: u8 = 0;
-/// What followed the most recent access at this operand before.
+/// Code for the operand's address that last followed the same most recent access.
 pub(crate) const AFTER_RECENT: u8 = 1;
-/// What followed this operand's last address before.
+/// Code for the operand's address that last followed its current last address.
 pub(crate) const AFTER_LAST: u8 = 2;
-/// First explicit code.
+/// First code of explicit differences.
 pub(crate) const EXPLICIT: u8 = 3;
-/// One more than the largest code.
+/// Number of valid codes.
 pub(crate) const CODES: u8 = EXPLICIT + 8 * (1 + RECENT as u8);
 
 #[derive(Clone, Copy, Default)]
 struct Operand {
     last: u64,
-    /// Difference of the last two addresses.
+    /// Difference between the last two addresses.
     delta: u64,
-    /// Difference seen twice in a row, or written explicitly.
+    /// Difference that occurred twice in succession.
     stride: u64,
-    /// Address minus that of the `back`-th most recent access.
+    /// Address minus the address of the `back`-th most recent access.
     offset: u64,
-    /// 0: never accessed.
+    /// Age of the access that `offset` refers to, from 1.
     back: u8,
     relative: bool,
 }
 
-/// Predicts the addresses of operands.
+/// Predictor of the addresses of operands.
 pub(crate) struct Addresses {
     operands: Vec<Operand>,
-    /// The last accesses of any operand, a ring.
+    /// Ring of the last accesses of any operands.
     recent: [u64; RECENT],
     newest: usize,
     after_recent: Vec<u64>,
@@ -58,7 +58,7 @@ impl Addresses {
         }
     }
 
-    /// Forgets everything, as at the start of a chunk.
+    /// Resets the state, as at the start of a chunk.
     pub(crate) fn reset(&mut self, operands: usize) {
         self.operands.clear();
         self.grow(operands);
@@ -68,7 +68,7 @@ impl Addresses {
         self.after_last.fill(0);
     }
 
-    /// Makes room for operands up to this number.
+    /// Makes room for `operands` operands.
     #[inline]
     pub(crate) fn grow(&mut self, operands: usize) {
         if operands > self.operands.len() {
@@ -76,13 +76,13 @@ impl Addresses {
         }
     }
 
-    /// The `back`-th most recent access, from 1.
+    /// Address of the `back`-th most recent access, from 1.
     #[inline]
     fn recent(&self, back: usize) -> u64 {
         self.recent[(self.newest + RECENT + 1 - back) % RECENT]
     }
 
-    /// The address `operand` probably accesses next.
+    /// Predicted next address of `operand`.
     #[inline]
     pub(crate) fn predict(&self, operand: usize) -> u64 {
         let state = &self.operands[operand];
@@ -98,7 +98,7 @@ impl Addresses {
         }
     }
 
-    /// `operand` accesses `address`, as predicted.
+    /// Updates the state of `operand` after an access to `address`.
     #[inline]
     pub(crate) fn follow(&mut self, operand: usize, address: u64) {
         let state = &self.operands[operand];
@@ -115,7 +115,7 @@ impl Addresses {
         self.recent[self.newest] = address;
     }
 
-    /// The code for `address`, which was not predicted, and the difference for an explicit one.
+    /// Code for `address`, which was mispredicted, and the difference for an explicit code.
     pub(crate) fn explain(&self, operand: usize, address: u64) -> (u8, u64) {
         let state = &self.operands[operand];
         if self.by_mode(state, !state.relative) == address {
@@ -140,8 +140,8 @@ impl Addresses {
             .expect("there is at least one base")
     }
 
-    /// The address that `code` and the explicit difference stand for, and what they teach; the
-    /// caller then calls [`Addresses::follow`]. `None` for a code that does not exist.
+    /// Address for a code and its explicit difference. Updates the mode and the contexts; the caller
+    /// then calls [`Addresses::follow`]. `None` for an invalid code.
     pub(crate) fn correct(&mut self, operand: usize, code: u8, number: u64) -> Option<u64> {
         let (by_recent, by_last) = self.contexts(operand);
         let address = match code {
@@ -174,7 +174,7 @@ impl Addresses {
         if base == 0 { self.operands[operand].last } else { self.recent(base) }
     }
 
-    /// Places in the two context tables for the next access of `operand`.
+    /// Indices into the two context tables for the next access of `operand`.
     fn contexts(&self, operand: usize) -> (usize, usize) {
         (slot(operand, self.recent(1)), slot(operand, self.operands[operand].last))
     }
@@ -185,7 +185,7 @@ fn slot(operand: usize, address: u64) -> usize {
     ((mixed ^ mixed >> 32).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> (64 - CONTEXT_BITS)) as usize
 }
 
-/// How many bytes of difference follow a code.
+/// Number of difference bytes that follow a code.
 #[inline]
 pub(crate) fn explicit_bytes(code: u8) -> usize {
     if code < EXPLICIT { 0 } else { usize::from((code - EXPLICIT) % 8) + 1 }

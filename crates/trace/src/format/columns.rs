@@ -1,11 +1,11 @@
-//! Columns of bytes, each compressed by itself, and the variable-length numbers in them.
+//! Columns of bytes, each compressed separately, and the variable-length integers in them.
 
 use perforate_types::counted;
 
 use super::MAX_PAYLOAD_BYTES;
 use super::header::{Problem, field, problem};
 
-/// Appends `value` in groups of seven bits, lowest first, the top bit of a byte meaning "more".
+/// Appends `value` as LEB128: groups of seven bits, lowest first; the top bit of a byte means "more".
 pub(crate) fn put_varint(column: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         column.push(value as u8 | 0x80);
@@ -14,17 +14,17 @@ pub(crate) fn put_varint(column: &mut Vec<u8>, mut value: u64) {
     column.push(value as u8);
 }
 
-/// Maps small negative and positive differences to small numbers.
+/// Maps integers of small magnitude to small unsigned integers.
 pub(crate) const fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)) as u64
 }
 
-/// Undoes [`zigzag`].
+/// Inverse function of [`zigzag`].
 pub(crate) const fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
-/// A column being read.
+/// Reader of an uncompressed column.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Column {
     bytes: Vec<u8>,
@@ -32,7 +32,7 @@ pub(crate) struct Column {
 }
 
 impl Column {
-    /// The next byte; `None` past the end.
+    /// Reads a byte; `None` at the end.
     #[inline]
     pub(crate) fn byte(&mut self) -> Option<u8> {
         let byte = *self.bytes.get(self.position)?;
@@ -40,7 +40,7 @@ impl Column {
         Some(byte)
     }
 
-    /// The next number; `None` past the end or if it exceeds 64 bits.
+    /// Reads an integer; `None` at the end or if it exceeds 64 bits.
     #[inline]
     pub(crate) fn varint(&mut self) -> Option<u64> {
         let mut value = 0u64;
@@ -54,19 +54,19 @@ impl Column {
         None
     }
 
-    /// Everything not read yet.
+    /// Bytes that are not read yet.
     pub(crate) fn rest(&self) -> &[u8] {
         &self.bytes[self.position..]
     }
 
-    /// Whether everything was read.
+    /// True if all bytes were read.
     pub(crate) fn is_finished(&self) -> bool {
         self.position == self.bytes.len()
     }
 }
 
-/// Compresses columns into one payload: their number, then for each its uncompressed and
-/// compressed length (32-bit little-endian), then the zstd frames. An empty column has no frame.
+/// Compressor of columns into one payload: the number of columns, then the uncompressed and compressed
+/// length of each (32-bit little-endian), then the zstd frames. An empty column has no frame.
 pub(crate) struct Packer {
     compressor: zstd::bulk::Compressor<'static>,
 }
@@ -93,7 +93,7 @@ impl Packer {
     }
 }
 
-/// Undoes [`Packer::pack`], reusing the columns' memory.
+/// Inverse of [`Packer::pack`]. Reuses the columns' memory.
 pub(crate) struct Unpacker {
     decompressor: zstd::bulk::Decompressor<'static>,
 }

@@ -1,6 +1,6 @@
-//! The dictionary of static instructions: everything about an instruction that is the same
-//! whenever it executes. Self-modified code, the two outcomes of a branch, and other sizes or
-//! numbers of accesses at the same address are records of their own.
+//! Dictionary of static instructions: properties of an instruction that are the same at every
+//! execution. Self-modified code, the two outcomes of a branch, and other sizes or numbers of accesses
+//! at the same address have separate records.
 
 use std::collections::HashMap;
 
@@ -11,19 +11,19 @@ use super::header::{Problem, problem};
 use super::{MAX_DICTIONARY_OPERANDS, MAX_DICTIONARY_RECORDS};
 
 const COLUMNS: usize = 7;
-/// Columns in format version 1, which says of no register whether it makes an address.
+/// Number of columns in format version 1, which does not record which registers form addresses.
 const COLUMNS_1: usize = 6;
 
-/// Size in bytes and kind of one access of a record.
+/// Size in bytes and kind of one access.
 pub(crate) type Shape = (u16, AccessKind);
 
-/// Static instructions by number.
+/// Static instructions by record number.
 #[derive(Default)]
 pub(crate) struct Dictionary {
     pub(crate) instructions: Vec<Instruction>,
     /// Index of the first shape of each record.
     pub(crate) first_operand: Vec<u32>,
-    /// Shapes of all records in order; the index numbers the operand.
+    /// Shapes of all records in order; the index is the number of the operand.
     pub(crate) shapes: Vec<Shape>,
 }
 
@@ -34,7 +34,7 @@ impl Dictionary {
         self.shapes.clear();
     }
 
-    /// Whether record `number` is this instruction with accesses of these shapes.
+    /// True if record `number` is this instruction, with accesses of the same shapes.
     #[inline]
     pub(crate) fn matches(&self, number: u32, wanted: &Instruction, list: &[MemoryAccess]) -> bool {
         let Some(instruction) = self.instructions.get(number as usize) else { return false };
@@ -52,13 +52,13 @@ impl Dictionary {
         self.shapes.extend(shapes);
     }
 
-    /// Whether one more record could exceed the limits.
+    /// True if another record could exceed the limits.
     fn is_full(&self) -> bool {
         self.instructions.len() >= MAX_DICTIONARY_RECORDS
             || self.shapes.len() + usize::from(u8::MAX) > MAX_DICTIONARY_OPERANDS
     }
 
-    /// The records from `first` on as a payload.
+    /// Encodes the records from `first` on as a payload.
     pub(crate) fn encode(&self, first: usize, packer: &mut Packer) -> std::io::Result<Vec<u8>> {
         let mut columns: [Vec<u8>; COLUMNS] = Default::default();
         let [addresses, lengths, classes, registers, counts, shapes, data_sources] = &mut columns;
@@ -85,7 +85,7 @@ impl Dictionary {
         packer.pack(&columns)
     }
 
-    /// Appends `count` records from a payload of a file of this format version.
+    /// Appends `count` records from a payload in this format version.
     pub(crate) fn decode(
         &mut self,
         payload: &[u8],
@@ -157,8 +157,8 @@ impl Dictionary {
     }
 }
 
-/// As `==`, in a few wide comparisons instead of a branch for each field: this is asked of every
-/// instruction that is written.
+/// Compares like `==`, in a few wide comparisons instead of a branch per field, because it runs for
+/// every written instruction.
 #[inline]
 fn is_same(one: &Instruction, other: &Instruction) -> bool {
     let registers = |of: &Instruction| {
@@ -172,13 +172,13 @@ fn is_same(one: &Instruction, other: &Instruction) -> bool {
     differences | u64::from(class(one) ^ class(other)) == 0
 }
 
-/// A dictionary that finds records, for writing.
+/// Dictionary that can find records, for the writer.
 #[derive(Default)]
 pub(crate) struct Numbering {
     pub(crate) dictionary: Dictionary,
     /// Newest record of each hash.
     newest: HashMap<u64, u32>,
-    /// For each record the next older one of the same hash.
+    /// For each record, the next older record with the same hash.
     older: Vec<Option<u32>>,
 }
 
@@ -193,7 +193,7 @@ impl Numbering {
         self.dictionary.is_full()
     }
 
-    /// The record's number; a new one if it is new.
+    /// Number of the record; a new record is appended.
     pub(crate) fn number(&mut self, instruction: &Instruction, list: &[MemoryAccess]) -> u32 {
         let hash = hash(instruction, list);
         let newest = self.newest.get(&hash).copied();

@@ -1,4 +1,4 @@
-//! The chunks of a trace file: where they lie and whether the file is whole.
+//! Chunks of a trace file: their locations, and completeness of the file.
 
 use std::io::{self, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -13,24 +13,24 @@ use crate::TraceError;
 use crate::content::{Content, ReadSeek};
 use crate::source::Truncation;
 
-/// Length in bytes of the last chunk, which holds the offset of the index.
+/// Length of the last chunk in bytes, which contains the offset of the index.
 const END_BYTES: u64 = HEADER_BYTES as u64 + 8;
 
-/// How the list of chunks ends.
+/// State of the end of a file.
 pub(crate) enum End {
-    /// With the end chunk.
+    /// The file ends with its end chunk.
     Whole,
-    /// Early, after the last whole chunk.
+    /// The file ends early, after its last whole chunk.
     Truncated(Truncation),
-    /// At a chunk header that was changed.
+    /// The file has an invalid chunk header, at this offset.
     Damaged(u64, Problem),
 }
 
-/// An open trace file whose chunks are known.
+/// An open trace file with its list of chunks.
 pub(crate) struct TraceFile {
     pub(crate) path: PathBuf,
     file: Box<dyn ReadSeek>,
-    /// Where the next read starts, to save needless seeks.
+    /// Current position in `file`, to avoid unnecessary seeks.
     read_position: u64,
     pub(crate) bytes: u64,
     pub(crate) version: u32,
@@ -41,7 +41,7 @@ pub(crate) struct TraceFile {
 }
 
 impl TraceFile {
-    /// Finds the chunks of `content`, which is named `path`.
+    /// Finds the chunks of `content`; `path` is for errors.
     pub(crate) fn read(
         path: &Path,
         content: Content,
@@ -117,7 +117,8 @@ impl TraceFile {
         Ok(())
     }
 
-    /// Takes over the last metadata, which have what was known only at the end of a recording.
+    /// Replaces the metadata by the last metadata chunk, which contains values known only at the end of
+    /// a recording.
     fn read_last_metadata(&mut self, unpacker: &mut Unpacker) -> Result<(), TraceError> {
         let mut later = self.places[1..].iter();
         let last = later.rfind(|place| place.header.kind == Kind::Metadata).copied();
@@ -148,7 +149,7 @@ impl TraceFile {
             .map_err(|error| wrong(problem(format!("metadata: {error}"), "valid JSON")))
     }
 
-    /// Takes the list of chunks from the index; `None` where there is no sound index.
+    /// Takes the list of chunks from the index. `None` if there is no valid index.
     fn use_index(&mut self, unpacker: &mut Unpacker) -> io::Result<Option<()>> {
         let Some(end_offset) = self.bytes.checked_sub(END_BYTES) else { return Ok(None) };
         let Found::Place(end) = self.read_place(end_offset)? else { return Ok(None) };
@@ -181,7 +182,7 @@ impl TraceFile {
         Ok(Some(()))
     }
 
-    /// Finds the chunks by going from header to header.
+    /// Finds the chunks by following their headers.
     fn scan(&mut self) -> io::Result<()> {
         self.places.truncate(1);
         let mut offset = self.places[0].end();
@@ -216,7 +217,7 @@ impl TraceFile {
         }
     }
 
-    /// The chunk header at `offset`.
+    /// Reads the chunk header at `offset`.
     fn read_place(&mut self, offset: u64) -> io::Result<Found> {
         let left = self.bytes.saturating_sub(offset);
         if left == 0 {
@@ -241,7 +242,7 @@ impl TraceFile {
         Ok(Found::Place(place))
     }
 
-    /// Reads and checks the payload of the chunk at `place`, header included.
+    /// Reads and checks the payload of the chunk at `place`, and its header again.
     pub(crate) fn read_payload(
         &mut self,
         place: &Place,
@@ -267,7 +268,7 @@ impl TraceFile {
         Err(TraceError::damaged(&self.path, place.offset, wrong.found, wrong.expected))
     }
 
-    /// Reads the payload; false if its checksum is wrong.
+    /// Reads the payload. Returns false if its checksum is wrong.
     fn fetch(&mut self, place: &Place, payload: &mut Vec<u8>) -> io::Result<bool> {
         self.seek(place.offset + HEADER_BYTES as u64)?;
         payload.resize(place.header.payload_bytes as usize, 0);
@@ -285,14 +286,14 @@ impl TraceFile {
     }
 }
 
-/// What lies at a place where a chunk header should be.
+/// Content at an offset at which a chunk header should be.
 enum Found {
     Place(Place),
     CutOff(String),
     Damaged(Problem),
 }
 
-/// Whether the chunk may come after the first `position` instructions, which it then adds to.
+/// True if the chunk may follow the first `position` instructions. Adds its instructions to `position`.
 fn continues(header: &Header, position: &mut u64) -> bool {
     let in_turn = header.kind == Kind::Dictionary || header.first == *position;
     if header.kind == Kind::Instructions {

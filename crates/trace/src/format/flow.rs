@@ -1,25 +1,25 @@
-//! Which static instruction comes next: a model that writer and reader run in step, so that only
-//! its mistakes need to be written.
+//! Prediction of control flow: the next static instruction. Writer and reader run the same model, so
+//! only its mispredictions are written.
 //!
-//! Every record predicts the record that followed it last (at first: the record with the next
-//! number, since records are numbered in order of first execution). A record that has had several
-//! successors predicts by context: what followed it after the same recent history.
+//! Every record predicts its last successor. Initially, this is the record with the next number,
+//! because records are numbered in order of first execution. A record that has had several successors
+//! predicts by context: its successor after the same recent history.
 
 const CONTEXT_BITS: u32 = 15;
-/// Marks a record that has had more than one successor.
+/// Flag of a record that has had more than one successor.
 const VARYING: u32 = 1 << 31;
-/// Marks a record whose successor is not known yet.
+/// Flag of a record whose successor is not known yet.
 const FRESH: u32 = 1 << 30;
 const RECORD: u32 = FRESH - 1;
 
-/// Predicts the next dictionary record.
+/// Predictor of the next dictionary record.
 pub(crate) struct Flow {
-    /// Last successor of each record, with [`VARYING`] or [`FRESH`].
+    /// Last successor of each record, combined with [`VARYING`] or [`FRESH`].
     next: Vec<u32>,
-    /// By record and history: a tag (high half) and a successor (low half).
+    /// Table indexed by record and history: a tag (high half) and a successor (low half).
     long: Vec<u64>,
     short: Vec<u64>,
-    /// Four bits for each of the last 16 successors of varying records, newest lowest.
+    /// Four bits for each of the last 16 successors of varying records, the newest in the lowest bits.
     history: u64,
     current: u32,
 }
@@ -35,7 +35,7 @@ impl Flow {
         }
     }
 
-    /// Forgets everything, as at the start of a chunk.
+    /// Resets the state, as at the start of a chunk.
     pub(crate) fn reset(&mut self, records: usize) {
         self.next.clear();
         self.grow(records);
@@ -45,19 +45,19 @@ impl Flow {
         self.current = 0;
     }
 
-    /// Makes room for records up to this number.
+    /// Makes room for `records` records.
     pub(crate) fn grow(&mut self, records: usize) {
         self.next
             .extend((self.next.len() as u32..records as u32).map(|record| (record + 1) | FRESH));
     }
 
-    /// Whether there is room for this record.
+    /// True if there is room for this record.
     #[inline]
     pub(crate) fn has(&self, record: u32) -> bool {
         (record as usize) < self.next.len()
     }
 
-    /// The record that probably comes next.
+    /// Predicted number of the next record.
     #[inline]
     pub(crate) fn predict(&self) -> u32 {
         let next = self.next[self.current as usize];
@@ -75,7 +75,8 @@ impl Flow {
         last
     }
 
-    /// What comes next is `actual`, a record below the number given to [`Flow::grow`].
+    /// Updates the state: the next record is `actual`, which must be below the number given to
+    /// [`Flow::grow`].
     #[inline]
     pub(crate) fn follow(&mut self, actual: u32) {
         let next = self.next[self.current as usize];
@@ -110,7 +111,7 @@ fn slot(hash: u64) -> usize {
     (hash >> (64 - CONTEXT_BITS)) as usize
 }
 
-/// Never 0, so that an empty entry matches nothing.
+/// Tag of a hash; never 0, so that an empty entry does not match.
 fn tag(hash: u64) -> u32 {
     hash as u32 | 1
 }

@@ -7,21 +7,21 @@ pub(crate) const HEADER_BYTES: usize = 32;
 
 const MARKER: [u8; 4] = *b"PTck";
 
-/// What a chunk holds.
+/// Content of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
     /// [`super::TraceMetadata`] as JSON.
     Metadata = 1,
-    /// New static instructions.
+    /// New static instructions, as dictionary records.
     Dictionary = 2,
     /// Program events as JSON.
     Events = 3,
-    /// Executed instructions.
+    /// Executed instructions, as mispredictions.
     Instructions = 4,
-    /// The headers of all chunks before it and where they lie.
+    /// Headers and offsets of all preceding chunks.
     Index = 5,
-    /// Where the index lies; the last chunk.
+    /// Offset of the index; the last chunk of a file.
     End = 6,
 }
 
@@ -44,12 +44,12 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) kind: Kind,
-    /// Bytes that follow the header.
+    /// Length of the payload, which follows the header.
     pub(crate) payload_bytes: u32,
-    /// Instructions, dictionary records, events or index entries in the chunk.
+    /// Number of instructions, dictionary records, events or index entries in the chunk.
     pub(crate) count: u32,
-    /// Number of the first instruction (of an index or end chunk: of all instructions); of a
-    /// dictionary chunk the first record, 0 beginning a new dictionary.
+    /// Number of the first instruction; for an index or end chunk, the number of all instructions. For
+    /// a dictionary chunk, the number of the first record; 0 starts a new dictionary.
     pub(crate) first: u64,
     /// CRC-32 (IEEE) of the payload.
     pub(crate) payload_checksum: u32,
@@ -74,7 +74,7 @@ impl Header {
         bytes
     }
 
-    /// The header in `bytes`, or what is wrong and what would be right.
+    /// Decodes and checks the header in `bytes`.
     pub(crate) fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, Problem> {
         if bytes[..4] != MARKER {
             let found = u32::from_be_bytes(field(bytes, 0));
@@ -111,7 +111,7 @@ impl Header {
     }
 }
 
-/// What is wrong, and what would be right.
+/// Problem in a file, and what was expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub(crate) found: String,
@@ -122,7 +122,7 @@ pub(crate) fn problem(found: impl Into<String>, expected: impl Into<String>) -> 
     Problem { found: found.into(), expected: expected.into() }
 }
 
-/// `N` bytes at `offset` of a slice known to be long enough.
+/// `N` bytes at `offset` of a slice, which must be long enough.
 pub(crate) fn field<const N: usize>(bytes: &[u8], offset: usize) -> [u8; N] {
     bytes[offset..offset + N].try_into().expect("a slice of N bytes")
 }

@@ -1,10 +1,10 @@
-//! The index: header and place of every chunk, so that a reader need not look for them.
+//! The index: header and offset of every chunk, so that a reader need not scan the file.
 
 use super::columns::{Column, Packer, Unpacker, put_varint};
 use super::header::{HEADER_BYTES, Header, Kind, Problem, problem};
 use super::{MAX_PAYLOAD_BYTES, PREAMBLE_BYTES};
 
-/// A chunk and where its header lies.
+/// A chunk: its header and the offset of its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) offset: u64,
@@ -12,7 +12,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Byte after the chunk.
+    /// Offset after the chunk.
     pub(crate) fn end(&self) -> u64 {
         self.offset + HEADER_BYTES as u64 + u64::from(self.header.payload_bytes)
     }
@@ -30,7 +30,7 @@ pub(crate) fn encode(places: &[Place], packer: &mut Packer) -> std::io::Result<V
     packer.pack(&[column])
 }
 
-/// The chunks listed in `payload`, which must end exactly at `end`, where the index lies.
+/// Decodes the list of chunks in `payload`. The last chunk must end at `end`, where the index starts.
 pub(crate) fn decode(
     payload: &[u8],
     count: u32,

@@ -1,4 +1,4 @@
-//! Instruction chunks: the mistakes of the flow and address models, in columns.
+//! Instruction chunks: mispredictions of the flow and address models, in columns.
 
 use perforate_types::{Chunk, MemoryAccess, VirtualAddress};
 
@@ -8,8 +8,9 @@ use super::dictionary::Dictionary;
 use super::flow::Flow;
 use super::header::{Problem, problem};
 
-/// Columns of an instruction chunk: right guesses between two mistakes of the flow model; what
-/// was right there; the same two for addresses; then bytes 0 to 7 of explicit differences.
+/// Number of columns: numbers of right predictions between mispredictions of the flow model;
+/// corrections of the flow model; the same two for addresses; then bytes 0 to 7 of explicit
+/// differences.
 const COLUMNS: usize = 4 + 8;
 const FLOW_RUNS: usize = 0;
 const FLOW_CORRECTIONS: usize = 1;
@@ -17,7 +18,7 @@ const ADDRESS_RUNS: usize = 2;
 const ADDRESS_CODES: usize = 3;
 const DIFFERENCES: usize = 4;
 
-/// Collects the instructions of one chunk.
+/// Encoder of one chunk's instructions.
 pub(crate) struct Encoder {
     columns: [Vec<u8>; COLUMNS],
     flow: Flow,
@@ -41,7 +42,7 @@ impl Encoder {
         }
     }
 
-    /// Begins a new chunk.
+    /// Starts a new chunk.
     pub(crate) fn reset(&mut self, dictionary: &Dictionary) {
         self.columns.iter_mut().for_each(Vec::clear);
         self.flow.reset(dictionary.instructions.len().max(1));
@@ -58,12 +59,12 @@ impl Encoder {
         self.accesses
     }
 
-    /// The record that probably comes next.
+    /// Predicted number of the next record.
     pub(crate) fn predict(&self) -> u32 {
         self.flow.predict()
     }
 
-    /// Appends an execution of `record`, which [`Encoder::predict`] gave as `predicted`.
+    /// Appends an execution of `record`. `predicted` is the result of [`Encoder::predict`].
     pub(crate) fn push(
         &mut self,
         record: u32,
@@ -112,7 +113,7 @@ impl Encoder {
         self.addresses.follow(operand, address);
     }
 
-    /// The chunk's payload.
+    /// Payload of the chunk.
     pub(crate) fn finish(&mut self, packer: &mut Packer) -> std::io::Result<Vec<u8>> {
         put_varint(&mut self.columns[FLOW_RUNS], self.flow_run);
         put_varint(&mut self.columns[ADDRESS_RUNS], self.address_run);
@@ -120,7 +121,7 @@ impl Encoder {
     }
 }
 
-/// Gives the instructions of one chunk back, slice by slice.
+/// Decoder of one chunk's instructions, in slices.
 pub(crate) struct Decoder {
     columns: [Column; COLUMNS],
     flow: Flow,
@@ -142,7 +143,7 @@ impl Decoder {
         }
     }
 
-    /// Instructions of the chunk that were not delivered yet.
+    /// Number of instructions of the chunk that were not delivered yet.
     pub(crate) fn remaining(&self) -> u32 {
         self.remaining
     }
@@ -152,7 +153,7 @@ impl Decoder {
         self.remaining = 0;
     }
 
-    /// Begins a chunk of `count` instructions.
+    /// Starts a chunk of `count` instructions.
     pub(crate) fn begin(
         &mut self,
         payload: &[u8],
@@ -170,7 +171,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Appends the next `at_most` instructions of the chunk, or as many as are left.
+    /// Appends the next `at_most` instructions of the chunk, or all that are left.
     pub(crate) fn decode(
         &mut self,
         dictionary: &Dictionary,

@@ -1,25 +1,25 @@
-//! What a trace file says about itself.
+//! Metadata of a trace file.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A limit or request that ended a recording before its program ended.
+/// Limit or request that ended a recording before the end of its program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StoppedBy {
-    /// The limit of instructions.
+    /// The limit on instructions.
     Instructions,
-    /// The limit of the trace's size.
+    /// The limit on the trace's size.
     Size,
-    /// The limit of time.
+    /// The limit on time.
     Time,
-    /// The disk was full.
+    /// A full disk or quota.
     Disk,
-    /// The user: Ctrl-C or a signal.
+    /// The user, with Ctrl-C or a signal.
     User,
-    /// A reason that only a later version knows.
+    /// A reason of a later version of the format.
     #[serde(other)]
     Other,
 }
@@ -42,42 +42,43 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// The first chunk of a trace file, stored as JSON; another before the index, which has what is known
-/// only at the end, takes its place. Unknown keys of later versions are ignored;
-/// keys that are absent have their defaults.
+/// Metadata of a trace file, stored as JSON in its first chunk. A second metadata chunk before the
+/// index replaces the first, with values known only at the end. Unknown keys of later versions are
+/// ignored; absent keys have their defaults.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TraceMetadata {
     /// Command line of the recorded program, or the workload with its parameters.
     pub program: Vec<String>,
-    /// What recorded it (for example `qemu-user 7.2 plugin`).
+    /// Recording tool, for example `qemu-user 7.2 plugin`.
     pub recorder: String,
-    /// Instruction set (for example `x86_64`).
+    /// Instruction set, for example `x86_64`.
     pub architecture: String,
     /// Name and version of the tool that wrote the file.
     pub created_by: String,
-    /// Instructions of the program that passed before the first one recorded.
+    /// Number of instructions of the program before the first recorded one.
     pub instructions_skipped: u64,
-    /// Whether the program ran on after the last instruction: the recording was ended before it.
+    /// True if the program continued after the last instruction, so the recording was ended before it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_cut_off: bool,
-    /// The limit or request that ended the recording before the program; none if the program ended
-    /// by itself.
+    /// Limit or request that ended the recording before the program; `None` if the program ended by
+    /// itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stopped_by: Option<StoppedBy>,
-    /// Accesses to memory that the recorder did not see being mapped; a simulated kernel refuses them.
+    /// Number of accesses to memory whose mapping the recorder did not see. A simulated kernel refuses
+    /// them.
     #[serde(skip_serializing_if = "is_zero")]
     pub accesses_unmapped: u64,
-    /// Whether the trace carries map events.
+    /// True if the trace contains mapping events.
     pub has_events: bool,
-    /// Whether instructions name the registers they read and write.
+    /// True if instructions name the registers that they read and write.
     pub has_dependencies: bool,
-    /// Whether branches are marked as such.
+    /// True if branches are marked.
     pub has_branches: bool,
-    /// What the recorder did not know and what was assumed instead, one sentence each.
+    /// Assumptions of the recorder about missing information, one sentence each.
     pub assumptions: Vec<String>,
-    /// Anything a reader should know.
+    /// Notes for readers of the trace.
     pub notes: Vec<String>,
-    /// Anything else, by name.
+    /// Further values by name.
     pub extra: BTreeMap<String, serde_json::Value>,
 }

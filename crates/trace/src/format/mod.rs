@@ -1,8 +1,8 @@
 //! The trace format: chunked, compressed, checksummed, seekable; see `docs/trace-format.md`.
 //!
 //! A file is a signature followed by chunks. Static instructions are written once, in dictionary
-//! chunks; an instruction chunk holds only what the models of [`flow`] and [`addresses`] cannot
-//! predict, in columns that zstd compresses further.
+//! chunks. An instruction chunk contains only the mispredictions of the models in [`flow`] and
+//! [`addresses`], in columns that zstd compresses further.
 
 pub(crate) mod addresses;
 pub(crate) mod columns;
@@ -21,52 +21,53 @@ pub use metadata::{StoppedBy, TraceMetadata};
 pub use reader::TraceReader;
 pub use writer::{TraceSummary, TraceWriter, WriterOptions};
 
-/// First bytes of every trace file: a byte outside ASCII, a name, a line end that text-mode
-/// copying would change, and the version.
+/// First bytes of every trace file: a byte outside ASCII, a name, and a line feed, which text-mode
+/// copying would change. The version follows.
 pub(crate) const SIGNATURE: [u8; 8] = *b"\x89PTRACE\n";
 
 /// Version of the format, stored after the signature as a little-endian 32-bit number.
 pub(crate) const VERSION: u32 = 2;
-/// The oldest version that is read.
+/// Oldest version that can be read.
 pub(crate) const OLDEST_VERSION: u32 = 1;
 
 /// Length in bytes of signature and version.
 pub(crate) const PREAMBLE_BYTES: u64 = 12;
 
-/// Longest payload of a chunk in bytes, and most bytes of its columns together, uncompressed.
+/// Maximum payload of a chunk in bytes, and maximum of its uncompressed columns together.
 pub(crate) const MAX_PAYLOAD_BYTES: u32 = 64 << 20;
 
-/// Longest metadata in bytes, uncompressed: JSON of any shape takes many times as much in memory.
+/// Maximum length of uncompressed metadata in bytes. JSON can take many times its length in memory.
 pub(crate) const MAX_METADATA_BYTES: usize = 8 << 20;
 
-/// Most instructions in one chunk.
+/// Maximum number of instructions in a chunk.
 pub(crate) const MAX_CHUNK_INSTRUCTIONS: u32 = 1 << 21;
 
-/// Memory accesses after which a chunk ends.
+/// Number of memory accesses after which a chunk ends.
 pub(crate) const MAX_CHUNK_ACCESSES: usize = 1 << 21;
 
-/// Events after which a chunk ends.
+/// Number of events after which a chunk ends.
 pub(crate) const MAX_CHUNK_EVENTS: usize = 1 << 16;
 
-/// Longest list of events in a chunk in bytes, uncompressed: they take some times as much in memory.
+/// Maximum length of a chunk's uncompressed events in bytes. Events take several times their length in
+/// memory.
 pub(crate) const MAX_EVENTS_BYTES: usize = 16 << 20;
 
-/// Most events, with figures of phases counted as events, that wait for the instruction that they come
-/// before: those of all that is passed over, or of a chunk.
+/// Maximum number of events, with each figure of a phase counted as one, that wait for delivery with
+/// their instruction: the events of a chunk, or of all skipped chunks.
 pub(crate) const MAX_WAITING_EVENTS: usize = 1 << 22;
 
-/// Most events between two instructions. Programs make some before the first, and few after; what
-/// has more has no other content, and would be read for minutes.
+/// Maximum number of events between two instructions. Programs make some before the first instruction,
+/// and few afterwards. A file with more has no other content, and reading it would take minutes.
 pub(crate) const MAX_EVENTS_IN_A_ROW: u64 = 10_000_000;
 
-/// Most gaps in a trace: whoever reads it keeps figures of the windows between them.
+/// Maximum number of gaps in a trace. Readers keep statistics of each window between gaps.
 pub(crate) const MAX_GAPS: u64 = 1 << 20;
 
-/// Most figures of a phase, with its name and theirs in pieces of 64 bytes.
+/// Maximum number of figures in a phase; each 64 bytes of names count as a figure.
 pub(crate) const MAX_PHASE_FIGURES: usize = 1 << 12;
 
-/// Most records in a dictionary; a full dictionary is dropped and a new one begun.
+/// Maximum number of records in a dictionary. A full dictionary is replaced by a new one.
 pub(crate) const MAX_DICTIONARY_RECORDS: usize = 1 << 20;
 
-/// Most operand shapes in a dictionary.
+/// Maximum number of operand shapes in a dictionary.
 pub(crate) const MAX_DICTIONARY_OPERANDS: usize = 1 << 22;

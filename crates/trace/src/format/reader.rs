@@ -1,4 +1,4 @@
-//! Reading traces.
+//! Reader of Perforate's trace files.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -7,7 +7,7 @@ use perforate_types::{Chunk, ProgramEvent};
 
 use super::columns::Unpacker;
 use super::dictionary::Dictionary;
-use super::events::{self, Placed};
+use super::events::{self, PositionedEvent};
 use super::file::{End, TraceFile};
 use super::header::{Kind, Problem, problem};
 use super::index::Place;
@@ -17,14 +17,14 @@ use crate::content::Content;
 use crate::source::{ALL_MAKE_ADDRESSES, CHUNK_INSTRUCTIONS, Source, SourceMetadata, Truncation};
 use crate::{TraceError, source::file_name};
 
-/// Reads a trace file.
+/// Reader of a trace file.
 ///
 /// A file that was cut off or never finished is read up to its last whole chunk, and
-/// [`Source::truncated`] says so; changed bytes are an error when their chunk is reached.
+/// [`Source::truncated`] reports it. Changed bytes are an error when their chunk is reached.
 pub struct TraceReader {
     file: TraceFile,
     source_metadata: SourceMetadata,
-    /// The next chunk of the file to read, by place in the file's list.
+    /// Index of the next chunk to read in the file's list.
     next_place: usize,
     unpacker: Unpacker,
     payload: Vec<u8>,
@@ -32,28 +32,28 @@ pub struct TraceReader {
     decoder: Decoder,
     /// Number of the next instruction to deliver.
     position: u64,
-    /// Events not delivered yet, and the position of the newest one read.
-    events: VecDeque<Placed>,
+    /// Events not delivered yet, and the position of the newest event read.
+    events: VecDeque<PositionedEvent>,
     newest_event: u64,
-    /// Figures of those that are phases.
+    /// Total size of the phases in `events`, in figures.
     figures: usize,
-    /// Events read since the last chunk of instructions.
+    /// Number of events read since the last chunk of instructions.
     in_a_row: u64,
     gaps: u64,
 }
 
-/// What was read last.
+/// Kind of the content that was read last.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Begun {
     /// A chunk of instructions.
     Instructions,
-    /// So many events that they are to be delivered first.
+    /// Events, so many that they must be delivered before the next instruction.
     Events,
-    /// Nothing: the file ends.
+    /// The end of the file.
     End,
 }
 
-/// What the recorder assumed, and what is assumed of files of the first version.
+/// Assumptions of the recorder, and an assumption for files of version 1.
 fn assumptions(file: &TraceFile) -> Vec<String> {
     let mut assumptions = file.metadata.assumptions.clone();
     if file.version == 1 && file.metadata.has_dependencies {
@@ -66,13 +66,13 @@ impl TraceReader {
     /// Opens a trace file and finds its chunks.
     ///
     /// # Errors
-    /// If the file cannot be read, is no trace, or its first chunk is damaged.
+    /// If the file cannot be read, is not a trace, or its first chunk is damaged.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, TraceError> {
         let path = path.as_ref();
         Self::read(path, Content::open(path)?)
     }
 
-    /// Reads a trace from `content`, which is named `path`.
+    /// Reads a trace from `content`; `path` is for errors.
     pub(crate) fn read(path: &Path, content: Content) -> Result<Self, TraceError> {
         let mut unpacker = Unpacker::new().map_err(|error| TraceError::io(path, "read", error))?;
         let file = TraceFile::read(path, content, &mut unpacker)?;
@@ -109,12 +109,12 @@ impl TraceReader {
         })
     }
 
-    /// What the file says about itself.
+    /// Metadata in the file.
     pub fn trace_metadata(&self) -> &TraceMetadata {
         &self.file.metadata
     }
 
-    /// Version of the format the file is written in.
+    /// Version of the file's format.
     pub fn version(&self) -> u32 {
         self.file.version
     }
@@ -124,28 +124,28 @@ impl TraceReader {
         self.file.bytes
     }
 
-    /// Instructions in the whole chunks of the file.
+    /// Number of instructions in the whole chunks of the file.
     pub fn instructions(&self) -> u64 {
         self.file.instructions
     }
 
-    /// Instructions in each of the file's chunks of them: decoding can begin with any.
+    /// Number of instructions in each chunk of instructions. Decoding can start at any chunk.
     pub fn chunk_lengths(&self) -> impl Iterator<Item = u32> + '_ {
         let places = self.file.places.iter().map(|place| place.header);
         places.filter(|header| header.kind == Kind::Instructions).map(|header| header.count)
     }
 
-    /// Number of the instruction that comes next.
+    /// Number of the next instruction.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// Goes to instruction `number`, or to the end if there are fewer, and returns the position
-    /// reached. All events before it come first in the next chunk, whichever were delivered
-    /// already: they rebuild the memory map.
+    /// Goes to instruction `number`, or to the end if there are fewer. Returns the position reached.
+    /// The next chunk starts with all earlier events, including those already delivered, because they
+    /// rebuild the memory map.
     ///
     /// # Errors
-    /// As [`Source::next_chunk`].
+    /// The errors of [`Source::next_chunk`].
     pub fn seek(&mut self, number: u64) -> Result<u64, TraceError> {
         self.next_place = 1;
         self.dictionary.clear();
@@ -161,8 +161,8 @@ impl TraceReader {
         TraceError::damaged(&self.file.path, place.offset, problem.found, problem.expected)
     }
 
-    /// Reads chunks up to and including the next one with instructions beyond `target`, or up to as
-    /// many events as one chunk holds that come before anything else there.
+    /// Reads chunks up to and including the next chunk with instructions beyond `target`. Stops earlier
+    /// if a full chunk of events precedes the next instruction.
     fn begin_next(&mut self, target: u64) -> Result<Begun, TraceError> {
         while let Some(&place) = self.file.places.get(self.next_place) {
             let is_full = self.events.len() >= MAX_CHUNK_EVENTS;
@@ -218,11 +218,11 @@ impl TraceReader {
         }
     }
 
-    /// Keeps events to be delivered.
-    fn keep(&mut self, list: Vec<Placed>) -> Result<(), Problem> {
+    /// Stores events for delivery.
+    fn keep(&mut self, list: Vec<PositionedEvent>) -> Result<(), Problem> {
         self.figures += list.iter().map(|(_, event)| events::figures(event)).sum::<usize>();
         self.in_a_row += list.len() as u64;
-        let is_gap = |event: &&Placed| matches!(event.1, ProgramEvent::Gap { .. });
+        let is_gap = |event: &&PositionedEvent| matches!(event.1, ProgramEvent::Gap { .. });
         self.gaps += list.iter().filter(is_gap).count() as u64;
         self.events.extend(list);
         let waiting = self.events.len() + self.figures;
@@ -241,12 +241,12 @@ impl TraceReader {
         Ok(())
     }
 
-    /// Whether an event comes before instruction `end`.
+    /// True if an event comes before instruction `end`.
     fn is_due(&self, end: u64) -> bool {
         self.events.front().is_some_and(|(position, _)| *position < end)
     }
 
-    /// Decodes up to `at_most` instructions of the chunk begun, without their events.
+    /// Decodes up to `at_most` instructions of the current chunk, without their events.
     fn decode(&mut self, chunk: &mut Chunk, at_most: usize) -> Result<(), TraceError> {
         let result = self.decoder.decode(&self.dictionary, chunk, at_most);
         self.position += chunk.instructions.len() as u64;
@@ -257,8 +257,8 @@ impl TraceReader {
         })
     }
 
-    /// Most instructions, and most events, of a chunk whose first instruction is `start`: chunks are
-    /// as small with many events as with few.
+    /// Maximum number of instructions and of events in a chunk that starts with instruction `start`.
+    /// With many events, a chunk has fewer instructions.
     fn room(&self, start: u64) -> (usize, usize) {
         let mut taken = 0;
         for (events, (position, event)) in self.events.iter().enumerate() {
@@ -274,8 +274,8 @@ impl TraceReader {
         (CHUNK_INSTRUCTIONS, usize::MAX)
     }
 
-    /// Moves the events before instruction `end`, at most so many, into a chunk whose first
-    /// instruction is `start`.
+    /// Moves events before instruction `end`, at most `at_most`, into a chunk whose first instruction
+    /// is `start`.
     fn deliver_events(&mut self, chunk: &mut Chunk, start: u64, end: u64, at_most: usize) {
         while self.is_due(end) && chunk.events.len() < at_most {
             let Some((position, event)) = self.events.pop_front() else { break };

@@ -1,4 +1,4 @@
-//! Writing traces.
+//! Writer of Perforate's trace files.
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
@@ -8,7 +8,7 @@ use perforate_types::{AccessKind, Instruction, MemoryAccess, ProgramEvent};
 
 use super::columns::Packer;
 use super::dictionary::Numbering;
-use super::events::Placed;
+use super::events::PositionedEvent;
 use super::header::{Header, Kind};
 use super::index::Place;
 use super::instructions::Encoder;
@@ -19,13 +19,13 @@ use super::{
 };
 use crate::TraceError;
 
-/// How to write a trace.
+/// Options for writing a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriterOptions {
-    /// zstd level, 1 to 22: 3 while recording, 19 for a trace to keep.
+    /// Compression level of zstd, 1 to 22: 3 for recording, 19 for a trace to keep.
     pub level: i32,
-    /// Instructions per chunk, at most 2,097,152: the unit that is compressed, checked and lost
-    /// in a crash.
+    /// Instructions per chunk, at most 2,097,152. A chunk is the unit of compression and of checksums,
+    /// and of loss in a crash.
     pub chunk_instructions: u32,
 }
 
@@ -35,34 +35,34 @@ impl Default for WriterOptions {
     }
 }
 
-/// What was written.
+/// Counts of written items.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TraceSummary {
-    /// Instructions.
+    /// Number of executed instructions.
     pub instructions: u64,
-    /// Memory accesses.
+    /// Number of memory accesses.
     pub accesses: u64,
-    /// Program events.
+    /// Number of program events.
     pub events: u64,
     /// Length of the file in bytes.
     pub bytes: u64,
 }
 
-/// Writes a trace file chunk by chunk. What is on disk after each chunk can be read, so a program
-/// that is killed loses only the chunk it had begun; [`TraceWriter::finish`] adds the index.
+/// Writer of a trace file, chunk by chunk. The file is readable after each chunk, so a killed program
+/// loses only its last, incomplete chunk. [`TraceWriter::finish`] adds the index.
 pub struct TraceWriter {
     path: PathBuf,
     file: File,
     packer: Packer,
     chunk_instructions: u32,
     numbering: Numbering,
-    /// Dictionary records that are in the file.
+    /// Number of dictionary records in the file.
     records_written: usize,
     encoder: Encoder,
-    events: Vec<Placed>,
+    events: Vec<PositionedEvent>,
     places: Vec<Place>,
     summary: TraceSummary,
-    /// The file after each group of chunks: number of chunks, and what they hold.
+    /// State of the file after each group of chunks: number of chunks, and counts of written items.
     groups: Vec<(usize, TraceSummary)>,
 }
 
@@ -89,7 +89,7 @@ impl TraceWriter {
         Self::on(file, path, metadata, options)
     }
 
-    /// Writes to an open, empty file, which errors call `path`.
+    /// Writes to an open, empty file; `path` is for errors.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -137,11 +137,11 @@ impl TraceWriter {
         self.write_chunk(Kind::Metadata, &payload, 1, self.summary.instructions)
     }
 
-    /// Appends an instruction and its memory accesses (at most 255, reads and writes of at least
-    /// one byte). The instruction's own `accesses` field is ignored.
+    /// Appends an instruction and its memory accesses: at most 255, each a read or write of at least
+    /// one byte. The instruction's field `accesses` is ignored.
     ///
     /// # Errors
-    /// If the accesses are impossible or the file cannot be written.
+    /// If the accesses are invalid or the file cannot be written.
     #[inline]
     pub fn push(
         &mut self,
@@ -179,10 +179,10 @@ impl TraceWriter {
         TraceError::Instruction { number: self.summary.instructions, ip, problem }
     }
 
-    /// Appends an event that happens before the next instruction pushed.
+    /// Appends an event that happens before the next instruction.
     ///
     /// # Errors
-    /// If the file cannot be written, or no trace can hold the event.
+    /// If the file cannot be written, or the event exceeds the limits of the format.
     pub fn event(&mut self, event: ProgramEvent) -> Result<(), TraceError> {
         if events::figures(&event) > MAX_PHASE_FIGURES {
             let problem = format!("a phase with more than {MAX_PHASE_FIGURES} figures");
@@ -193,12 +193,12 @@ impl TraceWriter {
         if self.events.len() >= MAX_CHUNK_EVENTS { self.flush() } else { Ok(()) }
     }
 
-    /// What was appended so far; `bytes` is what is in the file already.
+    /// Counts of appended items; `bytes` is the current length of the file.
     pub fn summary(&self) -> TraceSummary {
         self.summary
     }
 
-    /// Ends the current chunk and writes it, so that it survives whatever comes.
+    /// Ends and writes the current chunk, so that it survives a crash.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -234,8 +234,8 @@ impl TraceWriter {
         Ok(())
     }
 
-    /// Writes events as one chunk, or as several where they are too long for one.
-    fn write_events(&mut self, events: &[Placed], first: u64) -> io::Result<()> {
+    /// Writes events as one chunk, or as several if they exceed the limit of a chunk.
+    fn write_events(&mut self, events: &[PositionedEvent], first: u64) -> io::Result<()> {
         if let Some(payload) = events::encode(events, &mut self.packer)? {
             return self.write_chunk(Kind::Events, &payload, events.len() as u32, first);
         }
@@ -276,31 +276,31 @@ impl TraceWriter {
         self.end(None)
     }
 
-    /// As [`TraceWriter::finish`], with metadata that say what is known only now.
+    /// Like [`TraceWriter::finish`], with metadata that contain values known only at the end.
     ///
     /// # Errors
-    /// If the rest cannot be written.
+    /// If the file cannot be written.
     pub fn finish_with(mut self, metadata: &TraceMetadata) -> Result<TraceSummary, TraceError> {
         self.end(Some(metadata))
     }
 
-    /// Writes the last chunk, metadata that say what is known only now, if any, and the index. Nothing
-    /// may be added afterwards. If there is no room ([`TraceError::is_without_room`]), what is in the
-    /// file can be kept by [`TraceWriter::end_without_room`].
+    /// Writes the last chunk, final metadata (if given), and the index. Nothing may be appended
+    /// afterwards. If there is no room ([`TraceError::is_without_room`]),
+    /// [`TraceWriter::end_without_room`] can keep the written part.
     ///
     /// # Errors
-    /// If the rest cannot be written.
+    /// If the file cannot be written.
     pub fn end(&mut self, metadata: Option<&TraceMetadata>) -> Result<TraceSummary, TraceError> {
         self.flush()?;
         self.write_last(metadata).map_err(|error| TraceError::io(&self.path, "write", error))?;
         Ok(self.summary)
     }
 
-    /// Ends a trace for which there was no more room: what was written last is given up, until there is
-    /// room for the metadata and the index. Returns what is left. Nothing may be added afterwards.
+    /// Ends a trace after the disk became full: drops the last groups of chunks until the metadata and
+    /// the index fit. Returns the counts of the kept part. Nothing may be appended afterwards.
     ///
     /// # Errors
-    /// If the file cannot be cut, or not even the index of an empty trace fits.
+    /// If the file cannot be truncated, or not even the index of an empty trace fits.
     pub fn end_without_room(
         &mut self,
         metadata: &TraceMetadata,

@@ -1,4 +1,4 @@
-//! Layouts as Mosalloc has them in files: lines of comma-separated values, such as
+//! Reader and writer of Mosalloc's layout files: lines of comma-separated values, such as
 //!
 //! ```text
 //! type,pageSize,startOffset,endOffset
@@ -7,8 +7,8 @@
 //! brk,2097152,0,2147483648
 //! ```
 //!
-//! A line with the page size -1 gives a pool its size, the others give parts of a pool the pages of
-//! that size.
+//! A line with the page size -1 gives the size of a pool. Other lines give the page size of a part of a
+//! pool.
 
 use std::path::Path;
 
@@ -17,16 +17,16 @@ use perforate_types::PageSize;
 use super::{Interval, LayoutFile, Pool, PoolLayout};
 use crate::TraceError;
 
-/// The first line of a file.
+/// Columns of the first line.
 const HEADER: [&str; 4] = ["type", "pageSize", "startOffset", "endOffset"];
-/// Longest file that is read, in bytes.
+/// Maximum length of a file in bytes.
 const MAX_FILE_BYTES: u64 = 16 << 20;
-/// End of the highest offset: an address space.
+/// Highest offset: the size of an address space.
 const MAX_OFFSET: u64 = 1 << 47;
-/// Most characters of a file's name that name its layout.
+/// Maximum number of characters of the file's name in the layout's name.
 const MAX_NAME: usize = 40;
 
-/// What is wrong at a place of a file: line and column from 1, and what would be right.
+/// Problem in a file, with what was expected; line and column count from 1.
 #[derive(Debug, PartialEq, Eq)]
 struct Problem {
     line: usize,
@@ -34,20 +34,20 @@ struct Problem {
     text: String,
 }
 
-/// One pool while its lines are read.
+/// Lines of one pool.
 #[derive(Default)]
 struct Lines {
-    /// Its size and the line that says so.
+    /// Size of the pool in bytes, and number of the line that states it.
     size: Option<(u64, usize)>,
-    /// Intervals with their lines.
+    /// Intervals, with the numbers of their lines.
     intervals: Vec<(Interval, usize)>,
 }
 
 impl LayoutFile {
-    /// Reads a file with pages of up to this size.
+    /// Reads a file with pages of at most size `largest`.
     ///
     /// # Errors
-    /// With the file, the line and the column, and what was expected there.
+    /// If the file is invalid: file, line, column, and what was expected.
     pub fn read(path: &Path, largest: PageSize) -> Result<Self, TraceError> {
         use std::io::Read;
         let mut bytes = Vec::new();
@@ -66,7 +66,7 @@ impl LayoutFile {
         Ok(Self { name, pools })
     }
 
-    /// The text of a file with this layout.
+    /// Text of a file with this layout.
     pub fn to_csv(&self) -> String {
         let mut text = HEADER.join(",") + "\n";
         for line in self.lines() {
@@ -76,7 +76,7 @@ impl LayoutFile {
         text
     }
 
-    /// The lines of a file with this layout, without the header.
+    /// Lines of a file with this layout, without the header.
     pub(super) fn lines(&self) -> Vec<String> {
         let known = Pool::ALL.iter().filter_map(|pool| Some((pool.name(), self.pool(*pool)?)));
         let sizes = known.clone().map(|(name, pool)| format!("{name},-1,0,{}", pool.bytes));
@@ -119,7 +119,7 @@ fn check_header(line: &str) -> Result<(), Problem> {
     Err(Problem { line: 1, column: 1, text })
 }
 
-/// Reads one line into its pool.
+/// Parses one line and adds it to its pool.
 fn read_line(
     number: usize,
     line: &str,
@@ -200,8 +200,8 @@ fn shown(text: &str) -> String {
 }
 
 impl Lines {
-    /// The layout of the pool, if its intervals lie in it and do not overlap; none if no line is for
-    /// it.
+    /// Checks that the intervals lie in the pool and do not overlap, and returns the pool's layout.
+    /// `None` if there is no line for the pool.
     fn check(self) -> Result<Option<PoolLayout>, Problem> {
         let Self { size, mut intervals } = self;
         intervals.sort_by_key(|(interval, line)| (interval.offsets.start, *line));

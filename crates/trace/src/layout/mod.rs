@@ -1,9 +1,9 @@
-//! Layouts: which parts of a program's memory have pages of which size.
+//! Layouts: page sizes of the parts of a program's memory.
 //!
-//! As in Mosalloc (M. Agbarya, I. Yaniv and others, MICRO 2020), a program has three pools: what malloc
-//! takes from the system (`brk`), its anonymous mappings (`mmap`), and its mappings of files. A layout
-//! gives intervals of each pool pages of 4KB, 2MB or 1GB. [`LayoutFile`] reads and writes Mosalloc's
-//! files, and [`Pooled`] gives a program the pools.
+//! As in Mosalloc (M. Agbarya, I. Yaniv and others, MICRO 2020), a program has three pools: memory that
+//! malloc takes from the system (`brk`), anonymous mappings (`mmap`), and mappings of files. A layout
+//! assigns pages of 4KB, 2MB or 1GB to intervals of each pool. [`LayoutFile`] reads and writes
+//! Mosalloc's files. [`Pooled`] moves a program's memory into pools.
 
 mod file;
 mod place;
@@ -19,19 +19,20 @@ pub use pooled::Pooled;
 /// A pool of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pool {
-    /// The heap, which grows by brk.
+    /// The heap, which grows with brk.
     Brk,
-    /// Private anonymous mappings.
+    /// Private anonymous mappings, which are made by mmap.
     Mmap,
-    /// Mappings of files. Its lines are read, but files stay in 4KB pages, where they are.
+    /// Mappings of files. Lines for this pool are read, but file mappings keep their addresses and 4KB
+    /// pages.
     File,
 }
 
 impl Pool {
-    /// All pools.
+    /// All pools, in the order of files.
     pub const ALL: [Self; 3] = [Self::Brk, Self::Mmap, Self::File];
 
-    /// Its name in files.
+    /// Name in layout files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Brk => "brk",
@@ -40,8 +41,8 @@ impl Pool {
         }
     }
 
-    /// Where it lies in every process, if it is one that a program gets. Nothing that Linux maps
-    /// by itself lies there: position-independent programs are at 0x55…, libraries at 0x7f….
+    /// Address of the pool in every process; `None` for files. Linux maps nothing there by itself:
+    /// position-independent programs are at 0x55…, libraries at 0x7f….
     pub const fn address(self) -> Option<u64> {
         match self {
             Self::Brk => Some(0x2a00_0000_0000),
@@ -51,28 +52,28 @@ impl Pool {
     }
 }
 
-/// A part of a pool and the pages that it has.
+/// A part of a pool, and its page size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interval {
-    /// Offsets in the pool, in bytes.
+    /// Byte offsets in the pool.
     pub offsets: Range<u64>,
-    /// Size of its pages.
+    /// Size of the pages in the interval.
     pub size: PageSize,
 }
 
-/// The layout of one pool: intervals of pages that are larger than 4KB, lowest first and apart from
-/// each other. What is between them has 4KB pages.
+/// Layout of one pool: intervals of pages above 4KB, in ascending order and without overlaps. Memory
+/// between the intervals has 4KB pages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PoolLayout {
-    /// Size of the pool.
+    /// Size of the pool in bytes.
     pub bytes: u64,
-    /// The intervals.
+    /// Intervals of larger pages.
     pub intervals: Vec<Interval>,
 }
 
 impl PoolLayout {
-    /// A pool with these intervals, lowest first; those of 4KB pages are left out, neighbours of the
-    /// same size are joined.
+    /// Makes a layout from intervals in ascending order. Intervals of 4KB pages are dropped; adjacent
+    /// intervals of the same page size are joined.
     pub fn new(bytes: u64, intervals: impl IntoIterator<Item = Interval>) -> Self {
         let mut joined: Vec<Interval> = Vec::new();
         for interval in intervals.into_iter().filter(|one| one.size > PageSize::Size4K) {
@@ -89,22 +90,22 @@ impl PoolLayout {
     }
 }
 
-/// A layout, as files have it.
+/// A layout as stored in a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LayoutFile {
-    /// Its name: that of the file.
+    /// Name of the layout: the file's name.
     pub name: String,
-    /// The pools in the order of [`Pool::ALL`], as far as they have a size.
+    /// Pools in the order of [`Pool::ALL`]; `None` for a pool without a size.
     pub pools: [Option<PoolLayout>; 3],
 }
 
 impl LayoutFile {
-    /// The layout of a pool, if it has a size.
+    /// Layout of a pool, if the file gives its size.
     pub fn pool(&self, pool: Pool) -> Option<&PoolLayout> {
         self.pools[pool as usize].as_ref()
     }
 
-    /// The intervals of the pools that programs get, by their addresses.
+    /// Address ranges of the intervals, with their page sizes, for the pools that programs get.
     pub fn addresses(&self) -> Vec<(Range<u64>, PageSize)> {
         let placed =
             Pool::ALL.into_iter().filter_map(|pool| Some((pool.address()?, self.pool(pool)?)));
@@ -119,7 +120,7 @@ impl LayoutFile {
     }
 }
 
-/// The name, and the lines of the file that it can be written to again.
+/// Serializes the name and the lines of a file with this layout.
 impl Serialize for LayoutFile {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut lines = vec![self.name.clone()];

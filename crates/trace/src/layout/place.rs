@@ -1,26 +1,26 @@
-//! Where one process's memory lies in its pools.
+//! Placement of one process's memory in its pools.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Ranges of addresses, apart from each other, each with a value that is added to an address to move it.
-/// Zero stands for memory that stays where it is.
+/// Disjoint address ranges, each with an offset that moves its addresses (added modulo 2^64). Offset
+/// zero is for memory that keeps its address.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Moves {
-    /// First address → end and what is added.
+    /// Start of a range → its end and its offset.
     ranges: BTreeMap<u64, (u64, u64)>,
 }
 
-/// What holds for a range of addresses.
+/// An address range with its offset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Move {
     pub(super) range: Range<u64>,
-    /// What is added; nothing where there is no range at all.
+    /// Offset to add; `None` outside all ranges.
     pub(super) by: Option<u64>,
 }
 
 impl Moves {
-    /// What holds for the addresses around this one.
+    /// Returns the range that contains this address, or the gap between ranges around it.
     pub(super) fn around(&self, address: u64) -> Move {
         let before = self.ranges.range(..=address).next_back();
         let start = match before {
@@ -34,7 +34,7 @@ impl Moves {
         Move { range: start..after.map_or(u64::MAX, |(start, _)| *start), by: None }
     }
 
-    /// What holds in the parts of a range, lowest first.
+    /// Splits a range into parts with the same offset, in ascending order.
     pub(super) fn parts(&self, range: Range<u64>) -> Vec<Move> {
         let mut parts = Vec::new();
         let mut at = range.start;
@@ -47,7 +47,7 @@ impl Moves {
         parts
     }
 
-    /// Adds a range that overlaps no other, and joins it with neighbours that move as far.
+    /// Inserts a range that overlaps no other range. Joins it with adjacent ranges of the same offset.
     pub(super) fn insert(&mut self, range: Range<u64>, by: u64) {
         let Range { mut start, mut end } = range;
         if start >= end {
@@ -67,7 +67,7 @@ impl Moves {
         self.ranges.insert(start, (end, by));
     }
 
-    /// Removes what lies in a range; returns it.
+    /// Removes all ranges, or parts of ranges, that lie in `range`, and returns them.
     pub(super) fn remove(&mut self, range: Range<u64>) -> Vec<Move> {
         let removed = self.parts(range.clone());
         let overlaps = |start: &u64, end: u64| *start < range.end && range.start < end;
@@ -88,15 +88,15 @@ impl Moves {
     }
 }
 
-/// Which parts of a pool are in use, as offsets in bytes.
+/// Allocation state of a pool: its used parts, as byte offsets.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Room {
-    /// First offset → end.
+    /// Start of a used part → its end.
     used: BTreeMap<u64, u64>,
 }
 
 impl Room {
-    /// Takes the lowest free part of a pool of `pool_bytes` that is so long.
+    /// Allocates the lowest free `bytes` bytes of a pool of `pool_bytes` bytes. Returns their offset.
     pub(super) fn take(&mut self, bytes: u64, pool_bytes: u64) -> Option<u64> {
         let mut at = 0;
         for (&start, &end) in &self.used {
@@ -110,7 +110,7 @@ impl Room {
         Some(at)
     }
 
-    /// Takes this part too, if it is free and in the pool.
+    /// Allocates this part, if it is free and inside the pool.
     pub(super) fn extend(&mut self, range: Range<u64>, pool_bytes: u64) -> bool {
         let before = self.used.range(..range.end).next_back();
         let is_free = before.is_none_or(|(_, end)| *end <= range.start) && range.end <= pool_bytes;
@@ -120,7 +120,7 @@ impl Room {
         is_free
     }
 
-    /// Marks a free part as used, and joins it with its neighbours.
+    /// Marks a free part as used, and joins it with adjacent used parts.
     fn set(&mut self, mut start: u64, mut end: u64) {
         if let Some((&before, &ends)) = self.used.range(..start).next_back()
             && ends == start
@@ -132,7 +132,7 @@ impl Room {
         self.used.insert(start, end);
     }
 
-    /// Gives a used part back.
+    /// Frees a used part.
     pub(super) fn free(&mut self, range: Range<u64>) {
         let around = self.used.range(..=range.start).next_back().map(|(start, end)| (*start, *end));
         let Some((start, end)) = around.filter(|(_, end)| range.end <= *end) else {
@@ -179,14 +179,14 @@ mod tests {
             part(50..60, None),
         ];
         assert_eq!(moves.parts(0..60), expected);
-        // Neighbours that move as far are one.
+        // Adjacent ranges with the same offset are joined.
         moves.insert(5..10, 5);
         moves.insert(15..40, 7);
         assert_eq!(moves.parts(5..45)[..2], [part(5..15, Some(5)), part(15..40, Some(7))]);
         moves.insert(40..42, 7);
         assert_eq!(moves.around(20), part(15..50, Some(7)));
         moves.remove(15..42);
-        // A hole in the middle of one.
+        // Remove from the middle of a range.
         assert_eq!(moves.remove(44..46), [part(44..46, Some(7))]);
         assert_eq!(moves.around(43), part(42..44, Some(7)));
         assert_eq!(moves.around(49), part(46..50, Some(7)));

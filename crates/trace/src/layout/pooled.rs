@@ -1,5 +1,6 @@
-//! A program whose memory lies in the pools of a layout, as Mosalloc's library would give it: a pool is
-//! mapped once as a whole, and what the program maps and unmaps only changes what is in use of it.
+//! A program whose memory lies in the pools of a layout, as with Mosalloc's library. Each pool is
+//! mapped once as a whole; the program's mappings and unmappings only change which parts of the pool
+//! are in use.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -16,42 +17,42 @@ use crate::source::Truncation;
 use crate::{Source, SourceMetadata, TraceError};
 
 const PAGE_BYTES: u64 = 4096;
-/// Largest pool, in bytes: this much lies between the places of pools.
+/// Maximum size of a pool in bytes; the distance between the addresses of pools.
 const MOST_BYTES: u64 = 8 << 40;
-/// Where Linux maps libraries and everything else; programs themselves lie below.
+/// Start of the region in which Linux maps libraries and mmap memory. Programs themselves lie below.
 const LIBRARIES: u64 = 0x7000_0000_0000;
-/// Linux's MADV_POPULATE_READ and MADV_POPULATE_WRITE.
+/// Linux's advice MADV_POPULATE_READ and MADV_POPULATE_WRITE.
 const POPULATE: [i32; 2] = [22, 23];
 
-/// A source with its memory in pools.
+/// Source whose program has its memory in pools.
 pub struct Pooled<S> {
     source: S,
     metadata: SourceMetadata,
     processes: Processes,
-    /// Events of the chunk being made.
+    /// Events of the chunk in progress.
     events: Vec<(u32, ProgramEvent)>,
 }
 
-/// The memory of all processes.
+/// Memory of all processes.
 struct Processes {
     layout: Arc<LayoutFile>,
     all: HashMap<ProcessId, Memory>,
     running: ProcessId,
 }
 
-/// One process's memory.
+/// Memory of one process.
 #[derive(Clone, Debug)]
 struct Memory {
     moves: Moves,
-    /// What was asked last: most accesses are near the one before.
+    /// Result of the last query; most accesses are near the previous access.
     last: Move,
     room: Room,
-    /// End of the heap, where it is in a pool.
+    /// End of the heap, if it is in a pool.
     heap: Option<u64>,
-    /// End of the program's own data, behind which its memory without a file begins.
+    /// End of the program's own data segment. Anonymous memory that starts here belongs to the program.
     data_end: u64,
-    /// Whether the heap's and the mappings' pool are mapped.
-    made: [bool; 2],
+    /// True if the pool of the heap, and of the mappings, is mapped.
+    is_mapped: [bool; 2],
 }
 
 impl Default for Memory {
@@ -62,7 +63,7 @@ impl Default for Memory {
             room: Room::default(),
             heap: None,
             data_end: 0,
-            made: [false; 2],
+            is_mapped: [false; 2],
         }
     }
 }
@@ -71,7 +72,7 @@ impl<S: Source> Pooled<S> {
     /// Puts the memory of a program into the pools of a layout.
     ///
     /// # Errors
-    /// If nothing is known of what the program maps, or a pool is too large.
+    /// If the source has no mapping events, or a pool is too large.
     pub fn new(source: S, layout: LayoutFile) -> Result<Self, TraceError> {
         let mut metadata = source.metadata().clone();
         let path = Path::new(&metadata.name);
@@ -117,7 +118,7 @@ impl<S: Source> Source for Pooled<S> {
             let (now, later) = std::mem::take(&mut rest).split_at_mut(count);
             self.processes.running().translate(now);
             (rest, done) = (later, before as usize);
-            self.processes.hear(event, &mut |event| self.events.push((before, event)))?;
+            self.processes.rewrite_event(event, &mut |event| self.events.push((before, event)))?;
         }
         self.processes.running().translate(rest);
         std::mem::swap(&mut chunk.events, &mut self.events);
@@ -134,12 +135,12 @@ impl<S: Source> Source for Pooled<S> {
 }
 
 impl LayoutFile {
-    /// What errors call it.
+    /// Name of the layout in errors.
     fn path(&self) -> std::path::PathBuf {
         format!("layout {}", self.name).into()
     }
 
-    /// A part of a pool is wanted that there is no room for.
+    /// Error: the pool has no room for `bytes` bytes.
     fn full(&self, pool: Pool, bytes: u64) -> TraceError {
         let has = self.pool(pool).map_or(0, |pool| pool.bytes);
         let name = pool.name();
@@ -156,8 +157,8 @@ impl Processes {
         self.all.entry(self.running).or_default()
     }
 
-    /// Hands on an event, or what stands for it with memory in pools.
-    fn hear(
+    /// Passes an event to `push`, or the events that replace it when memory lies in pools.
+    fn rewrite_event(
         &mut self,
         event: ProgramEvent,
         push: &mut dyn FnMut(ProgramEvent),
@@ -174,7 +175,7 @@ impl Processes {
                 let layout = Arc::clone(&self.layout);
                 let memory = self.running();
                 memory.last = Move { range: 0..0, by: None };
-                return memory.hear(event, &layout, push);
+                return memory.rewrite_event(event, &layout, push);
             }
         }
         push(event);
@@ -183,8 +184,8 @@ impl Processes {
 }
 
 impl Memory {
-    /// Moves accesses to where their memory lies. One that reaches out of a range is cut there: the next
-    /// range may lie elsewhere.
+    /// Translates accesses to their addresses in pools. An access that crosses the end of a range is
+    /// cut there, because the next range may lie elsewhere.
     fn translate(&mut self, accesses: &mut [MemoryAccess]) {
         for access in accesses {
             let address = access.address.value();
@@ -198,7 +199,7 @@ impl Memory {
         }
     }
 
-    fn hear(
+    fn rewrite_event(
         &mut self,
         event: ProgramEvent,
         layout: &LayoutFile,
@@ -213,12 +214,12 @@ impl Memory {
                 }
                 let is_pooled = backing == Backing::Anonymous && !shared;
                 if !is_pooled || layout.pool(Pool::Mmap).is_none() || self.is_fixed(&range) {
-                    self.forget(range.clone());
+                    self.release(range.clone());
                     self.moves.insert(range, 0);
                     push(event);
                     return Ok(());
                 }
-                self.forget(range.clone());
+                self.release(range.clone());
                 let to = self.map(range.clone(), layout, push)?;
                 if populate {
                     let advice = Advice::Other(POPULATE[1]);
@@ -231,14 +232,14 @@ impl Memory {
             }
             ProgramEvent::Unmap { start, length } => {
                 let range = pages(start, length);
-                let others = self.others(&range);
-                self.forget(range);
-                for (start, length) in others {
+                let unpooled_parts = self.unpooled_parts(&range);
+                self.release(range);
+                for (start, length) in unpooled_parts {
                     push(ProgramEvent::Unmap { start, length });
                 }
             }
             ProgramEvent::Protect { start, length, permissions, accessible } => {
-                for (start, length) in self.others(&pages(start, length)) {
+                for (start, length) in self.unpooled_parts(&pages(start, length)) {
                     push(ProgramEvent::Protect { start, length, permissions, accessible });
                 }
             }
@@ -263,15 +264,16 @@ impl Memory {
         Ok(())
     }
 
-    /// Whether a new mapping replaces memory that is in no pool, or follows the program's own data: the
-    /// loader's, for variables without values. Libraries' cannot be told from other mappings.
+    /// True if a new mapping replaces memory that is in no pool, or follows the program's own data: the
+    /// loader's mapping of the bss section. The bss of libraries cannot be distinguished from other
+    /// mappings.
     fn is_fixed(&self, range: &Range<u64>) -> bool {
         let stays = |part: &Move| part.by == Some(0);
         range.start == self.data_end || self.moves.parts(range.clone()).iter().any(stays)
     }
 
-    /// The parts of a range that are in no pool.
-    fn others(&self, range: &Range<u64>) -> Vec<(VirtualAddress, u64)> {
+    /// Parts of a range that are in no pool, as start and length.
+    fn unpooled_parts(&self, range: &Range<u64>) -> Vec<(VirtualAddress, u64)> {
         let parts = self.moves.parts(range.clone()).into_iter();
         parts
             .filter(|part| part.by.unwrap_or(0) == 0)
@@ -279,8 +281,8 @@ impl Memory {
             .collect()
     }
 
-    /// Nothing of the program's is at these addresses any more.
-    fn forget(&mut self, range: Range<u64>) {
+    /// Frees everything that the program has at these addresses.
+    fn release(&mut self, range: Range<u64>) {
         for Move { range, by } in self.moves.remove(range) {
             if let Some(offset) = offset_in_mappings(range.start.wrapping_add(by.unwrap_or(0))) {
                 self.room.free(offset..offset + (range.end - range.start));
@@ -288,14 +290,14 @@ impl Memory {
         }
     }
 
-    /// Finds room for a mapping in its pool; returns where it lies.
+    /// Allocates room for a mapping in its pool. Returns the mapping's address in the pool.
     fn map(
         &mut self,
         range: Range<u64>,
         layout: &LayoutFile,
         push: &mut dyn FnMut(ProgramEvent),
     ) -> Result<u64, TraceError> {
-        let first = self.make(Pool::Mmap, layout, push);
+        let first = self.map_pool(Pool::Mmap, layout, push);
         let pool_bytes = layout.pool(Pool::Mmap).map_or(0, |pool| pool.bytes);
         let bytes = range.end - range.start;
         let place = self.room.take(bytes, pool_bytes);
@@ -316,18 +318,23 @@ impl Memory {
         if end - start > pool_bytes {
             return Err(layout.full(Pool::Brk, end - start));
         }
-        let by = self.make(Pool::Brk, layout, push).wrapping_sub(start);
+        let by = self.map_pool(Pool::Brk, layout, push).wrapping_sub(start);
         let before = self.heap.replace(end).unwrap_or(start);
-        self.forget(before.min(end)..before.max(end));
+        self.release(before.min(end)..before.max(end));
         self.moves.insert(before..end, by);
         Ok(())
     }
 
-    /// Maps a pool if it is not mapped yet; returns its address.
-    fn make(&mut self, pool: Pool, layout: &LayoutFile, push: &mut dyn FnMut(ProgramEvent)) -> u64 {
+    /// Maps a pool if it is not mapped yet. Returns its address.
+    fn map_pool(
+        &mut self,
+        pool: Pool,
+        layout: &LayoutFile,
+        push: &mut dyn FnMut(ProgramEvent),
+    ) -> u64 {
         let first = pool.address().expect("a pool with a place");
-        let made = &mut self.made[pool as usize];
-        if !std::mem::replace(made, true) {
+        let is_mapped = &mut self.is_mapped[pool as usize];
+        if !std::mem::replace(is_mapped, true) {
             push(ProgramEvent::Map {
                 start: VirtualAddress::new(first),
                 length: layout.pool(pool).map_or(0, |pool| pool.bytes),
@@ -341,7 +348,7 @@ impl Memory {
         first
     }
 
-    /// A mapping that moves or changes its length; in a pool it grows in place if it can.
+    /// Moves or resizes a mapping. In a pool, a mapping grows in place if there is room.
     fn remap(
         &mut self,
         old: Range<u64>,
@@ -352,8 +359,8 @@ impl Memory {
     ) -> Result<(), TraceError> {
         let Move { range, by } = self.moves.around(old.start);
         let Some(by @ 1..) = by else {
-            self.forget(new.clone());
-            self.forget(old);
+            self.release(new.clone());
+            self.release(old);
             self.moves.insert(new, 0);
             push(event);
             return Ok(());
@@ -370,19 +377,19 @@ impl Memory {
             self.moves.insert(grown, by);
             return Ok(());
         }
-        self.forget(old);
-        self.forget(new.clone());
+        self.release(old);
+        self.release(new.clone());
         self.map(new, layout, push).map(|_| ())
     }
 }
 
-/// The offset of an address in the pool of mappings, if it lies there.
+/// Offset of an address in the pool of mappings; `None` if the address is outside.
 fn offset_in_mappings(address: u64) -> Option<u64> {
     let offset = address.wrapping_sub(Pool::Mmap.address()?);
     (offset < MOST_BYTES).then_some(offset)
 }
 
-/// The program itself has nothing where the pools lie.
+/// Checks that the program maps nothing at the addresses of pools.
 fn check_place(event: &ProgramEvent, layout: &LayoutFile) -> Result<(), TraceError> {
     let (start, length) = match *event {
         ProgramEvent::Map { start, length, .. } => (start, length),
@@ -400,7 +407,7 @@ fn check_place(event: &ProgramEvent, layout: &LayoutFile) -> Result<(), TraceErr
     Err(TraceError::unsuitable(&layout.path(), problem, expected))
 }
 
-/// The whole pages of a range, up to the end of the address space.
+/// Expands a range to whole pages, up to the end of the address space.
 fn pages(start: VirtualAddress, length: u64) -> Range<u64> {
     let start = start.value() / PAGE_BYTES * PAGE_BYTES;
     let end = start.saturating_add(length).checked_next_multiple_of(PAGE_BYTES);
@@ -418,10 +425,10 @@ mod tests {
     const MMAP: u64 = 0x3500_0000_0000;
     const KB: u64 = 1 << 10;
 
-    /// Chunks that are given one after the other.
-    struct Given(SourceMetadata, std::vec::IntoIter<Chunk>);
+    /// Source that delivers the given chunks.
+    struct FixedChunks(SourceMetadata, std::vec::IntoIter<Chunk>);
 
-    impl Source for Given {
+    impl Source for FixedChunks {
         fn metadata(&self) -> &SourceMetadata {
             &self.0
         }
@@ -436,7 +443,7 @@ mod tests {
         }
     }
 
-    /// A heap of 1 MB, mappings of 64KB.
+    /// A heap of 2MB, and a pool of mappings of 64KB.
     fn layout() -> LayoutFile {
         let interval = Interval { offsets: 0..2 << 20, size: PageSize::Size2M };
         let heap = PoolLayout::new(2 << 20, [interval]);
@@ -444,7 +451,7 @@ mod tests {
         LayoutFile { name: "test".into(), pools: [Some(heap), Some(mapped), None] }
     }
 
-    /// Events, and reads of one byte between them.
+    /// An event, or a read of one byte.
     enum Step {
         Event(ProgramEvent),
         Read(u64),
@@ -466,7 +473,7 @@ mod tests {
         chunk
     }
 
-    /// What comes of these steps: events, and addresses that are read.
+    /// Events and read addresses that result from these steps.
     fn run(steps: Vec<Step>) -> Result<(Vec<ProgramEvent>, Vec<u64>), String> {
         run_with(layout(), steps)
     }
@@ -476,7 +483,7 @@ mod tests {
         steps: Vec<Step>,
     ) -> Result<(Vec<ProgramEvent>, Vec<u64>), String> {
         let metadata = SourceMetadata { has_events: true, ..SourceMetadata::default() };
-        let given = Given(metadata, vec![chunk(steps)].into_iter());
+        let given = FixedChunks(metadata, vec![chunk(steps)].into_iter());
         let mut pooled = Pooled::new(given, layout).map_err(|error| error.to_string())?;
         let mut chunk = Chunk::default();
         pooled.next_chunk(&mut chunk).map_err(|error| error.to_string())?;
@@ -517,12 +524,12 @@ mod tests {
             anonymous(0x6000_0000, 8 * KB),
             Read(0x6000_1ff8),
             Event(unmap(0x7000_0000, 8 * KB)),
-            anonymous(0x5000_0000, 12 * KB), // 8KB are free before what is left of the first
+            anonymous(0x5000_0000, 12 * KB), // 8KB are free before the rest of the first mapping
             Read(0x5000_0000),
             anonymous(0x4000_0000, 8 * KB),
             Read(0x4000_1000),
             Read(0x7000_2000),
-            Read(0x7000_0000), // in nothing that is mapped any more
+            Read(0x7000_0000), // in no mapping any more
         ])
         .unwrap();
         assert_eq!(events, [map(MMAP, 64 * KB, Backing::Anonymous)], "the pool, once");
@@ -545,7 +552,7 @@ mod tests {
             brk(0x1000_3000),
             Read(0x1000_1010),
             brk(0x1000_5000),
-            Read(0x1000_2ffc), // over the old end: one piece
+            Read(0x1000_2ffc), // across the old end: one mapping
             Read(0x1000_4000),
             brk(0x1000_2000),
             Read(0x1000_1000),
@@ -563,7 +570,7 @@ mod tests {
         let library = map(0x7f00_0000_0000, 8 * KB, Backing::File);
         let stack = map(0x7fff_0000, 64 * KB, Backing::Stack);
         let bss = map(0x40_2000, 4 * KB, Backing::Anonymous); // follows the program
-        let data = map(0x40_1000, 4 * KB, Backing::Anonymous); // replaces a part of it
+        let data = map(0x40_1000, 4 * KB, Backing::Anonymous); // replaces a part of the program
         let protect = |start, length| ProgramEvent::Protect {
             start: at(start),
             length,
@@ -575,11 +582,11 @@ mod tests {
             .into_iter()
             .chain([
                 Read(0x40_2000),
-                anonymous(0x7f00_0000_2000, 8 * KB), // behind a library may be anything
+                anonymous(0x7f00_0000_2000, 8 * KB), // memory after a library may be anything
                 Read(0x7f00_0000_2000),
                 anonymous(0x50_0000, 8 * KB),
                 Event(protect(0x40_0000, 4 * KB)),
-                Event(protect(0x50_0000, 4 * KB)), // in a pool: nothing
+                Event(protect(0x50_0000, 4 * KB)), // in a pool: no event
                 Event(unmap(0x40_2000, 4 * KB)),
                 Event(unmap(0x50_0000, 8 * KB)),
             ])
@@ -611,9 +618,9 @@ mod tests {
             remap(0x7000_0000, 4 * KB, 0x7000_0000, 12 * KB), // in place: the room after it is free
             Read(0x7000_2000),
             anonymous(0x6000_0000, 4 * KB),
-            remap(0x7000_0000, 12 * KB, 0x5000_0000, 20 * KB), // no room: behind the other
+            remap(0x7000_0000, 12 * KB, 0x5000_0000, 20 * KB), // no room: moves behind the other mapping
             Read(0x5000_4000),
-            anonymous(0x4000_0000, 12 * KB), // where the first was
+            anonymous(0x4000_0000, 12 * KB), // at the place of the first mapping
             Read(0x4000_0000),
         ])
         .unwrap();
@@ -666,7 +673,7 @@ mod tests {
     fn accesses_end_where_their_memory_does() {
         let steps = vec![anonymous(0x7000_0000, 4 * KB), Read(0x7000_0ffc)];
         let metadata = SourceMetadata { has_events: true, ..SourceMetadata::default() };
-        let given = Given(metadata, vec![chunk(steps)].into_iter());
+        let given = FixedChunks(metadata, vec![chunk(steps)].into_iter());
         let mut pooled = Pooled::new(given, layout()).unwrap();
         let mut chunk = Chunk::default();
         assert!(pooled.next_chunk(&mut chunk).unwrap());
@@ -686,7 +693,7 @@ mod tests {
         let mut large = layout();
         large.pools[1].as_mut().unwrap().bytes = 9 << 40;
         assert!(run_with(large, vec![]).unwrap_err().contains("at most 8 TB"));
-        let silent = Given(SourceMetadata::default(), Vec::new().into_iter());
+        let silent = FixedChunks(SourceMetadata::default(), Vec::new().into_iter());
         let error = Pooled::new(silent, layout()).err().unwrap().to_string();
         assert!(error.contains("does not tell what the program maps"), "{error}");
     }

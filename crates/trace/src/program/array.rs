@@ -1,8 +1,8 @@
-//! Arrays of a traced program.
+//! Arrays of traced programs.
 //!
-//! A [`Place`] knows where elements lie and nothing of their values: for values that can be
-//! computed whenever they are read. An [`Array`] keeps its values in host memory, in whatever type
-//! holds them; what the program's elements take is the place's affair.
+//! A [`Place`] knows the addresses of elements and not their values; it is for values that can be
+//! computed at every read. An [`Array`] keeps its values in host memory, in any type. The `Place`
+//! determines the size of an element in the traced program.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use super::tracer::Tracer;
 use super::value::Value;
 use crate::synthetic::PAGE_BYTES;
 
-/// Bytes that the loop which fills an array writes at once: an SSE register.
+/// Bytes per store of the loop that fills an array: an SSE register.
 const VECTOR_BYTES: u64 = 16;
 
-/// The memory of the program, handed out array by array, each on pages of its own.
+/// Memory of the traced program, allocated array by array. Each array starts on a page of its own.
 pub(crate) struct Space {
     start: u64,
     end: u64,
@@ -38,13 +38,13 @@ impl Space {
         Constants { place: self.place(values.len() as u64, element_bytes), values }
     }
 
-    /// Bytes handed out.
+    /// Number of allocated bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.end - self.start
     }
 }
 
-/// Where the elements of an array lie.
+/// Addresses of an array's elements.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     start: u64,
@@ -58,7 +58,7 @@ impl Place {
         self.start + index * self.element_bytes
     }
 
-    /// Loads an element, whose contents the caller has computed.
+    /// Records the load of an element. The caller has computed its contents.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn load<T>(
@@ -71,7 +71,7 @@ impl Place {
         t.load(address, self.element_bytes, index, contents)
     }
 
-    /// Stores a whole element.
+    /// Records the store of an element.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn store<T>(
@@ -84,7 +84,7 @@ impl Place {
         t.store(address, self.element_bytes, index, value);
     }
 
-    /// Loads the field of an element at `offset`.
+    /// Loads a field of an element: `bytes` bytes at `offset`.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn load_field<T>(
@@ -98,7 +98,7 @@ impl Place {
         t.load(self.address((*index).into()) + offset, bytes, index, contents)
     }
 
-    /// Stores the field of an element at `offset`.
+    /// Stores a field of an element: `bytes` bytes at `offset`.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn store_field<T>(
@@ -113,41 +113,41 @@ impl Place {
     }
 }
 
-/// An array that the program only reads, whose contents several runs may share.
+/// Array that the program only reads; several runs may share its contents.
 pub(crate) struct Constants<T> {
     place: Place,
     values: Arc<Vec<T>>,
 }
 
 impl<T: Copy> Constants<T> {
-    /// Loads an element.
+    /// Records the load of an element.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn load(&self, t: &mut Tracer, index: Value<impl Into<u64> + Copy>) -> Value<T> {
         self.place.load(t, index, self.values[(*index).into() as usize])
     }
 
-    /// The contents, without an access of the program.
+    /// The contents, without an access by the traced program.
     pub(crate) fn values(&self) -> &[T] {
         &self.values
     }
 }
 
-/// An array with its contents.
+/// Array with contents that the program can change.
 pub(crate) struct Array<T> {
     place: Place,
     values: Vec<T>,
 }
 
 impl<T: Copy> Array<T> {
-    /// Loads an element.
+    /// Records the load of an element.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn load(&self, t: &mut Tracer, index: Value<impl Into<u64> + Copy>) -> Value<T> {
         self.place.load(t, index, self.values[(*index).into() as usize])
     }
 
-    /// Stores an element.
+    /// Records the store of an element.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn store(
@@ -160,7 +160,7 @@ impl<T: Copy> Array<T> {
         self.values[(*index).into() as usize] = *value;
     }
 
-    /// Fills the array: a loop that stores a vector at a time.
+    /// Fills the array, in a loop that stores a vector at a time.
     pub(crate) async fn fill(&mut self, t: &mut Tracer, value: impl Fn(usize) -> T) {
         let bytes = self.place.count * self.place.element_bytes;
         let mut offset = Value::constant(0);
@@ -178,12 +178,12 @@ impl<T: Copy> Array<T> {
         }
     }
 
-    /// The contents, without an access of the program.
+    /// The contents, without an access by the traced program.
     pub(crate) fn values(&self) -> &[T] {
         &self.values
     }
 
-    /// As [`Self::values`], to be changed.
+    /// Like [`Self::values`], mutable.
     pub(crate) fn values_mut(&mut self) -> &mut [T] {
         &mut self.values
     }

@@ -1,4 +1,4 @@
-//! The code of a program: what lies behind the lines that call the tracer.
+//! Code of a traced program: instructions for the source lines that call the tracer.
 
 use std::collections::HashMap;
 use std::panic::Location;
@@ -7,43 +7,42 @@ use perforate_types::Register;
 
 use crate::synthetic::{CODE_START, INSTRUCTION_BYTES};
 
-/// The first of the registers that lines write, each its own until there are no more.
+/// First of the registers that lines write. Each line has its own register until all are used.
 const FIRST_REGISTER: u32 = 8;
 const REGISTERS: u32 = 256 - FIRST_REGISTER;
-/// Lines that are found without hashing.
+/// Number of entries in the direct-mapped cache of lines.
 const RECENT: usize = 1 << 13;
 
-/// Which copy of a line is meant, and whether it is instructions or a copy of the code: 0 for
-/// instructions, the copy's number among those of the line from 1 on.
+/// Part of a line: 0 for its instructions, or the number of a copy of the code that it calls, from 1.
 type Which = usize;
-/// Neither: the code behind the line is aligned.
+/// Part number for the alignment of the code after a line.
 const ALIGNED: Which = 63;
-/// Bytes of a line of the instruction cache.
+/// Bytes of an instruction-cache line.
 const CACHE_LINE_BYTES: u64 = 64;
 
-/// What lies behind a line: its instructions, or a copy of the code.
+/// Instructions of a line, or a copy of the code that it calls.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Site {
-    /// Address of the first instruction; number of the copy.
+    /// Address of the first instruction, or number of the copy.
     pub(super) address: u64,
-    /// What the instruction writes.
+    /// Register that the instruction writes.
     pub(super) register: Register,
 }
 
-/// The lines of a program that have run.
+/// Lines of a program that have run.
 ///
-/// The program can have several copies of its code: a function that is called from one line has one
-/// of its own if it asks for it, as where a compiler inlines it.
+/// The program can have several copies of its code: on request, a function has a separate copy for each
+/// line that calls it, as if a compiler inlined the function.
 pub(super) struct Code {
     next_address: u64,
-    /// Bytes of an instruction; 0 where the code is left out, and all addresses are the same.
+    /// Bytes of an instruction; 0 if code is omitted and all addresses are equal.
     instruction_bytes: u64,
-    /// The copy that runs, and how many there are besides the first.
+    /// Current copy of the code, and number of copies in addition to the first.
     copy: usize,
     copies: u64,
-    /// Lines by copy, which, file, line and column.
+    /// Sites by copy, part, file, line and column.
     known: HashMap<(usize, Which, &'static str, u32, u32), Site>,
-    /// The same by where lines' [`Location`]s lie, as far as there is room.
+    /// Direct-mapped cache of `known`, by the address of a line's [`Location`].
     recent: Box<[(usize, Site); RECENT]>,
 }
 
@@ -60,31 +59,31 @@ impl Code {
         }
     }
 
-    /// Leaves the addresses of all instructions out.
+    /// Omits the addresses of all instructions.
     pub(super) fn leave_out(&mut self) {
         *self = Self { next_address: 0, instruction_bytes: 0, ..Self::new() };
     }
 
-    /// The `count` instructions of a line.
+    /// Site of a line with `count` instructions.
     #[inline(always)]
     pub(super) fn site(&mut self, line: &'static Location<'static>, count: u32) -> Site {
         self.find(line, 0, count)
     }
 
-    /// Address of the instruction after one.
+    /// Address of the instruction after the one at `address`.
     #[inline(always)]
     pub(super) fn after(&self, address: u64) -> u64 {
         address + self.instruction_bytes
     }
 
-    /// Has the code that runs first after this line begin on a line of the cache.
+    /// Aligns the code that first runs after this line to a cache line.
     #[inline(always)]
     pub(super) fn align(&mut self, line: &'static Location<'static>) {
         self.find(line, ALIGNED, 0);
     }
 
-    /// Goes on in the copy of the code that is called from a line; `number` tells copies of one line
-    /// apart. Returns the copy that ran.
+    /// Switches to the copy of the code that a line calls; `number` distinguishes several copies for
+    /// one line. Returns the previous copy.
     #[inline(always)]
     pub(super) fn enter(&mut self, line: &'static Location<'static>, number: usize) -> usize {
         let outer = self.copy;
@@ -92,7 +91,7 @@ impl Code {
         outer
     }
 
-    /// Goes back to a copy.
+    /// Switches back to a copy.
     #[inline(always)]
     pub(super) fn leave_to(&mut self, outer: usize) {
         self.copy = outer;
@@ -100,7 +99,7 @@ impl Code {
 
     #[inline(always)]
     fn find(&mut self, line: &'static Location<'static>, which: Which, count: u32) -> Site {
-        // Compilers know file, line and column, so that this is a few instructions.
+        // File, line and column are compile-time constants, so this takes a few instructions.
         let of_file = 61 * line.file().len();
         let of_line = (16 * line.line() + line.column() / 8) as usize;
         let place = (of_file + of_line + 509 * self.copy + 1021 * which) % RECENT;

@@ -1,21 +1,21 @@
-//! Programs in plain Rust whose instructions become a trace.
+//! Programs in Rust whose instructions become a trace.
 //!
-//! A program is an `async fn run` over traced [`Array`]s. It holds real contents and computes with
-//! them; each load, store, operation and branch goes through a [`Tracer`], which notes the
-//! instruction. Three things follow from how the program is written:
+//! A program is an `async fn run` over traced [`Array`]s. It computes with real contents. Each load,
+//! store, operation and branch goes through a [`Tracer`], which records the instruction. Three
+//! properties follow from the form of the program:
 //!
-//! - *Addresses of code*: each call of a [`Tracer`] or an [`Array`] in the source is an instruction
-//!   of its own, or a few. Addresses are given in the order in which these lines first run, so that
-//!   they do not depend on line numbers, and code that runs together lies together. A function that
-//!   is called from several lines is inlined in each ([`Tracer::inlined`]), or is one piece of code.
-//! - *Dependences*: what an instruction computes is a [`Value`], a number with the register that
-//!   holds it; each line writes a register of its own. Whatever uses the value reads the register.
-//! - *Branches*: [`Tracer::branch`] passes on what it is told, so that it stands where an `if` or
-//!   `while` asks.
+//! - *Code addresses*: each call of a [`Tracer`] or an [`Array`] in the source is one instruction or a
+//!   few. Addresses are assigned in the order in which these lines first run. So they do not depend on
+//!   line numbers, and code that runs together has neighbouring addresses. A function that is called
+//!   from several lines is either inlined at each ([`Tracer::inlined`]) or has one piece of code.
+//! - *Dependences*: the result of an instruction is a [`Value`], a number with the register that holds
+//!   it. Each line writes its own register. An instruction that uses the value reads the register.
+//! - *Branches*: [`Tracer::branch`] returns its condition, so it can be the condition of an `if` or
+//!   `while`.
 //!
-//! Programs are asynchronous so that the reader of the trace can stop them, and only for that:
-//! [`Tracer::pause`] hands a full chunk over and waits until the next one is asked for. Nothing runs
-//! in parallel, and memory stays bounded as long as a program pauses in its outer loops.
+//! Programs are asynchronous only so that the reader of the trace can suspend them: [`Tracer::pause`]
+//! hands over a full chunk and waits until the next one is requested. Nothing runs in parallel. Memory
+//! stays bounded if a program pauses in its outer loops.
 
 mod array;
 mod code;

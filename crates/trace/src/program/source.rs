@@ -1,4 +1,4 @@
-//! A program as a source.
+//! Adapter from a traced program to a source.
 
 use std::pin::Pin;
 use std::sync::PoisonError;
@@ -13,24 +13,23 @@ use crate::{Source, SourceMetadata, TraceError};
 
 /// A program that can be traced.
 pub(crate) trait Program: Registered + Send {
-    /// The phase up to which it sets up what it works on, if it says so.
+    /// Phase that ends the program's set-up, if the program reports one.
     const SETUP_UNTIL: Option<&'static str> = None;
 
-    /// Makes its data.
+    /// Creates the program with its data.
     fn start(options: &Self::Options, seed: u64, t: &mut Tracer) -> Self;
 
-    /// Runs it. It must pause at least every some thousand instructions.
+    /// Runs the program. It must pause at least every few thousand instructions.
     fn run(&mut self, t: &mut Tracer) -> impl Future<Output = ()> + Send;
 }
 
-/// A source that makes its data when it is first asked for something, and runs the program as far
-/// as instructions are asked for.
+/// Source that runs a program on demand. The data are created at the first request.
 pub(crate) struct Running {
     metadata: SourceMetadata,
     program: Pin<Box<dyn Future<Output = ()> + Send>>,
     is_over: bool,
     outbox: Outbox,
-    /// What the program did beyond the instructions that were asked for.
+    /// Instructions beyond those that were requested.
     ahead: Chunk,
 }
 
@@ -50,7 +49,7 @@ impl Running {
         Box::new(Self { metadata, program, is_over: false, outbox, ahead })
     }
 
-    /// Runs the program until it hands over a chunk; whether there is one.
+    /// Runs the program until it hands over a chunk. Returns false at its end.
     fn advance(&mut self, chunk: &mut Chunk) -> bool {
         let mut context = Context::from_waker(Waker::noop());
         while !self.is_over {
@@ -93,7 +92,7 @@ impl Source for Running {
     }
 }
 
-/// Runs a part of a program by itself, to look at its data then: everything it did.
+/// Runs a part of a program to its end, for tests of its data. Returns all its instructions.
 #[cfg(test)]
 pub(crate) fn complete(part: impl AsyncFnOnce(&mut Tracer)) -> Chunk {
     let outbox = Outbox::default();

@@ -1,4 +1,4 @@
-//! The recorder of a traced program.
+//! Recorder of a traced program's instructions.
 
 use std::ops::{Deref, DerefMut};
 use std::panic::Location;
@@ -16,9 +16,9 @@ use super::value::{Operands, Value};
 use crate::source::CHUNK_INSTRUCTIONS;
 use crate::synthetic::INSTRUCTION_BYTES;
 
-/// Written by comparisons, read by conditional branches.
+/// Register that comparisons write and conditional branches read.
 const FLAGS: Register = 1;
-/// Registers of the chains that [`Tracer::compute`] makes.
+/// Registers of the dependence chains of [`Tracer::compute`].
 const CHAINS: [Register; 4] = [2, 3, 4, 5];
 
 const PLAIN: Instruction = Instruction {
@@ -33,16 +33,16 @@ const PLAIN: Instruction = Instruction {
     operation: Operation::Integer,
 };
 
-/// Notes the instructions of a program, in the order in which it calls.
+/// Recorder of a program's instructions, in the order of the calls.
 pub(crate) struct Tracer {
     chunk: Chunk,
     code: Code,
-    /// What [`Self::compute`] did last.
+    /// Instructions of the last [`Self::compute`].
     work: Vec<Instruction>,
     outbox: Outbox,
 }
 
-/// Where a program leaves chunks for whoever reads them.
+/// Chunk that passes from the program to the reader.
 pub(super) type Outbox = Arc<Mutex<Chunk>>;
 
 impl Tracer {
@@ -50,33 +50,33 @@ impl Tracer {
         Self { chunk: Chunk::default(), code: Code::new(), work: Vec::new(), outbox }
     }
 
-    /// Leaves the addresses of all instructions out, so that none is fetched.
+    /// Omits the addresses of all instructions, so that no instruction is fetched.
     pub(crate) fn leave_code_out(&mut self) {
         self.code.leave_out();
     }
 
-    /// Integer arithmetic, logic, a move, a conditional move, a bit scan.
+    /// Integer arithmetic, logic, move, conditional move or bit scan.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn integer<T>(&mut self, operands: impl Operands, result: T) -> Value<T> {
         self.operation(Operation::Integer, operands, result)
     }
 
-    /// Integer multiplication.
+    /// Integer multiplication; `operands` are its inputs.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn multiply<T>(&mut self, operands: impl Operands, result: T) -> Value<T> {
         self.operation(Operation::Multiply, operands, result)
     }
 
-    /// Division.
+    /// Integer or floating-point division.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn divide<T>(&mut self, operands: impl Operands, result: T) -> Value<T> {
         self.operation(Operation::Divide, operands, result)
     }
 
-    /// Floating-point arithmetic.
+    /// Floating-point arithmetic other than division.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn float<T>(&mut self, operands: impl Operands, result: T) -> Value<T> {
@@ -97,7 +97,7 @@ impl Tracer {
         Value::new(result, register)
     }
 
-    /// A comparison and a conditional branch on it; returns `taken`.
+    /// A comparison, and a conditional branch on its result. Returns `taken`.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn branch(&mut self, taken: bool, compared: impl Operands) -> bool {
@@ -110,7 +110,7 @@ impl Tracer {
         taken
     }
 
-    /// An unconditional jump, such as at the end of a loop that is left in its middle.
+    /// An unconditional jump, such as at the end of a loop with its exit in the middle.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn jump(&mut self) {
@@ -118,16 +118,14 @@ impl Tracer {
         self.push(Instruction { ip, branch: Branch::Jump, taken: true, ..PLAIN });
     }
 
-    /// A small loop begins here: its code lies on as few lines of the cache as it can, as compilers
-    /// align such loops.
+    /// Aligns the following code, a small loop, to a cache line, as compilers align such loops.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn align(&mut self) {
         self.code.align(Location::caller());
     }
 
-    /// So many integer instructions that have nothing to do with the rest, in one to four chains
-    /// in which each waits for the one before.
+    /// `count` integer instructions that are independent of the rest, in one to four dependence chains.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn compute(&mut self, count: u32, chains: usize) {
@@ -151,7 +149,7 @@ impl Tracer {
         instructions.take(count as usize).collect()
     }
 
-    /// A load of `bytes`; `address` is what the address was made of.
+    /// A load of `bytes` bytes at `start`; `address` has the operands that form the address.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn load<T>(
@@ -168,7 +166,7 @@ impl Tracer {
         Value::new(contents, register)
     }
 
-    /// A store of `bytes`; `address` is what the address was made of.
+    /// A store of `bytes` bytes at `start`; `address` has the operands that form the address.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn store(
@@ -196,7 +194,7 @@ impl Tracer {
         self.chunk.instructions.push(instruction);
     }
 
-    /// Where the calling line's instructions lie, and the register that it writes.
+    /// Address of the calling line's first instruction, and the register that the line writes.
     #[inline(always)]
     #[track_caller]
     fn line(&mut self, count: u32) -> (VirtualAddress, Register) {
@@ -204,17 +202,16 @@ impl Tracer {
         (VirtualAddress::new(site.address), site.register)
     }
 
-    /// The tracer for a function that is called from several lines: it has its own instructions and
-    /// registers for each of them, as if it were inlined there. Else what one call returned is lost
-    /// when the next one writes the same register.
+    /// Tracer for a function that is called from several lines: for each of these lines, the function
+    /// has its own instructions and registers, as if it were inlined. Without this, the result of a
+    /// call is lost when the next call writes the same register.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn inlined(&mut self) -> Inlined<'_> {
         self.unrolled(0)
     }
 
-    /// For the body of a loop: as many copies of it as there are numbers, each with its own
-    /// instructions and registers.
+    /// Tracer for an unrolled loop body: each `number` has its own instructions and registers.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn unrolled(&mut self, number: usize) -> Inlined<'_> {
@@ -222,20 +219,20 @@ impl Tracer {
         Inlined { tracer: self, outer }
     }
 
-    /// The program asks something of the operating system.
+    /// Records a request of the program to the operating system.
     pub(crate) fn event(&mut self, event: ProgramEvent) {
         self.chunk.push_event(event);
     }
 
-    /// The program begins a part of its work, after which `figures` are true of it. A phase is the
-    /// beginning of a chunk.
+    /// Begins a phase of the program's work; `figures` describe the work so far. A phase starts a new
+    /// chunk.
     pub(crate) async fn begin_phase(&mut self, name: &str, figures: &[(&str, u64)]) {
         self.finish().await;
         let figures = figures.iter().map(|&(name, value)| (name.to_owned(), value)).collect();
         self.event(ProgramEvent::Phase { name: name.to_owned(), figures });
     }
 
-    /// A place where the program may be stopped: hands over what is a whole chunk.
+    /// Point at which the program may be suspended. Hands over the chunk if it is full.
     #[inline]
     pub(crate) async fn pause(&mut self) {
         while self.chunk.instructions.len().max(self.chunk.events.len()) >= CHUNK_INSTRUCTIONS {
@@ -243,20 +240,20 @@ impl Tracer {
         }
     }
 
-    /// Hands over everything.
+    /// Hands over all recorded instructions and events.
     pub(super) async fn finish(&mut self) {
         while !self.chunk.is_empty() {
             self.hand_over(CHUNK_INSTRUCTIONS).await;
         }
     }
 
-    /// Hands over so many instructions, and waits until more are wanted.
+    /// Hands over at most `instructions` instructions, and waits until more are requested.
     async fn hand_over(&mut self, instructions: usize) {
         self.leave(instructions);
         Stopped(false).await;
     }
 
-    /// Leaves so many instructions in the outbox, and takes the empty chunk that was there.
+    /// Puts at most `instructions` instructions into the outbox, and takes the empty chunk from there.
     fn leave(&mut self, instructions: usize) {
         let mut outbox = self.outbox.lock().unwrap_or_else(PoisonError::into_inner);
         outbox.clear();
@@ -265,7 +262,7 @@ impl Tracer {
     }
 }
 
-/// A copy of the program's code, until it ends.
+/// Tracer within a copy of the code. Dropping it returns to the outer copy.
 pub(crate) struct Inlined<'a> {
     tracer: &'a mut Tracer,
     outer: usize,
@@ -294,8 +291,8 @@ impl Drop for Inlined<'_> {
     }
 }
 
-/// Moves what comes after so many instructions into an empty chunk; events after the last
-/// instruction stay.
+/// Moves everything after the first `instructions` instructions into an empty chunk. Events after the
+/// last instruction stay.
 pub(super) fn split(chunk: &mut Chunk, instructions: usize, rest: &mut Chunk) {
     if chunk.instructions.len() <= instructions {
         return;
@@ -308,7 +305,7 @@ pub(super) fn split(chunk: &mut Chunk, instructions: usize, rest: &mut Chunk) {
     rest.events.extend(events.map(|(before, event)| (before - instructions as u32, event)));
 }
 
-/// Stops the program once.
+/// Future that suspends the program once.
 struct Stopped(bool);
 
 impl Future for Stopped {

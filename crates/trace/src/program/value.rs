@@ -1,10 +1,10 @@
-//! Numbers of a traced program, with the registers that hold them.
+//! Values of a traced program: numbers, with the registers that hold them.
 
 use std::ops::Deref;
 
 use perforate_types::Register;
 
-/// A number, and the register that holds it.
+/// A number, and the register that holds it (0 for a constant).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Value<T> {
     number: T,
@@ -17,14 +17,14 @@ impl<T> Value<T> {
         Self { number, register }
     }
 
-    /// A number that no instruction waits for: part of the code, or long computed.
+    /// A number that no instruction waits for: an immediate, or a value computed long ago.
     #[inline]
     pub(crate) fn constant(number: T) -> Self {
         Self { number, register: 0 }
     }
 
-    /// Another number from the same register: a part of it, or what an addressing mode computes
-    /// without an instruction.
+    /// A number derived from the same register without an instruction: a part of the number, or the result of
+    /// an addressing mode.
     #[inline]
     pub(crate) fn map<U>(self, change: impl FnOnce(T) -> U) -> Value<U> {
         Value { number: change(self.number), register: self.register }
@@ -40,9 +40,9 @@ impl<T> Deref for Value<T> {
     }
 }
 
-/// What an instruction reads: up to two values.
+/// Operands of an instruction: up to two values.
 pub(crate) trait Operands {
-    /// The registers that hold them; 0 fills unused places.
+    /// Registers of the operands; 0 for unused places.
     fn registers(&self) -> [Register; 4];
 }
 

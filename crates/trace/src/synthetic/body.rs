@@ -1,13 +1,13 @@
-//! The loop body of a workload: the instructions around each memory access.
+//! Loop body of a workload: the instructions around each memory access.
 //!
-//! For `others` = k: a chain of integer instructions makes the address, the access follows, and a
-//! conditional branch, itself one of the k, closes the loop. Without others the loop is unrolled
-//! 64 times, and only its closing branch remains beside the accesses. Of several chains of dependent
-//! accesses each has a register of its own; they take turns.
+//! With `others` = k, a chain of integer instructions computes the address, the access follows, and a
+//! conditional branch, one of the k, closes the loop. With k = 0, the loop is unrolled 64 times, and
+//! only accesses and one closing branch remain. If there are several chains of dependent accesses, each
+//! chain has its own register, and the chains alternate.
 
 use perforate_types::{Branch, Instruction, Operation, Register, VirtualAddress};
 
-/// First address of the code, where non-relocatable x86-64 programs start.
+/// Start address of the code: the usual start of x86-64 programs without position-independent code.
 pub(crate) const CODE_START: u64 = 0x40_0000;
 
 pub(crate) const INSTRUCTION_BYTES: u8 = 4;
@@ -16,28 +16,28 @@ const UNROLLED: usize = 64;
 const GENERATOR: Register = 1;
 const VALUE: Register = 2;
 const FLAGS: Register = 3;
-/// Registers of the instructions that have nothing to do with the access.
+/// Registers of instructions that are independent of the access.
 const UNRELATED: [Register; 4] = [4, 5, 6, 7];
-/// Longest chain of instructions that make an address.
+/// Length of the longest chain of instructions that compute an address.
 const CHAIN: usize = 4;
-/// The first register of chains that go on side by side; those below have other uses.
+/// First register of parallel chains; lower registers have other uses.
 const FIRST_CHAIN: Register = 32;
 
-/// How accesses depend on what was loaded before.
+/// Dependence of accesses on loaded values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dependence {
-    /// They do not.
+    /// Accesses are independent of loaded values.
     None,
-    /// Each address is what was loaded so many accesses before.
+    /// Each address is the value loaded this many accesses earlier.
     Chains(usize),
 }
 
 impl Dependence {
-    /// The most chains: each takes a register.
+    /// Maximum number of chains; each takes a register.
     pub(super) const MAX_CHAINS: u64 = 64;
 }
 
-/// A loop, as instructions; those with an access have `accesses` = 1.
+/// Instructions of a loop. Instructions with an access have `accesses` = 1.
 pub(super) fn instructions(others: usize, dependence: Dependence) -> Vec<Instruction> {
     let mut body = Vec::new();
     let chains = if let Dependence::Chains(chains) = dependence { chains } else { 1 };
@@ -48,7 +48,7 @@ pub(super) fn instructions(others: usize, dependence: Dependence) -> Vec<Instruc
         ..Instruction::default()
     };
     if others == 0 {
-        // As many of each chain.
+        // The same number of accesses for each chain.
         body.extend(
             (0..UNROLLED.next_multiple_of(chains)).map(|number| access(number, dependence)),
         );
@@ -85,7 +85,7 @@ fn access(number: usize, dependence: Dependence) -> Instruction {
     }
 }
 
-/// The first few make the address from the one before; the rest is unrelated work.
+/// The first few instructions compute the address from the previous one; the rest are independent work.
 fn other(number: usize) -> Instruction {
     let register = if number < CHAIN { GENERATOR } else { UNRELATED[number % UNRELATED.len()] };
     Instruction {

@@ -1,4 +1,4 @@
-//! A program that gives memory back and takes new memory all the time.
+//! Workload that continuously frees memory and allocates new memory.
 
 use std::ops::Range;
 
@@ -7,16 +7,16 @@ use super::patterns::WORD_BYTES;
 use super::random::Random;
 use super::source::PAGE_BYTES;
 
-/// Random accesses to all data; after so many of them a random piece is unmapped, mapped anew and
-/// filled, a word in each page.
+/// Random accesses to all data. After a number of accesses, a random piece is unmapped, mapped again,
+/// and filled by one write per page.
 pub(super) struct Churn {
     words: u64,
     pieces: u64,
     piece_bytes: u64,
     accesses_between: u64,
-    /// Random accesses until the next piece goes.
+    /// Random accesses left until the next piece is replaced.
     left: u64,
-    /// What is still to be filled of the new piece.
+    /// Part of the new piece that is not filled yet.
     unfilled: Range<u64>,
     random: Random,
 }

@@ -1,4 +1,4 @@
-//! Workloads that are loops over a pattern of addresses, in constant memory.
+//! Loop workloads: loops over a pattern of addresses, in constant host memory.
 
 use perforate_config::{BoundedSize, ConfigError, Count, Share};
 use schemars::JsonSchema;
@@ -14,7 +14,7 @@ use crate::Source;
 
 const MOST_BYTES: u64 = 64 << 40;
 
-/// Options of a loop: its own, and those that all loops have.
+/// Defines the options of a loop: its own options, and the options of all loops.
 macro_rules! options {
     ($name:ident: $size:expr; $($(#[$help:meta])* $key:ident: $type:ty = $default:expr,)*) => {
         #[derive(Clone, Serialize, Deserialize, JsonSchema)]
@@ -41,7 +41,7 @@ macro_rules! options {
         }
 
         impl $name {
-            /// What a workload of type `W` does between its accesses.
+            /// Parameters of the loop body of a workload of type `W`.
             fn common<W: Registered<Options = Self>>(&self) -> Loop {
                 Loop {
                     name: text_of::<W>(self),
@@ -60,7 +60,7 @@ options! { RandomOptions: 2 << 30;
     dependent: bool = false,
 }
 
-/// Random words.
+/// Workload that accesses random words.
 pub(super) struct Random;
 
 impl Registered for Random {
@@ -78,7 +78,7 @@ impl Registered for Random {
 
 options! { SequentialOptions: 2 << 30; }
 
-/// Word after word.
+/// Workload that accesses words in sequence.
 pub(super) struct Sequential;
 
 impl Registered for Sequential {
@@ -98,7 +98,7 @@ options! { StrideOptions: 2 << 30;
     stride: BoundedSize<8, MOST_BYTES> = BoundedSize::new(4096),
 }
 
-/// Words at equal distances.
+/// Workload that accesses words at equal distances.
 pub(super) struct Strided;
 
 impl Registered for Strided {
@@ -120,7 +120,7 @@ options! { ZipfOptions: 2 << 30;
     item: BoundedSize<8, 4096> = BoundedSize::new(64),
 }
 
-/// Popular and rare items.
+/// Workload with a Zipf distribution of accesses to items.
 pub(super) struct Zipf;
 
 impl Registered for Zipf {
@@ -153,7 +153,7 @@ options! { ChaseOptions: 2 << 30;
     chains: Count<1, { Dependence::MAX_CHAINS }> = Count::new(1),
 }
 
-/// A linked list.
+/// Workload that follows linked lists.
 pub(super) struct Chased;
 
 impl Registered for Chased {
@@ -179,7 +179,7 @@ options! { ChurnOptions: 256 << 20;
     between: Count<0, 1_000_000_000> = Count::new(20_000),
 }
 
-/// Memory that comes and goes.
+/// Workload that unmaps memory and maps it again.
 pub(super) struct Churned;
 
 impl Registered for Churned {

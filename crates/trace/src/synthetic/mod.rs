@@ -1,9 +1,9 @@
-//! Synthetic workloads.
+//! Synthetic workloads: traces that are generated on demand.
 //!
-//! Some are loops over a pattern of addresses, in constant memory ([`loops`]); others are programs
-//! that run on contents of their own ([`programs`]). [`WORKLOADS`] is the one list of them; parsing,
-//! help and errors derive from it. A new workload is a pattern or a program that is [`Registered`],
-//! and a line there.
+//! Some workloads are loops over a pattern of addresses, in constant host memory ([`loops`]). The rest
+//! are programs that compute with real contents ([`programs`]). [`WORKLOADS`] lists all workloads;
+//! parsing, help and errors are derived from this list. To add a workload, implement [`Registered`] for
+//! a pattern or a program, and add a line to the list.
 
 mod body;
 mod churn;
@@ -29,17 +29,17 @@ pub(crate) use spec::text_of;
 /// [`crate::SourceMetadata::format`] of synthetic workloads.
 pub(crate) const FORMAT: &str = "synthetic";
 
-/// Where the accesses of a workload go.
+/// Address pattern of a workload.
 trait Pattern: Send + 'static {
-    /// Offset in bytes of the next access inside the data region.
+    /// Offset in bytes of the next access within the data region.
     fn next_offset(&mut self) -> u64;
 
-    /// Bytes of the region that are to be unmapped and mapped anew before the next round.
+    /// Byte range of the region to unmap and map again before the next access.
     fn renews(&mut self) -> Option<Range<u64>> {
         None
     }
 
-    /// Whether the next access writes, whatever share of them does.
+    /// True if the next access must be a write, regardless of the share of writes.
     fn fills(&self) -> bool {
         false
     }

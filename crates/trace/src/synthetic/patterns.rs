@@ -1,4 +1,4 @@
-//! Where workloads access their data region.
+//! Address patterns of loops within their data region.
 
 use super::Pattern;
 use super::random::{Permutation, Random};
@@ -7,10 +7,10 @@ use super::zipf::Zipf;
 /// Bytes per access: one 64-bit word.
 pub(super) const WORD_BYTES: u64 = 8;
 
-/// Bytes of a cache's line.
+/// Bytes of a cache line.
 const LINE_BYTES: u64 = 64;
 
-/// Every word equally likely, as in GUPS.
+/// Uniformly random words, as in GUPS.
 pub(super) struct Uniform {
     words: u64,
     random: Random,
@@ -29,7 +29,7 @@ impl Pattern for Uniform {
     }
 }
 
-/// A constant distance from access to access, starting over at the end of the region.
+/// A constant distance between accesses, wrapping around at the end of the region.
 pub(super) struct Stride {
     size_bytes: u64,
     stride_bytes: u64,
@@ -54,7 +54,7 @@ impl Pattern for Stride {
     }
 }
 
-/// Items of which few are popular and most are not, scattered over the region.
+/// Items with Zipf-distributed popularity, scattered over the region.
 pub(super) struct Popular {
     item_bytes: u64,
     ranks: Zipf,
@@ -78,11 +78,11 @@ impl Pattern for Popular {
     }
 }
 
-/// A linked list through all nodes in random order, followed round and round.
+/// A linked list through all nodes in random order, followed cyclically.
 pub(super) struct Chase {
     nodes: u64,
     node_bytes: u64,
-    /// Lines of a node that the link may lie in.
+    /// Number of lines of a node in which the link may lie.
     lines: u64,
     order: Permutation,
     next: u64,
@@ -96,7 +96,7 @@ impl Chase {
         Self { nodes, node_bytes, lines, order, next: 0 }
     }
 
-    /// The line of a node that its link lies in, always the same.
+    /// Line of a node that contains its link; always the same for a node.
     fn line(&self, node: u64) -> u64 {
         if self.lines == 1 { 0 } else { Random::new(node).below(self.lines) }
     }

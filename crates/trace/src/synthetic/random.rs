@@ -1,7 +1,7 @@
 //! Seeded pseudo-random numbers and permutations.
 
-/// The SplitMix64 generator (Steele, Lea, Flood: Fast splittable pseudorandom number generators,
-/// 2014): one addition and a mixing function per number, every seed a good one.
+/// The SplitMix64 generator (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014):
+/// one addition and a mixing function per number. Every seed is suitable.
 #[derive(Clone, Debug)]
 pub(super) struct Random(u64);
 
@@ -10,7 +10,7 @@ impl Random {
         Self(seed)
     }
 
-    /// A stream of its own for each `purpose` and `item`.
+    /// Generator of a separate stream for each `purpose` and `item`.
     pub(super) fn keyed(seed: u64, purpose: u64, item: u64) -> Self {
         let mut random = Self(seed);
         for part in [purpose, item] {
@@ -27,36 +27,36 @@ impl Random {
         mixed ^ mixed >> 31
     }
 
-    /// A number below `bound`, each as likely as the others to within `bound` ÷ 2⁶⁴.
+    /// A uniformly distributed number below `bound`; the bias is at most `bound` ÷ 2⁶⁴.
     #[inline]
     pub(super) fn below(&mut self, bound: u64) -> u64 {
         scale(self.next(), bound)
     }
 
-    /// A number from 0 up to 1, evenly.
+    /// A uniformly distributed number from 0 up to, but excluding, 1.
     #[inline]
     pub(super) fn fraction(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// A number below `bound`, each as likely as the others to within `bound` ÷ 2⁵³.
+    /// A uniformly distributed number below `bound`; the bias is at most `bound` ÷ 2⁵³.
     #[inline]
     pub(super) fn evenly(&mut self, bound: u64) -> u64 {
         (self.fraction() * bound as f64) as u64
     }
 }
 
-/// Maps a 64-bit number evenly onto the numbers below `bound`.
+/// Maps a 64-bit number evenly to the numbers below `bound`.
 #[inline]
 pub(super) fn scale(number: u64, bound: u64) -> u64 {
     ((u128::from(number) * u128::from(bound)) >> 64) as u64
 }
 
-/// A seeded permutation of the numbers below `count`, computed instead of stored.
+/// A seeded permutation of the numbers below `count`, computed rather than stored.
 ///
-/// It permutes the next power of two by rounds of steps that can each be undone (multiplication
-/// by an odd number, addition, xor with own high bits) and steps again while the result is not
-/// below `count` (cycle walking), less than twice on average.
+/// It permutes the numbers below the next power of two, in rounds of invertible steps (multiplication
+/// by an odd number, addition, xor with the high bits). It repeats this while the result is not below
+/// `count` (cycle walking), less than twice on average.
 #[derive(Clone, Debug)]
 pub(super) struct Permutation {
     count: u64,

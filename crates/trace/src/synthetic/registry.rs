@@ -6,16 +6,16 @@ use super::spec::WorkloadSpec;
 use super::{loops, programs};
 use crate::Source;
 
-/// A synthetic workload, as lists have it.
+/// Entry of a synthetic workload in the list.
 pub struct Workload {
     /// Name on the command line.
     pub name: &'static str,
-    /// What it does, one line.
+    /// Summary in one line.
     pub summary: &'static str,
-    /// Text that names it, with options of interest.
+    /// Example specification, with the most useful options.
     pub example: &'static str,
     keys: fn() -> Vec<Key>,
-    /// Reads the list of options behind the name.
+    /// Parses the list of options after the name.
     pub(super) read: fn(Option<&str>) -> Result<WorkloadSpec, ConfigError>,
 }
 
@@ -30,38 +30,39 @@ impl Workload {
         }
     }
 
-    /// Its options.
+    /// Option keys, with types and defaults.
     pub fn options(&self) -> Vec<Key> {
         (self.keys)()
     }
 }
 
-/// A workload that can be in the list.
+/// A workload that can be put in the list.
 pub(crate) trait Registered: Sized + 'static {
     /// Name on the command line.
     const NAME: &'static str;
-    /// What it does, one line.
+    /// Summary in one line.
     const SUMMARY: &'static str;
-    /// Text that names it, with options of interest.
+    /// Example specification, with the most useful options.
     const EXAMPLE: &'static str;
-    /// What can be chosen.
+    /// Options of the workload.
     type Options: Options + Clone + Default + Send + Sync;
 
-    /// Checks what the options' types do not.
+    /// Checks constraints that the options' types cannot express.
     fn check(_options: &Self::Options) -> Result<(), ConfigError> {
         Ok(())
     }
 
-    /// Bytes of its own that it needs beside the simulated memory: contents of its data.
+    /// Host memory in bytes for the contents of the workload's data, in addition to the simulated
+    /// memory.
     fn host_bytes(_options: &Self::Options) -> u64 {
         0
     }
 
-    /// Its instructions, without end or until it is done. Every choice it makes follows from `seed`.
+    /// Instructions of the workload: endless, or until it ends. All random choices follow from `seed`.
     fn source(options: &Self::Options, seed: u64) -> Box<dyn Source>;
 }
 
-/// All workloads.
+/// All workloads, in the order of lists and help.
 pub static WORKLOADS: &[Workload] = &[
     Workload::of::<loops::Random>(),
     Workload::of::<loops::Sequential>(),

@@ -1,4 +1,4 @@
-//! A loop body and an access pattern as a source.
+//! Adapter from a loop body and an access pattern to a source.
 
 use std::ops::Range;
 
@@ -14,23 +14,23 @@ use super::{FORMAT, Pattern};
 use crate::source::{CHUNK_INSTRUCTIONS, skip_by_decoding};
 use crate::{Source, SourceMetadata, TraceError};
 
-/// Bytes of a page, the least that is mapped.
+/// Bytes of a page, the unit of mappings.
 pub(crate) const PAGE_BYTES: u64 = 4096;
 
-/// The data region ends at or below this address, where Linux puts large mappings.
+/// Upper limit of the data region's end, at which Linux places large mappings.
 const DATA_LIMIT: u64 = 0x7f00_0000_0000;
 
-/// What all loops have, whatever their pattern.
+/// Parameters of all loops, regardless of their pattern.
 pub(super) struct Loop {
-    /// The text that names the workload.
+    /// Specification of the workload.
     pub(super) name: String,
-    /// Bytes of data.
+    /// Size of the data region in bytes.
     pub(super) size_bytes: u64,
     /// Other instructions per access.
     pub(super) others: usize,
-    /// Share of the accesses that write.
+    /// Share of the accesses that write, 0–1.
     pub(super) writes: f64,
-    /// How addresses depend on what was loaded before.
+    /// Dependence of addresses on loaded values.
     pub(super) dependence: Dependence,
 }
 
@@ -40,13 +40,13 @@ pub(super) struct Synthetic<P> {
     pattern: P,
     body: Vec<Instruction>,
     accesses_per_body: usize,
-    /// Instructions of the body that were delivered already in this round.
+    /// Number of instructions of the body that are already delivered in this round.
     progress: usize,
     data_start: u64,
-    /// An access writes if a random number is below this (scaled to 2⁶⁴); 0: none does.
+    /// Threshold (scaled to 2⁶⁴) of the random number below which an access writes; 0 for reads only.
     write_threshold: u128,
     write_random: Random,
-    /// Events not delivered yet.
+    /// Events that are not delivered yet.
     events: Vec<ProgramEvent>,
 }
 
@@ -110,7 +110,7 @@ impl<P: Pattern> Synthetic<P> {
 }
 
 impl<P> Synthetic<P> {
-    /// Part of the data is unmapped and mapped anew, before the instruction that is next.
+    /// Adds events that unmap a part of the data and map it again, before the next instruction.
     #[cold]
     fn renew(&self, bytes: Range<u64>, chunk: &mut Chunk) {
         let (start, length) = (self.data_start + bytes.start, bytes.end - bytes.start);
@@ -121,12 +121,12 @@ impl<P> Synthetic<P> {
     }
 }
 
-/// Where the data region of so many bytes begins.
+/// Start address of a data region of `size_bytes` bytes.
 pub(crate) fn data_start(size_bytes: u64) -> u64 {
     (DATA_LIMIT - size_bytes) & !((1 << 30) - 1)
 }
 
-/// An endless source that can tell everything.
+/// Metadata of an endless source with events, dependencies and branches.
 pub(crate) fn metadata(name: String) -> SourceMetadata {
     SourceMetadata {
         name,
@@ -157,7 +157,7 @@ fn map(
     }
 }
 
-/// The data, all present from the start, and the code.
+/// Mapping events of the data, populated from the start, and of the code.
 pub(crate) fn maps(data_start: u64, size_bytes: u64, code_bytes: u64) -> Vec<ProgramEvent> {
     vec![
         map(data_start, size_bytes, Permissions::READ_WRITE, Backing::Anonymous, true),

@@ -1,4 +1,4 @@
-//! Workloads as text: `random`, `random:size=4G,others=4,dependent`.
+//! Specifications of workloads as text: `random`, `random:size=4G,others=4,dependent`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use perforate_config::{ConfigError, read, write};
 use super::registry::{Registered, WORKLOADS};
 use crate::{Limited, Source, TraceError};
 
-/// A workload with a value for every option. Prints as text that parses to the same again.
+/// A workload with a value for every option. Its text parses to the same specification again.
 #[derive(Clone)]
 pub struct WorkloadSpec(Arc<dyn Specified>);
 
-/// A workload of some type, with its options.
+/// Type-erased workload with its options.
 trait Specified: Send + Sync {
     fn text(&self) -> String;
     fn source(&self, seed: u64) -> Box<dyn Source>;
@@ -35,17 +35,17 @@ impl<W: Registered> Specified for Of<W> {
     }
 }
 
-/// The text that names a workload with these options.
+/// Specification of a workload with these options, as text.
 pub(crate) fn text_of<W: Registered>(options: &W::Options) -> String {
     let list = write(options);
-    // Flags are the name alone, or nothing.
+    // A flag is its name alone if set, and omitted otherwise.
     let words = list.split(',').filter(|word| !word.ends_with("=no"));
     let words: Vec<&str> = words.map(|word| word.strip_suffix("=yes").unwrap_or(word)).collect();
     format!("{}:{}", W::NAME, words.join(","))
 }
 
 impl WorkloadSpec {
-    /// Whether `text` names a workload (with right or wrong options) rather than a file.
+    /// True if `text` names a workload, with valid or invalid options, rather than a file.
     pub fn is_workload(text: &str) -> bool {
         let name = text.split(':').next().unwrap_or_default();
         WORKLOADS.iter().any(|workload| workload.name == name)
@@ -54,8 +54,8 @@ impl WorkloadSpec {
     /// Parses `NAME[:KEY[=VALUE],…]`.
     ///
     /// # Errors
-    /// For an unknown name or key (the nearest one is named), a value out of range, a key given
-    /// twice.
+    /// If a name or key is unknown (the message suggests the nearest one), a value is out of range, or
+    /// a key occurs twice.
     pub fn parse(text: &str) -> Result<Self, TraceError> {
         let (name, list) = match text.split_once(':') {
             Some((name, list)) => (name, Some(list)),
@@ -69,20 +69,20 @@ impl WorkloadSpec {
         spec.map_err(|error| TraceError::workload(text, error.to_string()))
     }
 
-    /// A workload with the options of a list, or with defaults only.
+    /// Makes a workload from a list of options; `None` for defaults only.
     pub(super) fn read<W: Registered>(list: Option<&str>) -> Result<Self, ConfigError> {
         let options = list.map_or_else(|| Ok(W::Options::default()), read)?;
         W::check(&options)?;
         Ok(Self::of::<W>(options))
     }
 
-    /// A workload with these options.
+    /// Makes a workload with these options.
     pub(super) fn of<W: Registered>(options: W::Options) -> Self {
         Self(Arc::new(Of::<W>(options)))
     }
 
-    /// The workload's instructions: endless, or the first `instructions`. Every choice it makes
-    /// follows from `seed`.
+    /// Instructions of the workload: endless, or the first `instructions`. All random choices follow
+    /// from `seed`.
     pub fn source(&self, seed: u64, instructions: Option<u64>) -> Box<dyn Source> {
         let source = self.0.source(seed);
         match instructions {
@@ -91,7 +91,7 @@ impl WorkloadSpec {
         }
     }
 
-    /// Bytes that the source keeps in host memory, about: the contents of its data.
+    /// Approximate host memory in bytes for the contents of the workload's data.
     pub fn host_bytes(&self) -> u64 {
         self.0.host_bytes()
     }

@@ -1,25 +1,26 @@
-//! Numbers with a Zipf distribution, in constant memory and time.
+//! Zipf-distributed random numbers, in constant memory and time.
 
 use super::random::{Random, scale};
 
-/// Ranks drawn one by one; beyond them ranges of ranks are drawn.
+/// Number of ranks that are drawn individually. Higher ranks are drawn by ranges.
 const EXACT_RANKS: u64 = 1024;
-/// A range spans 1/64 of its first rank, so that the probabilities inside differ by less than
-/// 1.6 % × the exponent; ranks inside a range are drawn evenly.
+/// A range spans 1/64 of its first rank, so probabilities within a range differ by less than 1.6 % ×
+/// the exponent. Ranks within a range are equally likely.
 const RANGE_SHIFT: u32 = 6;
 
-/// Draws rank r of `count` with probability proportional to r to the power of −exponent.
+/// Zipf distribution: draws rank r of `count` with probability proportional to r to the power of
+/// −exponent.
 ///
-/// Walker's alias method over ranges of ranks: exact for the first 1024 ranks and for the weight
-/// of every range.
+/// Uses Walker's alias method over ranges of ranks. It is exact for the first 1024 ranks and for the
+/// weight of every range.
 pub(super) struct Zipf {
     ranges: Vec<Range>,
 }
 
 struct Range {
-    /// Drawn if the fraction is below this (scaled to 2⁶⁴)…
+    /// This range is drawn if the fraction is at most this (scaled to 2⁶⁴).
     threshold: u64,
-    /// …and otherwise this range is.
+    /// Range that is drawn otherwise.
     alias: u32,
     first: u64,
     count: u64,
@@ -41,7 +42,7 @@ impl Zipf {
         Self { ranges }
     }
 
-    /// A rank, counted from 0.
+    /// Draws a rank, counted from 0.
     #[inline]
     pub(super) fn draw(&self, random: &mut Random) -> u64 {
         let place = u128::from(random.next()) * self.ranges.len() as u128;
@@ -53,9 +54,9 @@ impl Zipf {
     }
 }
 
-/// Sum of r^−exponent over `width` ranks from `first`: the term itself for one rank, otherwise
-/// the integral from half a rank before to half a rank after (beyond rank 1024 the same to six
-/// digits).
+/// Sum of r^−exponent over `width` ranks from `first`. For one rank, the term itself; otherwise the
+/// integral from half a rank before to half a rank after, which is equal to six digits beyond rank
+/// 1024.
 fn weight(first: u64, width: u64, exponent: f64) -> f64 {
     let rank = first as f64;
     if width == 1 {
@@ -109,7 +110,8 @@ mod tests {
                     (first..=last).map(|rank| (rank as f64).powf(-exponent)).sum::<f64>() / sum
                         * DRAWS as f64;
                 let found: u64 = drawn[first as usize - 1..last as usize].iter().sum();
-                // Five standard deviations of a binomial count, and 1 % for ranges drawn evenly.
+                // Five standard deviations of a binomial count, and 1 % for the uniform draws within
+                // ranges.
                 let tolerance = 5.0 * expected.sqrt() + 0.01 * expected;
                 assert!(
                     (found as f64 - expected).abs() < tolerance,

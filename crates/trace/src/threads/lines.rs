@@ -1,13 +1,13 @@
-//! Instructions that wait for their turn.
+//! Queues of instructions that wait for their thread's turn.
 
 use perforate_types::{Chunk, Instruction, MemoryAccess};
 
-/// Instructions of one thread with their accesses, taken from the front.
+/// Queue of one thread's instructions, with their accesses.
 #[derive(Debug, Default)]
 pub(super) struct Line {
     instructions: Vec<Instruction>,
     accesses: Vec<MemoryAccess>,
-    /// Instructions and accesses that were taken.
+    /// Numbers of instructions and accesses that were taken.
     taken: (usize, usize),
 }
 
@@ -16,7 +16,7 @@ impl Line {
         self.taken.0 == self.instructions.len()
     }
 
-    /// Puts instructions at the end; returns the accesses that are not theirs.
+    /// Appends instructions. Returns the rest of the accesses, which belong to other instructions.
     pub(super) fn push<'a>(
         &mut self,
         instructions: &[Instruction],
@@ -28,7 +28,7 @@ impl Line {
         rest
     }
 
-    /// Moves so many instructions to a chunk, if there are as many, and returns their number.
+    /// Moves up to `count` instructions into a chunk. Returns their number.
     pub(super) fn take(&mut self, count: usize, chunk: &mut Chunk) -> usize {
         let (first, first_access) = self.taken;
         let end = self.instructions.len().min(first + count);
@@ -46,7 +46,7 @@ impl Line {
     }
 }
 
-/// Accesses that instructions make.
+/// Number of accesses of these instructions.
 pub(super) fn accesses_of(instructions: &[Instruction]) -> usize {
     instructions.iter().map(|instruction| usize::from(instruction.accesses)).sum()
 }

@@ -1,4 +1,4 @@
-//! The order of threads and programs: sources around other sources.
+//! Orders of threads and programs: sources that wrap other sources.
 
 mod lines;
 mod shared_out;
@@ -14,11 +14,11 @@ use perforate_types::{Chunk, ProcessId, ProgramEvent, ThreadId};
 use crate::TraceError;
 use crate::source::skip_by_decoding;
 
-/// Instructions after which another thread or program takes its turn: few, so that they run side by
-/// side, and enough that a turn's end costs little.
+/// Number of instructions in a turn of a thread or program: few, so that threads run concurrently, and
+/// enough that a switch costs little.
 const TURN_INSTRUCTIONS: usize = 500;
 
-/// Who runs.
+/// The running process and thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Runner {
     process: ProcessId,
@@ -26,7 +26,7 @@ struct Runner {
 }
 
 impl Runner {
-    /// Who runs after an event, if it says so.
+    /// Runner after a switch event; `None` for other events.
     fn after(event: &ProgramEvent) -> Option<Self> {
         match *event {
             ProgramEvent::Switch { process, thread } => Some(Self { process, thread }),
@@ -34,7 +34,7 @@ impl Runner {
         }
     }
 
-    /// Says in a chunk what happened in a part that was passed over; `running` is who runs then.
+    /// Adds skipped events to a chunk, and updates `running` accordingly.
     fn after_skipped(skipped: &mut Vec<ProgramEvent>, running: &mut Self, chunk: &mut Chunk) {
         for event in skipped.drain(..) {
             *running = Self::after(&event).unwrap_or(*running);
@@ -42,7 +42,7 @@ impl Runner {
         }
     }
 
-    /// Says in a chunk that this one runs from here on, unless it does.
+    /// Adds a switch to this runner to the chunk, unless it is running already.
     fn take_over(self, running: &mut Self, chunk: &mut Chunk) {
         if self != *running {
             *running = self;
@@ -52,8 +52,7 @@ impl Runner {
     }
 }
 
-/// Passes over instructions that `fill` delivers; returns how many there were, and the events among
-/// them.
+/// Skips instructions that `fill` delivers. Returns their number, and the skipped events.
 fn skip(
     instructions: u64,
     fill: impl FnMut(&mut Chunk, usize) -> Result<bool, TraceError>,

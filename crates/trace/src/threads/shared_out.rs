@@ -1,4 +1,4 @@
-//! A program of one thread whose work several threads do.
+//! Distribution of a single thread's work over several threads.
 
 use perforate_types::{Chunk, ProcessId, ThreadId};
 
@@ -6,20 +6,20 @@ use super::lines::accesses_of;
 use super::{Runner, TURN_INSTRUCTIONS};
 use crate::{Source, SourceMetadata, TraceError, Truncation};
 
-/// Instructions of another source, dealt out to threads of the same process: a short turn to each,
-/// round and round. What it asks of the operating system, whoever has its turn asks.
+/// Source that deals the instructions of another source out to threads of one process, in short turns.
+/// A request to the operating system is made by the thread whose turn it is.
 pub struct SharedOut<S> {
     source: S,
     metadata: SourceMetadata,
     threads: u16,
     chunk: Chunk,
-    /// Instructions of the turn under way that are left.
+    /// Number of instructions left in the current turn.
     left: usize,
     running: Runner,
 }
 
 impl<S: Source> SharedOut<S> {
-    /// Has so many threads do the work of `source`, which has one.
+    /// Distributes the work of `source`, which has a single thread, over `threads` threads.
     pub fn new(source: S, threads: u16) -> Self {
         let metadata = source.metadata().clone();
         let name = format!("{} by {threads} threads", metadata.name);
@@ -33,7 +33,7 @@ impl<S: Source> SharedOut<S> {
         }
     }
 
-    /// Whose turn is next.
+    /// Runner of the next turn.
     fn next_runner(&self) -> Runner {
         let next = (self.running.thread.0 + 1) % self.threads;
         Runner { process: ProcessId(0), thread: ThreadId(next) }
@@ -87,7 +87,7 @@ impl<S: Source> Source for SharedOut<S> {
 mod tests {
     use perforate_types::ProgramEvent;
 
-    use super::super::side_by_side::tests::{Given, run, told};
+    use super::super::side_by_side::tests::{FixedChunks, describe, run};
     use super::*;
 
     #[test]
@@ -97,9 +97,9 @@ mod tests {
         first.push_event(ProgramEvent::Exit { process: ProcessId(9) });
         run(&mut first, 700..1000);
         run(&mut second, 1000..1700);
-        let mut source = SharedOut::new(Given::new(vec![first, second]), 3);
+        let mut source = SharedOut::new(FixedChunks::new(vec![first, second]), 3);
         assert_eq!(
-            told(&mut source),
+            describe(&mut source),
             [
                 "0..=499",
                 "→0.1",

@@ -1,11 +1,10 @@
-//! Threads that took turns in a recording, side by side.
+//! Concurrent execution of threads that alternated in a recording.
 //!
-//! An emulator runs a thread for hundreds of thousands of instructions before the next has its turn;
-//! on a machine with a processor for each of them they run at the same time. So what lies within a
-//! window of the recording is put in an order in which all its threads take short turns, round and
-//! round, each thread's own instructions in their order. What a program asks of its operating system
-//! (map, unmap, protect, fork, …) keeps its place: all that was recorded before it comes before it, all
-//! after it after it.
+//! An emulator runs a thread for hundreds of thousands of instructions before the next thread. On a
+//! machine with enough processors, threads run at the same time. So the instructions within a window of
+//! the recording are reordered such that all threads take short turns, each with its own instructions
+//! in order. A request to the operating system (map, unmap, protect, fork, …) keeps its place:
+//! instructions recorded before it come before it, and later ones after it.
 
 use std::collections::BTreeMap;
 
@@ -16,31 +15,31 @@ use super::{Runner, TURN_INSTRUCTIONS};
 use crate::source::CHUNK_INSTRUCTIONS;
 use crate::{Source, SourceMetadata, TraceError, Truncation};
 
-/// A source whose threads run side by side.
+/// Source whose threads run concurrently.
 pub struct SideBySide<S> {
     source: S,
     metadata: SourceMetadata,
     window: u64,
-    /// What was decoded of the source, and how far it was used: instructions, accesses, events.
+    /// Decoded chunk of the source, and the numbers of instructions, accesses and events already used.
     chunk: Chunk,
     used: (usize, usize, usize),
     is_over: bool,
-    /// Who runs in the source where it was used up to.
+    /// Runner in the source at the point of reading.
     reading: Runner,
-    /// The window's instructions, by thread.
+    /// Instructions of the window, by thread.
     lines: BTreeMap<Runner, Line>,
-    /// Whose turn it is, and how much of it is left.
+    /// Runner of the current turn, and the number of instructions left.
     turn: (Runner, usize),
-    /// What happens after the window, and who does it.
+    /// Event at the end of the window, and its runner.
     event: Option<(Runner, ProgramEvent)>,
-    /// Who runs in what was delivered.
+    /// Runner at the end of the delivered instructions.
     running: Runner,
-    /// Events among what was skipped.
+    /// Events among the skipped instructions.
     skipped: Vec<ProgramEvent>,
 }
 
 impl<S: Source> SideBySide<S> {
-    /// Has threads of `source` run side by side within each window of so many instructions.
+    /// Runs the threads of `source` concurrently within each window of `window` instructions.
     pub fn new(source: S, window: u64) -> Self {
         let mut metadata = source.metadata().clone();
         metadata.assumptions.push(format!(
@@ -63,7 +62,7 @@ impl<S: Source> SideBySide<S> {
         }
     }
 
-    /// Reads on to the end of the window, or to the next event that keeps its place.
+    /// Reads up to the end of the window, or to the next event that keeps its place.
     fn read_window(&mut self) -> Result<(), TraceError> {
         let mut read = 0;
         while read < self.window && self.event.is_none() {
@@ -82,7 +81,7 @@ impl<S: Source> SideBySide<S> {
         Ok(())
     }
 
-    /// Reads the instructions up to the next event, and the event; returns their number.
+    /// Reads the instructions up to the next event, and the event. Returns the number of instructions.
     fn read_run(&mut self) -> u64 {
         let (first, access, event) = self.used;
         let next = self.chunk.events.get(event);
@@ -104,7 +103,8 @@ impl<S: Source> SideBySide<S> {
         (end - first) as u64
     }
 
-    /// Moves up to so many instructions of the window to a chunk, turn by turn.
+    /// Moves instructions of the window into a chunk, in turns, until the chunk has `most`
+    /// instructions.
     fn take_turns(&mut self, chunk: &mut Chunk, most: usize) {
         while chunk.instructions.len() < most {
             let (runner, left) = self.turn;
@@ -120,7 +120,7 @@ impl<S: Source> SideBySide<S> {
         }
     }
 
-    /// The next thread after this one that has instructions left, round and round.
+    /// Next thread after this one, cyclically, that has instructions left.
     fn next_in_turn(&self, after: Runner) -> Option<Runner> {
         use std::ops::Bound::{Excluded, Unbounded};
         let later = self.lines.range((Excluded(after), Unbounded));
@@ -175,17 +175,17 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// Chunks that are there already.
-    pub(in crate::threads) struct Given(pub(in crate::threads) Vec<Chunk>, SourceMetadata);
+    /// Source that delivers the given chunks.
+    pub(in crate::threads) struct FixedChunks(pub(in crate::threads) Vec<Chunk>, SourceMetadata);
 
-    impl Given {
+    impl FixedChunks {
         pub(in crate::threads) fn new(mut chunks: Vec<Chunk>) -> Self {
             chunks.reverse();
             Self(chunks, SourceMetadata { name: "given".into(), ..SourceMetadata::default() })
         }
     }
 
-    impl Source for Given {
+    impl Source for FixedChunks {
         fn metadata(&self) -> &SourceMetadata {
             &self.1
         }
@@ -206,7 +206,7 @@ pub(super) mod tests {
         ProgramEvent::Switch { process: ProcessId(process), thread: ThreadId(thread) }
     }
 
-    /// Adds instructions of these addresses, each of which reads its own address.
+    /// Adds an instruction at each of these addresses; each reads its own address.
     pub(in crate::threads) fn run(chunk: &mut Chunk, addresses: std::ops::Range<u64>) {
         for address in addresses {
             let address = VirtualAddress::new(address);
@@ -215,8 +215,8 @@ pub(super) mod tests {
         }
     }
 
-    /// What comes of a source, told in a line: runs of addresses, and events between them.
-    pub(in crate::threads) fn told(source: &mut dyn Source) -> Vec<String> {
+    /// Output of a source as text: runs of addresses, and the events between them.
+    pub(in crate::threads) fn describe(source: &mut dyn Source) -> Vec<String> {
         let (mut chunk, mut lines, mut run) = (Chunk::default(), Vec::new(), None);
         let end = |run: &mut Option<(u64, u64)>, lines: &mut Vec<String>| {
             lines.extend(run.take().map(|(first, last)| format!("{first}..={last}")));
@@ -262,8 +262,9 @@ pub(super) mod tests {
         ProgramEvent::Unmap { start: VirtualAddress::new(0), length: 4096 }
     }
 
-    /// Thread 0 ran 1200, then thread 1 ran 600, then 0 again 100; then 1 unmapped something and ran on.
-    fn recording() -> Given {
+    /// Thread 0 runs 1200 instructions, then thread 1 600, then thread 0 100; then thread 1 unmaps
+    /// memory and runs 100 more.
+    fn recording() -> FixedChunks {
         let mut chunk = Chunk::default();
         run(&mut chunk, 0..1200);
         chunk.push_event(switch(0, 1));
@@ -274,10 +275,10 @@ pub(super) mod tests {
         next.push_event(switch(0, 1));
         next.push_event(unmap());
         run(&mut next, 10_600..10_700);
-        Given::new(vec![chunk, next])
+        FixedChunks::new(vec![chunk, next])
     }
 
-    /// The recording in turns of 500.
+    /// The recording in turns of 500 instructions.
     const IN_TURNS: [&str; 12] = [
         "0..=499",
         "→0.1",
@@ -295,13 +296,13 @@ pub(super) mod tests {
 
     #[test]
     fn threads_take_short_turns_and_requests_keep_their_place() {
-        assert_eq!(told(&mut SideBySide::new(recording(), 1_000_000)), IN_TURNS);
+        assert_eq!(describe(&mut SideBySide::new(recording(), 1_000_000)), IN_TURNS);
     }
 
     #[test]
     fn nothing_moves_out_of_its_window() {
-        // The first window ends with the run of thread 1 that passes 1500.
-        assert_eq!(told(&mut SideBySide::new(recording(), 1500)), IN_TURNS);
+        // The first window ends with the run of thread 1 that passes instruction 1500.
+        assert_eq!(describe(&mut SideBySide::new(recording(), 1500)), IN_TURNS);
         let as_recorded = [
             "0..=1199",
             "→0.1",
@@ -312,7 +313,7 @@ pub(super) mod tests {
             "unmap",
             "10600..=10699",
         ];
-        assert_eq!(told(&mut SideBySide::new(recording(), 1)), as_recorded);
+        assert_eq!(describe(&mut SideBySide::new(recording(), 1)), as_recorded);
     }
 
     #[test]
@@ -320,7 +321,7 @@ pub(super) mod tests {
         let mut source = SideBySide::new(recording(), 1_000_000);
         assert_eq!(source.skip(1850).unwrap(), 1850);
         assert_eq!(
-            told(&mut source)[..],
+            describe(&mut source)[..],
             ["→0.1", "→0.0", "→0.1", "→0.0", "1250..=1299", "→0.1", "unmap", "10600..=10699"]
         );
         assert_eq!(source.skip(7).unwrap(), 0, "it is over");

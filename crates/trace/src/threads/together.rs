@@ -1,4 +1,4 @@
-//! Several programs at once, each as a process of its own.
+//! Concurrent execution of several programs, each as a separate process.
 
 use std::collections::BTreeMap;
 
@@ -9,33 +9,33 @@ use super::{Runner, TURN_INSTRUCTIONS};
 use crate::source::CHUNK_INSTRUCTIONS;
 use crate::{Source, SourceMetadata, TraceError, Truncation};
 
-/// Programs that take short turns, round and round, until each is over.
+/// Source of several programs that take short turns until each is finished.
 pub struct Together {
     programs: Vec<Program>,
     metadata: SourceMetadata,
-    /// The number of the next process that is new.
+    /// Number of the next new process.
     next_process: u16,
     turn: usize,
     running: Runner,
     skipped: Vec<ProgramEvent>,
 }
 
-/// One of them.
+/// One of the programs.
 struct Program {
     source: Box<dyn Source>,
-    /// Its processes, by its own numbers.
+    /// Global numbers of its processes, by the program's own numbers.
     processes: BTreeMap<ProcessId, ProcessId>,
-    /// Who runs in it, by the numbers of all.
+    /// Runner in the program, with global numbers.
     runner: Runner,
     chunk: Chunk,
-    /// Instructions, accesses and events of the chunk that were used.
+    /// Numbers of instructions, accesses and events of the chunk that are used.
     used: (usize, usize, usize),
     is_over: bool,
 }
 
 impl Together {
-    /// These programs at once. The first has the numbers of its processes as they are where no other
-    /// took them before.
+    /// Runs these programs concurrently. Processes are renumbered in order of appearance; process 0 of
+    /// the first program stays 0.
     pub fn new(sources: Vec<Box<dyn Source>>) -> Self {
         let metadata = metadata(&sources);
         let programs = sources.into_iter().map(|source| Program {
@@ -55,7 +55,7 @@ impl Together {
         Self { programs, metadata, next_process, turn, running, skipped: Vec::new() }
     }
 
-    /// Gives the program whose turn it is its turn; whether there was anything.
+    /// Runs the current program for a turn. Returns false if it delivered nothing.
     fn take_turn(&mut self, chunk: &mut Chunk, most: usize) -> Result<bool, TraceError> {
         let Self { programs, next_process, running, .. } = self;
         let program = &mut programs[self.turn];
@@ -78,7 +78,7 @@ impl Together {
     }
 }
 
-/// What is known of all together.
+/// Metadata of all programs together.
 fn metadata(sources: &[Box<dyn Source>]) -> SourceMetadata {
     let all = || sources.iter().map(|source| source.metadata());
     let names: Vec<&str> = all().map(|it| it.name.as_str()).collect();
@@ -96,10 +96,10 @@ fn metadata(sources: &[Box<dyn Source>]) -> SourceMetadata {
         has_dependencies: all().all(|it| it.has_dependencies),
         has_branches: all().all(|it| it.has_branches),
         recording: None,
-        // Each sets up while others run.
+        // Each program sets up while others run.
         setup_until: None,
         is_cut_off: all().any(|it| it.is_cut_off),
-        // Each began elsewhere.
+        // Each program has its own start.
         instructions_skipped: 0,
         stopped_by: all().find_map(|it| it.stopped_by),
         accesses_unmapped: all().fold(0, |sum: u64, it| sum.saturating_add(it.accesses_unmapped)),
@@ -108,7 +108,7 @@ fn metadata(sources: &[Box<dyn Source>]) -> SourceMetadata {
 }
 
 impl Program {
-    /// The number of one of its processes among those of all.
+    /// Global number of one of the program's processes.
     fn number(&mut self, own: ProcessId, next: &mut u16) -> ProcessId {
         *self.processes.entry(own).or_insert_with(|| {
             let number = ProcessId(*next);
@@ -117,7 +117,7 @@ impl Program {
         })
     }
 
-    /// Decodes on where all was used; false at the end.
+    /// Decodes the next chunk if the current one is used up. Returns false at the end.
     fn has_more(&mut self) -> Result<bool, TraceError> {
         while !self.is_over {
             let (instructions, _, events) = self.used;
@@ -130,14 +130,15 @@ impl Program {
         Ok(false)
     }
 
-    /// Moves what comes next to `chunk`: one event, or instructions up to number `end` or the next event.
+    /// Moves the next part into `chunk`: one event, or instructions until the chunk has `end` or the
+    /// next event.
     fn run(&mut self, chunk: &mut Chunk, end: usize, (running, next): (&mut Runner, &mut u16)) {
         let (first, access, event) = self.used;
         let at = self.chunk.events.get(event).map(|(at, _)| *at as usize);
         if at.is_some_and(|at| at <= first) || first == self.chunk.instructions.len() {
             let event = self.chunk.events[event].1.clone();
             self.used.2 += 1;
-            return self.tell(event, chunk, running, next);
+            return self.deliver_event(event, chunk, running, next);
         }
         self.runner.take_over(running, chunk);
         let room = first + (end - chunk.instructions.len());
@@ -149,8 +150,8 @@ impl Program {
         self.used = (until, accesses, event);
     }
 
-    /// An event, with the numbers of all.
-    fn tell(
+    /// Delivers an event with global process numbers.
+    fn deliver_event(
         &mut self,
         mut event: ProgramEvent,
         chunk: &mut Chunk,
@@ -165,7 +166,7 @@ impl Program {
             }
             ProgramEvent::Fork { child } => *child = self.number(*child, next),
             ProgramEvent::Exit { process } => *process = self.number(*process, next),
-            // What is passed over lies in one program only; the others go on.
+            // Only this program skips instructions; the others continue.
             ProgramEvent::Gap { .. } => return,
             _ => {}
         }
@@ -197,7 +198,7 @@ impl Source for Together {
 
 #[cfg(test)]
 mod tests {
-    use super::super::side_by_side::tests::{Given, run, switch, told};
+    use super::super::side_by_side::tests::{FixedChunks, describe, run, switch};
     use super::*;
 
     #[test]
@@ -213,12 +214,12 @@ mod tests {
         run(&mut second, 5100..5200);
         second.push_event(ProgramEvent::Exit { process: ProcessId(1) });
         let sources: Vec<Box<dyn Source>> =
-            vec![Box::new(Given::new(vec![first])), Box::new(Given::new(vec![second]))];
+            vec![Box::new(FixedChunks::new(vec![first])), Box::new(FixedChunks::new(vec![second]))];
         let mut together = Together::new(sources);
         assert_eq!(together.metadata().name, "given with given");
-        // The second program's process 0 is 1 and its process 1 is 2; the first one's child is 3.
+        // The second program's process 0 is 1 and its process 1 is 2; the first program's child is 3.
         assert_eq!(
-            told(&mut together),
+            describe(&mut together),
             [
                 "0..=499",
                 "→1.0",

@@ -1,4 +1,4 @@
-//! Damaged and cut-off files: an error or a sound prefix, never a panic and never wrong data.
+//! Damaged and cut-off files give an error or a valid prefix, never a panic and never wrong data.
 
 use crate::common::{array_loop, read_all, write_all};
 use perforate_trace::{Source, TraceError, TraceMetadata, TraceReader, TraceWriter, write_chunk};
@@ -82,8 +82,8 @@ fn absurd_lengths_are_refused_before_memory_is_taken() {
     let path = folder.path().join("absurd.trace");
     write_all(&path, &array_loop(10), 100);
     let mut bytes = std::fs::read(&path).unwrap();
-    // The metadata chunk's header starts at byte 12; its payload length is at 8 in it, and its own
-    // checksum, here made right again, at 28.
+    // The metadata chunk's header starts at byte 12. Its payload length is at offset 8, and its own
+    // checksum, corrected here, at offset 28.
     bytes[20..24].copy_from_slice(&u32::MAX.to_le_bytes());
     let checksum = crc32fast::hash(&bytes[12..40]);
     bytes[40..44].copy_from_slice(&checksum.to_le_bytes());

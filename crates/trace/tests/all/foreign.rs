@@ -1,4 +1,4 @@
-//! Foreign traces, byte by byte.
+//! Tests of foreign traces, byte by byte.
 
 use std::path::{Path, PathBuf};
 
@@ -28,7 +28,7 @@ fn read_file(path: &Path) -> Chunk {
     chunk
 }
 
-/// The one-line error of opening and reading a file to its end.
+/// One-line error of opening a file and reading it to its end.
 fn error_of(name: &str, bytes: &[u8]) -> String {
     let (_folder, path) = file(name, bytes);
     let error = match open(&path) {
@@ -63,9 +63,9 @@ fn champsim_records_are_decoded() {
     );
     let first = chunk.instructions[0];
     assert_eq!((first.ip.value(), first.accesses, first.length), (0x1000, 3, 0));
-    // ChampSim's flags (25) are our 17, its stack pointer (6) our 5.
+    // ChampSim's flags (25) are Perforate's 17; its stack pointer (6) is Perforate's 5.
     assert_eq!((first.sources, first.destinations), ([1, 2, 0, 0], [3, 17]));
-    // The instruction pointer (26) is no dependency; the stack pointer is.
+    // The instruction pointer (26) is not a dependency; the stack pointer is.
     assert_eq!(chunk.instructions[4].sources, [0, 5, 0, 0]);
     assert_eq!(chunk.instructions[4].destinations, [0, 5]);
     let expected = [
@@ -107,7 +107,7 @@ fn files_that_are_no_trace_get_one_clear_line() {
     let text = error_of("flag", &flag);
     assert!(text.contains("byte 73 is 7"), "{text}");
     let mut late = champsim_records().repeat(300);
-    late[2000 * 64 + 8] = 2; // beyond the 1536 records looked at when opening
+    late[2000 * 64 + 8] = 2; // beyond the 1536 records examined when opening
     let text = error_of("late", &late);
     assert!(text.contains("byte 128008: a branch flag of 2; expected 0 or 1"), "{text}");
     assert!(

@@ -1,4 +1,4 @@
-//! What is read from samples of the foreign formats, worked out by hand.
+//! Tests of readers of foreign formats, with results worked out by hand.
 
 use crate::common::read_all;
 use crate::common::samples::*;
@@ -50,7 +50,7 @@ fn the_files_of_samples_are_up_to_date() {
         if std::env::var_os("UPDATE_SAMPLES").is_some() {
             std::fs::write(&path, &bytes).unwrap();
         }
-        // Compressed samples depend on the compressor's version; their content does not.
+        // Compressed samples depend on the compressor's version, but their contents do not.
         let file = std::fs::read(&path).unwrap_or_else(|error| panic!("{name}: {error}"));
         if name == "drmemtrace.raw" {
             assert!(file == bytes, "{name} differs: run with UPDATE_SAMPLES=1");
@@ -63,7 +63,7 @@ fn the_files_of_samples_are_up_to_date() {
 #[test]
 fn cloudsuite_records_are_told_from_champsim_records() {
     let bytes = cloudsuite_records();
-    // 1152 bytes are also 18 whole records of 64 bytes, none with an impossible flag.
+    // 1152 bytes are also 18 whole records of 64 bytes, none with an invalid flag.
     assert_eq!(bytes.len() % 64, 0);
     assert!(bytes.chunks(64).all(|record| record[8] <= 1 && record[9] <= 1));
     let source = source(bytes.clone());
@@ -79,13 +79,13 @@ fn cloudsuite_records_are_told_from_champsim_records() {
     assert_eq!(chunk.events, [(4, switch(1, 1))]);
     assert_eq!(ips(&chunk)[..2], [0x1_0000, 0x1_0004]);
 
-    // What the user says counts, where it can be.
+    // A format given by the user takes precedence, if the file can have it.
     let read = |name: &str| read_all(&mut *open_bytes(name, bytes.clone()).unwrap()).0;
     assert_eq!(read("champsim:any").instructions.len(), 18);
     assert_eq!(read("cloudsuite:any"), chunk);
     assert!(error_of("cloudsuite:any", champsim_records()[..64 * 7].to_vec()).contains("96 bytes"));
 
-    // 192 bytes without order may be either.
+    // 192 bytes without order may be either format.
     let first = champsim(0x5000, [0; 2], [0; 2], [0; 4], [0; 6]);
     let either = [first, vec![0; 128]].concat();
     let text = error_of("either", either.clone());
@@ -116,7 +116,7 @@ fn drmemtrace_records_are_decoded() {
         (0x4000, 1, Return, true, 1),
         (0x3002, 2, Jump, true, 0),
         (0x3010, 2, Indirect, true, 0),
-        (0x5000, 2, Conditional, true, 0), // as what follows is not at 0x5002
+        (0x5000, 2, Conditional, true, 0), // taken, because the next instruction is not at 0x5002
         (0x5010, 2, None, false, 0),
         (0x5012, 2, None, false, 2),
         (0x5012, 2, None, false, 2),
@@ -146,8 +146,8 @@ fn regdeps_records_are_decoded() {
         )
     );
     let chunk = whole(regdeps_records());
-    // Register N of an encoding is our N + 20; the flags are 17. The length is that of the record,
-    // not of the encoding.
+    // Register N of an encoding is Perforate's N + 20; the flags are 17. The instruction's length is
+    // from its record, not from its encoding.
     let found: Vec<_> = chunk
         .instructions
         .iter()
@@ -188,7 +188,7 @@ fn regdeps_records_are_decoded() {
 
 #[test]
 fn encodings_of_other_instruction_sets_are_passed_over() {
-    // The same records, said to be of x86-64: nothing is known of registers.
+    // The same records with the file type of x86-64: registers are unknown.
     let mut bytes = regdeps_records();
     bytes[2 * 12 + 4..2 * 12 + 8].copy_from_slice(&0xe40u32.to_le_bytes());
     let trace = source(bytes.clone());
@@ -196,12 +196,12 @@ fn encodings_of_other_instruction_sets_are_passed_over() {
     assert!(trace.metadata().recording.as_ref().unwrap().starts_with("version 6, x86-64, enc"));
     let chunk = whole(bytes);
     assert!(chunk.instructions.iter().all(|one| one.sources == [0; 4]));
-    // The marker of the system call tells of it; two records lie between.
+    // The marker of the system call identifies the instruction; two records are in between.
     assert_eq!(chunk.instructions[7].operation, Operation::Serializing);
     assert_eq!(chunk.instructions[8].operation, Operation::Integer);
 }
 
-/// Encodings are remembered for a process, whose threads execute the same code, and not for each file.
+/// Encodings are remembered per process, because its threads execute the same code, and not per file.
 #[test]
 fn threads_of_a_process_share_what_encodings_said() {
     let folder = tempdir().unwrap();
@@ -226,7 +226,7 @@ fn threads_of_a_process_share_what_encodings_said() {
     assert_eq!(destinations, [29, 29, 0], "the other process has other code");
 }
 
-/// Gigabytes of them take no room in a compressed file.
+/// Empty lines are limited, because gigabytes of empty lines compress to almost nothing.
 #[test]
 fn lines_that_say_nothing_have_an_end() {
     let silence = |first: &str, bytes: usize| [first.as_bytes(), &vec![b'\n'; bytes]].concat();
@@ -237,8 +237,8 @@ fn lines_that_say_nothing_have_an_end() {
     }
 }
 
-/// Responses and empty packets, time stamps and other markers: a second for 100 MB is enough, and 17 MB are
-/// refused where nothing else is between them.
+/// Responses, empty packets, time stamps and other markers are limited: 100MB would take a second,
+/// and 17MB without an instruction in between are refused.
 #[test]
 fn records_that_make_no_instruction_have_an_end() {
     let gem5 = [b"gem5".to_vec(), message(&[(1, -3), (3, 1000)])].concat();
@@ -278,7 +278,7 @@ fn wrong_regdeps_encodings_get_one_clear_line() {
     let text = error_of("regdeps", start(&[1, 0]));
     assert!(text.contains("byte 132: an encoding of 2 bytes; expected 4 bytes"), "{text}");
 
-    // Code of the kernel is left out, and what its encodings say with it.
+    // Kernel code is left out, with its encodings.
     let mut bytes = regdeps_records()[..12 * 10].to_vec();
     bytes.extend(drmemtrace(MARKER, 27, 1));
     bytes.extend([encoding(&[0x81; 8]), drmemtrace(10, 4, 0x1000)].concat());
@@ -308,14 +308,14 @@ fn folders_are_read_as_google_publishes_them() {
     let map = PageMap::beside(folder.path()).unwrap().unwrap();
     assert_eq!((map.sizes(), map.runs()), (vec![(2 << 20, 3)], (3, 2 << 20)));
     assert!(map.remarks().is_empty(), "{:?}", map.remarks());
-    assert_eq!(map.translate(0x7fff_1000), Some(0x5f_1000)); // 0x7fe00000 lies at 0x400000
+    assert_eq!(map.translate(0x7fff_1000), Some(0x5f_1000)); // 0x7fe00000 is at 0x400000
     let schedule = Schedule::beside(folder.path()).unwrap().unwrap();
     assert_eq!((schedule.stretches, schedule.threads, schedule.processors), (2, 1, 2));
 }
 
 #[test]
 fn more_threads_than_files_may_be_open_are_read_one_after_the_other() {
-    // 1100 threads that each run twice at times of their own; 1024 open files are usual.
+    // 1100 threads run twice each, at different times; the usual limit is 1024 open files.
     let folder = tempdir().unwrap();
     for number in 0..1100 {
         let name = format!("app.{number:04}.memtrace.gz");
@@ -368,14 +368,14 @@ fn threads_are_merged_by_time() {
         ];
         assert_eq!(chunk.events, switches);
     }
-    // Who runs is told after a skip, too.
+    // The running thread is also known after a skip.
     let mut source = open(folder.path()).unwrap();
     assert_eq!(source.skip(3).unwrap(), 3);
     let rest = read_all(&mut *source).0;
     assert_eq!(rest.events[..2], [(0, switch(0, 0)), (0, switch(1, 2))]);
     assert_eq!(ips(&rest), [0x3000, 0x1008, 0x2004]);
 
-    // One file with all threads, as older versions wrote them.
+    // A single file with all threads, as older versions wrote it.
     let mut one = drmemtrace_start(7, 1, 10);
     for record in
         [(10, 4, 0x1000), (22, 4, 2), (24, 4, 7), (10, 4, 0x2000), (22, 4, 1), (10, 4, 0x1004)]
@@ -489,7 +489,7 @@ fn lists_of_accesses_are_read() {
         access(0x4000, 8, Read),
     ];
     assert_eq!(chunk.accesses, expected);
-    // Process 6 is the second.
+    // Process 6 is numbered 1.
     assert_eq!(chunk.events, [(3, switch(1, 1))]);
 
     let renamed = whole(b"ADDR,PC,rw\n0x5000,0x600000,W\n 0x5008 , 0x600004 , read".to_vec());
@@ -541,8 +541,8 @@ fn find(bytes: &[u8], wanted: &[u8], from: usize) -> usize {
     from + bytes[from..].windows(wanted.len()).position(|window| window == wanted).unwrap()
 }
 
-/// Every sample cut off anywhere, and with every byte changed, is read to an end or an error, and
-/// never holds more than its bytes can.
+/// Every sample, cut off at any byte and with any byte changed, reads to its end or to an error, and
+/// never yields more than its bytes can encode.
 #[test]
 fn damage_anywhere_ends_in_an_error_or_less() {
     for (name, bytes) in all() {

@@ -1,4 +1,4 @@
-//! Foreign traces written and read back.
+//! Tests that write foreign traces and read them back.
 
 use std::path::Path;
 
@@ -132,8 +132,7 @@ fn names_tell_format_and_compression() {
     }
 }
 
-/// What ChampSim's records keep of an instruction: what it says of branches, registers that their
-/// kinds allow, accesses in places.
+/// Properties of an instruction that ChampSim's records preserve exactly.
 fn kept(instruction: &Instruction) -> (VirtualAddress, Branch) {
     (instruction.ip, instruction.branch)
 }
@@ -141,8 +140,8 @@ fn kept(instruction: &Instruction) -> (VirtualAddress, Branch) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Kinds of branches and addresses survive whatever registers an instruction names, and a
-    /// trace that was written once is written the same again.
+    /// Kinds of branches and addresses survive with any registers, and writing a trace that was read
+    /// back gives the same bytes again.
     #[test]
     fn kinds_of_branches_survive(chunk in any_chunk()) {
         prop_assume!(!chunk.instructions.is_empty());
@@ -156,7 +155,7 @@ proptest! {
             let expected = match other.branch {
                 Branch::None => false,
                 Branch::Conditional => other.taken,
-                // An indirect jump by the stack pointer or flags is as taken as its record says.
+                // An indirect jump through the stack pointer or flags is taken as its record says.
                 Branch::Indirect => one.taken,
                 _ => true,
             };
@@ -166,7 +165,7 @@ proptest! {
         prop_assert_eq!(read_back(again, TraceFormat::ChampSim), back);
     }
 
-    /// Lists keep all accesses of any trace.
+    /// Lists preserve all accesses of any trace.
     #[test]
     fn lists_keep_all_accesses(chunk in any_chunk()) {
         let (bytes, ..) = write(&chunk, TraceFormat::Csv);

@@ -1,4 +1,4 @@
-//! Traces, foreign formats and workloads, from outside.
+//! Tests of traces, foreign formats and workloads through the public interface.
 
 #[path = "../common/mod.rs"]
 mod common;

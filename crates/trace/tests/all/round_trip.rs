@@ -1,4 +1,4 @@
-//! What is written is what is read.
+//! Round trips: written traces read back unchanged.
 
 use crate::common::{any_chunk, append, array_loop, instruction, map, read, read_all, write_all};
 use std::path::Path;
@@ -55,7 +55,7 @@ proptest! {
             .collect();
         prop_assert_eq!(&rest.events, &events);
 
-        // Back to the start: everything again.
+        // Back to the start: everything is delivered again.
         prop_assert_eq!(reader.seek(0).unwrap(), 0);
         prop_assert_eq!(read_all(&mut reader).0, chunk);
     }
@@ -94,7 +94,7 @@ fn a_predictable_loop_costs_next_to_nothing() {
 
 #[test]
 fn a_full_dictionary_is_replaced() {
-    // 1.1 million different instructions: more than the 1,048,576 a dictionary holds.
+    // 1.1 million different instructions: more than the 1,048,576 records of a dictionary.
     let folder = tempdir().unwrap();
     let path = folder.path().join("jit.trace");
     let mut writer = TraceWriter::create(&path, &TraceMetadata::default()).unwrap();
@@ -142,8 +142,7 @@ fn metadata_comes_back_and_unknown_keys_are_ignored() {
     assert_eq!(later.recorder, "r");
 }
 
-/// What is known only at the end of a recording stands in the file as what was known before, also in
-/// one whose end is lost afterwards.
+/// The last metadata chunk replaces the first, even if the end of the file is lost afterwards.
 #[test]
 fn the_last_metadata_count() {
     let folder = tempdir().unwrap();
@@ -177,7 +176,7 @@ fn the_last_metadata_count() {
     assert_eq!(read_all(&mut reader).0.instructions.len(), 3);
 }
 
-/// Pushes instructions that do not compress well until the file cannot grow, and ends the trace.
+/// Writes incompressible instructions until the file cannot grow, and then ends the trace.
 fn fill(path: &Path, most: u64) -> (Result<(), TraceError>, TraceSummary) {
     let options = WriterOptions { level: 1, chunk_instructions: 100 };
     let metadata = TraceMetadata { is_cut_off: true, ..TraceMetadata::default() };
@@ -204,7 +203,7 @@ fn assert_whole(path: &Path, summary: TraceSummary) {
     }
 }
 
-/// What was not written yet is given up, and what was is a whole trace.
+/// The unwritten part is dropped, and the written part is a complete trace.
 #[test]
 fn a_trace_without_room_is_ended_where_it_is() {
     let folder = tempdir().unwrap();
@@ -216,7 +215,7 @@ fn a_trace_without_room_is_ended_where_it_is() {
     }
 }
 
-/// On a full disk, so much is given up that there is room for the index.
+/// On a full disk, the last chunks are dropped until there is room for the index.
 #[test]
 fn a_trace_on_a_full_disk_is_whole() {
     let folder = tempdir().unwrap();

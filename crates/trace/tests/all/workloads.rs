@@ -1,4 +1,4 @@
-//! Synthetic workloads: what they promise, and how their parameters are parsed.
+//! Tests of synthetic workloads: properties of their instructions, and parsing of their parameters.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,7 +15,7 @@ fn has(workload: &Workload, option: &str) -> bool {
     workload.options().iter().any(|one| one.name == option)
 }
 
-/// Workloads that run an algorithm on data of a given size, and have no `others`.
+/// Workloads that run an algorithm on data of a given size, and have no option `others`.
 fn algorithms() -> impl Iterator<Item = &'static Workload> {
     WORKLOADS.iter().filter(|workload| has(workload, "size") && !has(workload, "others"))
 }
@@ -32,7 +32,7 @@ fn every_workload_keeps_to_its_map_and_its_mix() {
     for workload in WORKLOADS.iter().filter(is_pattern) {
         let chunk = run(&format!("{}:size=1M", workload.name), 1, 100_001);
         assert_eq!(chunk.instructions.len(), 100_001);
-        // Three others per access: four instructions in a round.
+        // Three other instructions per access: four instructions per round.
         assert_eq!(chunk.accesses.len(), 25_000, "{}", workload.name);
         let [(0, data), (0, code)] = &chunk.events[..] else { panic!("two maps first") };
         let ProgramEvent::Map { start, length, populate: true, .. } = *data else { panic!("data") };
@@ -55,8 +55,8 @@ fn every_workload_keeps_to_its_map_and_its_mix() {
     }
 }
 
-/// An address has always the same instruction, whatever registers it works with, and all of a loop
-/// lies on few lines of the cache.
+/// An address always has the same instruction, except for its registers, and each loop is on few cache
+/// lines.
 fn assert_is_code(name: &str, chunk: &Chunk, code: &Range<u64>) {
     let mut known: BTreeMap<u64, Instruction> = BTreeMap::new();
     for one in &chunk.instructions {
@@ -76,7 +76,7 @@ fn assert_is_code(name: &str, chunk: &Chunk, code: &Range<u64>) {
 fn algorithms_run_machine_code_on_memory_that_is_all_there() {
     for Workload { name, .. } in algorithms() {
         let spec = format!("{name}:size=1M");
-        // More than a round; of canneal 15,000 swaps, after which it cools.
+        // More than a round; for canneal, 15,000 swaps, after which it cools.
         let instructions = if *name == "canneal" { 12_000_001 } else { 4_000_001 };
         let chunk = run(&spec, 1, instructions);
         assert_eq!(chunk.instructions.len() as u64, instructions);
@@ -92,18 +92,17 @@ fn algorithms_run_machine_code_on_memory_that_is_all_there() {
             for access in accesses.by_ref().take(instruction.accesses.into()) {
                 let end = access.address.value() + u64::from(access.size);
                 assert!(data.contains(&access.address.value()) && end <= data.end, "{name}");
-                // An access of a whole element does not straddle two.
+                // An access of a whole element does not straddle two elements.
                 assert_eq!(access.address.value() % u64::from(access.size), 0, "{name}");
-                // Loads write a register, stores do not.
+                // Loads write a register; stores do not.
                 let loads = instruction.destinations[0] != 0;
                 assert_eq!(loads, access.kind == AccessKind::Read, "{name}");
                 touched[(access.address.value() - data.start) as usize / 4096] = true;
             }
         }
         assert!(accesses.next().is_none(), "{name}: accesses that nobody makes");
-        // All but a few pages are touched: an undirected graph leaves the room of edges from a
-        // vertex to itself, few edges are in a forest or matching, and edges that were sorted are
-        // not read.
+        // All but a few pages are touched. An undirected graph leaves the room of self-loops unused,
+        // few edges are in a forest or matching, and edges before sorting are not read.
         let most = if *name == "mst" { touched.len() / 2 } else { touched.len() / 10 };
         let untouched = touched.iter().filter(|&&touched| !touched).count();
         assert!(untouched < most, "{name}: {untouched} pages not touched");
@@ -128,7 +127,7 @@ fn algorithms_depend_on_nothing_but_their_seed() {
     }
 }
 
-/// The set-up of a store is delivered, and does not count.
+/// The set-up of a store is delivered, and does not count towards the limit.
 #[test]
 fn limits_count_from_the_end_of_the_setup() {
     let spec = WorkloadSpec::parse("store:keys=500,value=4K").unwrap();
@@ -153,7 +152,7 @@ fn a_fork_happens_once_and_everybody_reads_in_turns() {
     let forks = |event: &ProgramEvent| matches!(event, ProgramEvent::Fork { .. });
     assert_eq!(chunk.events.iter().filter(|(_, event)| forks(event)).count(), 1);
     let writes = chunk.accesses.iter().filter(|one| one.kind == AccessKind::Write).count();
-    // 1024 pages; 1,500 reads of both, and twice of the parent alone.
+    // 1024 pages; 1,500 reads by each process, and twice 1,500 by the parent alone.
     assert_eq!((writes, chunk.accesses.len() - writes), (102, 4 * 1500));
     let phases: Vec<&str> = chunk.events.iter().filter_map(|(_, event)| phase_of(event)).collect();
     assert_eq!(
@@ -189,7 +188,7 @@ fn phase_of(event: &ProgramEvent) -> Option<&str> {
 #[test]
 fn readers_repeat_their_rounds() {
     let spec = "readers:heap=4M,processes=2,touch,reads=40,warmup=20,slice=10";
-    // 2048 pages are written; a round is 120 reads. Each has three other instructions.
+    // 2048 pages are written; a round is 120 reads. Each access has three other instructions.
     let chunk = run(spec, 1, 4 * 240);
     let reads = &chunk.accesses[2048..];
     assert_eq!((reads.len(), &reads[..120]), (240, &reads[120..]));
@@ -204,7 +203,7 @@ fn readers_repeat_their_rounds() {
 
 #[test]
 fn churn_maps_pieces_anew_and_fills_them() {
-    // Four pieces of two pages; ten random accesses and two that fill make a round of 48
+    // Four pieces of two pages. Ten random accesses and two filling accesses make a round of 48
     // instructions.
     let chunk = run("churn:size=32K,piece=8K,between=10", 1, 40 + 48 * 100);
     assert_eq!(chunk.accesses.len(), 10 + 12 * 100);
@@ -231,9 +230,9 @@ fn churn_maps_pieces_anew_and_fills_them() {
 
 #[test]
 fn the_mix_follows_the_parameters() {
-    // No others: rounds of 64 accesses and one branch.
+    // No other instructions: rounds of 64 accesses and one branch.
     assert_eq!(run("random:size=1M,others=0", 1, 6500).accesses.len(), 6400);
-    // One other: the branch. Ten others: eleven instructions per round.
+    // One other instruction: the branch. Ten: eleven instructions per round.
     assert_eq!(run("random:size=1M,others=1", 1, 1000).accesses.len(), 500);
     assert_eq!(run("random:size=1M,others=10", 1, 1100).accesses.len(), 100);
     let chunk = run("random:size=1M,others=0,writes=25%", 1, 65_000);
@@ -359,7 +358,7 @@ fn wrong_text_gets_one_clear_line() {
         assert!(text.starts_with(&format!("workload '{spec}': ")), "{text}");
         assert!(text.contains(expected) && !text.contains('\n'), "{text}");
     }
-    // The largest values that are allowed work.
+    // The largest allowed values work.
     for spec in ["random:size=64T", "stride:size=64T,stride=64T", "chase:size=4K,node=4K"] {
         assert_eq!(run(spec, 0, 40).accesses.len(), 10, "{spec}");
     }

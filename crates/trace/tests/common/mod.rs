@@ -1,4 +1,4 @@
-//! What several tests need: reading a source to its end, and arbitrary chunks.
+//! Shared parts of the tests: reading sources, and arbitrary chunks.
 #![allow(dead_code)]
 
 pub mod samples;
@@ -13,15 +13,14 @@ use perforate_types::{
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// Largest resident memory of this process so far in bytes; `None` where the system does not
-/// tell.
+/// Peak resident memory of this process in bytes; `None` on systems that do not report it.
 pub fn peak() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
     Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? * 1024)
 }
 
-/// Appends `next` to `all`.
+/// Appends the chunk `next` to `all`.
 pub fn append(all: &mut Chunk, next: &Chunk) {
     let start = all.instructions.len() as u32;
     all.events.extend(next.events.iter().map(|(before, event)| (start + before, event.clone())));
@@ -29,7 +28,7 @@ pub fn append(all: &mut Chunk, next: &Chunk) {
     all.accesses.extend_from_slice(&next.accesses);
 }
 
-/// Everything a source delivers, and the error it ends with, if any.
+/// Reads a source to its end. Returns all it delivers, and the error at its end, if any.
 pub fn read_all(source: &mut dyn Source) -> (Chunk, Option<TraceError>) {
     let (mut all, mut chunk) = (Chunk::default(), Chunk::default());
     loop {
@@ -41,7 +40,7 @@ pub fn read_all(source: &mut dyn Source) -> (Chunk, Option<TraceError>) {
     }
 }
 
-/// Writes a whole trace.
+/// Writes a chunk as a complete trace.
 pub fn write_all(path: &Path, chunk: &Chunk, chunk_instructions: u32) {
     let options = WriterOptions { level: 1, chunk_instructions };
     let mut writer = TraceWriter::create_with(path, &TraceMetadata::default(), options).unwrap();
@@ -49,7 +48,7 @@ pub fn write_all(path: &Path, chunk: &Chunk, chunk_instructions: u32) {
     writer.finish().unwrap();
 }
 
-/// A new mapping at `start`.
+/// Event that maps 8KB at `start`.
 pub fn map(start: u64) -> ProgramEvent {
     ProgramEvent::Map {
         start: VirtualAddress::new(start),
@@ -72,7 +71,7 @@ pub fn instruction(ip: u64) -> Instruction {
     Instruction { ip: VirtualAddress::new(ip), length: 4, ..Instruction::default() }
 }
 
-/// A small loop over an array, with a store and a switch of threads now and then.
+/// A small loop over an array, with occasional stores and switches of threads.
 pub fn array_loop(rounds: u64) -> Chunk {
     let mut chunk = Chunk::default();
     chunk.push_event(map(0x10_0000));
@@ -119,7 +118,7 @@ fn any_instruction() -> impl Strategy<Value = Instruction> {
         })
 }
 
-/// Any chunk a source could deliver: few static instructions, executed in any order.
+/// Any chunk that a source may deliver: few static instructions, executed in any order.
 pub fn any_chunk() -> impl Strategy<Value = Chunk> {
     let dynamic = (any::<prop::sample::Index>(), vec(any_access(), 0..4), 0..20u32);
     (vec(any_instruction(), 1..12), vec(dynamic, 0..300), 0..3u64).prop_map(

@@ -1,9 +1,9 @@
-//! Small made-up traces of every format, byte by byte. They also lie in `tests/samples`, as seeds
-//! for fuzzing.
+//! Small synthetic traces of every format, byte by byte. The files in `tests/samples` contain the same
+//! bytes, as seeds for fuzzing.
 
 use std::io::Write;
 
-/// One ChampSim record.
+/// Encodes a ChampSim record.
 pub fn champsim(
     ip: u64,
     flags: [u8; 2],
@@ -20,7 +20,7 @@ pub fn champsim(
     bytes
 }
 
-/// Eight instructions, one of each kind of branch. Registers: 6 stack pointer, 25 flags, 26
+/// Eight instructions, one of each kind of branch. ChampSim's registers: 6 stack pointer, 25 flags, 26
 /// instruction pointer.
 pub fn champsim_records() -> Vec<u8> {
     [
@@ -36,7 +36,7 @@ pub fn champsim_records() -> Vec<u8> {
     .concat()
 }
 
-/// One CloudSuite record without a branch.
+/// Encodes a CloudSuite record that is not a branch.
 pub fn cloudsuite(ip: u64, written: [u8; 4], memory: [u64; 8], space: u16) -> Vec<u8> {
     let mut bytes = ip.to_le_bytes().to_vec();
     bytes.extend([0, 0]);
@@ -50,7 +50,7 @@ pub fn cloudsuite(ip: u64, written: [u8; 4], memory: [u64; 8], space: u16) -> Ve
     bytes
 }
 
-/// Twelve instructions of two address spaces, the second from the fifth on.
+/// Twelve instructions of two address spaces; the second starts at the fifth instruction.
 pub fn cloudsuite_records() -> Vec<u8> {
     let record = |number: u64| {
         let memory = [0x9000 + number, 0, 0, 0x9800, 0x8000 + 8 * number, 0, 0, 0];
@@ -59,7 +59,7 @@ pub fn cloudsuite_records() -> Vec<u8> {
     (0..12).flat_map(record).collect()
 }
 
-/// One record of drmemtrace.
+/// Encodes a record of drmemtrace.
 pub fn drmemtrace(kind: u16, size: u16, value: u64) -> Vec<u8> {
     [&kind.to_le_bytes()[..], &size.to_le_bytes(), &value.to_le_bytes()].concat()
 }
@@ -67,7 +67,7 @@ pub fn drmemtrace(kind: u16, size: u16, value: u64) -> Vec<u8> {
 pub const MARKER: u16 = 28;
 pub const TIME: u16 = 2;
 
-/// What a file of thread `thread` begins with: version 5, x86-64 with encodings.
+/// Records at the start of the file of thread `thread`: version 5, x86-64 with encodings.
 pub fn drmemtrace_start(process: u64, thread: u64, time: u64) -> Vec<u8> {
     [
         drmemtrace(25, 0, 5),
@@ -83,7 +83,7 @@ pub fn drmemtrace_start(process: u64, thread: u64, time: u64) -> Vec<u8> {
     .concat()
 }
 
-/// One thread: every kind of instruction, a bundle, a system call with kernel code, a prefetch.
+/// One thread with every kind of instruction, a bundle, a system call with kernel code, and a prefetch.
 pub fn drmemtrace_records() -> Vec<u8> {
     [
         drmemtrace_start(700, 701, 1000),
@@ -97,13 +97,13 @@ pub fn drmemtrace_records() -> Vec<u8> {
         drmemtrace(48, 2, 0x40_100c),  // taken
         drmemtrace(14, 5, 0x40_2000),
         drmemtrace(1, 8, 0x7fff_0ff8),
-        drmemtrace(MARKER, 29, 0x40_4000), // target of the next one
+        drmemtrace(MARKER, 29, 0x40_4000), // target of the next instruction
         drmemtrace(15, 2, 0x40_3000),
         drmemtrace(16, 1, 0x40_4000),
         drmemtrace(0, 8, 0x7fff_0ff8),
         drmemtrace(11, 2, 0x40_3002),
         drmemtrace(12, 2, 0x40_3010),
-        drmemtrace(13, 2, 0x40_5000), // old conditional branch: the next instruction tells
+        drmemtrace(13, 2, 0x40_5000), // old conditional branch: the next address shows the outcome
         drmemtrace(10, 2, 0x40_5010), // system call
         drmemtrace(MARKER, 25, 1),
         drmemtrace(MARKER, 27, 1),
@@ -122,7 +122,7 @@ pub fn drmemtrace_records() -> Vec<u8> {
     .concat()
 }
 
-/// The records of an encoding of these bytes: at most eight in each.
+/// Encodes the bytes of an encoding as records, at most eight bytes in each.
 pub fn encoding(bytes: &[u8]) -> Vec<u8> {
     let record = |part: &[u8]| {
         let mut value = [0; 8];
@@ -132,22 +132,23 @@ pub fn encoding(bytes: &[u8]) -> Vec<u8> {
     bytes.chunks(8).flat_map(record).collect()
 }
 
-/// A thread as in Google's workload traces, version 2: in the synthetic instruction set regdeps.
-/// The first five encodings are those of DynamoRIO's `view_test.cpp`: bits 0–3 of the first word
-/// are registers written, 4–7 read, 8 and 9 flags written and read, 10–31 the category (load 2,
-/// store 4, branch 8, vector 0x10, move 0x40); then come the size of the operation and registers.
+/// A thread as in Google's workload traces, version 2, with the synthetic instruction set regdeps. The
+/// first five encodings are those of DynamoRIO's `view_test.cpp`. The first word has, in bits 0–3, the
+/// number of registers written, in 4–7 registers read, in 8 and 9 flags written and read, in 10–31 the
+/// category (load 2, store 4, branch 8, vector 0x10, move 0x40). The size of the operation and the
+/// registers follow.
 pub fn regdeps_records() -> Vec<u8> {
     [
         drmemtrace(25, 0, 6),
         drmemtrace(MARKER, 12, 6),
-        drmemtrace(MARKER, 9, 0x2_0e00), // regdeps, encodings, two of system calls
+        drmemtrace(MARKER, 9, 0x2_0e00), // regdeps, encodings, two bits for system calls
         drmemtrace(22, 4, 701),
         drmemtrace(24, 4, 700),
         drmemtrace(MARKER, 10, 64),
         drmemtrace(MARKER, 20, 5), // instructions of a chunk
         drmemtrace(MARKER, 18, 4096),
         drmemtrace(MARKER, TIME, 1000),
-        drmemtrace(MARKER, 3, u64::MAX), // the processor is not told
+        drmemtrace(MARKER, 3, u64::MAX), // unknown processor
         encoding(&[0x11, 0, 1, 0, 6, 9, 6, 0]),
         drmemtrace(10, 3, 0x40_1000),
         encoding(&[0x11, 0x40, 0, 0, 0x21, 3, 0x4e, 0]),
@@ -166,7 +167,7 @@ pub fn regdeps_records() -> Vec<u8> {
         drmemtrace(10, 3, 0x40_1000), // again: its encoding is known
         // Return: reads the stack pointer, byte 6, and writes it; load and branch.
         encoding(&[0x11, 0x28, 0, 0, 6, 6, 6, 0]),
-        drmemtrace(MARKER, 29, 0x40_2000), // target of the next one
+        drmemtrace(MARKER, 29, 0x40_2000), // target of the next instruction
         drmemtrace(16, 1, 0x40_1003),
         drmemtrace(0, 8, 0x7fff_3000),
         // System call: a branch by its category, plain by its record. Writes two registers.
@@ -174,12 +175,12 @@ pub fn regdeps_records() -> Vec<u8> {
         drmemtrace(10, 2, 0x40_2000),
         drmemtrace(MARKER, TIME, 1010),
         drmemtrace(MARKER, 3, u64::MAX),
-        drmemtrace(MARKER, 26, 0),            // it may block
+        drmemtrace(MARKER, 26, 0),            // the call may block
         drmemtrace(MARKER, 4, 0x1_0000_00ca), // futex, and its first argument
         drmemtrace(MARKER, 6, 0x7fff_4000),
         drmemtrace(MARKER, TIME, 1020),
         drmemtrace(MARKER, 3, u64::MAX),
-        // The code has changed: the instruction at this address is another one now.
+        // The code has changed: this address has another instruction now.
         encoding(&[0x21, 0, 4, 0, 6, 10, 11, 12]),
         drmemtrace(10, 3, 0x40_1000),
         drmemtrace(23, 4, 701),
@@ -188,7 +189,7 @@ pub fn regdeps_records() -> Vec<u8> {
     .concat()
 }
 
-/// What lies in `aux` beside such a trace: three pages, of which two follow each other.
+/// Content of the page map in `aux` for such a trace: three pages, of which two are contiguous.
 pub const PAGE_MAP: &str = "# VirtualToPhysical
 # Instance name: made up
 address_mapping_group {
@@ -216,13 +217,13 @@ information {
 }
 ";
 
-/// The header of a raw drmemtrace file: version 7, x86-64.
+/// Header of a raw drmemtrace file: version 7, x86-64.
 pub fn drmemtrace_raw() -> Vec<u8> {
     let header: u64 = 6 << 61 | 4 << 56 | 7 << 48 | 0x40;
     [header, 0x4000_0000_0000_02bd, 0x6000_0000_0000_02bc].map(u64::to_le_bytes).concat()
 }
 
-/// A zip archive of these entries, stored and deflated in turn.
+/// A zip archive of these entries, alternately stored and deflated.
 pub fn zip(entries: &[(&str, &[u8])]) -> Vec<u8> {
     let mut output = Vec::new();
     let mut archive = rawzip::ZipArchiveWriter::new(&mut output);
@@ -261,8 +262,8 @@ pub fn varint(mut value: u64) -> Vec<u8> {
     bytes
 }
 
-/// A protocol-buffer message with its length before it; a field is a number or, negative, the
-/// length of a text of x.
+/// A protocol-buffer message preceded by its length. A field's value is a number; a negative value is
+/// the length of a string of x.
 pub fn message(fields: &[(u64, i128)]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for &(number, value) in fields {
@@ -279,7 +280,7 @@ pub fn message(fields: &[(u64, i128)]) -> Vec<u8> {
     [varint(bytes.len() as u64), bytes].concat()
 }
 
-/// A packet trace: a read, a fetch, a response, and a write whose instruction is known.
+/// A packet trace: a read, a fetch, a response, and a write with an instruction address.
 pub fn gem5_packets() -> Vec<u8> {
     let packet =
         |tick, command, address, size| vec![(1, tick), (2, command), (3, address), (4, size)];
@@ -319,7 +320,7 @@ W,0x3010,,5,0x401000
 R 0x4000 8 6 0x402000
 ";
 
-/// A trace of ours, of few instructions.
+/// A short trace in Perforate's format.
 fn ours() -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("sample.trace");
@@ -327,7 +328,7 @@ fn ours() -> Vec<u8> {
     std::fs::read(path).unwrap()
 }
 
-/// All samples with names for them.
+/// All samples, with their file names.
 pub fn all() -> Vec<(&'static str, Vec<u8>)> {
     let records = drmemtrace_records();
     let (first, second) = records.split_at(12 * 20);

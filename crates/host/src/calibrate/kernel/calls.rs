@@ -1,4 +1,4 @@
-//! Calls of the kernel, for few pages and for many.
+//! Costs of system calls, for one page and for many pages.
 
 use std::ffi::c_void;
 use std::io;
@@ -9,30 +9,30 @@ use super::derive::Call;
 use super::{MANY_PAGES, PAGE_BYTES};
 use crate::process_settings::thread_time;
 
-/// Calls for one page whose time is measured together: each alone is as short as reading the clock.
+/// Calls for one page that are timed together, because one call is about as short as reading the clock.
 const CALLS: u64 = 256;
 /// Repetitions of the calls for many pages.
 const REPETITIONS: u64 = 4;
 
-/// Anonymous memory in 4KB pages, which ends with this value.
+/// Anonymous memory in 4KB pages. Dropping the value unmaps the memory.
 struct Mapping {
     start: *mut c_void,
     pages: u64,
 }
 
 impl Mapping {
-    /// So many pages, all of them touched.
+    /// Maps and touches `pages` pages.
     fn new(pages: u64) -> io::Result<Self> {
         let length = (pages * PAGE_BYTES) as usize;
         let (protection, flags) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: a new mapping, at a place that the kernel chooses.
+        // SAFETY: a new mapping at an address that the kernel chooses.
         let start = unsafe { libc::mmap(ptr::null_mut(), length, protection, flags, -1, 0) };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
         let mapping = Self { start, pages };
-        // Kernels without large pages refuse the advice, and do not need it.
+        // Kernels without transparent huge pages refuse the advice, and do not need it.
         // SAFETY: the range is this mapping.
         unsafe { libc::madvise(start, length, libc::MADV_NOHUGEPAGE) };
         mapping.touch();
@@ -47,26 +47,26 @@ impl Mapping {
 
     fn touch(&self) {
         for number in 0..self.pages {
-            // SAFETY: the page is mapped, and can be written whenever this is called.
+            // SAFETY: the page is mapped, and writable at every call of this function.
             unsafe { self.page(number).cast::<u8>().write_volatile(1) };
         }
     }
 
     fn protect(&self, first: u64, pages: u64, protection: i32) -> io::Result<()> {
         let length = (pages * PAGE_BYTES) as usize;
-        // SAFETY: the pages are this mapping's, which nobody else uses.
+        // SAFETY: the pages belong to this mapping and have no other user.
         done(unsafe { libc::mprotect(self.page(first), length, protection) })
     }
 
     fn forget(&self, first: u64, pages: u64) -> io::Result<()> {
         let length = (pages * PAGE_BYTES) as usize;
-        // SAFETY: the pages are this mapping's, whose contents nobody needs.
+        // SAFETY: the pages belong to this mapping, and their contents are not needed.
         done(unsafe { libc::madvise(self.page(first), length, libc::MADV_DONTNEED) })
     }
 
     fn unmap(&self, first: u64, pages: u64) -> io::Result<()> {
         let length = (pages * PAGE_BYTES) as usize;
-        // SAFETY: the pages are this mapping's, and nobody uses them later.
+        // SAFETY: the pages belong to this mapping and are not used afterwards.
         done(unsafe { libc::munmap(self.page(first), length) })
     }
 }
@@ -81,19 +81,19 @@ fn done(result: i32) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Processor time of this, in nanoseconds.
+/// Processor time of `work` in nanoseconds.
 fn time(work: impl FnOnce() -> io::Result<()>) -> io::Result<f64> {
     let before = thread_time();
     work()?;
     Ok((thread_time() - before).as_nanos() as f64)
 }
 
-/// A call for one page and one for many, from times in nanoseconds.
+/// Combines the times of a call for one page and of a call for many pages.
 fn call(one_ns: f64, many_ns: f64) -> Call {
     Call { few: 1, one_ns, many: MANY_PAGES, many_ns }
 }
 
-/// mprotect, half of the calls to read-only and half of them back.
+/// Time of mprotect; half of the calls make pages read-only, half make them writable again.
 pub(super) fn protect() -> io::Result<Call> {
     const BOTH: [i32; 2] = [libc::PROT_READ, libc::PROT_READ | libc::PROT_WRITE];
     let change = |mapping: &Mapping, times: u64| {
@@ -109,8 +109,8 @@ pub(super) fn protect() -> io::Result<Call> {
     Ok(call(one, many))
 }
 
-/// munmap of one page after another from the start of a mapping, and of a whole mapping. What is
-/// unmapped must not be unmapped once more at the end: another thread may have mapped something there.
+/// Time of munmap: one page after another from the start of a mapping, and a whole mapping. The
+/// mappings are not dropped: another thread may have mapped something at the unmapped addresses.
 pub(super) fn unmap() -> io::Result<Call> {
     let mapping = ManuallyDrop::new(Mapping::new(CALLS)?);
     let one = time(|| (0..CALLS).try_for_each(|page| mapping.unmap(page, 1)))? / CALLS as f64;
@@ -122,7 +122,7 @@ pub(super) fn unmap() -> io::Result<Call> {
     Ok(call(one, many / REPETITIONS as f64))
 }
 
-/// madvise with MADV_DONTNEED.
+/// Time of madvise with MADV_DONTNEED.
 pub(super) fn advise() -> io::Result<Call> {
     let mapping = Mapping::new(CALLS)?;
     let one = time(|| (0..CALLS).try_for_each(|page| mapping.forget(page, 1)))? / CALLS as f64;
@@ -135,12 +135,12 @@ pub(super) fn advise() -> io::Result<Call> {
     Ok(call(one, many / REPETITIONS as f64))
 }
 
-/// fork of this process, with one more touched page and with many more. The child ends at once.
+/// Time of fork of this process with 1 touched page and with many more. The child exits at once.
 pub(super) fn fork() -> io::Result<Call> {
     let forked = |mapping: &Mapping| -> io::Result<f64> {
         let mut all = 0.0;
         for _ in 0..REPETITIONS {
-            // What was shared with the last child becomes this process's own again.
+            // Write to the pages that are shared with the last child, so that they are private again.
             mapping.touch();
             all += fork_once()?;
         }
@@ -152,10 +152,10 @@ pub(super) fn fork() -> io::Result<Call> {
 
 fn fork_once() -> io::Result<f64> {
     let before = thread_time();
-    // SAFETY: the child does nothing but end. Its clock begins anew, so that it must not even read it.
+    // SAFETY: the child only exits. Its thread clock restarts from 0, so the child must not read it.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        // SAFETY: nothing of this process is run at its end.
+        // SAFETY: `_exit` runs no exit handlers of this process.
         unsafe { libc::_exit(0) };
     }
     let taken = (thread_time() - before).as_nanos() as f64;
@@ -163,7 +163,7 @@ fn fork_once() -> io::Result<f64> {
         return Err(io::Error::last_os_error());
     }
     let mut status = 0;
-    // SAFETY: the child is this process's, and nobody else waits for it.
+    // SAFETY: the child belongs to this process, and no other code waits for it.
     while unsafe { libc::waitpid(child, &raw mut status, 0) } == -1 {
         let error = io::Error::last_os_error();
         if error.kind() != io::ErrorKind::Interrupted {

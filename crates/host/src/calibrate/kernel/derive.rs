@@ -1,88 +1,88 @@
-//! What the measurements of one round say of the kernel's costs.
+//! Costs of the kernel derived from the measurements of one round.
 
-/// Time of a call for so many pages.
+/// Times of a system call for few and for many pages, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
-    /// Pages of the smaller call.
+    /// Pages of the call for few pages.
     pub few: u64,
-    /// Time of the smaller call.
+    /// Time of the call for few pages.
     pub one_ns: f64,
-    /// Pages of the larger call.
+    /// Pages of the call for many pages.
     pub many: u64,
-    /// Time of the larger call.
+    /// Time of the call for many pages.
     pub many_ns: f64,
 }
 
 impl Call {
-    /// Time for each page.
+    /// Time per page in nanoseconds.
     pub fn page_ns(&self) -> f64 {
         (self.many_ns - self.one_ns) / (self.many - self.few) as f64
     }
 
-    /// Time without any page.
+    /// Time of the call without the part for its pages, in nanoseconds.
     pub fn call_ns(&self) -> f64 {
         self.one_ns - self.few as f64 * self.page_ns()
     }
 }
 
-/// Measurements of one round.
+/// Times of one round, in nanoseconds.
 #[derive(Clone, Debug)]
 pub(crate) struct KernelRound {
-    /// First touch of a 4KB page.
+    /// First touch of a 4KB page, with its page fault.
     pub fault_4k_ns: f64,
-    /// First touch of a 2MB page; none where the kernel gives no large pages.
+    /// First touch of a 2MB page; `None` if the kernel gives no 2MB pages.
     pub fault_2m_ns: Option<f64>,
-    /// Clearing 4KB in 4KB pages.
+    /// Clearing 4KB of memory that is in 4KB pages.
     pub clear_4k_ns: f64,
-    /// Clearing 2MB in large pages.
+    /// Clearing 2MB of memory that is in 2MB pages.
     pub clear_2m_ns: f64,
-    /// Copying 4KB.
+    /// Copying 4KB of memory.
     pub copy_4k_ns: f64,
-    /// fork.
+    /// fork, by the number of touched pages.
     pub fork: Call,
-    /// mprotect.
+    /// mprotect, by the number of pages.
     pub protect: Call,
-    /// munmap.
+    /// munmap, by the number of pages.
     pub unmap: Call,
-    /// madvise with MADV_DONTNEED.
+    /// madvise with MADV_DONTNEED, by the number of pages.
     pub advise: Call,
 }
 
 impl KernelRound {
-    /// Clearing a 4KB page in a fault: no more than the fault takes.
+    /// Clearing a 4KB page in a fault: at most the time of the fault.
     pub fn zero_4k_ns(&self) -> f64 {
         self.clear_4k_ns.min(self.fault_4k_ns)
     }
 
-    /// A 4KB fault without clearing and mapping the page; something is always left.
+    /// A 4KB fault without clearing and mapping the page: 1 ns at least.
     pub fn rest_4k_ns(&self) -> f64 {
         (self.fault_4k_ns - self.zero_4k_ns() - self.map_ns()).max(1.0)
     }
 
-    /// Clearing a 2MB page in a fault: what the rest and mapping leave of it.
+    /// Clearing a 2MB page in a fault: the fault without `rest_2m_ns` and mapping.
     pub fn zero_2m_ns(&self) -> Option<f64> {
         Some((self.fault_2m_ns? - self.rest_2m_ns()? - self.map_ns()).max(0.0))
     }
 
-    /// A 2MB fault without clearing and mapping the page: at least as much as of a 4KB fault, also where
-    /// the kernel clears more quickly than user mode does.
+    /// A 2MB fault without clearing and mapping the page. At least the rest of a 4KB fault, even if the
+    /// kernel clears faster than user mode does.
     pub fn rest_2m_ns(&self) -> Option<f64> {
         let fault_ns = self.fault_2m_ns?;
         let left = fault_ns - self.clear_2m_ns - self.map_ns();
         Some(left.max(self.rest_4k_ns()).min(fault_ns))
     }
 
-    /// Mapping a page: fork maps each for the child, and write-protects it for the parent.
+    /// Mapping a page: fork maps each page in the child and write-protects it in the parent.
     pub fn map_ns(&self) -> f64 {
         (self.fork.page_ns() - self.protect_ns()).max(0.0)
     }
 
-    /// Changing the permissions of a page.
+    /// Changing the permissions of a page (mprotect).
     pub fn protect_ns(&self) -> f64 {
         self.protect.page_ns().max(0.0)
     }
 
-    /// A call besides its pages: the middle one of three kinds of calls.
+    /// Fixed cost of a call: the median of mprotect, munmap and madvise.
     pub fn call_ns(&self) -> f64 {
         let mut calls = [&self.protect, &self.unmap, &self.advise].map(Call::call_ns);
         calls.sort_by(f64::total_cmp);
@@ -94,14 +94,14 @@ impl KernelRound {
 pub(crate) mod tests {
     use super::*;
 
-    /// A call of so many nanoseconds and for each page.
+    /// A call that takes `call_ns`, and `page_ns` more for each page.
     fn call(call_ns: f64, page_ns: f64) -> Call {
         let of = |pages: u64| call_ns + pages as f64 * page_ns;
         Call { few: 1, one_ns: of(1), many: 1001, many_ns: of(1001) }
     }
 
-    /// A kernel whose 4KB faults take 1.6 µs, 500 ns of it for clearing; 2MB faults 120 µs, of which
-    /// clearing takes 100; fork 50 µs and 40 ns a page.
+    /// A kernel whose 4KB faults take 1.6 µs (500 ns of them for clearing), 2MB faults 120 µs (100 µs
+    /// for clearing), and fork 50 µs and 40 ns per page.
     pub(crate) fn round() -> KernelRound {
         KernelRound {
             fault_4k_ns: 1_600.0,
@@ -135,7 +135,7 @@ pub(crate) mod tests {
 
     #[test]
     fn parts_are_never_negative_and_make_the_whole() {
-        // Clearing in user mode was slower than the whole fault: a neighbour was busy.
+        // Clearing in user mode was slower than the whole fault, because a neighbour was busy.
         let busy = KernelRound { clear_4k_ns: 2_000.0, clear_2m_ns: 300_000.0, ..round() };
         near(busy.zero_4k_ns(), 1_600.0);
         near(busy.rest_4k_ns(), 1.0);

@@ -1,4 +1,4 @@
-//! Faults, clearing and copying.
+//! Costs of page faults, clearing and copying.
 
 use std::io;
 
@@ -7,37 +7,37 @@ use crate::benchmark::AnonymousMemory;
 use crate::process_settings::thread_time;
 use crate::validate::Spread;
 
-/// Below this share of the memory in 2MB pages, faults are not those of 2MB pages.
+/// Share of memory in 2MB pages below which faults do not count as faults of 2MB pages.
 const MOSTLY: f64 = 0.95;
 
-/// Processor time of something for each of so many units, in nanoseconds.
+/// Processor time of `work` divided by the number of units, in nanoseconds.
 fn each(units: u64, work: impl FnOnce()) -> f64 {
     let before = thread_time();
     work();
     (thread_time() - before).as_nanos() as f64 / units as f64
 }
 
-/// Writes a byte at each of these distances.
+/// Writes a byte every `distance` bytes.
 fn touch(memory: &mut AnonymousMemory, distance: u64) {
     memory.as_mut_slice().iter_mut().step_by(distance as usize).for_each(write);
 }
 
 fn write(byte: &mut u8) {
-    // SAFETY: a reference can be written. What is volatile is not left out.
+    // SAFETY: a reference can be written. The compiler keeps volatile writes.
     unsafe { std::ptr::from_mut(byte).write_volatile(1) };
 }
 
-/// Gives all frames back. The next touches get frames that were in use a moment ago, for which a
-/// hypervisor has memory: what it takes to find some is not the kernel's work.
+/// Gives all frames back. The next touches then get frames that were in use a moment ago and that a
+/// hypervisor has backed, so its work of finding memory is not measured as the kernel's.
 fn forget(memory: &mut AnonymousMemory) -> io::Result<()> {
     let memory = memory.as_mut_slice();
-    // SAFETY: the range is mapped, and nobody needs its contents.
+    // SAFETY: the range is mapped, and its contents are not needed.
     let result =
         unsafe { libc::madvise(memory.as_mut_ptr().cast(), memory.len(), libc::MADV_DONTNEED) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// First touch of a 4KB page.
+/// Time of the first touch of a 4KB page, in nanoseconds.
 pub(super) fn small() -> io::Result<f64> {
     let mut memory = AnonymousMemory::new(BYTES, false)?;
     touch(&mut memory, PAGE_BYTES);
@@ -45,7 +45,8 @@ pub(super) fn small() -> io::Result<f64> {
     Ok(each(BYTES / PAGE_BYTES, || touch(&mut memory, PAGE_BYTES)))
 }
 
-/// First touch of a 2MB page: the median of all. None where the kernel gives others.
+/// Median time of the first touch of a 2MB page, in nanoseconds. `None` if the kernel gives smaller
+/// pages.
 pub(super) fn large() -> io::Result<Option<f64>> {
     let Ok(mut memory) = AnonymousMemory::new(BYTES, true) else { return Ok(None) };
     touch(&mut memory, LARGE_BYTES);
@@ -57,12 +58,13 @@ pub(super) fn large() -> io::Result<Option<f64>> {
     Ok(Spread::of(&times).filter(|_| is_large).map(|spread| spread.median))
 }
 
-/// Clearing 4KB, in pages of one size.
+/// Time of clearing 4KB, in nanoseconds, in memory of 2MB pages if `is_large` and of 4KB pages
+/// otherwise.
 pub(super) fn clear(is_large: bool) -> io::Result<f64> {
     let mut memory = AnonymousMemory::new(BYTES, is_large)?;
     touch(&mut memory, PAGE_BYTES);
     let clear = |memory: &mut AnonymousMemory| {
-        // A page at a time, as the kernel does.
+        // Page by page, as the kernel does.
         for page in memory.as_mut_slice().chunks_exact_mut(PAGE_BYTES as usize) {
             std::hint::black_box(page).fill(0);
         }
@@ -70,7 +72,7 @@ pub(super) fn clear(is_large: bool) -> io::Result<f64> {
     Ok(each(BYTES / PAGE_BYTES, || clear(&mut memory)))
 }
 
-/// Copying 4KB.
+/// Time of copying 4KB, in nanoseconds.
 pub(super) fn copy() -> io::Result<f64> {
     let mut memory = AnonymousMemory::new(BYTES, false)?;
     touch(&mut memory, PAGE_BYTES);

@@ -1,9 +1,9 @@
 //! Costs of this machine's kernel: page faults, clearing and copying, fork, and calls that change
 //! mappings. They go into `[operating_system]` of the machine file.
 //!
-//! Each cost of a call is split into a part for the call and a part for each page, by calls for one page
-//! and for many. The machine file splits faults, too: what clearing takes is measured in user mode, and
-//! the rest of a fault is what is left.
+//! Each call is measured for one page and for many, which separates its fixed cost from its cost per
+//! page. The machine file also splits page faults: clearing is measured in user mode, and the rest of a
+//! fault is the remainder.
 
 mod calls;
 mod derive;
@@ -16,17 +16,17 @@ use crate::process_settings::pin;
 pub(super) use derive::KernelRound;
 pub(super) use quantities::{FOLLOWING, quantities};
 
-/// Memory of each measurement.
+/// Memory of each measurement in bytes.
 const BYTES: u64 = 64 << 20;
 const PAGE_BYTES: u64 = 4096;
-/// Pages of the calls for many pages.
+/// Number of pages in the calls for many pages.
 const MANY_PAGES: u64 = BYTES / PAGE_BYTES;
 const LARGE_BYTES: u64 = 2 << 20;
 
-/// Measures all rounds, on this processor. `done` hears of each.
+/// Measures all rounds on this processor. Calls `done` with the number of finished rounds.
 ///
 /// # Errors
-/// If this process may not use the processor, or a call is refused.
+/// If this process may not use the processor, or a system call fails.
 pub(super) fn measure(
     processor: usize,
     rounds: u32,
@@ -37,7 +37,7 @@ pub(super) fn measure(
         let thread = scope.spawn(move || {
             pin(processor).map_err(|source| HostError::Processor { number: processor, source })?;
             let failed = HostError::system("measuring the kernel");
-            // The first time, a hypervisor may have to find memory.
+            // Warm-up round: a hypervisor may have to find memory first.
             round().map_err(failed)?;
             let mut found = Vec::new();
             for number in 0..rounds {

@@ -6,7 +6,7 @@ const FREE: u64 = 1 << 10;
 const CACHE: u64 = 1 << 3 | 1 << 5;
 const PROGRAM: u64 = 1 << 5 | 1 << 12 | 1 << 14;
 
-/// A table of 64-bit entries from runs.
+/// A table of 64-bit entries from runs (entry, count).
 fn table(runs: &[(u64, usize)]) -> Box<dyn Read> {
     let entries = runs.iter().flat_map(|&(entry, count)| std::iter::repeat_n(entry, count));
     Box::new(Cursor::new(entries.flat_map(u64::to_le_bytes).collect::<Vec<u8>>()))
@@ -44,8 +44,8 @@ fn flags_become_states_and_counts_are_counted() {
     assert_eq!(snapshot.about.sources, ["kpageflags", "kpagecount"]);
 }
 
-/// 128MB with memory, 128MB without a flag, then memory again: absent unless iomem says otherwise.
-/// Newer kernels have no flag for it.
+/// 128MB of memory, 128MB without flags, then memory again. Frames without flags are absent unless
+/// iomem lists them: newer kernels have no flag for missing memory.
 #[test]
 fn sections_without_flags_have_no_memory() {
     let section = 1 << 15;
@@ -55,16 +55,16 @@ fn sections_without_flags_have_no_memory() {
     use FrameState::{Absent, Free, Unmovable};
     let guessed = read(files()).unwrap();
     assert_eq!(states(&guessed, &places), [Free, Free, Absent, Absent, Free, Unmovable]);
-    // Memory up to frame 32868 and from 65536 to 65635: 100 frames of the second section are in use,
-    // and the last ones do not exist.
+    // Memory up to frame 32868 and from 65536 to 65635: the first 100 frames of the second section are
+    // in use, and the frames at the end do not exist.
     let iomem = "00000000-08063fff : System RAM\n10000000-10063fff : System RAM\n";
     let told = read(HostFiles { iomem: Some(iomem.into()), ..files() }).unwrap();
     assert_eq!(states(&told, &places), [Free, Free, Unmovable, Absent, Free, Absent]);
     assert_eq!(told.frames().unwrap().frames(Unmovable), 100);
 }
 
-/// Frames without a flag count as free if most of a zone's can be in lists of processors: zone DMA
-/// has 12 such frames and 10 in its lists, Normal 1000 and 499.
+/// Frames without flags count as free if most of a zone's can be in per-CPU lists: zone DMA has 12 such
+/// frames and 10 in its lists, Normal has 1000 and 499.
 #[test]
 fn counts_of_a_zone_decide_frames_without_a_flag() {
     let runs = [(FREE, 500), (0, 12), (FREE, 512), (0, 1000), (FREE, 24)];
@@ -108,7 +108,7 @@ fn tables_that_are_cut_off_are_refused() {
     assert!(error.contains("kpageflags: 4099 bytes; expected 8 for each frame"), "{error}");
 }
 
-/// A large page is distinguished from smaller folios.
+/// A 2MB page is distinguished from smaller folios.
 #[test]
 fn large_pages_are_found() {
     let folio = PROGRAM | 1 << 22;
@@ -120,7 +120,7 @@ fn large_pages_are_found() {
     assert_eq!(occupancy.frames(FrameState::Movable), 512);
 }
 
-/// The machine that runs the test, as far as it can be read.
+/// The machine that runs the test, as far as its files can be read.
 #[test]
 fn this_machine_can_be_read() {
     let files = HostFiles::open(Path::new("/proc"));
@@ -135,7 +135,7 @@ fn this_machine_can_be_read() {
         assert!(!is_privileged || snapshot.about.missing.is_empty());
         return println!("skipped: kpageflags cannot be read");
     };
-    // Other programs run meanwhile; they allocate less than an eighth of the free memory.
+    // Other programs run at the same time; they allocate less than an eighth of the free memory.
     let difference = placed.frames().abs_diff(counted);
     assert!(difference < counted / 8 + 50_000, "{} by frame, {counted} by count", placed.frames());
     let memory: u64 = snapshot.about.zones.iter().map(|zone| zone.present_frames).sum();

@@ -1,4 +1,4 @@
-//! Reads the pages of mappings from `pagemap`, `kpageflags` and `mem`.
+//! Reader of the pages of mappings, from `pagemap`, `kpageflags` and `mem`.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,27 +13,27 @@ use super::ProcessOptions;
 use crate::proc::{MappedArea, PageFlags};
 use crate::snapshot::PageContents;
 
-/// Pages of memory that are read at a time.
+/// Pages per read from `mem`.
 const READ_PAGES: u64 = 256;
-/// Larger mappings are not examined.
+/// Size in bytes above which mappings are not examined.
 const MAX_AREA_BYTES: u64 = 1 << 40;
-/// Largest aligned run that is counted separately: 2^9 pages are 2MB.
+/// Order of the largest aligned runs that are counted: 2^9 pages are 2MB.
 const MAX_ORDER: u32 = 9;
 
-/// The files with an entry for each page or frame, and the process's memory.
+/// Tables with one entry per page or frame, and the process's memory.
 pub(super) struct Reader {
-    /// Residency of pages, if it can be read.
+    /// Residency and frames of pages, if readable.
     pub(super) pagemap: Option<PageMap>,
-    /// Flags of frames, if they can be read.
+    /// Flags of frames, if readable.
     pub(super) flags: Option<Table>,
-    /// Contents of pages, if they are to be read and can be.
+    /// Contents of pages, if requested and readable.
     pub(super) memory: Option<File>,
-    /// True once an entry had a frame.
+    /// True once a page-map entry showed a frame number, so frames are not hidden.
     pub(super) has_frames: bool,
     batch: Vec<u8>,
-    /// Resident pages that could not be read.
+    /// Number of resident pages that could not be read.
     pub(super) unreadable: u64,
-    /// Mappings that are too large to be examined.
+    /// Number of mappings above [`MAX_AREA_BYTES`].
     pub(super) too_large: u64,
 }
 
@@ -45,7 +45,7 @@ struct RunOfPages {
 }
 
 impl RunOfPages {
-    /// True if this page in this frame continues the run. Hidden frames are all 0.
+    /// True if this page, in this frame, continues the run. Hidden frames are all 0.
     fn continues_with(&self, page: u64, frame: u64) -> bool {
         let next = if self.frame == 0 { 0 } else { self.frame + self.pages };
         self.page + self.pages == page && frame == next
@@ -53,7 +53,7 @@ impl RunOfPages {
 }
 
 impl Reader {
-    /// Opens the readable files; adds the others to `missing`, with the consequences.
+    /// Opens the readable files. Adds notes on unreadable files to `missing`, with the consequences.
     pub(super) fn open(options: &ProcessOptions, folder: &Path, missing: &mut Vec<String>) -> Self {
         let mut opened = |path: PathBuf, without: &str| {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -75,7 +75,7 @@ impl Reader {
         }
     }
 
-    /// Examines the pages of a mapping; adds their contents to each of `contents`.
+    /// Examines the pages of a mapping. Adds the contents of its pages to each of `contents`.
     pub(super) fn examine(
         &mut self,
         area: &MappedArea,
@@ -125,11 +125,11 @@ impl Reader {
         }
     }
 
-    /// Calls `act` with every run.
+    /// Calls `act` with every run of resident pages.
     fn each_run(&mut self, addresses: &Range<u64>, act: &mut dyn FnMut(&mut Self, &RunOfPages)) {
         let Some(pagemap) = self.pagemap.take() else { return };
         let mut open: Option<RunOfPages> = None;
-        // Pages that have gone meanwhile are skipped.
+        // Errors are ignored: pages that disappear meanwhile are skipped.
         let _ = pagemap.for_each(addresses, |page, entry| {
             if !entry.contains(PageEntry::PRESENT) {
                 return;
@@ -150,11 +150,11 @@ impl Reader {
         self.pagemap = Some(pagemap);
     }
 
-    /// Numbers of a run's frames in large folios, and of merged ones.
+    /// Number of frames of a run in large folios, and number of frames merged by KSM.
     fn flags_of(&self, run: &RunOfPages) -> (u64, u64) {
         let Some(flags) = &self.flags else { return (0, 0) };
         let (mut folios, mut merged) = (0, 0);
-        // A copy of the table may be too short.
+        // Errors are ignored: a copy of the table may be too short.
         let _ = flags.for_each(run.frame..run.frame + run.pages, |_, entry| {
             let flags = PageFlags::from_bits_retain(entry);
             folios += u64::from(flags.contains(PageFlags::THP));
@@ -163,7 +163,7 @@ impl Reader {
         (folios, merged)
     }
 
-    /// Reads the pages of a run in batches, and one by one after a failure.
+    /// Reads the pages of a run in batches, and one by one after a failed read.
     fn read_pages(&mut self, run: &RunOfPages, contents: &mut [&mut PageContents]) {
         let Some(memory) = &self.memory else { return };
         let mut next = run.page;
@@ -189,8 +189,8 @@ impl Reader {
     }
 }
 
-/// Splits a run into the largest pieces that are aligned in both addresses and frames, and adds the
-/// bytes of each size.
+/// Splits a run into the largest pieces that are aligned in both page and frame numbers. Adds the bytes
+/// of each piece to the entry for its size.
 fn add_aligned(run: &RunOfPages, sizes: &mut BTreeMap<String, u64>) {
     let mut done = 0;
     while done < run.pages {

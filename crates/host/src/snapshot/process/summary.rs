@@ -1,10 +1,10 @@
-//! Sums over mappings, and shares of contents.
+//! Sums over mappings, and statistics of contents.
 
 use perforate_records::{ProcessArea, ProcessContents, ProcessTotals};
 
 use crate::snapshot::PageContents;
 
-/// Sums over all mappings; removes figures that could not be determined.
+/// Sums up all mappings. Removes figures that could not be determined.
 pub(super) fn add_up(
     areas: &mut [ProcessArea],
     has_frames: bool,
@@ -31,8 +31,8 @@ pub(super) fn add_up(
     all
 }
 
-/// The remark on a process that runs a virtual machine: the place of the guest's memory, and its
-/// contents.
+/// Note on a process that runs a virtual machine: the address of the guest's memory, and statistics of
+/// its contents.
 pub(super) fn guest_note(area: &ProcessArea, contents: Option<&ProcessContents>) -> String {
     let start = format!(
         "the process runs a virtual machine; its memory is taken to be the area at {}",
@@ -54,7 +54,7 @@ pub(super) fn guest_note(area: &ProcessArea, contents: Option<&ProcessContents>)
     }
 }
 
-/// Figures of contents; `unreadable` pages could not be read.
+/// Statistics of contents; `unreadable` is the number of pages that could not be read.
 pub(super) fn of_contents(contents: &PageContents, unreadable: u64) -> ProcessContents {
     let (duplicates, distinct, most) = contents.duplicates();
     let (pages, zero) = (contents.pages(), contents.zero_pages());

@@ -5,7 +5,7 @@ use super::*;
 
 const PRESENT: u64 = 1 << 63;
 
-/// A folder that looks like `/proc` with process 7: an area of six pages at 0x10000.
+/// A folder that looks like `/proc` with process 7, which has an area of six pages at 0x10000.
 fn made_up(entries: &[u64], pages: &[u8]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let process = folder.path().join("7");
@@ -30,13 +30,14 @@ fn read(folder: &Path, contents: bool) -> (ProcessRecord, PageContents) {
     read_process(&options, &mut |_, _| {}).unwrap()
 }
 
-/// Pages 16–21: frames 32, 33, 34 (one run, aligned: pairs 16–17 and alone 18), absent, 100, 40.
+/// Pages 16–21 are in frames 32, 33, 34 (one run: the pair 16–17 is aligned, 18 is alone), none, 100
+/// and 40.
 #[test]
 fn runs_are_cut_where_frames_or_alignment_end() {
     let entries =
         [32, 33, 34, 0, 100, 40].map(|frame| if frame == 0 { 0 } else { PRESENT | frame });
     let folder = made_up(&entries, &[0, 1, 2, 3, 1, 1]);
-    // Frame 33 is a part of a large folio, frame 100 is merged.
+    // Frame 33 belongs to a large folio; frame 100 is merged.
     let mut flags = vec![0_u64; 128];
     (flags[33], flags[100]) = (1 << 22, 1 << 21);
     let flags: Vec<u8> = flags.into_iter().flat_map(u64::to_le_bytes).collect();
@@ -50,7 +51,7 @@ fn runs_are_cut_where_frames_or_alignment_end() {
         [("4K".into(), 3 * 4096), ("8K".into(), 8192)]
     );
     assert_eq!((totals.folio_bytes, totals.merged_bytes), (Some(4096), Some(4096)));
-    // Page 19 is not resident and not read: zeros, 1, 2, 1, 1.
+    // Page 19 is not resident and is not read. The rest contain zeros, 1, 2, 1, 1.
     let found = snapshot.contents.unwrap();
     assert_eq!((found.pages_read, found.zero_pages, found.pages_unreadable), (5, 1, 0));
     assert_eq!((found.duplicate_pages, found.distinct_duplicates, found.savable_pages), (3, 1, 2));
@@ -61,7 +62,7 @@ fn runs_are_cut_where_frames_or_alignment_end() {
 
 #[test]
 fn hidden_frames_and_missing_files_are_reported() {
-    // The memory ends after the first page: the second cannot be read.
+    // The memory file ends after the first page, so the second page cannot be read.
     let folder = made_up(&[PRESENT, PRESENT, 0, 0, 0, 0], &[5]);
     let (snapshot, _) = read(folder.path(), true);
     assert_eq!(snapshot.totals.sizes, None);

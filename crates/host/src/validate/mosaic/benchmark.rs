@@ -1,4 +1,4 @@
-//! Benchmarks with layouts: a worker for each layout, which take turns.
+//! Benchmarks with layouts: one worker per layout; the workers run in turn.
 
 use perforate_sim::Progress;
 
@@ -11,7 +11,7 @@ use crate::validate::measure::{FIRST_OPERATIONS, operations_for};
 use crate::validate::plan::Row;
 use crate::{HostError, Reporter};
 
-/// The job of a row with a layout. Its memory is a pool of anonymous mappings.
+/// Job of a row with a layout. Its memory is laid out like a pool of anonymous mappings.
 pub(super) fn job(row: &Row, layout: &Layout) -> Job {
     let Row { benchmark, bytes } = *row;
     let layout = Some(layout.mapped.clone());

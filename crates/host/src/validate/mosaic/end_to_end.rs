@@ -1,5 +1,5 @@
-//! A small program natively and recorded: it gets the layouts that were chosen, and so does its
-//! simulation.
+//! End-to-end tests with a small C program, run natively and recorded: the program and its simulation
+//! must have the chosen layouts.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -18,8 +18,9 @@ use crate::validate::predict::Predictor;
 use crate::validate::{Options, ProgramSample};
 use crate::{HostError, Reporter};
 
-/// Touches 24MB from malloc and 16MB from mmap. Without an argument, takes memory in all ways and checks
-/// what it gets; it exits with the line of what is wrong. Then it waits, and reads the memory again.
+/// Touches 24MB from malloc and 16MB from mmap, waits, and reads the memory again. Without an argument,
+/// it also exercises all ways of allocating memory and checks the results; its exit code is the line of
+/// the failed check.
 const SOURCE: &str = r#"
 #define _GNU_SOURCE
 #include <errno.h>
@@ -95,7 +96,7 @@ impl Reporter for Silent {
     fn progress(&mut self, _: Progress) {}
 }
 
-/// Compiles the program; none where there is no compiler.
+/// Compiles the program. `None` if there is no compiler.
 fn compile(folder: &Path, flags: &[&str]) -> Option<Vec<OsString>> {
     let (source, program) = (folder.join("program.c"), folder.join("program"));
     std::fs::write(&source, SOURCE).unwrap();
@@ -173,14 +174,14 @@ fn static_programs_and_short_ones_are_refused() {
     }
     let error = prepare(&["no-such-program".into()]).unwrap_err().to_string();
     assert!(error.contains("no-such-program: not found"), "{error}");
-    // It may happen to be looked at.
+    // The program may happen to be sampled before it ends.
     if let Err(error) = prepare(&["true".into()]) {
         assert!(error.to_string().contains("ended before its memory"), "{error}");
     }
 }
 
-/// Compiled with these flags and recorded from here on, the simulated program has the 2MB
-/// pages of its layouts and no other.
+/// Compiles the program with these flags and records it after `skip` instructions. The simulated
+/// program must have exactly the 2MB pages of its layouts.
 fn assert_simulated(flags: &[&str], skip: u64, instructions: u64) {
     let folder = tempfile::tempdir().unwrap();
     let Some(words) = compile(folder.path(), flags) else { return };
@@ -230,8 +231,8 @@ fn assert_simulated(flags: &[&str], skip: u64, instructions: u64) {
 
 #[test]
 fn simulated_pages_are_those_of_the_layout() {
-    // All of it; a part in the middle, so that the advice was given before; a heap that is brk's in
-    // the emulator too.
+    // The whole program; a part in the middle, after the advice was given; a heap that also comes from
+    // brk in the emulator.
     assert_simulated(&[], 0, 8_000_000);
     assert_simulated(&[], 8_000_000, 1_000_000);
     assert_simulated(&["-no-pie"], 8_000_000, 1_000_000);

@@ -1,4 +1,4 @@
-//! Errors of predictions, summarised.
+//! Summary of prediction errors.
 
 use serde::Serialize;
 
@@ -6,31 +6,31 @@ use super::row::MosaicRow;
 use crate::validate::spread::Spread;
 use crate::validate::verdict::{Verdict, effect_error};
 
-/// Errors of the predicted effects of some rows under one assumption. Rows that are too noisy, that have
-/// no effect to predict, or whose layout was not obtained are counted and have no error.
+/// Errors of the predicted effects of a set of rows under one assumption. Rows that are too noisy, that
+/// have no effect to predict, or whose layout was not obtained are counted but have no error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Errors {
-    /// Rows with an error.
+    /// Number of rows with an error.
     pub judged: usize,
-    /// Rows whose effects agree.
+    /// Number of rows whose predicted effect agrees.
     pub agrees: usize,
-    /// Rows whose measurements are too noisy.
+    /// Number of rows with noisy measurements.
     pub noisy: usize,
-    /// Rows without an effect to predict.
+    /// Number of rows without an effect to predict.
     pub no_effect: usize,
-    /// Rows whose layout was not obtained.
+    /// Number of rows whose layout was not obtained.
     pub not_obtained: usize,
-    /// Median of the differences of predicted and measured effects, without their signs.
+    /// Median absolute difference between predicted and measured ratios.
     pub median_error: Option<f64>,
-    /// The largest of them.
+    /// Largest absolute difference between predicted and measured ratios.
     pub worst_error: Option<f64>,
-    /// Sum of these differences, as a share of the sum of the measured effects: 1 if no effect is
-    /// predicted anywhere.
+    /// Sum of the differences divided by the sum of the measured effects: 1 for a prediction of no
+    /// effect in every row.
     pub effect_error: Option<f64>,
 }
 
 impl Errors {
-    /// Of these rows under the assumption with this number.
+    /// Errors of these rows under the assumption with this index.
     pub(super) fn of<'a>(rows: impl Iterator<Item = &'a MosaicRow>, assumption: usize) -> Self {
         let mut errors = Self::default();
         let (mut sizes, mut pairs) = (Vec::new(), Vec::new());
@@ -55,7 +55,7 @@ impl Errors {
         errors
     }
 
-    /// The effects' error; of one that predicts effects where there are none, endless.
+    /// `effect_error`; infinite if effects are predicted but none was measured.
     pub(super) fn error(&self) -> f64 {
         self.effect_error.unwrap_or(f64::INFINITY)
     }

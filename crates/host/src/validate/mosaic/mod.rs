@@ -1,8 +1,8 @@
-//! Validation by mosaics: programs run with several layouts of 4KB and 2MB pages, and the same
-//! layouts are simulated. The method is that of Mosalloc and Mosmodel (M. Agbarya, I. Yaniv and
-//! others, MICRO 2020), with transparent large pages in place of reserved ones.
+//! Validation by mosaics: programs run with several layouts of 4KB and 2MB pages, and the same layouts
+//! are simulated. The method is from Mosalloc and Mosmodel (M. Agbarya, I. Yaniv and others, MICRO
+//! 2020), with transparent huge pages in place of reserved huge pages.
 //!
-//! All ratios are of the time with 4KB pages only to the time with a layout. Layouts take turns in
+//! All ratios are the time with only 4KB pages ÷ the time with a layout. Layouts run in turn within
 //! every round. A program is recorded once, and the recording is simulated with each layout under
 //! `thp-madvise`, which makes 2MB pages only where the program asks for them.
 
@@ -32,24 +32,24 @@ pub use row::{MosaicPrediction, MosaicRow};
 
 use order::Rounds;
 
-/// Most characters of the name of a layout's file.
+/// Maximum number of characters in the name of a layout's file.
 const MOST_NAME: usize = 120;
-/// Benchmarks whose memory has fewer 2MB pages than this have no layouts.
+/// Smallest memory, in 2MB pages, of a benchmark that is run with layouts.
 const LEAST_PAGES: u64 = 8;
 
-/// The layouts and programs of a validation by mosaics.
+/// Layouts and programs of a validation by mosaics.
 #[derive(Clone, Debug)]
 pub struct Mosaics {
-    /// The layouts, to which 4KB pages only are added.
+    /// Layouts in addition to the base layout, which has only 4KB pages.
     pub layouts: Vec<LayoutChoice>,
-    /// The programs.
+    /// Programs to measure and simulate.
     pub programs: Vec<ProgramSample>,
-    /// Folder into which the layouts are written that are measured, if they are.
+    /// Folder for the layouts' files; `None` to write no files.
     pub written_to: Option<PathBuf>,
 }
 
 impl Mosaics {
-    /// Writes the layouts of a program's pools as files, if that is wanted.
+    /// Writes the layouts of a program's pools as files, if a folder is given.
     fn write(
         &self,
         program: &str,
@@ -67,16 +67,16 @@ impl Mosaics {
     }
 }
 
-/// The file of a program's layout: what no name of a file should have is a dash.
+/// File name of a program's layout; characters unsuitable for file names become dashes.
 fn file_name(program: &str, layout: &str) -> String {
     let name = format!("{program} {layout}");
     let words = name.split(|c: char| !(c.is_ascii_alphanumeric() || "._".contains(c)));
     let name = words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-");
-    // A long command line keeps its end, which tells layouts apart.
+    // A long command line keeps its end, which contains the layout's name.
     name[name.len().saturating_sub(MOST_NAME)..].trim_start_matches('-').to_owned() + ".csv"
 }
 
-/// Native measurements of one program with all layouts; the first is 4KB pages only.
+/// Native measurements of one program with all layouts. The first layout has only 4KB pages.
 struct Measured {
     layouts: Vec<Layout>,
     rounds: Rounds,
@@ -84,31 +84,31 @@ struct Measured {
     notes: Vec<String>,
 }
 
-/// Pages that came in a layout.
+/// Memory in 2MB pages that a layout asked for and obtained.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Pages {
-    /// Memory in the layout's intervals of 2MB pages.
+    /// Touched bytes in the layout's intervals of 2MB pages.
     wanted_bytes: u64,
-    /// The part of it that is in 2MB pages.
+    /// Bytes of `wanted_bytes` that are in 2MB pages.
     large_bytes: u64,
 }
 
 impl Pages {
-    /// The share of the wanted 2MB pages that came; none if no memory was in them.
+    /// Obtained share of the requested 2MB pages. `None` if no 2MB pages were requested.
     fn obtained(&self) -> Option<f64> {
         let wanted = self.wanted_bytes as f64;
         (self.wanted_bytes > 0).then(|| self.large_bytes as f64 / wanted)
     }
 }
 
-/// Cycles of one layout under each assumption.
+/// Simulated cycles with one layout, one value per assumption.
 type Cycles = Vec<f64>;
 
-/// Measures, predicts and compares. Also returns the results of the simulations. `worker` starts this
-/// program as a worker.
+/// Measures, predicts and compares. Also returns the results of the simulations. `worker` is the
+/// command that starts this program as a worker.
 ///
 /// # Errors
-/// If something cannot be measured, recorded or simulated.
+/// If a measurement, a recording or a simulation fails.
 pub fn validate_mosaics(
     options: &Options,
     mosaics: &Mosaics,
@@ -157,7 +157,8 @@ pub fn validate_mosaics(
     Ok((outcome, results))
 }
 
-/// 4KB pages only, and then the layouts that were chosen, for pools of which so much is used.
+/// The layout of only 4KB pages, followed by the chosen layouts, for pools of which these numbers of
+/// bytes are used.
 fn all_layouts(choices: &[LayoutChoice], heap_bytes: u64, mapped_bytes: u64) -> Vec<Layout> {
     let base =
         Layout { name: Shape::AllSmall.name(), heap: Intervals::NONE, mapped: Intervals::NONE };
@@ -176,7 +177,7 @@ mod tests {
         let layouts: Vec<LayoutChoice> =
             [Shape::AllLarge, Shape::Part(0, 4)].map(LayoutChoice::Shape).to_vec();
         let mosaics = Mosaics { layouts, programs: Vec::new(), written_to };
-        // Pools of 8 and 4 MB, of which all is used.
+        // Pools of 8MB and 4MB that are used completely.
         let layouts = all_layouts(&mosaics.layouts, 8 << 20, 4 << 20);
         mosaics.write("xz -9k a/b", &layouts, [8 << 20, 4 << 20]).unwrap();
         let read = |name: &str| std::fs::read_to_string(folder.path().join("layouts").join(name));
@@ -187,7 +188,7 @@ mod tests {
         let half = "brk,2097152,0,4194304\nmmap,2097152,0,2097152\n";
         assert_eq!(read("xz-9k-a-b-first-1-2.csv").unwrap(), format!("{start}{half}"));
         assert!(file_name(&"a".repeat(500), "all 2MB").len() <= MOST_NAME + 4);
-        // They are layouts to be measured again, and nothing is written where nothing is wanted.
+        // The files can be read as layouts again. Without a folder, nothing is written.
         let path = folder.path().join("layouts/xz-9k-a-b-first-1-2.csv");
         assert_eq!(LayoutFile::read(&path).unwrap().layout.heap, Intervals::of_pages(0..2));
         let unwanted = Mosaics { written_to: None, ..mosaics };

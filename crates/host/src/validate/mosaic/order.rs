@@ -1,9 +1,9 @@
-//! The order of runs, and the ratios of their times.
+//! Order of runs, and ratios of their times.
 
 use perforate_os::Random;
 
-/// The runs of a round: all layouts in an order of its own, and then the same backwards, so that what
-/// changes steadily on the machine weighs on all layouts alike.
+/// Order of the runs of a round: a permutation of all layouts, and then the same layouts in reverse.
+/// Steady drift of the machine then affects all layouts equally.
 pub(super) fn order(round: u32, layouts: usize) -> Vec<usize> {
     let mut random = Random::new(u64::from(round) + 1, 0, 0);
     let mut order: Vec<usize> = (0..layouts).collect();
@@ -15,32 +15,32 @@ pub(super) fn order(round: u32, layouts: usize) -> Vec<usize> {
     order
 }
 
-/// Times of all layouts, summed in each round.
+/// Time of each layout in each round.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Rounds {
-    /// By round, then by layout.
+    /// Seconds by round and layout; two runs are summed.
     seconds: Vec<Vec<f64>>,
 }
 
 impl Rounds {
-    /// Begins a round of so many layouts.
+    /// Begins a round with this number of layouts.
     pub fn begin(&mut self, layouts: usize) {
         self.seconds.push(vec![0.0; layouts]);
     }
 
-    /// Adds a run to the round.
+    /// Adds a run of `seconds` seconds to the current round.
     pub fn add(&mut self, layout: usize, seconds: f64) {
         if let Some(round) = self.seconds.last_mut() {
             round[layout] += seconds;
         }
     }
 
-    /// Time with the first layout ÷ time with this one, of each round.
+    /// Time with the first layout ÷ time with this layout, for each round.
     pub fn ratios(&self, layout: usize) -> Vec<f64> {
         self.seconds.iter().map(|round| round[0] / round[layout]).collect()
     }
 
-    /// Seconds of one run with a layout, of each round.
+    /// Mean seconds of a run with this layout, for each round.
     pub fn seconds(&self, layout: usize) -> Vec<f64> {
         self.seconds.iter().map(|round| round[layout] / 2.0).collect()
     }
@@ -57,7 +57,7 @@ mod tests {
             assert_eq!(order.len(), 10);
             let mut rounds = Rounds::default();
             rounds.begin(5);
-            // The machine slows down by a tenth of a second a run.
+            // The machine slows down by a tenth of a second per run.
             order.iter().enumerate().for_each(|(run, layout)| {
                 rounds.add(*layout, 1.0 + 0.1 * run as f64);
             });

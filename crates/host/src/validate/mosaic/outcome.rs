@@ -1,4 +1,4 @@
-//! All rows, and their errors over all and by program.
+//! Outcome of a validation by mosaics: all rows, and errors overall and per program.
 
 use perforate_sim::Machine;
 use serde::Serialize;
@@ -11,31 +11,31 @@ use crate::validate::limits::{EFFECT_TOLERANCE, INDISTINGUISHABLE};
 use crate::validate::outcome::under;
 use crate::validate::plan::Assumption;
 
-/// The outcome of a validation by mosaics.
+/// Outcome of a validation by mosaics.
 pub struct MosaicOutcome {
-    /// The processor.
+    /// Processor of the measurements.
     pub processor: Processor,
-    /// The machine file.
+    /// Machine of the predictions.
     pub machine: Machine,
-    /// Measured clock of the processor, in GHz.
+    /// Measured clock of the processor in GHz.
     pub clock_ghz: Option<f64>,
-    /// The assumptions of the predictions.
+    /// Assumptions about page tables in the predictions.
     pub assumptions: Vec<Assumption>,
-    /// The rows of one program after those of another.
+    /// Rows, grouped by program.
     pub rows: Vec<MosaicRow>,
-    /// Remarks.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
-/// Errors under one assumption, over all programs and of each.
+/// Errors under one assumption.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MosaicScore {
     /// Name of the assumption.
     pub assumption: &'static str,
-    /// Over all programs.
+    /// Errors over all programs.
     #[serde(flatten)]
     pub errors: Errors,
-    /// Of each program.
+    /// Name and errors of each program.
     pub programs: Vec<(String, Errors)>,
 }
 
@@ -56,28 +56,29 @@ impl MosaicOutcome {
         }
     }
 
-    /// Adds a program with the cycles of each layout under each assumption.
+    /// Adds the rows of a program. `cycles` has the simulated cycles of each layout under each
+    /// assumption.
     pub(super) fn add(&mut self, program: &str, measured: &Measured, cycles: &[Cycles]) {
-        // Two programs may have the same words, and other parts of them recorded.
+        // Two samples may be different parts of the same program.
         let taken = self.programs().iter().filter(|name| name.starts_with(program)).count();
         let name = if taken == 0 { program.into() } else { format!("{program} #{}", taken + 1) };
         self.rows.extend(MosaicRow::of_program(&name, measured, cycles, &self.assumptions));
         self.notes.extend(measured.notes.iter().map(|note| format!("{name}: {note}")));
     }
 
-    /// Names of the programs, in order.
+    /// Names of the programs, in order of their rows.
     pub fn programs(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.rows.iter().map(|row| row.program.as_str()).collect();
         names.dedup();
         names
     }
 
-    /// The rows of a program.
+    /// Rows of the program with this name.
     pub fn rows_of<'a>(&'a self, program: &'a str) -> impl Iterator<Item = &'a MosaicRow> {
         self.rows.iter().filter(move |row| row.program == program)
     }
 
-    /// Errors under all assumptions.
+    /// Scores of all assumptions.
     pub fn scores(&self) -> Vec<MosaicScore> {
         let score = |(index, assumption): (usize, &Assumption)| MosaicScore {
             assumption: assumption.name,
@@ -91,8 +92,8 @@ impl MosaicOutcome {
         self.assumptions.iter().enumerate().map(score).collect()
     }
 
-    /// The scores with the smallest error of the effects and those indistinguishable from it, best
-    /// first; none if no effect could be judged.
+    /// Scores with the smallest error of effects and scores that are indistinguishable from them, best
+    /// first. Empty if no effect could be judged.
     pub fn closest(&self) -> Vec<MosaicScore> {
         let mut found = self.scores();
         found.retain(|score| score.errors.judged > 0);
@@ -102,7 +103,7 @@ impl MosaicOutcome {
         found
     }
 
-    /// The answer in a sentence.
+    /// Summary for the user, in a few sentences.
     pub fn summary(&self) -> String {
         let closest = self.closest();
         let [best, others @ ..] = closest.as_slice() else {
@@ -134,7 +135,7 @@ impl MosaicOutcome {
         )
     }
 
-    /// The rows and the summary as lines of JSON.
+    /// Rows and summary as lines of JSON.
     pub fn json_lines(&self) -> String {
         #[derive(Serialize)]
         struct Summary<'a> {
@@ -162,7 +163,7 @@ impl MosaicOutcome {
         lines.into_iter().map(|line| line.expect("outcomes are plain data") + "\n").collect()
     }
 
-    /// Adds remarks on all rows.
+    /// Adds notes about all rows.
     pub(super) fn add_notes(&mut self) {
         let setting = LargePageSettings::now().get("enabled").unwrap_or("unknown").to_owned();
         if setting != "madvise" {
@@ -201,8 +202,8 @@ mod tests {
         Assumption { name: "two", schemes: ["4k+4k", "thp+4k"] },
     ];
 
-    /// Measured with layouts that take so many seconds in each of two rounds, of which so much was
-    /// obtained.
+    /// Measurements in which each layout takes these seconds in two rounds, and `obtained` of 100
+    /// wanted bytes are in 2MB pages.
     fn measured(seconds: &[[f64; 2]], obtained: &[u64]) -> Measured {
         let mut rounds = Rounds::default();
         for round in 0..2 {
@@ -247,7 +248,7 @@ mod tests {
         let scores = found.scores();
         assert!((scores[0].errors.median_error.unwrap() - 0.225).abs() < 1e-12);
         assert!((scores[0].errors.worst_error.unwrap() - 0.25).abs() < 1e-12);
-        // 0.2 and 0.25 of effects of 1 and 0.25; 0.2 of them.
+        // Errors of 0.2 and 0.25 of effects of 1 and 0.25; and of 0.2.
         assert!((scores[0].errors.effect_error.unwrap() - 0.36).abs() < 1e-12);
         assert!((scores[1].errors.effect_error.unwrap() - 0.16).abs() < 1e-12);
         assert_eq!((scores[0].errors.agrees, scores[1].errors.agrees), (1, 2));
@@ -261,7 +262,7 @@ mod tests {
         assert!(summary.contains("miss 16 % of the effects"), "{summary}");
     }
 
-    /// Layouts without an effect are no success of a prediction that there is none.
+    /// A layout without an effect is not a success of a prediction of no effect.
     #[test]
     fn layouts_without_an_effect_count_for_nothing() {
         let mut found = outcome();

@@ -1,4 +1,4 @@
-//! Predictions: one recording, simulated with each layout.
+//! Predictions with layouts: one recording, simulated with each layout.
 
 use perforate_record::{RecordOptions, Region, Selection, TemporaryTrace};
 use perforate_sim::{RunResult, Workload};
@@ -12,20 +12,20 @@ use crate::validate::plan::Row;
 use crate::validate::predict::{Predictor, record_once};
 use crate::{HostError, Reporter};
 
-/// Cycles of all layouts under each assumption, with the results of the simulations.
+/// Cycles of all layouts under each assumption, and the results of the simulations.
 type Predictions = (Vec<Cycles>, Vec<RunResult>);
 
-/// A recording that is simulated with several layouts.
+/// Recording that is simulated with several layouts.
 struct Recording {
     name: String,
     trace: TemporaryTrace,
-    /// Memory that it touches, about.
+    /// Approximate bytes of memory that the recording touches.
     bytes: u64,
-    /// Instructions of a recording whose first half warms up; none where a fifth does.
+    /// Instructions of the recording if its first half warms up; `None` if the first fifth does.
     instructions: Option<u64>,
 }
 
-/// Records a row's code, and simulates it with all layouts.
+/// Records the code of a row, and simulates the recording with all layouts.
 pub(super) fn predict_row(
     predictor: &Predictor<'_>,
     row: &Row,
@@ -44,7 +44,7 @@ pub(super) fn predict_row(
     recording.simulate(predictor, layouts, &pools, reporter)
 }
 
-/// Records the sample of a program, and simulates it with all layouts.
+/// Records the sampled part of a program, and simulates the recording with all layouts.
 pub(super) fn predict_program(
     predictor: &Predictor<'_>,
     sample: &ProgramSample,
@@ -59,7 +59,8 @@ pub(super) fn predict_program(
     };
     let name = sample.name();
     record_once(options, &name, reporter)?;
-    // At least 2GB, as a program's address space is larger than its resident memory.
+    // At least 1GB, which the predictor doubles: a program's address space is larger than its resident
+    // memory.
     let bytes = program.resident_bytes.max(1 << 30);
     let mut recording = Recording { name, trace, bytes, instructions: None };
     let Pools { heap_bytes, mapped_bytes } = program.pools;
@@ -71,7 +72,7 @@ pub(super) fn predict_program(
 }
 
 impl Recording {
-    /// Simulates the recording with all layouts. `pools` has the size of each pool and its intervals.
+    /// Simulates the recording with all layouts. `pools` returns size and intervals of each pool.
     fn simulate(
         &mut self,
         predictor: &Predictor<'_>,

@@ -1,4 +1,4 @@
-//! Programs with layouts: how large their pools have to be, what pages come, and their times.
+//! Programs with layouts: sizes of their pools, the pages that they obtain, and their times.
 
 use std::ffi::OsString;
 use std::ops::Range;
@@ -17,33 +17,32 @@ use crate::validate::program::{remark_on_codes, remark_on_length};
 use crate::validate::spread::Spread;
 use crate::{HostError, Reporter};
 
-/// Size of pools before it is known how much of them the program uses, where the headroom is not
-/// known.
+/// Size of each pool in the first run, if the available memory is unknown.
 const FIRST_POOL_BYTES: u64 = 1 << 30;
-/// Room of a pool besides what a program used of it when it was looked at.
+/// Room in a pool beyond what the program was seen to use.
 const MORE_BYTES: u64 = 16 << 20;
-/// A remark is made if less of a program's anonymous memory lies in the pools.
+/// Share of a program's anonymous memory in the pools below which a note is added.
 const MOSTLY_POOLED: f64 = 0.9;
 
-/// A program with its pools and layouts.
+/// Program with its pools and layouts.
 pub(super) struct Program<'a> {
     words: &'a [OsString],
     pub preload: Preload,
     pub pools: Pools,
-    /// 4KB pages only, and the layouts that were chosen.
+    /// The layout of only 4KB pages, followed by the chosen layouts.
     pub layouts: Vec<Layout>,
-    /// Largest resident memory.
+    /// Largest resident memory seen in the first run.
     pub resident_bytes: u64,
     notes: Vec<String>,
 }
 
-/// What a program used of large pools.
+/// Bytes of large pools that a program used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Use {
     heap_bytes: u64,
     mapped_bytes: u64,
     resident_bytes: u64,
-    /// Anonymous memory, and the part of it in the pools, when there was most of it.
+    /// Anonymous memory and its part in the pools, at the moment of most anonymous memory.
     anonymous_bytes: u64,
     pooled_bytes: u64,
 }
@@ -66,7 +65,7 @@ impl<'a> Program<'a> {
         Ok(Self { words, preload, pools, layouts, resident_bytes, notes })
     }
 
-    /// A start of the program with a layout.
+    /// Parameters for starting the program with a layout.
     fn start(
         &self,
         layout: &Layout,
@@ -81,7 +80,7 @@ impl<'a> Program<'a> {
         })
     }
 
-    /// Times the program with all layouts.
+    /// Runs and times the program with all layouts.
     pub fn measure(
         &self,
         options: &Options,
@@ -126,7 +125,8 @@ impl<'a> Program<'a> {
         Ok(Measured { layouts: layouts.clone(), rounds: times, pages, notes })
     }
 
-    /// Runs the program once with a layout, and looks at its pages meanwhile.
+    /// Runs the program once with a layout, and samples its pages meanwhile. Returns the sample with
+    /// the most memory in the layout's intervals.
     fn pages(&self, layout: &Layout, options: &Options) -> Result<Pages, HostError> {
         self.preload.clear_report()?;
         let mut most = Pages::default();
@@ -156,7 +156,7 @@ impl<'a> Program<'a> {
     }
 }
 
-/// Runs the program with pools that are certainly large enough.
+/// Runs the program with pools that are certainly large enough, to see how much it uses.
 fn look(words: &[OsString], preload: &Preload, processor: usize) -> Result<Use, HostError> {
     let headroom = Headroom::now().map_or(FIRST_POOL_BYTES, |headroom| headroom.bytes);
     let bytes = headroom.max(MORE_BYTES) / LARGE_BYTES * LARGE_BYTES;
@@ -219,8 +219,8 @@ fn look(words: &[OsString], preload: &Preload, processor: usize) -> Result<Use, 
     Ok(found)
 }
 
-/// Pools with room for what the program used and for the layouts of files; of different sizes, by
-/// which they are found in a recording.
+/// Pool sizes with room for the memory that the program used and for the layouts from files. The two
+/// sizes differ, because pools are recognized by size in a recording.
 fn pools_for(found: &Use, choices: &[LayoutChoice]) -> Pools {
     let of_files = |pool: usize| {
         let sizes = choices.iter().map(|choice| match choice {
@@ -252,13 +252,13 @@ fn remark_on_pools(found: &Use) -> Option<String> {
     })
 }
 
-/// Memory in the layout's intervals of 2MB pages, by the text of `smaps`.
+/// Memory in the layout's intervals of 2MB pages, from the text of `smaps`.
 fn pages_in(text: &str, pools: &[Option<Range<u64>>; 2], intervals: [&Intervals; 2]) -> Pages {
     let (areas, _) = parse_areas(text);
     let mut pages = Pages::default();
     for (pool, intervals) in pools.iter().zip(intervals) {
         let Some(pool) = pool else { continue };
-        // Advice ends areas, so that each lies in an interval or outside.
+        // madvise splits areas, so each area lies either inside an interval or outside of all.
         let large: Vec<Range<u64>> = intervals.iter().collect();
         for area in areas.iter().filter(|area| pool.contains(&area.mapping.range.start)) {
             let offset = area.mapping.range.start - pool.start;

@@ -1,4 +1,4 @@
-//! One row: a layout of a program.
+//! One row of a validation by mosaics: a program with one layout.
 
 use serde::Serialize;
 
@@ -8,45 +8,45 @@ use crate::validate::plan::Assumption;
 use crate::validate::spread::Spread;
 use crate::validate::verdict::Verdict;
 
-/// A layout of a program or benchmark. Serialized as a line of JSON.
+/// Measurement and predictions of a program or benchmark with one layout. Serialized as a line of JSON.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MosaicRow {
-    /// The program.
+    /// Name of the program or benchmark.
     pub program: String,
     /// Name of the layout.
     pub layout: String,
     /// Measured time with 4KB pages only ÷ time with the layout.
     #[serde(rename = "measured_ratio")]
     pub ratio: Option<Spread>,
-    /// Memory in 2MB pages.
+    /// Bytes in 2MB pages.
     pub large_bytes: u64,
-    /// Share of the memory in the layout's intervals of 2MB pages that came in them; none if the
-    /// program has no memory there.
+    /// Share of the touched memory in the layout's 2MB intervals that is in 2MB pages, 0–1. `None` if
+    /// the program touched no memory there.
     pub obtained_share: Option<f64>,
-    /// One for each assumption.
+    /// Predictions, one per assumption.
     pub predicted: Vec<MosaicPrediction>,
 }
 
-/// The prediction of a layout under one assumption.
+/// Prediction for a layout under one assumption.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct MosaicPrediction {
     /// Name of the assumption.
     pub assumption: &'static str,
     /// Predicted time with 4KB pages only ÷ time with the layout.
     pub ratio: f64,
-    /// Predicted effect less the measured one, as a share of the time with the layout.
+    /// Predicted ratio minus the measured median.
     pub error: Option<f64>,
-    /// Agreement with the measurement; none if the layout was not obtained.
+    /// Agreement with the measurement; `None` if the layout was not obtained.
     pub verdict: Option<Verdict>,
 }
 
 impl MosaicRow {
-    /// True if enough of the layout's 2MB pages came.
+    /// True if enough of the layout's 2MB pages were obtained.
     pub fn is_obtained(&self) -> bool {
         self.obtained_share.is_some_and(|share| share >= MOSTLY)
     }
 
-    /// The rows of a program: one for each layout but the first, which has 4KB pages only.
+    /// Rows of a program: one for each layout except the first, which has only 4KB pages.
     pub(super) fn of_program(
         program: &str,
         measured: &Measured,

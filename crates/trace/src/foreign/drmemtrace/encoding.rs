@@ -1,5 +1,6 @@
-//! Encodings of `DR_ISA_REGDEPS`, the synthetic instruction set of traces whose own was removed
-//! (Google's workload traces, version 2). `core/ir/isa_regdeps/encoding_common.h` describes them:
+//! Decoder of `DR_ISA_REGDEPS`, the synthetic instruction set of traces whose real instructions were
+//! removed (Google's workload traces, version 2). Described in DynamoRIO's
+//! `core/ir/isa_regdeps/encoding_common.h`:
 //!
 //! | bytes | what |
 //! |---|---|
@@ -7,7 +8,7 @@
 //! | 4 | size of the operation, if there are registers |
 //! | 5– | registers written, then registers read, a byte each; up to a multiple of 4 bytes |
 //!
-//! The length of the instruction itself is in its record and has nothing to do with these bytes.
+//! The length of the original instruction is in its record and is unrelated to these bytes.
 
 use std::collections::HashMap;
 
@@ -15,15 +16,15 @@ use perforate_types::{Branch, FLAGS, Instruction, Operation, Register};
 
 use super::record::Record;
 
-/// Longest encoding, in bytes.
+/// Longest encoding in bytes.
 const MAX_BYTES: usize = 16;
-/// Most registers of an instruction.
+/// Maximum number of registers of an instruction.
 const MAX_REGISTERS: usize = 8;
-/// Instructions whose encodings are remembered, of all files together: more than any program executes,
-/// and as many as a table of 210 MB holds.
+/// Maximum number of remembered encodings, over all files: more than any program executes, in a table
+/// of at most 210MB.
 const MAX_KNOWN: usize = 7 << 20;
 
-/// Categories (`dr_instr_category_t`), a bit each.
+/// Categories of instructions (`dr_instr_category_t`), one bit each.
 mod category {
     pub(super) const FLOATING_POINT: u32 = 1;
     pub(super) const LOAD: u32 = 1 << 1;
@@ -35,7 +36,7 @@ mod category {
     pub(super) const MATH: u32 = 1 << 8;
 }
 
-/// What an encoding says.
+/// Decoded encoding of an instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Decoded {
     sources: [Register; 4],
@@ -44,7 +45,7 @@ struct Decoded {
     is_branch: bool,
 }
 
-/// Encodings that all files of a trace have given, by process and address: threads of a process execute
+/// Encodings from all files of a trace, by process and address, because threads of a process execute
 /// the same code.
 #[derive(Default)]
 pub(super) struct Known(HashMap<(u64, u64), Decoded>);
@@ -62,8 +63,8 @@ impl Known {
     }
 }
 
-/// The encodings of a file: each comes before the first execution of its instruction, and again
-/// where the code has changed.
+/// Encoding records of a file. An encoding precedes the first execution of its instruction, and is
+/// repeated when the code has changed.
 #[derive(Default)]
 pub(super) struct Encodings {
     next: [u8; MAX_BYTES],
@@ -71,7 +72,7 @@ pub(super) struct Encodings {
 }
 
 impl Encodings {
-    /// Takes a record with bytes of the next instruction's encoding. `Err` says what is wrong.
+    /// Adds the bytes of a record to the next instruction's encoding. `Err` describes the problem.
     pub(super) fn add(&mut self, record: Record) -> Result<(), String> {
         let bytes = record.value.to_le_bytes();
         let end = self.next_bytes + usize::from(record.size);
@@ -84,13 +85,13 @@ impl Encodings {
         Ok(())
     }
 
-    /// Drops the bytes that were taken: their instruction is left out.
+    /// Drops the collected bytes, because their instruction is left out.
     pub(super) fn drop_next(&mut self) {
         self.next_bytes = 0;
     }
 
-    /// Completes an instruction of a process by what its encoding says: the one before it, or the last
-    /// one of its address.
+    /// Completes an instruction of a process with its encoding: the collected bytes, or the last
+    /// encoding at the same address. `Err` describes the problem.
     pub(super) fn complete(
         &mut self,
         instruction: &mut Instruction,
@@ -109,8 +110,8 @@ impl Encodings {
         instruction.sources = decoded.sources;
         instruction.destinations = decoded.destinations;
         instruction.operation = match instruction.branch {
-            // DynamoRIO has system calls among the branches, but records them as plain
-            // instructions. The markers that tell of them are removed from published traces.
+            // DynamoRIO categorizes system calls as branches, but records them as plain instructions.
+            // The markers for system calls are removed from published traces.
             Branch::None if decoded.is_branch => Operation::Serializing,
             _ => decoded.operation,
         };
@@ -118,13 +119,14 @@ impl Encodings {
     }
 }
 
-/// Our number of a register. Those of the synthetic set are numbered from 0 or from 2 on, at most
-/// 198 of them; none has a meaning of its own. Ours are 0 for none, and special ones up to 18.
+/// Perforate's number of a register. Registers of the synthetic set are numbered from 0 or from 2, at
+/// most 198 of them, and none has a special meaning. Perforate uses 0 for none, and special registers
+/// up to 18.
 fn register(theirs: u8) -> Register {
     20 + theirs % 230
 }
 
-/// What is wrong with these bytes, or what they say.
+/// Decodes the bytes of an encoding. `Err` describes the problem.
 fn decode(bytes: &[u8]) -> Result<Decoded, String> {
     let Some((header, rest)) = bytes.split_first_chunk() else {
         return Err(format!("an encoding of {} bytes", bytes.len()));
@@ -152,7 +154,7 @@ fn decode(bytes: &[u8]) -> Result<Decoded, String> {
     })
 }
 
-/// As many of the registers as there is room for, then the flags.
+/// As many registers as fit, followed by the flags if a place is left.
 fn fill<const N: usize>(theirs: &[u8], flags: bool) -> [Register; N] {
     let all = theirs.iter().map(|one| register(*one)).chain(flags.then_some(FLAGS));
     let mut places = [0; N];
@@ -160,9 +162,9 @@ fn fill<const N: usize>(theirs: &[u8], flags: bool) -> [Register; N] {
     places
 }
 
-/// What is computed. Multiplications and divisions are mathematics like all other. Loads, stores and
-/// moves of floating-point registers compute nothing; nor do long no-operations, which
-/// DynamoRIO has among the vector instructions, and which write no register.
+/// Operation by category. Multiplications and divisions are not distinguished from other arithmetic.
+/// Loads, stores and moves of floating-point registers compute nothing. Nor do long no-operations,
+/// which DynamoRIO categorizes as vector instructions, and which write no register.
 fn operation(category: u32, writes: bool) -> Operation {
     use category::{CONVERT, FLOATING_POINT, LOAD, MATH, MOVE, STORE, VECTOR};
     let is_floating = category & (FLOATING_POINT | VECTOR) != 0;
@@ -204,7 +206,7 @@ mod tests {
         assert_eq!(read(&[0x004e_0321_0000_4011], 8), mask);
         let load = Decoded { sources: [rv(7), 0, 0, 0], destinations: [rv(71), 0], ..plain };
         assert_eq!(read(&[0x0009_4921_0000_4811], 8), load);
-        // It also writes the flags, for which there is a second place.
+        // `load store` also writes the flags, and there is a second place for them.
         let exchange =
             Decoded { sources: [rv(0), rv(2), rv(36), 0], destinations: [rv(0), FLAGS], ..plain };
         assert_eq!(read(&[0x0402_0204_0000_1931, 0x26], 12), exchange);
@@ -222,18 +224,19 @@ mod tests {
         for category in [0, MATH, LOAD, MOVE | VECTOR, FLOATING_POINT | LOAD, CONVERT] {
             assert_eq!(write(category), Operation::Integer, "{category:#x}");
         }
-        // A long no-operation reads a register and writes none.
+        // A long no-operation reads a register and writes no register.
         assert_eq!(of(VECTOR << 10 | 1 << 4, &[6, 9, 0, 0]).unwrap().operation, Operation::Integer);
     }
 
     #[test]
     fn what_there_is_no_room_for_is_left_out() {
-        // Three written, five read, and the flags both ways: 4 + 1 + 8 bytes, so 16.
+        // Three registers written, five read, and flags both read and written: 4 + 1 + 8 bytes, rounded
+        // up to 16.
         let registers = [6, 2, 3, 4, 10, 11, 12, 13, 14, 0xff, 0xff, 0xff];
         let full = of(3 | 5 << 4 | 3 << 8, &registers).unwrap();
         assert_eq!(full.destinations, [22, 23]);
         assert_eq!(full.sources, [30, 31, 32, 33]);
-        // Registers are told apart from each other, from none and from the special ones.
+        // Registers stay distinct from each other, from "none", and from the special registers.
         let mut ours: Vec<u8> = (0..=200).map(register).collect();
         ours.dedup();
         assert_eq!((ours.len(), ours[0], ours[200]), (201, 20, 220));

@@ -1,15 +1,15 @@
-//! The folder that drmemtrace writes: `drmemtrace.NAME.PID.NUMBER.dir`, with raw traces in `raw`
-//! and final ones in `trace`, a file for each thread.
+//! The folder that drmemtrace writes: `drmemtrace.NAME.PID.NUMBER.dir`, with raw traces in `raw` and
+//! final traces in `trace`, one file per thread.
 
 use std::path::{Path, PathBuf};
 
 use super::HOW_TO_FINISH;
 use crate::TraceError;
 
-/// Most files of threads: there are no more numbers for threads.
+/// Maximum number of files; threads have no more numbers.
 const MAX_FILES: usize = 1 << 16;
 
-/// The final traces in a folder or in its `trace` folder, in order of their names.
+/// Paths of the final traces in a folder, or in its folder `trace`, sorted by name.
 pub(in crate::foreign) fn files(folder: &Path) -> Result<Vec<PathBuf>, TraceError> {
     let inner = folder.join("trace");
     let searched = if inner.is_dir() { &inner } else { folder };
@@ -33,8 +33,8 @@ pub(in crate::foreign) fn files(folder: &Path) -> Result<Vec<PathBuf>, TraceErro
     Ok(list)
 }
 
-/// Asks the system to let so many files be open, besides those of the rest of the program, as far as
-/// its hard limit goes: thousands of threads may run at a time, and 1024 files are usual.
+/// Raises the limit of open files, up to the hard limit, to `count` files in addition to the program's
+/// own. Thousands of threads may run at the same time; the usual limit is 1024 files.
 pub(super) fn allow_open_files(count: usize) {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
@@ -43,13 +43,13 @@ pub(super) fn allow_open_files(count: usize) {
         && current < wanted
     {
         limit.current = Some(limit.maximum.map_or(wanted, |maximum| maximum.min(wanted)));
-        // Refused or not: a file that cannot be opened is an error of its own.
+        // A refusal is ignored: a file that cannot be opened gives its own error.
         let _ = setrlimit(Resource::Nofile, limit);
     }
 }
 
-/// Files of threads, by what their names have in common (`drmemtrace.….trace.zip`,
-/// `….memtrace.gz`); not the schedules and lists that lie beside them.
+/// Trace files of threads, recognized by their names (`drmemtrace.….trace.zip`, `….memtrace.gz`),
+/// without schedules and lists.
 fn traces_in(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut list = Vec::new();
     for entry in std::fs::read_dir(folder)? {

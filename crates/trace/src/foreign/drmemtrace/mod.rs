@@ -1,9 +1,9 @@
-//! Final traces of DynamoRIO's drmemtrace: records of 12 bytes, little-endian: type and size (16
-//! bits each), address or value (64 bits). One file per thread; their threads are merged by the
-//! time stamps in them. A file is open from the first time stamp in it to its end.
+//! Reader of final traces of DynamoRIO's drmemtrace: records of 12 bytes, little-endian: type and size
+//! (16 bits each), address or value (64 bits). There is one file per thread; threads are merged by
+//! their time stamps. A file is open from its first time stamp to its end.
 //!
-//! Raw traces, as the tracer writes them, need the traced program's binaries; DynamoRIO itself
-//! makes final traces of them.
+//! Raw traces, as the tracer writes them, cannot be read without the traced program's binaries.
+//! DynamoRIO converts raw traces to final traces.
 
 mod beside;
 mod encoding;
@@ -27,24 +27,24 @@ use super::formats::TraceFormat;
 use crate::source::Truncation;
 use crate::{SourceMetadata, TraceError};
 
-/// What the beginning of a file says about it.
+/// Kind of a drmemtrace file.
 #[derive(Debug, PartialEq)]
 pub(super) enum Kind {
-    /// A final trace.
+    /// A final trace of 64-bit programs.
     Final,
-    /// A raw trace, or one of 32-bit programs: what is wrong, and what would be right.
+    /// A raw trace, or a trace of a 32-bit program: problem, and what was expected.
     Unreadable(&'static str, &'static str),
 }
 
-/// How final traces are made of raw ones.
+/// Instructions for converting raw traces to final traces.
 pub(super) const HOW_TO_FINISH: &str = "a final trace: `bin64/drrun -t drmemtrace -indir DIR`, \
      DIR being the drmemtrace.*.dir folder, writes final traces to DIR/trace";
 
-/// What drmemtrace's files begin with: `None` for any other file.
+/// Recognizes files of drmemtrace by their beginning. `None` for any other file.
 pub(super) fn recognize(sample: &[u8]) -> Option<Kind> {
     let start: [u8; 8] = sample.get(..8)?.try_into().ok()?;
     let [_, _, _, _, _, _, version, kind] = start;
-    // The top bits of a raw header: extended record, header of the new or the old order.
+    // Top bits of a raw header: an extended record, a header in the new or the old order.
     let raw_header = match kind {
         0xc4 => (1..=31).contains(&version),
         0xc0 => start[1..6] == [0; 5] && (1..=31).contains(&start[0]),
@@ -65,19 +65,19 @@ pub(super) fn recognize(sample: &[u8]) -> Option<Kind> {
     records.take(64).all(known).then_some(Kind::Final)
 }
 
-/// Opens the file of a thread, one of so many.
+/// Function that opens a trace file; the second argument is the number of files.
 type Open = fn(&Path, usize) -> Result<Input, TraceError>;
 
-/// A file of a trace, usually of one thread.
+/// A file of a trace, usually with one thread.
 enum File {
-    /// Its time has not come.
+    /// A file that is not open yet, because its first time stamp lies in the future.
     Ahead(PathBuf, Open),
     Begun(Box<Thread>),
     Ended,
 }
 
 impl File {
-    /// The thread of a file that something comes next in, one of so many files.
+    /// Opens the file if necessary, and returns its thread. `files` is the number of files.
     fn begun(&mut self, files: usize) -> Result<&mut Thread, TraceError> {
         if let Self::Ahead(path, open) = self {
             let mut thread = Thread::new(open(path, files)?);
@@ -91,11 +91,11 @@ impl File {
     }
 }
 
-/// A drmemtrace trace being read.
+/// Reader of a drmemtrace trace.
 #[derive(Default)]
 pub(super) struct Drmemtrace {
     files: Vec<File>,
-    /// Files that are not at their end, by the time of what comes next in them, earliest first.
+    /// Indices of unfinished files by the time of their next records, earliest first.
     waiting: BinaryHeap<Reverse<(u64, usize)>>,
     shared: Shared,
     facts: record::Facts,
@@ -104,14 +104,14 @@ pub(super) struct Drmemtrace {
 }
 
 impl Drmemtrace {
-    /// Adds a file, from whose beginning `thread` has read.
+    /// Adds a file, with the time and facts from its first records.
     fn add(&mut self, file: File, (time, facts): (u64, record::Facts)) {
         self.facts.join(facts);
         self.waiting.push(Reverse((time, self.files.len())));
         self.files.push(file);
     }
 
-    /// Closes a file, and notes if it ends too early.
+    /// Closes a file, and notes a truncation if it ended early.
     fn end(&mut self, number: usize, done: u64) {
         let File::Begun(thread) = std::mem::replace(&mut self.files[number], File::Ended) else {
             return;
@@ -146,7 +146,7 @@ impl Format for Drmemtrace {
             let thread = self.files[number].begun(files)?;
             match thread.advance(chunk, at_most, &mut self.shared)? {
                 Stop::Full => self.waiting.push(Reverse((time, number))),
-                // A thread's clock does not go back, whatever its file says.
+                // Time stamps of a thread must not go back, even if its file has them.
                 Stop::Time(next) => self.waiting.push(Reverse((next.max(time), number))),
                 Stop::End => self.end(number, chunk.instructions.len() as u64),
             }
@@ -160,7 +160,7 @@ impl Format for Drmemtrace {
     }
 }
 
-/// The trace of one file.
+/// Reader of a single trace file.
 pub(super) fn of_file(input: Input) -> Result<Drmemtrace, TraceError> {
     let mut trace = Drmemtrace::default();
     let mut thread = Thread::new(input);
@@ -169,7 +169,7 @@ pub(super) fn of_file(input: Input) -> Result<Drmemtrace, TraceError> {
     Ok(trace)
 }
 
-/// The trace of a folder's files.
+/// Reader of all trace files of a folder.
 pub(super) fn of_folder(folder: &Path, open: Open) -> Result<Drmemtrace, TraceError> {
     let list = files(folder)?;
     folder::allow_open_files(list.len());

@@ -1,11 +1,11 @@
-//! What the records of a final trace mean.
+//! Record types of final traces, and their meanings.
 
 use perforate_types::{Branch, counted};
 
 use super::super::foreign_source::NO_EVENTS;
 use crate::source::ALL_MAKE_ADDRESSES;
 
-/// Length in bytes of a record.
+/// Length of a record in bytes.
 pub(super) const BYTES: usize = 12;
 
 pub(super) const WRITE: u16 = 1;
@@ -17,21 +17,21 @@ pub(super) const HEADER: u16 = 25;
 pub(super) const FOOTER: u16 = 26;
 pub(super) const MARKER: u16 = 28;
 pub(super) const ENCODING: u16 = 47;
-/// The largest type there is.
+/// Largest known record type.
 pub(super) const LAST: u16 = 49;
 
-/// Markers, by what other records call size.
+/// Types of markers, in the record's field `size`.
 pub(super) const TIME: u16 = 2;
 pub(super) const PROCESSOR: u16 = 3;
 pub(super) const FILE_TYPE: u16 = 9;
 pub(super) const VERSION: u16 = 12;
 pub(super) const PAGE_SIZE: u16 = 18;
-/// After the instruction that calls the system: the number of the call, and that it may block.
+/// Markers after an instruction that calls the system: number of the call, and that it may block.
 pub(super) const SYSTEM_CALL: [u16; 2] = [25, 26];
 pub(super) const KERNEL_CODE_BEGINS: [u16; 2] = [27, 34];
 pub(super) const KERNEL_CODE_ENDS: [u16; 2] = [28, 35];
 
-/// One record.
+/// A decoded record of 12 bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Record {
     pub(super) kind: u16,
@@ -40,7 +40,7 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// The record at the beginning of at least 12 bytes.
+    /// Decodes the record at the beginning of `bytes`, which has at least 12 bytes.
     #[inline]
     pub(super) fn decode(bytes: &[u8]) -> Self {
         Self {
@@ -51,20 +51,20 @@ impl Record {
     }
 }
 
-/// How an instruction's record says what it does to the flow of control.
+/// Control flow of an instruction record.
 #[derive(Clone, Copy)]
 pub(super) enum Flow {
-    /// The kind of branch, and whether it is taken.
+    /// Kind of branch, and whether it is taken.
     Known(Branch, bool),
-    /// A conditional branch; the next instruction tells whether it is taken.
+    /// A conditional branch. The next instruction's address shows whether it is taken.
     NextTells,
 }
 
-/// The flow of control of a record of this type, if it is an instruction.
+/// Control flow of a record of this type; `None` if it is not an instruction.
 #[inline]
 pub(super) fn flow(kind: u16) -> Option<Flow> {
     Some(match kind {
-        // Plain, repetition of a string instruction (twice), system call by sysenter.
+        // Plain instruction, repeated string instruction (two types), system call by sysenter.
         10 | 29 | 30 | 31 => Flow::Known(Branch::None, false),
         11 => Flow::Known(Branch::Jump, true),
         12 => Flow::Known(Branch::Indirect, true),
@@ -78,7 +78,7 @@ pub(super) fn flow(kind: u16) -> Option<Flow> {
     })
 }
 
-/// What the records before the first instruction say about a trace.
+/// Properties of a trace, from the records before its first instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Facts {
     /// Bits of the file type marker (`offline_file_type_t`).
@@ -89,7 +89,7 @@ pub(super) struct Facts {
     pub(super) page_bytes: u64,
 }
 
-/// Bits of the file type, and what each says of the recording.
+/// Bits of the file type, with descriptions for users.
 const FILE_TYPES: [(u64, &str); 17] = [
     (0x40, "x86-64"),
     (0x20, "32-bit x86"),
@@ -117,7 +117,7 @@ impl Facts {
     const OTHER_ARCHITECTURE: u64 = 0x8 | 0x10 | 0x20;
     const FILTERED: u64 = 0x1 | 0x80 | 0x100;
 
-    /// Takes what a marker says.
+    /// Adds the content of a marker.
     pub(super) fn take(&mut self, marker: Record) {
         match marker.size {
             FILE_TYPE => self.file_type = marker.value,
@@ -127,27 +127,27 @@ impl Facts {
         }
     }
 
-    /// What several files say together.
+    /// Combines the properties of several files.
     pub(super) fn join(&mut self, other: Self) {
         self.file_type |= other.file_type;
         self.version = self.version.max(other.version);
         self.page_bytes = self.page_bytes.max(other.page_bytes);
     }
 
-    /// Whether there are encodings that name registers.
+    /// True if there are encodings with registers.
     pub(super) fn has_registers(self) -> bool {
         let wanted = Self::SYNTHETIC | Self::ENCODINGS;
         self.file_type & wanted == wanted
     }
 
-    /// What the trace says of itself, in a line.
+    /// Description of the recording in one line.
     pub(super) fn description(self, files: usize) -> String {
         let mut text = format!("version {}", self.version);
         let known = FILE_TYPES.iter().fold(0, |all, (bit, _)| all | bit);
         for (_, meaning) in FILE_TYPES.iter().filter(|(bit, _)| self.file_type & bit != 0) {
             text += &format!(", {meaning}");
         }
-        let rest = self.file_type & !known & !0x2; // 2: recorded without optimisations
+        let rest = self.file_type & !known & !0x2; // 0x2: recorded without optimisations
         if rest != 0 {
             text += &format!(", unknown flags {rest:#x}");
         }
@@ -157,7 +157,7 @@ impl Facts {
         text + ", " + &counted(files, "file")
     }
 
-    /// What a trace does not tell and what is assumed instead.
+    /// Assumptions about information that the trace does not contain.
     pub(super) fn assumptions(self) -> Vec<String> {
         let mut list = match self.has_registers() {
             true => vec![

@@ -1,20 +1,20 @@
-//! What the files of a trace tell together. It is bounded here once, however many files there are.
+//! State shared by all files of a trace, bounded for all files together.
 
 use std::collections::HashMap;
 
 use super::encoding::Known;
-use crate::foreign::foreign_source::{Running, Silence};
+use crate::foreign::foreign_source::{FillerLimit, Running};
 
-/// Threads whose processes are remembered.
+/// Maximum number of threads whose processes are remembered.
 const MAX_THREADS: usize = 1 << 16;
 
-/// Threads, processes and code of a trace, as far as its files were read.
+/// Threads, processes and code of a trace, as far as its files have been read.
 pub(super) struct Shared {
     pub(super) running: Running,
     pub(super) known: Known,
-    /// Size of the markers since the last instruction, which is bounded.
-    pub(super) silence: Silence,
-    /// The process of each thread.
+    /// Number of marker bytes since the last instruction, which is bounded.
+    pub(super) filler: FillerLimit,
+    /// Process of each thread.
     processes: HashMap<u64, u64>,
 }
 
@@ -23,7 +23,7 @@ impl Default for Shared {
         Self {
             running: Running::default(),
             known: Known::default(),
-            silence: Silence::of("time stamps and other markers"),
+            filler: FillerLimit::new("time stamps and other markers"),
             processes: HashMap::new(),
         }
     }

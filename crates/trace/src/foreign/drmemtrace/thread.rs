@@ -1,4 +1,4 @@
-//! One file of a drmemtrace trace: usually one thread.
+//! One file of a drmemtrace trace, usually with one thread.
 
 use perforate_types::{
     AccessKind, Branch, Chunk, Instruction, MemoryAccess, Operation, VirtualAddress,
@@ -10,44 +10,44 @@ use super::shared::Shared;
 use crate::TraceError;
 use crate::foreign::foreign_source::{Input, Pending, Window};
 
-/// What comes after a record.
+/// Reader's next action after a record.
 enum Next {
-    /// The next record.
+    /// Continue with the next record.
     Record,
-    /// The same record once more: it holds several instructions.
+    /// Process the same record again: it contains several instructions.
     Same,
-    /// Whatever happens at this time.
+    /// Wait for this time, in microseconds.
     Time(u64),
 }
 
-/// Why [`Thread::advance`] stopped.
+/// Reason for which [`Thread::advance`] stopped.
 pub(super) enum Stop {
     /// The chunk is full.
     Full,
-    /// What follows happened at this time, in microseconds.
+    /// The following records happened at this time, in microseconds.
     Time(u64),
-    /// The file is at its end.
+    /// The file has ended.
     End,
 }
 
 pub(super) struct Thread {
     window: Window,
     pending: Pending,
-    /// The pending instruction is a conditional branch whose outcome the next one tells.
+    /// True if the pending instruction is a conditional branch whose outcome the next address shows.
     next_tells: bool,
-    /// Instructions of the current bundle that were begun.
+    /// Number of instructions of the current bundle that were begun.
     bundled: usize,
-    /// Address after the last instruction.
+    /// Address after the end of the last instruction.
     after: u64,
-    /// Address of the last instruction, or the one that a record without length gave.
+    /// Address of the last instruction, or the address in a record without length.
     ip: Option<u64>,
     process: u64,
     thread: u64,
     in_kernel: bool,
-    /// The encodings, where they name registers.
+    /// Encodings of instructions; `None` if the trace names no registers.
     encodings: Option<Encodings>,
     finished: bool,
-    /// Bytes that are no whole record at the end.
+    /// Number of bytes in a partial record at the end.
     rest: usize,
 }
 
@@ -69,7 +69,8 @@ impl Thread {
         }
     }
 
-    /// The time of the first records, 0 if they do not tell, and what else they say.
+    /// Reads the first records without consuming them. Returns their time stamp (0 if there is none)
+    /// and the properties of the trace.
     pub(super) fn look_ahead(&mut self) -> Result<(u64, Facts), TraceError> {
         let (mut time, mut facts) = (0, Facts::default());
         let start = self.window.at_least(64 * record::BYTES)?;
@@ -87,12 +88,12 @@ impl Thread {
         Ok((time, facts))
     }
 
-    /// The file's path.
+    /// Path of the file.
     pub(super) fn name(&self) -> String {
         self.window.input.path.display().to_string()
     }
 
-    /// Where and why the file ended too early.
+    /// Offset and description of a premature end of the file.
     pub(super) fn early_end(&self) -> Option<(u64, String)> {
         let offset = self.window.offset();
         if self.rest > 0 {
@@ -102,7 +103,7 @@ impl Thread {
         }
     }
 
-    /// Appends instructions until the chunk has `at_most`, or time goes on.
+    /// Appends instructions until the chunk has `at_most`, a time stamp follows, or the file ends.
     pub(super) fn advance(
         &mut self,
         chunk: &mut Chunk,
@@ -128,7 +129,7 @@ impl Thread {
         Ok(Stop::Full)
     }
 
-    /// Does what a record says.
+    /// Updates the state by a record.
     fn apply(
         &mut self,
         one: Record,
@@ -154,7 +155,7 @@ impl Thread {
             }
             record::FOOTER => self.finished = true,
             record::MARKER => {
-                if let Err(problem) = shared.silence.add(record::BYTES) {
+                if let Err(problem) = shared.filler.add(record::BYTES) {
                     return Err(
                         self.damaged(problem, "at most 16 MB, and 4 KB for each instruction")
                     );
@@ -190,7 +191,7 @@ impl Thread {
         self.ip = Some(ip);
         self.after = ip.wrapping_add(u64::from(length));
         if length == 0 {
-            // It only says where the next accesses come from.
+            // The record only gives the address for the following accesses.
             self.encodings.iter_mut().for_each(Encodings::drop_next);
             return Ok(());
         }
@@ -215,7 +216,7 @@ impl Thread {
         self.begin(instruction, chunk, shared)
     }
 
-    /// Makes an instruction the pending one, and says who executes it.
+    /// Makes an instruction the pending one, and records a switch of thread or process.
     fn begin(
         &mut self,
         instruction: Instruction,
@@ -226,13 +227,13 @@ impl Thread {
             self.damaged("too many threads or processes".to_owned(), "at most 65536")
         })?;
         event.into_iter().for_each(|event| chunk.push_event(event));
-        shared.silence.broken();
+        shared.filler.note_entry();
         self.pending.instruction = Some(instruction);
         Ok(())
     }
 
-    /// One of the instructions that follow each other at once: their lengths are the bytes of
-    /// the value.
+    /// Processes the next instruction of a bundle. Its instructions follow each other directly; the
+    /// bytes of the value are their lengths.
     fn bundle(
         &mut self,
         one: Record,
@@ -295,15 +296,15 @@ impl Thread {
         Ok(Next::Record)
     }
 
-    /// The pending instruction calls the system.
+    /// Marks the pending instruction as serializing, because it calls the system.
     fn serialize(&mut self) {
         if let Some(instruction) = &mut self.pending.instruction {
             instruction.operation = Operation::Serializing;
         }
     }
 
-    /// Whether the time stamp that comes next is the one before a system call: since version 6 it
-    /// lies, with the processor's number, between the instruction and the marker of the call.
+    /// True if the next time stamp belongs to a system call. Since version 6, it is placed, with the
+    /// number of the processor, between the instruction and the marker of the call.
     fn system_call_follows(&mut self) -> Result<bool, TraceError> {
         if self.pending.instruction.is_none() {
             return Ok(false);
@@ -318,7 +319,7 @@ impl Thread {
         }))
     }
 
-    /// Delivers the pending instruction; `next` is the address of the one after it.
+    /// Delivers the pending instruction. `next` is the address of the following instruction.
     fn complete(&mut self, chunk: &mut Chunk, next: Option<u64>) {
         if let Some(instruction) = &mut self.pending.instruction
             && self.next_tells

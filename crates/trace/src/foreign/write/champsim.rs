@@ -1,8 +1,8 @@
-//! ChampSim's records of 64 bytes, as `../champsim.rs` reads them.
+//! Writer of ChampSim's records of 64 bytes, which `../champsim.rs` reads.
 //!
-//! ChampSim takes the kind of a branch from the special registers it reads and writes, so these
-//! are written as the kind demands, whatever our trace says; other registers are kept where the
-//! kind and four places allow.
+//! ChampSim infers the kind of a branch from the special registers that it reads and writes. So special
+//! registers are written as the kind requires, regardless of the source trace. Other registers are kept
+//! if the kind and the four places allow.
 
 use perforate_types::{
     AccessKind, Branch, FLAGS, INSTRUCTION_POINTER, Instruction, MemoryAccess, ProgramEvent,
@@ -12,7 +12,7 @@ use perforate_types::{
 use super::Encoder;
 use crate::foreign::champsim::{UNKNOWN_TARGET, exchange};
 
-/// Addresses of one record.
+/// Read addresses of one record.
 const READS: usize = 4;
 const WRITES: usize = 2;
 
@@ -57,7 +57,7 @@ impl Encoder for ChampSim {
     }
 }
 
-/// The registers read and written, by our numbers.
+/// Registers read and written, in Perforate's numbering.
 fn registers(instruction: &Instruction) -> ([Register; 4], [Register; 2]) {
     const NONE: &[Register] = &[];
     const POINTERS: &[Register] = &[INSTRUCTION_POINTER, STACK_POINTER];
@@ -69,7 +69,7 @@ fn registers(instruction: &Instruction) -> ([Register; 4], [Register; 2]) {
         return (*sources, *destinations);
     }
     let tells_condition = sources.iter().any(|one| *one != 0 && !POINTERS.contains(one));
-    // Registers the kind demands to be read and written, and those it must not read or write.
+    // Registers that the kind requires to be read and written, and registers that it forbids.
     let (reads, never_reads, writes, never_writes) = match branch {
         Branch::None => (NONE, JUMP, NONE, JUMP),
         Branch::Conditional if tells_condition => (JUMP, POINTERS, JUMP, POINTERS),
@@ -96,8 +96,8 @@ fn registers(instruction: &Instruction) -> ([Register; 4], [Register; 2]) {
     (read, written)
 }
 
-/// `demanded` registers first, then others as far as there is room, in their own places where the
-/// kind demands none.
+/// The `demanded` registers, followed by other registers while there is room. Without demanded
+/// registers, the others keep their places.
 fn places<const N: usize>(
     demanded: &[Register],
     others: impl Iterator<Item = Register>,

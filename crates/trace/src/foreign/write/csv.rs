@@ -1,5 +1,5 @@
-//! Lists of accesses, as `../text.rs` reads them: an I line for each instruction, then a line for
-//! each of its accesses.
+//! Writer of lists of accesses, which `../text.rs` reads: an I line for each instruction, then one line
+//! for each of its accesses.
 
 use std::io::Write;
 
@@ -8,11 +8,11 @@ use perforate_types::{AccessKind, Instruction, MemoryAccess, ProcessId, ProgramE
 use super::Encoder;
 use crate::foreign::text::HEADER;
 
-/// The running process is all that goes on from line to line.
+/// The running process is the only state carried from line to line.
 #[derive(Default)]
 pub(super) struct Csv(ProcessId);
 
-/// What the file begins with.
+/// Beginning of the file.
 pub(super) fn start() -> String {
     format!("{HEADER}\n")
 }
@@ -25,7 +25,7 @@ impl Encoder for Csv {
         bytes: &mut Vec<u8>,
     ) -> u64 {
         let (ip, pid) = (instruction.ip, self.0.0);
-        // Writing to memory cannot fail.
+        // Writing to a `Vec` cannot fail.
         let _ = match instruction.length {
             0 => writeln!(bytes, "I,{ip:#x},,{pid},"),
             length => writeln!(bytes, "I,{ip:#x},{length},{pid},"),

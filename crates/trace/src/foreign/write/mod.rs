@@ -1,4 +1,4 @@
-//! Writing foreign traces, for other tools.
+//! Writers of foreign formats, for other tools.
 
 mod champsim;
 mod csv;
@@ -12,21 +12,21 @@ use perforate_types::{Chunk, Instruction, MemoryAccess};
 use super::TraceFormat;
 use crate::{TraceError, TraceSummary};
 
-/// How a foreign trace is compressed.
+/// Compression of a foreign trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
-    /// Not at all.
+    /// No compression; any other file name.
     None,
-    /// `.gz`
+    /// gzip; file name ending in `.gz`.
     Gzip,
-    /// `.xz`
+    /// xz; file name ending in `.xz`.
     Xz,
-    /// `.zst`
+    /// zstd; file name ending in `.zst`.
     Zstd,
 }
 
-/// What the name of a file says about its content: the format, if it is one that can be written,
-/// and the compression.
+/// Format and compression by the name of a file. The format is `None` if the name's extension is not
+/// one of a format that can be written.
 pub fn formats_of_name(path: &Path) -> (Option<TraceFormat>, Compression) {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let known = [(".gz", Compression::Gzip), (".xz", Compression::Xz), (".zst", Compression::Zstd)];
@@ -44,7 +44,7 @@ pub fn formats_of_name(path: &Path) -> (Option<TraceFormat>, Compression) {
     (format, compression)
 }
 
-/// A writer whose end can be told.
+/// Compressing writer of a file.
 enum Output {
     Plain(BufWriter<Counted>),
     Gzip(flate2::write::GzEncoder<BufWriter<Counted>>),
@@ -53,7 +53,7 @@ enum Output {
 }
 
 impl Output {
-    /// Compresses at zstd's `level`, or the nearest that the compression has.
+    /// Compresses at zstd's `level`, or at the nearest level of another compression.
     fn new(file: File, compression: Compression, level: i32) -> io::Result<Self> {
         let file = BufWriter::with_capacity(1 << 16, Counted { file, bytes: 0 });
         let small = level.clamp(1, 9) as u32;
@@ -70,7 +70,7 @@ impl Output {
         })
     }
 
-    /// Ends the stream and returns the length of the file in bytes.
+    /// Ends the stream. Returns the length of the file in bytes.
     fn finish(self) -> io::Result<u64> {
         let file = match self {
             Self::Plain(file) => file,
@@ -93,11 +93,11 @@ impl Write for Output {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        Ok(()) // at the end only
+        Ok(()) // flushed by `finish`
     }
 }
 
-/// A file that knows how much was written to it.
+/// A file that counts its written bytes.
 struct Counted {
     file: File,
     bytes: u64,
@@ -115,18 +115,18 @@ impl Write for Counted {
     }
 }
 
-/// What a foreign format had no room for.
+/// Parts of a trace that the foreign format cannot represent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
-    /// Accesses beyond those that an instruction can have, or at address 0.
+    /// Number of accesses beyond the maximum per instruction, or at address 0.
     pub accesses: u64,
-    /// Events other than those the format knows.
+    /// Number of events that the format does not have.
     pub events: u64,
 }
 
-/// One format's way to put things.
+/// Encoder of a foreign format.
 trait Encoder: Send {
-    /// Appends the bytes of an instruction; returns how many accesses were left out.
+    /// Appends the bytes of an instruction. Returns the number of accesses left out.
     fn instruction(
         &mut self,
         instruction: &Instruction,
@@ -134,11 +134,11 @@ trait Encoder: Send {
         bytes: &mut Vec<u8>,
     ) -> u64;
 
-    /// Takes note of an event; false if the format has none such.
+    /// Processes an event. Returns false if the format cannot represent it.
     fn event(&mut self, event: &perforate_types::ProgramEvent) -> bool;
 }
 
-/// Writes a trace in a foreign format.
+/// Writer of a trace in a foreign format.
 pub struct ForeignWriter {
     path: PathBuf,
     output: Output,
@@ -149,11 +149,12 @@ pub struct ForeignWriter {
 }
 
 impl ForeignWriter {
-    /// Writes to an open, empty file, which errors call `path`. Of the formats, [`TraceFormat::ChampSim`]
-    /// and [`TraceFormat::Csv`] can be written; `level` is zstd's or the nearest there is.
+    /// Writes to an open, empty file; `path` is for errors. `format` is [`TraceFormat::ChampSim`] or
+    /// [`TraceFormat::Csv`]. `level` is a compression level of zstd; other compressions use the nearest
+    /// level.
     ///
     /// # Errors
-    /// If the file cannot be written, or for other formats.
+    /// If the file cannot be written, or the format is another one.
     pub fn on(
         file: File,
         path: &Path,
@@ -181,7 +182,7 @@ impl ForeignWriter {
         })
     }
 
-    /// Appends a whole chunk.
+    /// Appends a chunk with its events.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -211,7 +212,7 @@ impl ForeignWriter {
         *if known { &mut self.summary.events } else { &mut self.losses.events } += 1;
     }
 
-    /// Ends the file. Says what was written, and what there was no room for.
+    /// Finishes the file. Returns counts of what was written, and of what could not be represented.
     ///
     /// # Errors
     /// If the file cannot be written.

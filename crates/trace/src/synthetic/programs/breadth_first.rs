@@ -1,4 +1,4 @@
-//! Breadth-first search on a directed R-MAT graph, one search after the other.
+//! Breadth-first searches on a directed R-MAT graph, one after the other.
 
 use super::graph::{Graph, OFFSET_BYTES, VERTEX_BYTES};
 use super::rmat::Rmat;
@@ -8,7 +8,7 @@ use crate::program::{Array, Running, Space, Tracer, Value};
 use crate::synthetic::random::Random;
 use crate::synthetic::registry::Registered;
 
-/// A vertex that has not been reached.
+/// Parent of a vertex that has not been reached.
 const NONE: u32 = u32::MAX;
 
 pub(in crate::synthetic) struct BreadthFirst {
@@ -19,7 +19,7 @@ pub(in crate::synthetic) struct BreadthFirst {
 }
 
 impl Registered for BreadthFirst {
-    // A bundled trace is called bfs.
+    // A bundled trace has the name bfs.
     const NAME: &'static str = "rmat-bfs";
     const SUMMARY: &'static str =
         "breadth-first searches of a directed R-MAT graph (paper G's BFS, with 7.4G)";
@@ -52,7 +52,7 @@ impl Algorithm for BreadthFirst {
 }
 
 impl BreadthFirst {
-    /// Searches of a given graph.
+    /// Searches on an existing graph.
     pub(super) fn on(graph: Graph, seed: u64, space: &mut Space) -> Self {
         let vertices = graph.vertices() as usize;
         Self {
@@ -63,7 +63,7 @@ impl BreadthFirst {
         }
     }
 
-    /// A random vertex is its own parent and the first in the queue.
+    /// Starts at a random vertex, which becomes its own parent and the first in the queue.
     fn begin(&mut self, t: &mut Tracer) -> (Value<u64>, Value<u64>) {
         let random = t.integer((), ());
         let random = t.multiply(random, ());

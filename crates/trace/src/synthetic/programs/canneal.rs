@@ -1,9 +1,9 @@
-//! Simulated annealing of the places of a chip's elements, as PARSEC's canneal does it.
+//! Simulated annealing of the placement of a chip's elements, as in PARSEC's canneal.
 //!
-//! Elements are connected by nets and lie on a grid. Two random elements swap places if that makes
-//! the nets at both shorter, or else with a probability that falls with temperature. Swaps per
-//! temperature, the first temperature and the number of temperatures are those of PARSEC's native
-//! input; as there, every temperature is the one before divided by 1.5.
+//! Elements are connected by nets and lie on a grid. Two random elements swap places if this makes
+//! their nets shorter, or otherwise with a probability that falls with the temperature. The number of
+//! swaps per temperature, the first temperature and the number of temperatures are those of PARSEC's
+//! native input. As in PARSEC, each temperature is the previous one divided by 1.5.
 
 use super::{Algorithm, Data, DataOptions, SLACK_BYTES};
 use crate::Source;
@@ -11,21 +11,22 @@ use crate::program::{Array, Place, Running, Space, Tracer, Value};
 use crate::synthetic::random::{Permutation, Random, scale};
 use crate::synthetic::registry::Registered;
 
-/// Nets that lead into an element: the most that PARSEC's inputs have. As many lead out, on
-/// average.
+/// Number of nets that lead into an element: the maximum of PARSEC's inputs. On average, the same
+/// number lead out.
 const FAN_IN: u64 = 5;
-/// Bytes of an element: its name, two vectors of nets (beginning, end and capacity each) and a
-/// pointer to its place.
+/// Bytes of an element: its name, two vectors of nets (begin, end and capacity each), and a pointer to
+/// its place.
 const ELEMENT_BYTES: u64 = 64;
-/// Bytes of a pointer, and of a place: two coordinates.
+/// Bytes of a pointer, and of one of a place's two coordinates.
 const POINTER_BYTES: u64 = 8;
 const COORDINATE_BYTES: u64 = 4;
 type Field = (u64, u64);
-/// Fields of an element, as offset and bytes: beginning and end of both vectors, and its place.
+/// Fields of an element, as offset and bytes: begin and end of both vectors, and the pointer to its
+/// place.
 const INTO: [Field; 2] = [(8, POINTER_BYTES), (16, POINTER_BYTES)];
 const OUT: [Field; 2] = [(32, POINTER_BYTES), (40, POINTER_BYTES)];
 const PLACE: Field = (56, POINTER_BYTES);
-/// Fields of a place.
+/// Fields of a place, as offset and bytes.
 const X: Field = (0, COORDINATE_BYTES);
 const Y: Field = (COORDINATE_BYTES, COORDINATE_BYTES);
 
@@ -36,14 +37,14 @@ const COOLING: f64 = 1.5;
 
 pub(in crate::synthetic) struct Canneal {
     elements: Place,
-    /// Elements that nets come from, [`FAN_IN`] for each element; computed.
+    /// Sources of nets, [`FAN_IN`] for each element. The values are computed.
     into: Place,
-    /// Elements that nets lead to, and where those of each element begin.
+    /// Sinks of nets, and the index of each element's first sink.
     out: Array<u32>,
     out_starts: Vec<u32>,
-    /// Coordinates of the places, computed.
+    /// Coordinates of the places. The values are computed.
     places: Place,
-    /// The place of each element.
+    /// Number of each element's place.
     placed: Vec<u32>,
     columns: u32,
     seed: u64,
@@ -98,7 +99,7 @@ impl Algorithm for Canneal {
     }
 }
 
-/// Where a net of an element comes from: any other element.
+/// Source of a net that leads to `element`: any other element.
 #[inline]
 fn source_of(seed: u64, count: u64, element: u64, number: u64) -> u32 {
     let drawn = Random::new(seed.wrapping_add(element * FAN_IN + number)).next();
@@ -106,7 +107,7 @@ fn source_of(seed: u64, count: u64, element: u64, number: u64) -> u32 {
     (if source < count { source } else { source - count }) as u32
 }
 
-/// The nets by the elements that they come from: where each begins, and the elements they lead to.
+/// Nets by source: the index of each source's first net, and the sinks.
 fn reverse(seed: u64, count: u64) -> (Vec<u32>, Vec<u32>) {
     let nets = || (0..count).flat_map(|element| (0..FAN_IN).map(move |number| (element, number)));
     let mut starts = vec![0; count as usize + 1];
@@ -127,7 +128,7 @@ fn reverse(seed: u64, count: u64) -> (Vec<u32>, Vec<u32>) {
     (starts, out)
 }
 
-/// A place of an element: two coordinates.
+/// Coordinates of a place.
 #[derive(Clone, Copy)]
 struct Point {
     x: Value<i64>,
@@ -135,8 +136,8 @@ struct Point {
 }
 
 impl Canneal {
-    /// Tries so many swaps at one temperature, the first with the element `last`; the element that
-    /// was picked last.
+    /// Tries `swaps` swaps at one temperature, the first with the element `last`. Returns the element
+    /// that was picked last.
     pub(super) async fn anneal(
         &mut self,
         t: &mut Tracer,
@@ -156,8 +157,8 @@ impl Canneal {
         }
     }
 
-    /// Swaps the places of two elements, the one picked last and a random other, if that pays, or
-    /// by chance; the other element.
+    /// Swaps the places of `last` and a random other element, if this shortens the nets or the random
+    /// decision accepts it. Returns the other element.
     fn try_swap(
         &mut self,
         t: &mut Tracer,
@@ -181,7 +182,7 @@ impl Canneal {
         second
     }
 
-    /// A random element other than one.
+    /// Picks a random element other than `first`.
     fn pick(&mut self, t: &mut Tracer, first: Value<u32>) -> Value<u32> {
         let number = self.random.below(self.count() - 1);
         let random = t.integer((), ());
@@ -190,14 +191,14 @@ impl Canneal {
         t.integer(second, self.nth_after(*first, number))
     }
 
-    /// The pointer to an element's place.
+    /// Loads the pointer to an element's place.
     #[inline(always)]
     #[track_caller]
     fn load_place(&self, t: &mut Tracer, element: Value<u32>) -> Value<u32> {
         self.elements.load_field(t, element, PLACE, self.placed[*element as usize])
     }
 
-    /// Both coordinates of a place.
+    /// Loads both coordinates of a place.
     #[inline]
     fn load_point(&self, t: &mut Tracer, place: Value<u32>) -> Point {
         let (x, y) = self.coordinates(*place);
@@ -205,7 +206,7 @@ impl Canneal {
         Point { x, y: self.places.load_field(t, place, Y, y) }
     }
 
-    /// How much longer an element's nets get if it goes from a place to another.
+    /// Increase of the length of an element's nets if it moves from one place to another.
     fn swap_cost(&self, t: &mut Tracer, element: Value<u32>, from: Point, to: Point) -> Value<i64> {
         let nets = u64::from(*element) * FAN_IN;
         let mut net = self.elements.load_field(t, element, INTO[0], nets);
@@ -236,7 +237,7 @@ impl Canneal {
         t.integer((then, now), *then - *now)
     }
 
-    /// Adds how far the element at the other end of a net is from both points.
+    /// Adds the distances of the element at the other end of a net from both points.
     #[inline]
     fn add_net(
         &self,
@@ -254,8 +255,8 @@ impl Canneal {
         [now, add_distance(&mut t.inlined(), other.y, points[1].y, then)]
     }
 
-    /// Whether a swap that makes nets longer, or leaves them, is done all the same: a random number
-    /// against exp(−cost ÷ temperature), a polynomial of degree 5.
+    /// True if a swap that does not shorten the nets is accepted: a random number is compared with
+    /// exp(−cost ÷ temperature), computed by a polynomial of degree 5.
     fn is_accepted(&mut self, t: &mut Tracer, cost: Value<i64>, temperature: Value<f64>) -> bool {
         let drawn = self.random.next() as f64 / 2f64.powi(64);
         let random = t.integer((), ());
@@ -274,7 +275,7 @@ impl Canneal {
         self.placed.len() as u64
     }
 
-    /// The element `number` + 1 after another, round the end.
+    /// The element `number` + 1 positions after `element`, cyclically.
     fn nth_after(&self, element: u32, number: u64) -> u32 {
         let after = u64::from(element) + 1 + number;
         (if after < self.count() { after } else { after - self.count() }) as u32
@@ -285,7 +286,7 @@ impl Canneal {
         (i64::from(place % self.columns), i64::from(place / self.columns))
     }
 
-    /// The length of all nets.
+    /// Total length of all nets.
     #[cfg(test)]
     pub(super) fn total_cost(&self) -> i64 {
         let at = |element: u32| self.coordinates(self.placed[element as usize]);
@@ -297,14 +298,14 @@ impl Canneal {
         .sum()
     }
 
-    /// The place of each element.
+    /// Number of each element's place.
     #[cfg(test)]
     pub(super) fn placed(&self) -> &[u32] {
         &self.placed
     }
 }
 
-/// Adds the distance along one coordinate to a sum.
+/// Adds the distance along one coordinate to `sum`.
 #[inline]
 fn add_distance(t: &mut Tracer, from: Value<i64>, to: Value<i64>, sum: Value<i64>) -> Value<i64> {
     let difference = t.integer((from, to), *from - *to);
@@ -314,7 +315,7 @@ fn add_distance(t: &mut Tracer, from: Value<i64>, to: Value<i64>, sum: Value<i64
     t.integer((sum, distance), *sum + *distance)
 }
 
-/// Length of a net along both coordinates.
+/// Manhattan length of a net.
 #[cfg(test)]
 fn length(one: (i64, i64), other: (i64, i64)) -> i64 {
     (one.0 - other.0).abs() + (one.1 - other.1).abs()

@@ -1,9 +1,9 @@
-//! Batches of insertions, searches and deletions in a hash table with linear probing.
+//! Workload `dict`: batches of insertions, searches and deletions in a hash table with linear probing.
 //!
-//! The keys are random 64-bit numbers in an array. A batch is so many of them from a random place
-//! on. A batch is inserted (those that are there already stay), another searched, another deleted,
-//! so that half the keys are in the table on average; the program starts when the first half of the
-//! array is. A deletion moves later entries of the probe sequence into the gap.
+//! The keys are random 64-bit numbers in an array. A batch is a run of keys from a random index. One
+//! batch is inserted (present keys stay), another is searched, a third is deleted. So half of the keys
+//! are in the table on average; at the start, the first half of the array is. A deletion moves later
+//! entries of the probe sequence into the gap.
 
 use perforate_config::{BoundedSize, Count};
 use schemars::JsonSchema;
@@ -36,15 +36,15 @@ impl Data for DictionaryOptions {
     }
 }
 
-/// An empty slot.
+/// Value of an empty slot.
 const EMPTY: u32 = 0;
 /// Bytes of a key.
 const KEY_BYTES: u64 = 8;
 
 pub(in crate::synthetic) struct Dictionary {
-    /// Slots of the table; in host memory the place of the key in `keys`, counted from 1.
+    /// Slots of the table. In host memory, a slot contains the index of its key in `keys`, plus 1.
     pub(super) slots: Array<u32>,
-    /// All keys, computed.
+    /// All keys. The values are computed.
     keys: Place,
     pub(super) key_count: u64,
     seed: u64,
@@ -106,20 +106,20 @@ impl Algorithm for Dictionary {
 /// A key of a batch.
 #[derive(Clone, Copy)]
 pub(super) struct Key {
-    /// Its place in the array of keys.
+    /// Index in the array of keys.
     place: u64,
     key: Value<u64>,
-    /// The slot where it belongs.
+    /// First slot of the key's probe sequence.
     home: Value<u64>,
 }
 
 impl Dictionary {
-    /// Where a batch begins.
+    /// Index at which a batch begins.
     pub(super) fn random_place(&mut self) -> u64 {
         self.random.below(self.key_count)
     }
 
-    /// Does something with each key of the batch that begins at a place.
+    /// Calls `act` with each key of the batch that begins at `start`.
     pub(super) async fn for_batch(
         &mut self,
         t: &mut Tracer,
@@ -140,7 +140,8 @@ impl Dictionary {
         }
     }
 
-    /// Loads a key and hashes it: multiplies it, and the high half of another product is its slot.
+    /// Loads a key and hashes it: the key is multiplied, and the high half of a second product is its
+    /// slot.
     #[inline]
     fn fetch(&self, t: &mut Tracer, cursor: &mut Value<u64>) -> Key {
         let place = **cursor;
@@ -152,7 +153,7 @@ impl Dictionary {
         Key { place, key, home }
     }
 
-    /// The slot of a key, or the first empty one, and whether it is there.
+    /// Slot of a key and true, or the first empty slot and false.
     #[inline]
     fn find(&self, t: &mut Tracer, Key { key, home, .. }: Key) -> (Value<u64>, bool) {
         let mut slot = home;
@@ -170,7 +171,7 @@ impl Dictionary {
         }
     }
 
-    /// The slot after one, after the last the first.
+    /// Slot after `slot`, cyclically.
     #[inline]
     fn next_slot(&self, t: &mut Tracer, slot: Value<u64>) -> Value<u64> {
         let next = t.integer(slot, *slot + 1);
@@ -199,7 +200,7 @@ impl Dictionary {
         }
     }
 
-    /// Moves every later entry up to the next empty slot into the gap if it may be there.
+    /// Moves each later entry up to the next empty slot into the gap, if its probe sequence allows.
     fn close_gap(&mut self, t: &mut Tracer, slot: Value<u64>) {
         let mut gap = slot;
         let mut next = t.integer(slot, *slot);
@@ -222,13 +223,13 @@ impl Dictionary {
         self.slots.store(t, gap, Value::constant(EMPTY));
     }
 
-    /// The key at a place.
+    /// Key at an index; computed.
     #[inline]
     pub(super) fn key(&self, place: u64) -> u64 {
         Random::new(self.seed.wrapping_add(place)).next()
     }
 
-    /// The slot where a key belongs.
+    /// First slot of a key's probe sequence.
     #[inline]
     fn home(&self, key: u64) -> u64 {
         scale(key.wrapping_mul(0x9e37_79b9_7f4a_7c15), self.slot_count())
@@ -238,7 +239,7 @@ impl Dictionary {
         self.slots.values().len() as u64
     }
 
-    /// Puts a key into the table without a trace, as the initialisation does.
+    /// Inserts a key without recording instructions, as the initialisation does.
     fn put(&mut self, place: u64) {
         let mut slot = self.home(self.key(place));
         while self.slots.values()[slot as usize] != EMPTY {
@@ -247,13 +248,13 @@ impl Dictionary {
         self.slots.values_mut()[slot as usize] = place as u32 + 1;
     }
 
-    /// Slots from one to another, round the end of the table.
+    /// Distance from one slot to another, cyclically.
     fn distance(&self, from: u64, to: u64) -> u64 {
         if from <= to { to - from } else { to + self.slot_count() - from }
     }
 }
 
-/// The element after one in an array, after the last the first.
+/// Index after `index`, cyclically.
 #[inline]
 fn after(index: u64, count: u64) -> u64 {
     if index + 1 == count { 0 } else { index + 1 }

@@ -1,9 +1,9 @@
-//! A server with a big heap forks, as redis does to save; then the server writes, or its child, or
-//! the child changes permissions; the child ends.
+//! Workload `fork`: a server with a big heap forks, as redis does to save. Then the server writes, or
+//! its child writes, or the child changes permissions. Finally the child exits.
 //!
-//! Choices of ours: the heap is mapped in full before the fork; changes hit any page of the heap
-//! evenly, some pages twice; both processes run on one core and read any page evenly, in turns;
-//! code, branches and their mispredictions are left out.
+//! Choices of Perforate: the heap is mapped in full before the fork. Changes hit any page of the heap
+//! with equal probability, some pages twice. Both processes run on one core and read any page with
+//! equal probability, in turns. Code, branches and mispredictions are omitted.
 
 use perforate_config::{BoundedSize, Count, Share};
 use perforate_types::{Permissions, ProcessId, ProgramEvent, VirtualAddress};
@@ -18,12 +18,12 @@ use crate::synthetic::random::Random;
 use crate::synthetic::registry::Registered;
 use crate::synthetic::spec::WorkloadSpec;
 
-/// The server; process 0 is the first.
+/// The server. Process 0 is the first process of a program.
 const PARENT: ProcessId = ProcessId(0);
 const CHILD: ProcessId = ProcessId(1);
-/// Reads of one process before the other runs.
+/// Reads of one process before the other process runs.
 const SLICE: u64 = 50_000;
-/// Keeps the reads apart from the writes of the same seed.
+/// Makes the reads independent of the writes with the same seed.
 const READS_SEED: u64 = 0x5265_6164;
 
 /// Who changes sub-pages, and how.
@@ -72,17 +72,17 @@ impl ForkOptions {
         WorkloadSpec::of::<Fork>(self)
     }
 
-    /// 2MB regions of the heap.
+    /// Number of 2MB regions of the heap.
     pub fn regions(&self) -> u64 {
         self.pages() / REGION_PAGES
     }
 
-    /// 4KB pages of the heap.
+    /// Number of 4KB pages of the heap.
     pub fn pages(&self) -> u64 {
         Heap::new(self.heap).pages
     }
 
-    /// Changes in all; at least one.
+    /// Total number of changes; at least one.
     pub fn changes(&self) -> u64 {
         ((self.pages() as f64 * self.written.value()).round() as u64).max(1)
     }
@@ -92,7 +92,7 @@ pub(in crate::synthetic) struct Fork {
     options: ForkOptions,
     heap: Heap,
     seed: u64,
-    /// Which pages are read.
+    /// Choice of the pages to read.
     random: Random,
 }
 
@@ -137,7 +137,7 @@ impl Program for Fork {
 }
 
 impl Fork {
-    /// Changes pages; which ones.
+    /// Changes random pages. Returns the set of changed pages.
     async fn change(&self, t: &mut Tracer) -> Changed {
         let mut random = Random::new(self.seed);
         let mut changed = Changed { bits: vec![[0; WORDS]; self.options.regions() as usize] };
@@ -161,8 +161,8 @@ impl Fork {
         changed
     }
 
-    /// The processes read any page of the heap in turns; the first third of the reads warms the
-    /// TLBs up.
+    /// The processes read random pages of the heap in turns. The first third of the reads warms up the
+    /// TLBs.
     async fn read(
         &mut self,
         state: &str,
@@ -175,7 +175,7 @@ impl Fork {
         let all = warm_up + reads;
         let mut done = 0;
         while done < all {
-            // A slice ends where the warm-up does.
+            // A slice ends at the end of the warm-up.
             let end = if done < warm_up { warm_up } else { all };
             let slice = SLICE.min(end - done);
             for &process in processes {
@@ -202,12 +202,12 @@ impl Fork {
 /// Bytes of an access.
 const WORD_BYTES: u64 = 8;
 
-/// Pages that were changed, a bit each, by region.
+/// Set of changed pages: one bit per page, by region.
 struct Changed {
     bits: Vec<[u64; WORDS]>,
 }
 
-/// Words of bits for the pages of a region.
+/// Words of bits per region.
 const WORDS: usize = (REGION_PAGES / 64) as usize;
 
 impl Changed {

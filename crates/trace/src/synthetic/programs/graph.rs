@@ -1,4 +1,4 @@
-//! Graphs as compressed sparse rows.
+//! Graphs in compressed sparse row format.
 
 use super::kept::{self, Edges, Recipe};
 use super::rmat::Rmat;
@@ -9,21 +9,22 @@ pub(super) const OFFSET_BYTES: u64 = 8;
 /// Bytes of a vertex number.
 pub(super) const VERTEX_BYTES: u64 = 4;
 
-/// The neighbours of all vertices, one after the other.
+/// Graph: the neighbours of all vertices, in one array.
 pub(super) struct Graph {
-    /// Where the neighbours of each vertex begin; one more entry for the end of the last.
+    /// Index of each vertex's first neighbour; the last entry is the end of the last vertex's
+    /// neighbours.
     pub(super) offsets: Constants<u64>,
     pub(super) neighbours: Constants<u32>,
 }
 
 impl Graph {
-    /// The edges of an R-MAT graph at the vertices they leave.
+    /// Graph with the edges of an R-MAT graph at their start vertices.
     pub(super) fn directed(rmat: &Rmat, space: &mut Space) -> Self {
         let recipe = Recipe { rmat: *rmat, is_undirected: false };
         Self::new(kept::edges(recipe, || directed_edges(rmat)), space)
     }
 
-    /// The edges of an R-MAT graph at both ends, without those from a vertex to itself.
+    /// Graph with the edges of an R-MAT graph at both of their vertices, without self-loops.
     pub(super) fn undirected(rmat: &Rmat, space: &mut Space) -> Self {
         let recipe = Recipe { rmat: *rmat, is_undirected: true };
         Self::new(kept::edges(recipe, || undirected_edges(rmat)), space)
@@ -40,7 +41,7 @@ impl Graph {
         self.offsets.values().len() as u64 - 1
     }
 
-    /// Loads where the neighbours of a vertex begin and end.
+    /// Loads the range of a vertex's neighbours: the indices of the first and after the last.
     #[inline]
     pub(super) fn load_range(
         &self,
@@ -64,8 +65,8 @@ fn directed_edges(rmat: &Rmat) -> (Vec<u64>, Vec<u32>) {
     (offsets, neighbours)
 }
 
-/// Offsets and neighbours of an undirected graph. Counting sort; the edges are drawn twice instead
-/// of kept.
+/// Offsets and neighbours of an undirected graph, by counting sort. The edges are drawn twice rather
+/// than stored.
 fn undirected_edges(rmat: &Rmat) -> (Vec<u64>, Vec<u32>) {
     let mut offsets = vec![0; rmat.vertices() as usize + 1];
     for_each_end(rmat, |vertex, _| offsets[vertex as usize] += 1);
@@ -74,7 +75,7 @@ fn undirected_edges(rmat: &Rmat) -> (Vec<u64>, Vec<u32>) {
         sum += *offset;
         *offset = sum;
     }
-    // Each offset is an end now, and a beginning once its vertex has all its neighbours.
+    // Each offset is now the end of its range, and becomes the start when all neighbours are placed.
     let mut neighbours = vec![0; sum as usize];
     for_each_end(rmat, |vertex, neighbour| {
         let place = &mut offsets[vertex as usize];
@@ -84,14 +85,14 @@ fn undirected_edges(rmat: &Rmat) -> (Vec<u64>, Vec<u32>) {
     (offsets, neighbours)
 }
 
-/// Groups of columns whose edges are visited together.
+/// Number of groups of columns whose edges are visited together.
 const GROUPS: usize = 256;
-/// Edges of a group that wait before they are visited.
+/// Number of edges of a group that are collected before they are visited.
 const WAITING: usize = 1 << 14;
 
-/// Visits both ends of every edge between two vertices: vertex and neighbour. Rows come in order;
-/// columns are at random, so they wait until there are many that lie close together, or most visits
-/// would miss the caches of the computer that simulates.
+/// Calls `visit` with vertex and neighbour for both ends of every edge between two vertices. Rows come
+/// in order. Columns are random, so their visits are collected until many are close together; otherwise
+/// most visits would miss the host's caches.
 fn for_each_end(rmat: &Rmat, mut visit: impl FnMut(u32, u32)) {
     let shift = rmat.vertices().ilog2().saturating_sub(GROUPS.ilog2());
     let mut groups = vec![Vec::new(); GROUPS];

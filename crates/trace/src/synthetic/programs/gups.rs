@@ -1,4 +1,4 @@
-//! GUPS: the RandomAccess benchmark of the HPC Challenge.
+//! Workload `gups`: the RandomAccess benchmark of the HPC Challenge.
 
 use perforate_config::{BoundedSize, Count};
 use schemars::JsonSchema;
@@ -31,20 +31,20 @@ impl Data for GupsOptions {
     }
 }
 
-/// The sequence is of polynomials over GF(2), modulo x⁶³ + x² + x + 1 as in HPCC.
+/// The pseudo-random sequence consists of polynomials over GF(2), modulo x⁶³ + x² + x + 1 as in HPCC.
 const POLYNOMIAL: u64 = 7;
 /// Bytes of a word of the table.
 const WORD_BYTES: u64 = 8;
-/// Instructions of an update: eight that make it and three of the loop.
+/// Instructions of an update: eight for the update and three for the loop.
 const UPDATE_INSTRUCTIONS: u64 = 11;
 
-/// Every update reads and writes the word that a pseudo-random number chooses. What the table
-/// holds is of no consequence, so nothing is kept of it.
+/// Every update reads and writes the word that a pseudo-random number selects. The contents of the
+/// table do not matter, so they are not stored.
 pub(in crate::synthetic) struct Gups {
     table: Place,
     mask: u64,
     first: u64,
-    /// Instructions between updates.
+    /// Number of further instructions between updates.
     work: u32,
 }
 
@@ -66,7 +66,7 @@ impl Algorithm for Gups {
         Self {
             table: space.place(words, WORD_BYTES),
             mask: words - 1,
-            // Zero would be followed by zeros for ever.
+            // Zero would be followed by zeros forever.
             first: Random::new(seed).next() | 1,
             work: (options.instructions.get() - UPDATE_INSTRUCTIONS) as u32,
         }
@@ -76,7 +76,7 @@ impl Algorithm for Gups {
         let mut random = Value::constant(self.first);
         let mut updates = Value::constant(());
         loop {
-            // Multiplies a polynomial by x.
+            // Multiply a polynomial by x.
             let shifted = t.integer(random, *random << 1);
             let sign = t.integer(random, *random >> 63);
             let sign = t.integer(sign, *sign * POLYNOMIAL);

@@ -1,27 +1,27 @@
-//! What programs with a heap of their own share.
+//! Heaps of the programs from paper P.
 
 use perforate_config::BoundedSize;
 use perforate_types::{Backing, Permissions, ProcessId, ProgramEvent, ThreadId, VirtualAddress};
 
 use crate::synthetic::PAGE_BYTES;
 
-/// Pages of a 2MB region.
+/// Number of 4KB pages in a 2MB region.
 pub(super) const REGION_PAGES: u64 = 512;
 const REGION_BYTES: u64 = REGION_PAGES * PAGE_BYTES;
 
 /// Bytes of a heap, rounded down to whole 2MB pages.
 pub(super) type HeapSize = BoundedSize<REGION_BYTES, { 64 << 30 }>;
 
-/// Other instructions before each access: as many as our other workloads have, for want of a
-/// source.
+/// Other instructions before each access: the default of the other workloads, because no source gives a
+/// number.
 pub(super) const OTHERS: u32 = 3;
 
 const START: u64 = 0x7f00_0000_0000;
 
-/// Memory of a process, in whole 2MB regions.
+/// Heap of a process, in whole 2MB regions.
 #[derive(Clone, Copy)]
 pub(super) struct Heap {
-    /// 4KB pages.
+    /// Number of 4KB pages.
     pub(super) pages: u64,
 }
 
@@ -35,7 +35,7 @@ impl Heap {
         START + number * PAGE_BYTES
     }
 
-    /// Maps it in full at once.
+    /// Event that maps and populates the whole heap.
     pub(super) fn map(self, shared: bool) -> ProgramEvent {
         ProgramEvent::Map {
             start: VirtualAddress::new(START),
@@ -49,7 +49,7 @@ impl Heap {
     }
 }
 
-/// A process runs now.
+/// Event for a switch to a process.
 pub(super) fn switch(process: ProcessId) -> ProgramEvent {
     ProgramEvent::Switch { process, thread: ThreadId(0) }
 }

@@ -1,5 +1,5 @@
-//! A maximal independent set of an undirected R-MAT graph: greedy, vertices in random order or in that
-//! of their numbers.
+//! Workload `mis`: a maximal independent set of an undirected R-MAT graph, found greedily, with
+//! vertices in random order or in order of their numbers.
 
 use perforate_config::BoundedSize;
 use schemars::JsonSchema;
@@ -48,7 +48,7 @@ impl Data for IndependentSetOptions {
 pub(in crate::synthetic) struct IndependentSet {
     pub(super) graph: Graph,
     pub(super) flags: Array<u8>,
-    /// Vertices in random order, computed; none in that of their numbers.
+    /// Vertices in random order (computed); `None` for the order of their numbers.
     order: Option<(Place, Permutation)>,
 }
 
@@ -114,7 +114,7 @@ impl IndependentSet {
         }
     }
 
-    /// A vertex is in the set, and so its neighbours are not.
+    /// Adds a vertex to the set, and excludes its neighbours.
     fn join(&mut self, t: &mut Tracer, vertex: Value<u32>) {
         self.flags.store(t, vertex, Value::constant(IN));
         let (mut edge, end) = self.graph.load_range(t, vertex);

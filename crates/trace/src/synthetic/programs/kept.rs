@@ -1,44 +1,45 @@
-//! Graphs that were made lately. An experiment runs one program under many schemes and machines, and
-//! a graph takes longer to make than a short run on it.
+//! Cache of recently generated graphs. An experiment runs one program under many schemes and machines,
+//! and generating a graph takes longer than a short run on it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::rmat::Rmat;
 
-/// Bytes of graphs that are kept, besides those in use.
+/// Maximum bytes of cached graphs. Evicted graphs that are still in use do not count.
 const MOST_BYTES: u64 = 1 << 30;
 
-/// The neighbours of all vertices, one after the other.
+/// Neighbours of all vertices, in one array.
 pub(super) struct Edges {
-    /// Where the neighbours of each vertex begin; one more entry for the end of the last.
+    /// Index of each vertex's first neighbour; the last entry is the end of the last vertex's
+    /// neighbours.
     pub(super) offsets: Arc<Vec<u64>>,
     pub(super) neighbours: Arc<Vec<u32>>,
 }
 
-/// What a graph is made from.
+/// Parameters of a graph, the key of the cache.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Recipe {
     pub(super) rmat: Rmat,
-    /// Whether each edge is at both of its ends.
+    /// True if each edge is stored at both of its vertices.
     pub(super) is_undirected: bool,
 }
 
 impl Recipe {
-    /// Bytes of the edges, at the most.
+    /// Upper bound of the edges' size in bytes.
     fn bytes(&self) -> u64 {
         let ends = if self.is_undirected { 2 } else { 1 };
         8 * (self.rmat.vertices() + 1) + 4 * ends * self.rmat.edges()
     }
 }
 
-/// A graph that is there or is being made.
-type Kept = Arc<OnceLock<Edges>>;
+/// A graph in the cache, generated or being generated.
+type CachedEdges = Arc<OnceLock<Edges>>;
 
-/// Those used last at the back.
-static KEPT: Mutex<VecDeque<(Recipe, Kept)>> = Mutex::new(VecDeque::new());
+/// Cached graphs, least recently used first.
+static CACHE: Mutex<VecDeque<(Recipe, CachedEdges)>> = Mutex::new(VecDeque::new());
 
-/// The edges that `make` makes, which are kept if they are not too many.
+/// Returns the cached edges of a graph, or generates them with `make`. Large graphs are not cached.
 pub(super) fn edges(recipe: Recipe, make: impl FnOnce() -> (Vec<u64>, Vec<u32>)) -> Edges {
     let make = || {
         let (offsets, neighbours) = make();
@@ -52,12 +53,12 @@ pub(super) fn edges(recipe: Recipe, make: impl FnOnce() -> (Vec<u64>, Vec<u32>))
     Edges { offsets: Arc::clone(offsets), neighbours: Arc::clone(neighbours) }
 }
 
-/// The place of a graph, for which those that were not used for longest make room.
-fn place(recipe: Recipe) -> Kept {
-    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+/// Finds or adds the cache entry of a graph. Evicts least recently used graphs if necessary.
+fn place(recipe: Recipe) -> CachedEdges {
+    let mut kept = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
     let known = kept.iter().position(|(other, _)| *other == recipe);
     let known = known.and_then(|index| kept.remove(index));
-    let place = known.map_or_else(Kept::default, |(_, place)| place);
+    let place = known.map_or_else(CachedEdges::default, |(_, place)| place);
     kept.push_back((recipe, Arc::clone(&place)));
     let mut bytes: u64 = kept.iter().map(|(recipe, _)| recipe.bytes()).sum();
     while bytes > MOST_BYTES {
@@ -75,7 +76,7 @@ mod tests {
         Recipe { rmat: Rmat::filling(1 << 20, 12, 4, seed), is_undirected: false }
     }
 
-    /// One test, as there is one room.
+    /// A single test, because there is a single cache.
     #[test]
     fn what_was_made_is_not_made_again_while_there_is_room() {
         let made = edges(recipe(1), || (vec![0, 1], vec![7]));

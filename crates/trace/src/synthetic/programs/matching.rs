@@ -1,5 +1,5 @@
-//! A maximal matching of an undirected R-MAT graph: greedy, edges in the random order of their
-//! list.
+//! Workload `matching`: a maximal matching of an undirected R-MAT graph, found greedily, with edges in
+//! the random order of their list.
 
 use super::graph::VERTEX_BYTES;
 use super::rmat::Rmat;
@@ -8,16 +8,16 @@ use crate::Source;
 use crate::program::{Array, Place, Running, Space, Tracer};
 use crate::synthetic::registry::Registered;
 
-/// A vertex without a partner.
+/// Partner of an unmatched vertex.
 const NONE: u32 = u32::MAX;
-/// An edge: two vertices.
+/// Bytes of an edge: two vertices.
 const EDGE_BYTES: u64 = 2 * VERTEX_BYTES;
-/// A matched edge: its number.
+/// Bytes of a match: the number of its edge.
 const MATCH_BYTES: u64 = 8;
 
 pub(in crate::synthetic) struct Matching {
     pub(super) rmat: Rmat,
-    /// Edges as they were drawn, computed.
+    /// Edges in the order in which they are drawn. The values are computed.
     edges: Place,
     pub(super) partners: Array<u32>,
     matches: Place,

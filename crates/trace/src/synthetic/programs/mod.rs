@@ -1,12 +1,12 @@
 //! Workloads that are programs.
 //!
-//! Nine run an algorithm and stand for the programs of paper G, §4.2: GUPS, canneal and seven
-//! benchmarks on dictionaries, graphs and matrices. Data are made when the first instruction is
-//! asked for, which takes some seconds per gigabyte of a graph; the program starts with its memory
-//! mapped in full and filled. When an algorithm is done, it starts over.
+//! Nine of them run an algorithm and stand for the programs of paper G, §4.2: GUPS, canneal, and seven
+//! benchmarks on dictionaries, graphs and matrices. Their data are generated at the first request for
+//! instructions, which takes some seconds per gigabyte of a graph. The recorded part starts with memory
+//! that is mapped in full and filled. An algorithm that is finished starts again.
 //!
-//! The others are those of paper P's case studies: what they do to their memory matters as much as
-//! what they read. They announce phases, of which experiments tell figures apart.
+//! The remaining programs are those of paper P's case studies. Their operations on memory mappings
+//! matter as much as their reads. They announce phases, and experiments report figures per phase.
 
 mod breadth_first;
 mod canneal;
@@ -53,15 +53,15 @@ pub(super) use sparse_matrix::SparseMatrix;
 pub(super) use store::KeyValueStore;
 pub use store::StoreOptions;
 
-/// Bytes that sizes leave unused, so that each array can begin on a page of its own.
+/// Bytes that sizes leave unused, so that each array can start on a page of its own.
 const SLACK_BYTES: u64 = 64 << 10;
 
-/// Bytes of an algorithm's data. 64G keeps the numbers of elements below 2³².
+/// Bytes of an algorithm's data. The maximum of 64GB keeps the number of elements below 2³².
 type DataSize = BoundedSize<{ 1 << 20 }, { 64 << 30 }>;
 
-/// Options of an algorithm on data of a given size.
+/// Options of an algorithm, including the size of its data.
 pub(crate) trait Data: Options {
-    /// Bytes of its data.
+    /// Bytes of the algorithm's data.
     fn data_bytes(&self) -> u64;
 }
 
@@ -85,15 +85,15 @@ impl Data for DataOptions {
     }
 }
 
-/// Bytes of code that are mapped; algorithms have some hundred instructions.
+/// Bytes of mapped code. Algorithms have a few hundred instructions.
 const CODE_BYTES: u64 = 4096;
 
-/// A program whose data lie in one mapping, which is there from the start.
+/// A program whose data are in one mapping, which exists from the start.
 trait Algorithm: Registered<Options: Data> + Send {
-    /// Makes the data, as the program's initialisation would leave them.
+    /// Generates the data as the program's initialisation would leave them.
     fn new(options: &Self::Options, seed: u64, space: &mut Space) -> Self;
 
-    /// Runs without end: when it is done, it starts over.
+    /// Runs the algorithm repeatedly, without end.
     fn repeat(&mut self, t: &mut Tracer) -> impl Future<Output = ()> + Send;
 }
 

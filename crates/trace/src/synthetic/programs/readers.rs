@@ -1,8 +1,9 @@
-//! Processes that read their heaps, round after round: of use where something changes memory in
-//! between, such as merging of equal pages or page sharing of virtual machines.
+//! Workload `readers`: processes that read their heaps repeatedly. It is used when something changes
+//! memory meanwhile, such as merging of equal pages (KSM) or page sharing of virtual machines.
 //!
-//! A round is reads of any page evenly, and reads skewed by rank; each round is the same. Reads do
-//! not wait for each other. Code, branches and their mispredictions are left out.
+//! A round consists of reads of random pages with equal probability, and reads with a skewed
+//! distribution of pages; all rounds are the same. Reads do not depend on each other. Code, branches
+//! and mispredictions are omitted.
 
 use perforate_config::{BoundedSize, ConfigError, Count};
 use perforate_types::ProcessId;
@@ -61,37 +62,39 @@ impl ReadersOptions {
         WorkloadSpec::of::<Readers>(self)
     }
 
-    /// 4KB pages of each heap.
+    /// Number of 4KB pages of each heap.
     pub fn pages(&self) -> u64 {
         Heap::new(self.heap).pages
     }
 }
 
-/// Which pages are read.
+/// Distribution of the pages that are read.
 #[derive(Clone, Copy)]
 enum Pattern {
-    /// Any page of the heap, evenly.
+    /// Every page of the heap with equal probability.
     Uniform,
-    /// The page of rank r with probability proportional to r^-exponent; ranks lie anywhere.
+    /// The page of rank r with probability proportional to r^-exponent; ranks are scattered over the
+    /// heap.
     Skewed { exponent: f64 },
 }
 
 impl Pattern {
-    /// The page of a heap of `pages` that is read next.
+    /// Next page to read in a heap of `pages` pages.
     fn next_page(self, random: &mut Random, pages: u64) -> u64 {
         match self {
             Self::Uniform => random.evenly(pages),
             Self::Skewed { exponent } => {
                 let rank = rank(exponent, pages as f64, random.fraction()) as u64 % pages;
-                // A prime that does not divide the number of pages takes each rank elsewhere.
+                // Multiplication by a prime that does not divide the number of pages scatters the
+                // ranks.
                 rank * 2_654_435_761 % pages
             }
         }
     }
 }
 
-/// The rank from 1 to `count` below which this share of all draws lies, where rank r is drawn with
-/// probability proportional to r^-exponent.
+/// Quantile function of ranks from 1 to `count`: the rank below which this share of all draws lies.
+/// Rank r has probability proportional to r^-exponent.
 fn rank(exponent: f64, count: f64, share: f64) -> f64 {
     let power = 1.0 - exponent;
     if power == 0.0 {
@@ -154,7 +157,7 @@ impl Program for Readers {
 }
 
 impl Readers {
-    /// A process runs now. A single one always does.
+    /// Switches to a process. A single process runs from the start.
     fn switch(&self, process: u16, t: &mut Tracer) {
         if self.options.processes.get() > 1 {
             t.event(switch(ProcessId(process)));

@@ -1,31 +1,31 @@
 //! R-MAT graphs (Chakrabarti, Zhan, Faloutsos: R-MAT: a recursive model for graph mining, 2004).
 //!
-//! Each edge falls into one quarter of the adjacency matrix, with probabilities a, b, c, d, then
-//! into a quarter of that quarter, and so on: one bit of row and column per level. The
-//! probabilities are those the Problem Based Benchmark Suite takes by default, from which paper G
-//! has its graph benchmarks: a = 0.5, b = c = 0.1, d = 0.3. Vertices are not renumbered.
+//! Each edge falls into one quarter of the adjacency matrix, with probabilities a, b, c, d, then into a
+//! quarter of that quarter, and so on: one bit of row and column per level. The probabilities are the
+//! defaults of the Problem Based Benchmark Suite, the source of paper G's graph benchmarks: a = 0.5, b
+//! = c = 0.1, d = 0.3. Vertices are not renumbered.
 //!
-//! The bits of all levels are drawn at once, to 16 binary digits of probability. A whole graph is
-//! drawn row by row: how many of n edges fall into the lower half of the rows is binomial, and
-//! given its row an edge's column depends on no other edge, so the distribution is that of edges
-//! drawn one by one.
+//! The bits of all levels are drawn at once, with probabilities of 16 binary digits. A whole graph is
+//! drawn row by row. The number of edges in the lower half of the rows is binomial, and given its row,
+//! an edge's column is independent of other edges. So the distribution is the same as for edges drawn
+//! one by one.
 
 use crate::synthetic::random::Random;
 
-/// Binary digits of a probability.
+/// Number of binary digits of a probability.
 const DIGITS: usize = 16;
-/// c + d: an edge falls into the lower half of the rows.
+/// Probability that an edge falls into the lower half of the rows: c + d.
 const LOWER: u32 = probability(4, 10);
-/// b ÷ (a + b): in the upper half it falls to the right.
+/// Probability that an edge in the upper half falls to the right: b ÷ (a + b).
 const RIGHT_OF_UPPER: u32 = probability(1, 6);
-/// d ÷ (c + d): in the lower half it falls to the right.
+/// Probability that an edge in the lower half falls to the right: d ÷ (c + d).
 const RIGHT_OF_LOWER: u32 = probability(3, 4);
 
 const fn probability(numerator: u32, denominator: u32) -> u32 {
     ((numerator << DIGITS) + denominator / 2) / denominator
 }
 
-/// The shape of a graph.
+/// Parameters of a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rmat {
     /// Levels of quarters: 2^levels vertices, at most 2³².
@@ -34,12 +34,12 @@ pub(super) struct Rmat {
     seed: u64,
 }
 
-/// The 16 digits of the probabilities of 32 independent bits, least digit first.
+/// The 16 digits of the probabilities of 32 independent bits, the least significant digit first.
 type Lanes = [u32; DIGITS];
 
 impl Rmat {
-    /// Vertices and edges that together fill `size_bytes`: a power of two of vertices with at
-    /// least 10 edges each, the default of the benchmark suite, and at most about 20.
+    /// Numbers of vertices and edges that together fill `size_bytes`: a power of two of vertices, with
+    /// at least 10 edges each (the default of the benchmark suite) and at most about 20.
     pub(super) fn filling(size_bytes: u64, vertex_bytes: u64, edge_bytes: u64, seed: u64) -> Self {
         let levels = (size_bytes / (vertex_bytes + 10 * edge_bytes)).ilog2();
         let edges = (size_bytes - (vertex_bytes << levels)) / edge_bytes;
@@ -54,7 +54,7 @@ impl Rmat {
         self.edges
     }
 
-    /// Edge number `number` of a list in random order.
+    /// Edge `number` of a list in random order.
     #[inline]
     pub(super) fn edge(&self, number: u64) -> (u32, u32) {
         let mut random = Random::new(Random::new(self.seed.wrapping_add(number)).next());
@@ -63,11 +63,11 @@ impl Rmat {
         (row, self.cut(bits(&columns(row), &mut random)))
     }
 
-    /// Visits all rows in order with their columns, the same each time.
+    /// Calls `visit` with each row and its columns, in order of rows. Every call yields the same graph.
     pub(super) fn for_each_row(&self, mut visit: impl FnMut(u32, &[u32])) {
         let mut random = Random::new(self.seed);
         let mut targets = Vec::new();
-        // Halves of rows still to be cut: level, first row, edges.
+        // Ranges of rows that are not split yet: level, first row, number of edges.
         let mut halves = vec![(self.levels, 0u64, self.edges)];
         while let Some((level, first, edges)) = halves.pop() {
             if level > 0 {
@@ -88,7 +88,7 @@ impl Rmat {
     }
 }
 
-/// Bits set in `chosen` are 1 with the second probability, the others with the first.
+/// Digits of bits that are 1 with probability `probability` if set in `chosen`, and `otherwise` if not.
 const fn lanes(chosen: u32, otherwise: u32, probability: u32) -> Lanes {
     let mut lanes = [0; DIGITS];
     let mut digit = 0;
@@ -101,14 +101,14 @@ const fn lanes(chosen: u32, otherwise: u32, probability: u32) -> Lanes {
     lanes
 }
 
-/// The probabilities of the bits of a column, given the row.
+/// Probabilities of the bits of a column, given the row.
 #[inline]
 fn columns(row: u32) -> Lanes {
     lanes(row, RIGHT_OF_UPPER, RIGHT_OF_LOWER)
 }
 
-/// Draws 32 bits. With each digit p of a probability, from the least: the bit stays 1 or becomes
-/// it (p = 1), or stays 1 or ceases to be it (p = 0), either with probability 1/2.
+/// Draws 32 bits. For each digit of a bit's probability, from the least significant: with probability
+/// 1/2, the bit is replaced by the digit.
 #[inline]
 fn bits(lanes: &Lanes, random: &mut Random) -> u32 {
     let digit = |bits: u32, lanes: u32, coin: u32| (coin & (bits | lanes)) | (bits & lanes);
@@ -121,7 +121,7 @@ fn bits(lanes: &Lanes, random: &mut Random) -> u32 {
     bits
 }
 
-/// How many of `count` edges fall into the lower half.
+/// Draws the number of edges out of `count` that fall into the lower half.
 fn binomial(count: u64, random: &mut Random) -> u64 {
     const ALL: Lanes = lanes(0, LOWER, LOWER);
     let mut left = count;
@@ -139,7 +139,8 @@ fn binomial(count: u64, random: &mut Random) -> u64 {
 mod tests {
     use super::*;
 
-    /// Counts of the four quarters of the first level, and of the last level's row and column bit.
+    /// Counts of the four quarters at the first level, and of the combinations of row and column bit at
+    /// the last level.
     fn quarters(edges: impl Iterator<Item = (u32, u32)>, levels: u32) -> [[u64; 4]; 2] {
         let mut counts = [[0; 4]; 2];
         for (row, column) in edges {
@@ -172,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_graph_fills_the_size() {
-        // 2^10 vertices of 16 bytes with 10 edges of 4 take 57,344 bytes; what is left goes to
+        // 2^10 vertices of 16 bytes with 10 edges of 4 bytes take 57,344 bytes; the rest is filled with
         // edges.
         let rmat = Rmat::filling(60_000, 16, 4, 0);
         assert_eq!((rmat.vertices(), rmat.edges()), (1024, (60_000 - 16_384) / 4));

@@ -1,10 +1,10 @@
-//! Set cover, approximately: greedy, with sets in buckets by size.
+//! Workload `set-cover`: approximate set cover, greedy, with sets in buckets by size.
 //!
-//! The sets are the neighbours of the vertices of a directed R-MAT graph, the elements its
-//! vertices. A set is in the bucket of the power of two below its number of uncovered elements when
-//! it was last counted. Sets of the highest bucket are counted anew: one that still belongs there
-//! is chosen and its elements are covered, another falls to its bucket. A neighbour that is named
-//! twice counts twice.
+//! The sets are the neighbours of the vertices of a directed R-MAT graph; the elements are its
+//! vertices. A set's bucket is the largest power of two up to its number of uncovered elements at its
+//! last count. Sets of the highest bucket are counted again: a set that still belongs there is chosen
+//! and its elements are covered; any other set moves to its new bucket. A neighbour that occurs twice
+//! counts twice.
 
 use super::graph::{Graph, OFFSET_BYTES, VERTEX_BYTES};
 use super::rmat::Rmat;
@@ -13,9 +13,9 @@ use crate::Source;
 use crate::program::{Array, Place, Running, Space, Tracer, Value};
 use crate::synthetic::registry::Registered;
 
-/// The end of a bucket's list.
+/// End of a bucket's list.
 const NONE: u32 = u32::MAX;
-/// One for each power of two that a size can have.
+/// Number of buckets: one for each power of two that a size can have.
 const BUCKETS: u64 = 40;
 
 pub(in crate::synthetic) struct SetCover {
@@ -23,9 +23,9 @@ pub(in crate::synthetic) struct SetCover {
     pub(super) covered: Array<u8>,
     /// First set of each bucket.
     buckets: Array<u32>,
-    /// The set after each in its bucket.
+    /// For each set, the next set in its bucket.
     links: Array<u32>,
-    /// The sets that were chosen.
+    /// Chosen sets, in order.
     chosen: Place,
     pub(super) chosen_count: u64,
 }
@@ -74,12 +74,12 @@ impl Algorithm for SetCover {
     }
 }
 
-/// The bucket of a size.
+/// Bucket of a size.
 fn bucket_of(size: u64) -> u64 {
     u64::from(size.ilog2())
 }
 
-/// A set and its elements, as a range of the graph's edges.
+/// A set, with its elements as a range of the graph's edges.
 #[derive(Clone, Copy)]
 struct Set {
     number: Value<u32>,
@@ -88,7 +88,7 @@ struct Set {
 }
 
 impl SetCover {
-    /// Puts all sets into their buckets without a trace, as the initialisation does.
+    /// Puts all sets into their buckets without recording instructions, as the initialisation does.
     fn put_all(&mut self) {
         let offsets = self.graph.offsets.values();
         for (set, range) in offsets.windows(2).enumerate().filter(|(_, range)| range[0] < range[1])
@@ -131,7 +131,7 @@ impl SetCover {
         self.chosen_count = *chosen;
     }
 
-    /// Takes the first set out of its bucket.
+    /// Removes the first set from its bucket.
     fn unlink(&mut self, t: &mut Tracer, bucket: Value<u64>, number: Value<u32>) -> Set {
         let link = self.links.load(t, number);
         self.buckets.store(t, bucket, link);
@@ -139,7 +139,7 @@ impl SetCover {
         Set { number, start, end }
     }
 
-    /// Elements of a set that are not covered.
+    /// Counts the elements of a set that are not covered.
     fn count_uncovered(&self, t: &mut Tracer, set: Set) -> Value<u64> {
         let mut edge = t.integer(set.start, *set.start);
         let mut count = t.integer((), 0);
@@ -170,7 +170,7 @@ impl SetCover {
         }
     }
 
-    /// Puts a set into the bucket of a count.
+    /// Puts a set into the bucket of its count.
     fn join(&mut self, t: &mut Tracer, set: Value<u32>, count: Value<u64>) {
         let bucket = t.integer(count, bucket_of(*count));
         let link = self.buckets.load(t, bucket);
@@ -178,7 +178,7 @@ impl SetCover {
         self.buckets.store(t, bucket, set);
     }
 
-    /// Covers nothing, and puts all sets into their buckets.
+    /// Marks all elements as uncovered, and puts all sets into their buckets.
     pub(super) async fn start_over(&mut self, t: &mut Tracer) {
         self.covered.fill(t, |_| 0).await;
         let mut set = Value::constant(0_u32);

@@ -1,8 +1,8 @@
-//! A minimum spanning forest of an undirected R-MAT graph: Kruskal's algorithm over edges sorted by
-//! weight, with union-find and path halving.
+//! Workload `mst`: a minimum spanning forest of an undirected R-MAT graph. Kruskal's algorithm over
+//! edges sorted by weight, with union-find and path halving.
 //!
-//! Sorting belongs to the initialisation. No two weights are equal: the edge of rank r is that
-//! which a random permutation says, and its weight grows with r.
+//! Sorting is part of the initialisation. All weights are different: a random permutation maps rank r
+//! to an edge, and weight grows with r.
 
 use super::graph::VERTEX_BYTES;
 use super::rmat::Rmat;
@@ -14,18 +14,18 @@ use crate::synthetic::registry::Registered;
 
 const NUMBER_BYTES: u64 = 8;
 const WEIGHT_BYTES: u64 = 8;
-/// An edge: two vertices and a weight.
+/// Bytes of an edge: two vertices and a weight.
 const EDGE_BYTES: u64 = 2 * VERTEX_BYTES + WEIGHT_BYTES;
-/// What was sorted, as in the benchmark suite: copies of edges with their numbers.
+/// Bytes of a sorted element: a copy of an edge with its number, as in the benchmark suite.
 const SORTED_BYTES: u64 = EDGE_BYTES + NUMBER_BYTES;
 
 pub(in crate::synthetic) struct SpanningTree {
     pub(super) rmat: Rmat,
-    /// Edges in order of weight, computed.
+    /// Edges in order of weight. The values are computed.
     sorted: Place,
     permutation: Permutation,
     pub(super) parents: Array<u32>,
-    /// Edges of the forest.
+    /// Numbers of the forest's edges.
     tree: Place,
     /// Sum of the ranks of the forest's edges.
     pub(super) weight: u64,
@@ -52,7 +52,7 @@ impl Algorithm for SpanningTree {
         let vertex_bytes = VERTEX_BYTES + NUMBER_BYTES;
         let bytes = options.data_bytes() - SLACK_BYTES;
         let rmat = Rmat::filling(bytes, vertex_bytes, EDGE_BYTES + SORTED_BYTES, seed);
-        // The graph as it was before sorting; the forest is found without it.
+        // The graph before sorting takes memory, and the search for the forest does not access it.
         space.place(rmat.edges(), EDGE_BYTES);
         Self {
             rmat,
@@ -85,7 +85,7 @@ impl SpanningTree {
             let first = self.find_root(&mut t.inlined(), first);
             let second = self.find_root(&mut t.inlined(), second);
             if !t.branch(*first == *second, (first, second)) {
-                // The higher root gets the lower as its parent.
+                // The lower root becomes the parent of the higher root.
                 let lower = t.integer((first, second), first.min(*second));
                 let higher = t.integer((first, second), first.max(*second));
                 self.parents.store(t, higher, lower);
@@ -102,7 +102,7 @@ impl SpanningTree {
         }
     }
 
-    /// The root of a vertex; on the way each vertex gets its grandparent as its parent.
+    /// Root of a vertex. On the way, every other vertex is linked to its grandparent.
     fn find_root(&mut self, t: &mut Tracer, vertex: Value<u32>) -> Value<u32> {
         let mut vertex = vertex;
         t.align();
@@ -118,7 +118,7 @@ impl SpanningTree {
         }
     }
 
-    /// The edge of a rank.
+    /// Number of the edge with this rank.
     pub(super) fn number(&self, rank: u64) -> u64 {
         self.permutation.apply(rank)
     }

@@ -1,4 +1,5 @@
-//! A sparse matrix, whose places are the edges of an R-MAT graph, times a dense vector or matrix.
+//! Workload `spmv`: a sparse matrix, whose nonzeros are the edges of an R-MAT graph, times a dense
+//! vector or matrix.
 
 use perforate_config::{BoundedSize, Count};
 use schemars::JsonSchema;
@@ -33,16 +34,16 @@ impl Data for SparseMatrixOptions {
     }
 }
 
-/// As many sums stay in registers.
+/// Maximum number of columns, so that the sums of a row fit in registers.
 const MOST_COLUMNS: u64 = 8;
-/// Bytes of a number.
+/// Bytes of a floating-point number.
 const NUMBER_BYTES: u64 = 8;
 
 pub(in crate::synthetic) struct SparseMatrix {
     pub(super) graph: Graph,
-    /// Values of the matrix, computed.
+    /// Nonzero values of the matrix. They are computed.
     values: Place,
-    /// The dense factor, row by row, computed.
+    /// Dense factor, row by row. The values are computed.
     factor: Place,
     pub(super) product: Array<f64>,
     columns: u64,
@@ -109,7 +110,7 @@ impl SparseMatrix {
         }
     }
 
-    /// A row of the product.
+    /// Computes a row of the product.
     fn multiply_row(&self, t: &mut Tracer, row: Value<u32>) -> [Value<f64>; MOST_COLUMNS as usize] {
         let (mut edge, end) = self.graph.load_range(t, row);
         let mut sums = [Value::constant(0.0); MOST_COLUMNS as usize];
@@ -134,13 +135,13 @@ impl SparseMatrix {
         sums
     }
 
-    /// The value at a place of the matrix: a whole number from 0 to 255.
+    /// Value of a nonzero of the matrix: a whole number from 0 to 255.
     #[inline]
     pub(super) fn value(&self, place: u64) -> f64 {
         number(self.seed.wrapping_add(place))
     }
 
-    /// A number of the dense factor, as above.
+    /// Element of the dense factor: a whole number from 0 to 255.
     #[inline]
     pub(super) fn factor(&self, place: u64) -> f64 {
         number((!self.seed).wrapping_sub(place))

@@ -1,4 +1,4 @@
-//! Whether the algorithms get their results right, and whether their instructions say how.
+//! Tests of the algorithms: their results, and the instructions that they record.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ fn made<A: Algorithm>(options: &str) -> A {
     A::new(&perforate_config::read(options).unwrap(), 1, &mut Space::new(START))
 }
 
-/// All edges of a graph, each from the vertex that has it.
+/// All edges of a graph, each with the vertex that stores it.
 fn edges(graph: &Graph) -> impl Iterator<Item = (u32, u32)> {
     let neighbours = graph.neighbours.values();
     graph.offsets.values().windows(2).enumerate().flat_map(|(vertex, range)| {
@@ -35,7 +35,7 @@ fn edges(graph: &Graph) -> impl Iterator<Item = (u32, u32)> {
     })
 }
 
-/// Distances from a vertex, by relaxing all edges until nothing changes.
+/// Distances from a vertex, computed by relaxing all edges until nothing changes.
 fn naive_distances(graph: &Graph, root: u32) -> Vec<u32> {
     let mut distances = vec![NONE; graph.vertices() as usize];
     distances[root as usize] = 0;
@@ -94,7 +94,7 @@ fn assert_independent_and_maximal(mut set: IndependentSet) {
         for (&flag, has_neighbour_in) in flags.iter().zip(has_neighbour_in) {
             assert_eq!(flag, if has_neighbour_in { 2 } else { 1 });
         }
-        // The graph is undirected: every edge is there in both directions, equally often.
+        // The graph is undirected: every edge is stored in both directions, equally often.
         let mut there: Vec<_> = edges(&set.graph).collect();
         let mut back: Vec<_> = there.iter().map(|&(from, to)| (to, from)).collect();
         there.sort_unstable();
@@ -126,7 +126,8 @@ fn a_matching_is_valid_and_maximal() {
     }
 }
 
-/// Weight of a minimum spanning forest: edges in order of weight, labels of components renamed.
+/// Weight of a minimum spanning forest, computed by relabelling components, with edges in order of
+/// weight.
 fn naive_forest(tree: &SpanningTree) -> u64 {
     let mut labels: Vec<u32> = (0..tree.rmat.vertices() as u32).collect();
     let mut weight = 0;
@@ -150,7 +151,7 @@ fn a_forest_is_as_light_as_a_naive_one() {
         complete(async |t: &mut Tracer| tree.find_forest(t).await);
         assert_eq!(tree.weight, expected);
     }
-    // Every edge of the list is in the order once.
+    // Every edge of the list occurs in the order once.
     let mut numbers: Vec<u64> = (0..tree.rmat.edges()).map(|rank| tree.number(rank)).collect();
     numbers.sort_unstable();
     assert!(numbers.into_iter().eq(0..tree.rmat.edges()));
@@ -170,7 +171,7 @@ fn a_cover_covers_with_few_sets() {
         counts.push(cover.chosen_count);
         complete(async |t: &mut Tracer| cover.start_over(t).await);
     }
-    // Another order within buckets gives another cover, but none much larger.
+    // Another order within buckets gives another cover, but not a much larger one.
     assert!(counts[0].abs_diff(counts[1]) < counts[0] / 10, "{counts:?}");
 }
 
@@ -185,7 +186,7 @@ fn a_product_is_right() {
             for number in 0..columns {
                 let factor = matrix.factor(u64::from(column) * columns + number);
                 let sum = &mut expected[(u64::from(row) * columns + number) as usize];
-                // Small whole numbers: exact in any order.
+                // Small whole numbers: sums are exact in any order.
                 *sum += matrix.value(place as u64) * factor;
             }
         }
@@ -238,7 +239,7 @@ fn annealing_makes_nets_shorter() {
         assert!(places.into_iter().eq(0..count), "one element in each place");
         chip.total_cost()
     };
-    // Hot: costs stay about the same. Cold: they fall for good.
+    // Hot: costs stay about the same. Cold: costs keep falling.
     let start = anneal(2000.0);
     assert!(anneal(2000.0) > start * 9 / 10);
     let mut last = anneal(1e-3);
@@ -250,8 +251,8 @@ fn annealing_makes_nets_shorter() {
     assert!(last < start * 8 / 10, "{start} to {last}");
 }
 
-/// A search by hand: 0 → 1, 1 → 0, of which vertex 0 is the root. Arrays are on pages of their own:
-/// offsets at `START`, neighbours, parents and the queue on the pages after.
+/// A search worked out by hand on the edges 0 → 1 and 1 → 0, with root 0. Each array starts on its own
+/// page: offsets at `START`, then neighbours, parents and the queue.
 #[test]
 fn a_tiny_search_runs_what_was_worked_out_by_hand() {
     const PAGE: u64 = 4096;
@@ -286,7 +287,7 @@ fn a_tiny_search_runs_what_was_worked_out_by_hand() {
     ];
     let accesses = chunk.accesses.iter();
     assert!(accesses.map(|one| (one.address.value(), one.size, one.kind)).eq(expected));
-    // Loads, and the instructions that made their addresses: vertices from the queue, offsets of
+    // Loads, and the instructions that computed their addresses: vertices from the queue, offsets of
     // vertices, neighbours from offsets, parents of neighbours.
     let expected = [
         (8, 4),
@@ -303,12 +304,12 @@ fn a_tiny_search_runs_what_was_worked_out_by_hand() {
     assert_eq!(loads_and_their_addresses(&chunk), expected);
     let instructions = chunk.instructions.iter().enumerate();
     let taken: Vec<_> = instructions.filter(|one| one.1.taken).map(|one| one.0).collect();
-    // The jump to the first vertex, to the second, and past a neighbour that was reached.
+    // The jump to the first vertex, the branch to the second, and the branch past a reached neighbour.
     assert_eq!(taken, [7, 25, 36]);
     assert_eq!(chunk.instructions.len(), 41);
 }
 
-/// Each load with the instruction that wrote its address register last.
+/// Each load, with the last instruction that wrote its address register.
 fn loads_and_their_addresses(chunk: &Chunk) -> Vec<(usize, usize)> {
     let mut writers = [usize::MAX; 256];
     let mut loads = Vec::new();

@@ -1,5 +1,5 @@
-//! Files that lie beside the files of threads: where pages lay in memory, and which processor ran
-//! which thread.
+//! Files next to the trace files of threads: the page map (physical address of each page), and the
+//! schedule of threads on processors.
 
 mod page_map;
 mod schedule;
@@ -12,13 +12,13 @@ pub use schedule::Schedule;
 
 use crate::standard_input::is_standard_input;
 
-/// The first of `names` that lies where DynamoRIO and Google's folders have such files: beside the
-/// files of threads, in a folder `aux` or `raw` there, or beside the folder `trace`.
+/// The first existing file of `names`, in the places where DynamoRIO and Google's trace folders have
+/// it: next to the trace files, in a folder `aux` or `raw` there, or next to the folder `trace`.
 fn find(trace: &Path, names: &[&str]) -> Option<PathBuf> {
     if is_standard_input(trace) {
         return None;
     }
-    // A file's name alone has an empty parent, which stands for the current folder.
+    // A bare file name has an empty parent, which stands for the current folder.
     let folder = if trace.is_dir() { trace } else { trace.parent()? };
     let mut folders = vec![folder.to_owned(), folder.join("trace")];
     if folder.file_name().is_some_and(|name| name == "trace") {

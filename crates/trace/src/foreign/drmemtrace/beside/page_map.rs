@@ -1,5 +1,5 @@
-//! `v2p.textproto`: which physical memory each page of the recorded program had. In Google's
-//! workload traces it is made up, of 2MB pages, "plausible" for simulations of TLBs.
+//! `v2p.textproto`: physical address of each page of the recorded program. In Google's workload traces,
+//! the map is made up of "plausible" 2MB pages, for simulations of TLBs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -11,14 +11,14 @@ use perforate_types::counted;
 use super::text_message::{Item, Problem, TextMessage, Value, line_and_column};
 use crate::TraceError;
 
-/// Names of the file.
+/// File names of a page map.
 const NAMES: [&str; 1] = ["v2p.textproto"];
-/// Longest file that is read, in bytes: 2 million pages.
+/// Maximum length of the file in bytes; enough for 2 million pages.
 const MAX_BYTES: u64 = 256 << 20;
-/// Sizes that pages may have, in bytes: larger ones are in no processor.
+/// Valid page sizes in bytes. No processor has larger pages.
 const PAGE_BYTES: std::ops::RangeInclusive<u64> = 4096..=1 << 40;
 
-/// One page.
+/// One page of the map; `bytes` is its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Page {
     address: u64,
@@ -27,43 +27,43 @@ struct Page {
 }
 
 impl Page {
-    /// Its last byte; its end may be that of the address space.
+    /// Last byte of the page. Its end may be the end of the address space.
     fn last(self) -> u64 {
         self.address + (self.bytes - 1)
     }
 
-    /// Whether a page follows this one in both address spaces.
-    fn leads_to(self, next: Self) -> bool {
+    /// True if `next` directly follows this page in both address spaces.
+    fn is_followed_by(self, next: Self) -> bool {
         self.address.checked_add(self.bytes) == Some(next.address)
             && self.physical.checked_add(self.bytes) == Some(next.physical)
     }
 }
 
-/// The pages of a recorded program, and where each lay in physical memory.
+/// Page map of a recorded program: virtual and physical addresses of its pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageMap {
     path: PathBuf,
-    /// By address, without overlaps.
+    /// Pages sorted by virtual address, without overlaps.
     pages: Vec<Page>,
     remarks: Vec<String>,
 }
 
-/// What `information` says of a group or of all.
+/// Totals that an `information` message states for a group or for the file.
 #[derive(Clone, Copy, Default)]
-struct Claim {
+struct StatedTotals {
     pages: Option<u64>,
     bytes: Option<u64>,
 }
 
-/// A page of the file with the places of its addresses.
-type Placed = (Page, usize);
+/// A page, with the offset of its virtual address in the text.
+type LocatedPage = (Page, usize);
 
 impl PageMap {
-    /// The map that lies beside a drmemtrace trace: in its folder or that of its file, in a folder
-    /// `aux` or `raw` there, or beside the folder `trace`. Nothing if there is none.
+    /// Finds and reads the page map of a drmemtrace trace: in the folder of the trace, in a folder
+    /// `aux` or `raw` there, or next to the folder `trace`. `None` if there is no map.
     ///
     /// # Errors
-    /// If it cannot be read, or as [`PageMap::parse`].
+    /// If the map cannot be read, or the errors of [`PageMap::parse`].
     pub fn beside(trace: &Path) -> Result<Option<Self>, TraceError> {
         let Some(path) = super::find(trace, &NAMES) else { return Ok(None) };
         let mut bytes = Vec::new();
@@ -73,10 +73,10 @@ impl PageMap {
         Self::parse(&path, &bytes).map(Some)
     }
 
-    /// Reads a map from the content of a file of this name.
+    /// Parses a map; `path` is used in messages.
     ///
     /// # Errors
-    /// Where the content is no such map, with the line, the column and what would be right.
+    /// If the content is not a valid map: line, column, and what was expected.
     pub fn parse(path: &Path, bytes: &[u8]) -> Result<Self, TraceError> {
         if bytes.len() as u64 > MAX_BYTES {
             let problem = "a page map of more than 256 MB";
@@ -95,12 +95,12 @@ impl PageMap {
         Ok(Self { path: path.to_owned(), pages, remarks })
     }
 
-    /// The file.
+    /// Path of the map's file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// How many pages there are of each size in bytes, smallest first.
+    /// Number of pages of each size in bytes, smallest size first.
     pub fn sizes(&self) -> Vec<(u64, u64)> {
         let mut counts = BTreeMap::new();
         for page in &self.pages {
@@ -109,40 +109,40 @@ impl PageMap {
         counts.into_iter().collect()
     }
 
-    /// Bytes in all pages.
+    /// Total bytes of all pages.
     pub fn bytes(&self) -> u64 {
         self.pages.iter().fold(0, |sum: u64, page| sum.saturating_add(page.bytes))
     }
 
-    /// Into how many runs the pages fall that are contiguous in both address spaces, and the
-    /// bytes of the longest.
+    /// Number of maximal runs of pages that are contiguous in both address spaces, and the bytes of the
+    /// longest run.
     pub fn runs(&self) -> (u64, u64) {
         let (mut runs, mut longest) = (0, 0);
-        for run in self.pages.chunk_by(|page, next| page.leads_to(*next)) {
+        for run in self.pages.chunk_by(|page, next| page.is_followed_by(*next)) {
             runs += 1;
             longest = longest.max(run.iter().map(|page| page.bytes).sum());
         }
         (runs, longest)
     }
 
-    /// The physical address of an address, if its page is in the map.
+    /// Translates a virtual address. `None` if its page is not in the map.
     pub fn translate(&self, address: u64) -> Option<u64> {
         let after = self.pages.partition_point(|page| page.address <= address);
         let page = self.pages[..after].last().filter(|page| address <= page.last())?;
         Some(page.physical + (address - page.address))
     }
 
-    /// What is odd about the map but does not keep it from being used, a sentence each.
+    /// Oddities of the map that do not prevent its use, one sentence each.
     pub fn remarks(&self) -> &[String] {
         &self.remarks
     }
 }
 
-/// The pages of a text by address, and what is odd.
+/// Parses the pages, sorted by address, and the remarks.
 fn read(text: &str) -> Result<(Vec<Page>, Vec<String>), Problem> {
     let mut message = TextMessage::new(text);
-    let mut pages: Vec<Placed> = Vec::new();
-    let (mut claim, mut remarks) = (Claim::default(), Vec::new());
+    let mut pages: Vec<LocatedPage> = Vec::new();
+    let (mut stated, mut remarks) = (StatedTotals::default(), Vec::new());
     while let Some(item) = message.next()? {
         match item {
             Item::Begin("address_mapping_group") => {
@@ -150,8 +150,8 @@ fn read(text: &str) -> Result<(Vec<Page>, Vec<String>), Problem> {
                 let of_group = group(&mut message, &mut pages)?;
                 remarks.extend(of_group.check("a group", &pages[before..]));
             }
-            Item::Begin("information") => claim.read(&mut message)?,
-            Item::Begin(_) => pass(&mut message)?,
+            Item::Begin("information") => stated.read(&mut message)?,
+            Item::Begin(_) => skip_message(&mut message)?,
             Item::End | Item::Field(..) => {}
         }
     }
@@ -159,7 +159,7 @@ fn read(text: &str) -> Result<(Vec<Page>, Vec<String>), Problem> {
         let expected = "address_mapping_group { page_size: … address_mapping { … } … }";
         return Err(Problem { offset: 0, text: "no page".to_owned(), expected });
     }
-    remarks.extend(claim.check("the file", &pages));
+    remarks.extend(stated.check("the file", &pages));
     let pages = sorted(pages)?;
     let frames: BTreeSet<u64> = pages.iter().map(|page| page.physical).collect();
     if frames.len() < pages.len() {
@@ -170,21 +170,24 @@ fn read(text: &str) -> Result<(Vec<Page>, Vec<String>), Problem> {
     Ok((pages, remarks))
 }
 
-/// Reads a group up to its end.
-fn group(message: &mut TextMessage<'_>, pages: &mut Vec<Placed>) -> Result<Claim, Problem> {
+/// Reads an `address_mapping_group` up to its end.
+fn group(
+    message: &mut TextMessage<'_>,
+    pages: &mut Vec<LocatedPage>,
+) -> Result<StatedTotals, Problem> {
     let mut size: Option<Value<'_>> = None;
-    let (mut claim, mut mappings) = (Claim::default(), Vec::new());
+    let (mut stated, mut mappings) = (StatedTotals::default(), Vec::new());
     while let Some(item) = message.next()? {
         match item {
             Item::Field("page_size", value) => size = Some(value),
             Item::Begin("address_mapping") => mappings.push(mapping(message)?),
-            Item::Begin("information") => claim.read(message)?,
-            Item::Begin(_) => pass(message)?,
+            Item::Begin("information") => stated.read(message)?,
+            Item::Begin(_) => skip_message(message)?,
             Item::Field(..) => {}
             Item::End => break,
         }
     }
-    let Some((first, _)) = mappings.first() else { return Ok(claim) };
+    let Some((first, _)) = mappings.first() else { return Ok(stated) };
     let Some(size) = size else {
         let text = "a page in a group without page_size".to_owned();
         return Err(Problem { offset: first.offset, text, expected: "page_size: BYTES" });
@@ -199,10 +202,10 @@ fn group(message: &mut TextMessage<'_>, pages: &mut Vec<Placed>) -> Result<Claim
         let [from, to] = [address, physical].map(|value| aligned(value, bytes));
         pages.push((Page { address: from?, physical: to?, bytes }, address.offset));
     }
-    Ok(claim)
+    Ok(stated)
 }
 
-/// Reads a page's two addresses.
+/// Reads the virtual and the physical address of a page.
 fn mapping<'a>(message: &mut TextMessage<'a>) -> Result<(Value<'a>, Value<'a>), Problem> {
     let mut addresses = [None; 2];
     loop {
@@ -210,7 +213,7 @@ fn mapping<'a>(message: &mut TextMessage<'a>) -> Result<(Value<'a>, Value<'a>), 
             Some(Item::Field("virtual_address", value)) => addresses[0] = Some(value),
             Some(Item::Field("physical_address", value)) => addresses[1] = Some(value),
             Some(Item::Field(..)) => {}
-            Some(Item::Begin(_)) => pass(message)?,
+            Some(Item::Begin(_)) => skip_message(message)?,
             Some(Item::End) | None => break,
         }
     }
@@ -232,8 +235,8 @@ fn aligned(value: Value<'_>, bytes: u64) -> Result<u64, Problem> {
     Err(Problem { offset: value.offset, text, expected: "a multiple of the page size" })
 }
 
-/// Goes over the rest of a message.
-fn pass(message: &mut TextMessage<'_>) -> Result<(), Problem> {
+/// Skips the rest of a message, including nested messages.
+fn skip_message(message: &mut TextMessage<'_>) -> Result<(), Problem> {
     let mut depth = 1;
     while depth > 0 {
         match message.next()? {
@@ -246,8 +249,8 @@ fn pass(message: &mut TextMessage<'_>) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The pages by address, if they do not overlap.
-fn sorted(mut pages: Vec<Placed>) -> Result<Vec<Page>, Problem> {
+/// Sorts the pages by address; fails if two overlap.
+fn sorted(mut pages: Vec<LocatedPage>) -> Result<Vec<Page>, Problem> {
     pages.sort_by_key(|(page, offset)| (page.address, *offset));
     for pair in pages.windows(2) {
         let [(first, _), (second, offset)] = pair else { continue };
@@ -260,22 +263,22 @@ fn sorted(mut pages: Vec<Placed>) -> Result<Vec<Page>, Problem> {
     Ok(pages.into_iter().map(|(page, _)| page).collect())
 }
 
-impl Claim {
-    /// Reads an `information` up to its end.
+impl StatedTotals {
+    /// Reads an `information` message up to its end.
     fn read(&mut self, message: &mut TextMessage<'_>) -> Result<(), Problem> {
         loop {
             match message.next()? {
                 Some(Item::Field("page_count", value)) => self.pages = Some(value.number()?),
                 Some(Item::Field("bytes_mapped", value)) => self.bytes = Some(value.number()?),
                 Some(Item::Field(..)) => {}
-                Some(Item::Begin(_)) => pass(message)?,
+                Some(Item::Begin(_)) => skip_message(message)?,
                 Some(Item::End) | None => return Ok(()),
             }
         }
     }
 
-    /// What differs from the pages that there are.
-    fn check(self, of: &str, pages: &[Placed]) -> Vec<String> {
+    /// Compares the stated totals with the pages. Returns the differences as remarks.
+    fn check(self, of: &str, pages: &[LocatedPage]) -> Vec<String> {
         let count = pages.len() as u64;
         let bytes = pages.iter().fold(0, |sum: u64, (page, _)| sum.saturating_add(page.bytes));
         let differs = |claimed: Option<u64>, found, what| {
@@ -291,7 +294,7 @@ impl Claim {
 mod tests {
     use super::*;
 
-    /// Two pages that follow each other in both address spaces, one that does so in neither.
+    /// Two pages that are adjacent in both address spaces, and one that is adjacent in neither.
     const SAMPLE: &str = "# VirtualToPhysical
 address_mapping_group {
   page_size: 2097152

@@ -1,6 +1,6 @@
-//! `cpu_schedule.bin.zip` and `serial_schedule.bin`: which thread ran where and when, as
-//! `schedule_entry_t`: thread, time stamp, processor and number of its first instruction, 64 bits
-//! each. The time stamps are those in the files of threads, by which these are merged.
+//! `cpu_schedule.bin.zip` and `serial_schedule.bin`: the schedule of threads on processors, as entries
+//! of type `schedule_entry_t`: thread, time stamp, processor, and number of its first instruction (64
+//! bits each). Threads' files contain the same time stamps, and are merged by them.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::foreign::compressed::share_of_memory;
 use crate::foreign::foreign_source::Input;
 use crate::foreign::{MAGIC_BYTES, decompressed};
 
-/// Names of the files: the first has an entry for each processor.
+/// File names of schedules. The first has one part per processor.
 const NAMES: [&str; 6] = [
     "cpu_schedule.bin.zip",
     "serial_schedule.bin",
@@ -20,39 +20,39 @@ const NAMES: [&str; 6] = [
     "serial_schedule.bin.lz4",
     "serial_schedule.bin.sz",
 ];
-/// Bytes of an entry.
+/// Length of an entry in bytes.
 const BYTES: usize = 32;
-/// Threads or processors that are told apart.
+/// Maximum number of threads or processors that are counted.
 const MOST: usize = 1 << 16;
 
-/// On which processors the threads of a recording ran.
+/// Summary of a recording's schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schedule {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Stretches in which one thread ran on one processor.
+    /// Number of entries: intervals in which one thread ran on one processor.
     pub stretches: u64,
-    /// Threads, at most 65536.
+    /// Number of threads, at most 65536.
     pub threads: usize,
-    /// Processors, at most 65536. One of Google's traces has none that is known.
+    /// Number of known processors, at most 65536. One of Google's traces has none.
     pub processors: usize,
 }
 
 impl Schedule {
-    /// The schedule that lies beside a drmemtrace trace, if there is one.
+    /// Finds and reads the schedule of a drmemtrace trace. `None` if there is no schedule.
     ///
     /// # Errors
-    /// If it cannot be read or is cut off.
+    /// If the schedule cannot be read or is cut off.
     pub fn beside(trace: &Path) -> Result<Option<Self>, TraceError> {
         let Some(path) = super::find(trace, &NAMES) else { return Ok(None) };
         let content = Content::open(&path)?;
         Self::read(content_of(&path, content)?).map(Some)
     }
 
-    /// Reads a schedule that lies in memory, as a file of this name.
+    /// Parses a schedule from memory; `path` determines its compression and is used in messages.
     ///
     /// # Errors
-    /// If it is cut off or damaged.
+    /// If the schedule is cut off or damaged.
     pub fn parse(path: &Path, bytes: &[u8]) -> Result<Self, TraceError> {
         let content = Content::of_memory(bytes.to_vec());
         Self::read(content_of(path, content)?)
@@ -74,12 +74,12 @@ impl Schedule {
             }
             for entry in buffer[..bytes].chunks_exact(BYTES) {
                 let [thread, _, processor, _] = words(entry);
-                note(&mut threads, thread);
-                note(&mut processors, processor);
+                insert_bounded(&mut threads, thread);
+                insert_bounded(&mut processors, processor);
                 stretches += 1;
             }
         }
-        processors.remove(&u64::MAX); // not known
+        processors.remove(&u64::MAX); // unknown processor
         let (threads, processors) = (threads.len(), processors.len());
         Ok(Self { path: input.path, stretches, threads, processors })
     }
@@ -99,7 +99,7 @@ fn words(entry: &[u8]) -> [u64; 4] {
     words
 }
 
-fn note(known: &mut HashSet<u64>, one: u64) {
+fn insert_bounded(known: &mut HashSet<u64>, one: u64) {
     if known.len() < MOST {
         known.insert(one);
     }
@@ -115,7 +115,8 @@ mod tests {
 
     #[test]
     fn threads_and_processors_are_counted() {
-        // Thread 7 on processor 0, then 8, then 7 on processor 1, then where is not known.
+        // Thread 7 on processor 0, thread 8 on processor 0, thread 7 on processor 1, thread 7 on an
+        // unknown processor.
         let bytes =
             entries(&[[7, 10, 0, 0], [8, 20, 0, 0], [7, 30, 1, 500], [7, 40, u64::MAX, 900]]);
         let schedule = Schedule::parse(Path::new("serial_schedule.bin"), &bytes).unwrap();

@@ -1,28 +1,28 @@
-//! Protocol buffers as text: fields, and messages in braces. Lists and strings of several parts
-//! are not read; none of the files that lie beside traces has them.
+//! Pull parser of protocol buffers in text format: fields, and messages in braces. Lists and strings of
+//! several parts are not supported; the files next to traces have neither.
 
-/// Most messages inside each other.
+/// Maximum nesting depth of messages.
 const MAX_DEPTH: usize = 16;
 
-/// What comes next in a text.
+/// Next item of a text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Item<'a> {
-    /// A message of this name begins.
+    /// Beginning of a message with this name.
     Begin(&'a str),
-    /// A message ends.
+    /// End of a message.
     End,
-    /// A field and its value, as it is written.
+    /// Name of a field, and its value as written.
     Field(&'a str, Value<'a>),
 }
 
-/// A value and where it lies in the text.
+/// Value, and its byte offset in the text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Value<'a> {
     pub(super) text: &'a str,
     pub(super) offset: usize,
 }
 
-/// What is wrong at a byte of a text, and what would be right.
+/// Problem at a byte offset of a text, and what was expected.
 #[derive(Debug, PartialEq)]
 pub(super) struct Problem {
     pub(super) offset: usize,
@@ -30,7 +30,7 @@ pub(super) struct Problem {
     pub(super) expected: &'static str,
 }
 
-/// A text being read.
+/// Parser of a text.
 pub(super) struct TextMessage<'a> {
     text: &'a str,
     offset: usize,
@@ -42,9 +42,9 @@ impl<'a> TextMessage<'a> {
         Self { text, offset: 0, depth: 0 }
     }
 
-    /// What comes next; nothing at the end.
+    /// Parses the next item; `None` at the end of the text.
     pub(super) fn next(&mut self) -> Result<Option<Item<'a>>, Problem> {
-        self.pass_blanks();
+        self.skip_blanks();
         let Some(first) = self.rest().chars().next() else {
             return match self.depth {
                 0 => Ok(None),
@@ -63,10 +63,10 @@ impl<'a> TextMessage<'a> {
             let text = format!("\"{}\"", first.escape_default());
             return Err(self.wrong(&text, "the name of a field, or }"));
         }
-        self.pass_blanks();
-        let has_colon = self.pass(':');
-        self.pass_blanks();
-        if self.pass('{') {
+        self.skip_blanks();
+        let has_colon = self.accept(':');
+        self.skip_blanks();
+        if self.accept('{') {
             self.depth += 1;
             return match self.depth {
                 ..=MAX_DEPTH => Ok(Some(Item::Begin(name))),
@@ -86,14 +86,14 @@ impl<'a> TextMessage<'a> {
         &self.text[self.offset..]
     }
 
-    fn pass(&mut self, wanted: char) -> bool {
+    fn accept(&mut self, wanted: char) -> bool {
         let is_there = self.rest().starts_with(wanted);
         self.offset += if is_there { wanted.len_utf8() } else { 0 };
         is_there
     }
 
-    /// Goes over blanks, separators and comments.
-    fn pass_blanks(&mut self) {
+    /// Skips white space, separators and comments.
+    fn skip_blanks(&mut self) {
         loop {
             let rest = self.rest();
             let after =
@@ -114,7 +114,7 @@ impl<'a> TextMessage<'a> {
         word
     }
 
-    /// What lies between quotes, with its escapes as they are.
+    /// Parses a quoted string. Returns its content with escapes unchanged.
     fn quoted(&mut self) -> Result<&'a str, Problem> {
         let inner = &self.rest()[1..];
         let mut escaped = false;
@@ -130,14 +130,14 @@ impl<'a> TextMessage<'a> {
         Ok(&inner[..end])
     }
 
-    /// A problem where the reader has come to.
+    /// Makes a problem at the current offset.
     pub(super) fn wrong(&self, text: &str, expected: &'static str) -> Problem {
         Problem { offset: self.offset, text: text.to_owned(), expected }
     }
 }
 
 impl Value<'_> {
-    /// A whole number, decimal, after 0x hexadecimal, or after 0 octal.
+    /// Parses an integer: decimal, hexadecimal after 0x, or octal after 0.
     pub(super) fn number(self) -> Result<u64, Problem> {
         let parsed = match self.text {
             "0" => Ok(0),
@@ -155,12 +155,12 @@ impl Value<'_> {
     }
 }
 
-/// Text from a file in an error.
+/// Text from the file, shortened for an error message.
 fn shown(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(40).collect()
 }
 
-/// Line and column of a byte of `text`, from 1.
+/// Line and column of a byte offset of `text`, both from 1.
 pub(super) fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
     let before = &text[..offset];
     let line = before.rsplit('\n').next().unwrap_or_default();

@@ -1,11 +1,11 @@
-//! A memory allocator in the manner of jemalloc 5, which Redis brings along: size classes, slabs
-//! of small objects, extents of large ones, and its own records of both.
+//! Memory allocator in the manner of jemalloc 5, which Redis bundles: size classes, slabs of small
+//! objects, extents of large objects, and metadata for both.
 //!
-//! What makes a heap sparse is in here: a large object gets an extent one page longer than its
-//! class, and begins at a random cache line of the first page (`cache-oblivious`, on by default,
-//! so that large objects do not all begin in the same cache sets; jemalloc's INSTALL.md warns of
-//! the page). Pages behind its end are never touched. Redis builds jemalloc without that since
-//! 2023 (pull request 12315), because of the memory it takes.
+//! This allocator makes heaps sparse: a large object gets an extent one page longer than its class, and
+//! begins at a random cache line of the first page. (This is jemalloc's option `cache-oblivious`, on by
+//! default, so that large objects do not all start in the same cache sets; jemalloc's INSTALL.md warns
+//! of the extra page.) Pages after the object's end are never touched. Redis has disabled the option
+//! since 2023 (pull request 12315), because of its memory use.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,57 +18,57 @@ use super::size_class::{self, LARGE_BYTES};
 use crate::synthetic::PAGE_BYTES;
 use crate::synthetic::random::Random;
 
-/// Mappings are placed from here downwards, as Linux does.
+/// Upper end of the heap. Mappings are placed downwards from here, as Linux does.
 pub(super) const HEAP_END: u64 = 0x7f00_0000_0000;
-/// The first extent asked of the operating system.
+/// Bytes of the first mapping.
 const FIRST_GROWTH_BYTES: u64 = 2 << 20;
-/// Makes these draws independent of others with the same seed.
+/// Makes these random draws independent of others with the same seed.
 const HEAP_PURPOSE: u64 = 0x6865_6170;
-/// Places in the first page at which a large object may begin.
+/// Alignment of a large object within the first page of its extent.
 const CACHE_LINE_BYTES: u64 = 64;
 
-/// Objects of one small class that share a run of pages.
+/// Objects of one small class that share an extent.
 struct Slab {
     class_bytes: u64,
-    /// Free places, lowest first.
+    /// Indices of free objects, lowest first.
     free: BTreeSet<u32>,
-    /// Places in all.
+    /// Total number of objects.
     places: u32,
 }
 
-/// The allocator of one process.
+/// Allocator of one process.
 pub(super) struct Allocator {
     random: Random,
-    /// Bytes that a large extent is longer than its class.
+    /// Bytes by which a large extent exceeds its class.
     padding_bytes: u64,
     space: AddressSpace,
-    /// Length of the next mapping.
+    /// Length of the next mapping in bytes.
     growth_bytes: u64,
-    /// Freed, with their pages still in memory.
+    /// Freed extents whose pages are still resident.
     dirty: FreeExtents,
-    /// Never used, or given back.
+    /// Extents that were never used, or were returned to the operating system.
     clean: FreeExtents,
     slabs: BTreeMap<u64, Slab>,
-    /// Slabs with free places, by class and address.
+    /// Slabs with free objects, by class and address.
     with_places: BTreeSet<(u64, u64)>,
     records: Records,
 }
 
-/// A place for an object.
+/// Memory for an object.
 pub(super) struct Allocation {
-    /// First byte.
+    /// Address of the first byte.
     pub(super) address: u64,
-    /// Whether its pages are known to be zero.
+    /// True if the pages are known to be zero.
     pub(super) is_zero: bool,
 }
 
-/// Gives out addresses from the top downwards.
+/// Allocator of address ranges, from the top downwards.
 pub(super) struct AddressSpace {
     lowest: u64,
 }
 
 impl AddressSpace {
-    /// Maps `length` bytes at a multiple of `alignment`, below everything mapped so far.
+    /// Maps `length` bytes at a multiple of `alignment`, below all earlier mappings.
     pub(super) fn map(&mut self, process: &mut Process<'_>, length: u64, alignment: u64) -> Extent {
         self.lowest = (self.lowest - length) / alignment * alignment;
         process.event(ProgramEvent::Map {
@@ -85,7 +85,7 @@ impl AddressSpace {
 }
 
 impl Allocator {
-    /// An empty heap. With `padding`, large extents are a page longer than their class.
+    /// Creates an empty heap. With `padding`, large extents are a page longer than their class.
     pub(super) fn new(seed: u64, padding: bool) -> Self {
         Self {
             random: Random::keyed(seed, HEAP_PURPOSE, 0),
@@ -100,7 +100,7 @@ impl Allocator {
         }
     }
 
-    /// A place for `bytes`; nothing of it is touched yet.
+    /// Allocates `bytes` bytes, without touching them.
     pub(super) fn allocate(&mut self, process: &mut Process<'_>, bytes: u64) -> Allocation {
         let class_bytes = size_class::round_up(bytes);
         if class_bytes < LARGE_BYTES {
@@ -112,7 +112,7 @@ impl Allocator {
         Allocation { address: extent.start + line * CACHE_LINE_BYTES, is_zero }
     }
 
-    /// Takes back what [`Self::allocate`] gave for `bytes`.
+    /// Frees the result of [`Self::allocate`] for `bytes`.
     pub(super) fn free(&mut self, process: &mut Process<'_>, address: u64, bytes: u64) {
         let class_bytes = size_class::round_up(bytes);
         if class_bytes < LARGE_BYTES {
@@ -122,8 +122,8 @@ impl Allocator {
         self.give(process, Extent { start, length: class_bytes + self.padding_bytes })
     }
 
-    /// Gives the pages of all free extents back to the operating system, as jemalloc does some
-    /// seconds after they became free.
+    /// Returns the pages of all free extents to the operating system (MADV_DONTNEED), as jemalloc does
+    /// some seconds after a free.
     pub(super) async fn purge(&mut self, process: &mut Process<'_>) {
         for extent in self.dirty.drain() {
             process.event(ProgramEvent::Advise {
@@ -174,7 +174,7 @@ impl Allocator {
         self.give(process, Extent { start, length: size_class::slab_bytes(class_bytes) })
     }
 
-    /// An extent, and whether its pages are zero: what was freed and is still in memory first.
+    /// Allocates an extent, from freed resident extents first. Also returns true if its pages are zero.
     fn take(&mut self, process: &mut Process<'_>, length: u64) -> (Extent, bool) {
         let (extent, is_zero) = match self.dirty.take(length) {
             Some(extent) => (extent, false),
@@ -188,7 +188,7 @@ impl Allocator {
         if let Some(extent) = self.clean.take(length) {
             return extent;
         }
-        // Each mapping is one size class longer than the last one (`retain`).
+        // Each mapping is one size class longer than the previous one (jemalloc's `retain`).
         while self.growth_bytes < length {
             self.growth_bytes = size_class::round_up(self.growth_bytes + 1);
         }

@@ -1,34 +1,34 @@
-//! Free runs of pages.
+//! Free extents: runs of pages.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A run of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Extent {
-    /// First byte.
+    /// Address of the first byte.
     pub(super) start: u64,
-    /// Length in bytes.
+    /// Length in bytes, a multiple of the page size.
     pub(super) length: u64,
 }
 
 impl Extent {
-    /// First byte after it.
+    /// Address after the last byte.
     pub(super) fn end(self) -> u64 {
         self.start + self.length
     }
 }
 
-/// Free extents; neighbours are merged.
+/// Set of free extents; adjacent extents are merged.
 #[derive(Default)]
 pub(super) struct FreeExtents {
-    /// Start and length.
+    /// Length of each extent, by its start.
     by_start: BTreeMap<u64, u64>,
-    /// Length and start.
+    /// Pairs of length and start.
     by_length: BTreeSet<(u64, u64)>,
 }
 
 impl FreeExtents {
-    /// Adds an extent, which must not overlap others, and merges it with its neighbours.
+    /// Adds an extent, which must not overlap others, and merges it with adjacent extents.
     pub(super) fn add(&mut self, extent: Extent) {
         let mut merged = extent;
         if let Some((&start, &length)) = self.by_start.range(..extent.start).next_back()
@@ -45,8 +45,8 @@ impl FreeExtents {
         self.by_length.insert((merged.length, merged.start));
     }
 
-    /// Cuts `length` bytes from the beginning of the shortest extent that has them; of equal ones
-    /// from that at the lowest address.
+    /// Takes `length` bytes from the start of the shortest extent that is long enough; among equals,
+    /// the one at the lowest address.
     pub(super) fn take(&mut self, length: u64) -> Option<Extent> {
         let &(found, start) = self.by_length.range((length, 0)..).next()?;
         self.remove(Extent { start, length: found });
@@ -56,7 +56,7 @@ impl FreeExtents {
         Some(Extent { start, length })
     }
 
-    /// All of them by address; none is left.
+    /// Removes all extents and returns them in order of address.
     pub(super) fn drain(&mut self) -> Vec<Extent> {
         self.by_length.clear();
         let all = std::mem::take(&mut self.by_start).into_iter();
@@ -86,7 +86,7 @@ mod tests {
         assert_eq!(free.take(20), Some(extent(300, 20)));
         assert_eq!(free.take(25), Some(extent(500, 25)));
         assert_eq!(free.take(51), None);
-        free.add(extent(150, 350)); // 100..150, 150..500; 525..530 stays alone
+        free.add(extent(150, 350)); // 100..150 and 150..500; 525..530 remains separate
         free.add(extent(500, 25));
         assert_eq!(free.drain(), [extent(100, 430)]);
         assert_eq!(free.take(1), None);

@@ -1,7 +1,7 @@
-//! A key-value store: it is filled, keys are deleted, and others are read at random.
+//! Workload `store`: a key-value store that is filled, thinned by deletions, and read at random.
 //!
 //! `table.rs` is a store in the manner of Redis on `allocator.rs`, an allocator in the manner of
-//! jemalloc; both are data structures that run. What is a choice of ours:
+//! jemalloc. Both are data structures that really run. Choices of Perforate:
 //!
 //! - the allocator has the rules of jemalloc 5 as Redis builds it (quantum 8 bytes, four classes a
 //!   doubling, slabs below 16KB; larger objects have an extent one page longer than their class
@@ -38,15 +38,16 @@ use crate::synthetic::spec::WorkloadSpec;
 use process::{Copying, Process};
 use table::Store;
 
-/// State of the store and of six pages a key must fit the computer that simulates.
+/// Maximum number of keys. The state of the store and of six pages per key must fit in the host's
+/// memory.
 const MOST_KEYS: u64 = 16_000_000;
 const LONGEST_VALUE_BYTES: u64 = 1 << 20;
 const MOST_READS: u64 = 1_000_000_000;
-/// Bytes that are kept of a key: its record, links, and its part of the allocator's maps.
+/// Host memory per key in bytes: its record, links, and its part of the allocator's maps.
 const HOST_BYTES_PER_KEY: u64 = 256;
-/// Reads before those that are counted, as a share of these.
+/// Divisor of the counted reads that gives the number of warm-up reads.
 const WARMUP_SHARE: u64 = 10;
-/// Memory beside what values need: page tables, the allocator's records, the hash table.
+/// Memory beyond the values, in bytes: page tables, the allocator's metadata, the hash table.
 const SPARE_BYTES: u64 = 2 << 30;
 /// Makes the choice of keys independent of the heap's random numbers.
 const READS_PURPOSE: u64 = 0x7265_6164;
@@ -88,12 +89,12 @@ impl StoreOptions {
         WorkloadSpec::of::<KeyValueStore>(self)
     }
 
-    /// Keys that are left after deleting; at least one.
+    /// Number of keys that remain after the deletions; at least one.
     pub fn live_keys(&self) -> u64 {
         ((self.keys.get() as f64 * self.live.value()).round() as u64).max(1)
     }
 
-    /// Memory in which the store has room under every scheme, whole 2MB pages.
+    /// Bytes of memory in which the store has room under every scheme, in whole 2MB pages.
     pub fn memory_bytes(&self) -> u64 {
         let largest = size_class::round_up(self.value.bytes() + 10) + 2 * PAGE_BYTES;
         (self.keys.get() * largest + SPARE_BYTES).next_multiple_of(2 << 20)
@@ -159,7 +160,7 @@ impl Program for KeyValueStore {
     }
 }
 
-/// Announces a phase, with what the store can tell of itself.
+/// Announces a phase, with statistics of the store.
 async fn begin(phase: &str, process: &mut Process<'_>, store: &Store) {
     let figures = [
         ("live_keys", store.live_keys()),
@@ -170,7 +171,7 @@ async fn begin(phase: &str, process: &mut Process<'_>, store: &Store) {
     process.tracer.begin_phase(phase, &figures).await;
 }
 
-/// Reads so many random keys.
+/// Reads `reads` random keys.
 async fn read(store: &Store, process: &mut Process<'_>, random: &mut Random, reads: u64) {
     for _ in 0..reads {
         store.read(process, random);

@@ -1,7 +1,7 @@
-//! The store as a process: what it asks of its memory, and a record of what it touched.
+//! The store's process: its memory accesses and requests, and a record of touched pages.
 //!
-//! Code, branches and their mispredictions are left out. Every access has [`OTHERS`] integer
-//! instructions before it, but for those of a copy.
+//! Code, branches and mispredictions are omitted. Every access is preceded by [`OTHERS`] integer
+//! instructions, except those of a copy.
 
 use perforate_types::ProgramEvent;
 
@@ -9,32 +9,31 @@ use super::touched::Touched;
 use crate::program::{Tracer, Value};
 use crate::synthetic::PAGE_BYTES;
 
-/// Other instructions before each access: as many as our other workloads have, for want of a
-/// source.
+/// Other instructions before each access: the default of the other workloads, because no source gives a
+/// number.
 const OTHERS: u32 = 3;
-/// Bytes of what look-ups read: a pointer.
+/// Bytes that look-ups read per access: a pointer.
 const POINTER_BYTES: u64 = 8;
-/// Bytes that a copy moves with one instruction, as memcpy with AVX2.
+/// Bytes that a copy moves per instruction, as memcpy with AVX2.
 const VECTOR_BYTES: u64 = 32;
 
-/// How values are copied.
+/// Granularity at which values are copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Copying {
-    /// One access for each page: more of them at once would hit the first-level TLB and change
-    /// no count of what lies beyond it.
+    /// One access per page. Further accesses would hit the L1 TLB and not change counts beyond it.
     Pages,
-    /// A vector at a time.
+    /// One access per vector.
     Vectors,
 }
 
-/// A process that is traced.
+/// A traced process that runs the store.
 pub(super) struct Process<'a> {
     pub(super) tracer: &'a mut Tracer,
     pub(super) touched: Touched,
     pub(super) copying: Copying,
-    /// The pointer that was read last.
+    /// Pointer that was read last.
     pointer: Value<()>,
-    /// The data that were read last.
+    /// Data that were read last.
     data: Value<()>,
 }
 
@@ -45,7 +44,7 @@ impl<'a> Process<'a> {
         Self { tracer, touched: Touched::default(), copying, pointer, data }
     }
 
-    /// Asks the operating system for something.
+    /// Sends a request to the operating system.
     pub(super) fn event(&mut self, event: ProgramEvent) {
         if let ProgramEvent::Advise { start, length, .. } = event {
             self.touched.drop_range(start.value(), length);
@@ -53,14 +52,14 @@ impl<'a> Process<'a> {
         self.tracer.event(event);
     }
 
-    /// Reads a pointer, at the address of the one that was read last.
+    /// Reads a pointer, at an address that depends on the pointer read last.
     #[inline]
     pub(super) fn read(&mut self, address: u64) {
         self.begin_access(address);
         self.pointer = self.tracer.load(address, pointer_bytes(address), self.pointer, ());
     }
 
-    /// Writes the data that were read last.
+    /// Writes the data read last.
     #[inline]
     pub(super) fn write(&mut self, address: u64) {
         self.begin_access(address);
@@ -73,17 +72,17 @@ impl<'a> Process<'a> {
         self.tracer.compute(OTHERS, 1);
     }
 
-    /// Writes `length` bytes: one access for each page.
+    /// Writes `length` bytes, with one access per page.
     pub(super) fn write_all(&mut self, start: u64, length: u64) {
         pages(start, length).for_each(|address| self.write(address));
     }
 
-    /// Reads as many.
+    /// Reads `length` bytes, with one access per page.
     pub(super) fn read_all(&mut self, start: u64, length: u64) {
         pages(start, length).for_each(|address| self.read(address));
     }
 
-    /// Copies `length` bytes.
+    /// Copies `length` bytes, at the current granularity.
     pub(super) fn copy(&mut self, from: u64, to: u64, length: u64) {
         if self.copying == Copying::Pages {
             self.read_all(from, length);
@@ -101,18 +100,18 @@ impl<'a> Process<'a> {
     }
 }
 
-/// What is accessed begins at a multiple of eight, but for names and values.
+/// Bytes of a pointer access, cut at the end of the page. Only names and values are not aligned to 8.
 fn pointer_bytes(address: u64) -> u64 {
     (PAGE_BYTES - address % PAGE_BYTES).min(POINTER_BYTES)
 }
 
-/// The first byte, and the first of each page after it.
+/// `start`, and the first byte of each further page.
 fn pages(start: u64, length: u64) -> impl Iterator<Item = u64> {
     let next = |&address: &u64| Some((address / PAGE_BYTES + 1) * PAGE_BYTES);
     std::iter::successors(Some(start), next).take_while(move |&address| address < start + length)
 }
 
-/// A vector, which may lie across two pages: address and bytes in each.
+/// Splits a vector at a page boundary: address and bytes in each page.
 fn in_pages(start: u64, length: u64) -> impl Iterator<Item = (u64, u64)> {
     let in_first = length.min(PAGE_BYTES - start % PAGE_BYTES);
     [(start, in_first), (start + in_first, length - in_first)]

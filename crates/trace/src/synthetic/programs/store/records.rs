@@ -1,5 +1,5 @@
-//! The allocator's own memory: a descriptor for each extent in use, and a table from pages to
-//! descriptors. They lie apart from the objects, in memory of their own.
+//! The allocator's metadata: a descriptor for each extent in use, and a table that maps pages to
+//! descriptors. They are in separate memory, away from the objects.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -11,29 +11,29 @@ use crate::synthetic::PAGE_BYTES;
 
 /// Bytes of a descriptor (jemalloc's `extent_t`).
 const DESCRIPTOR_BYTES: u64 = 128;
-/// Bytes mapped at a time for records, and their alignment.
+/// Bytes that are mapped at a time for metadata, and their alignment.
 const BLOCK_BYTES: u64 = 2 << 20;
-/// Bytes of one entry of the page table of the allocator.
+/// Bytes of an entry in the allocator's page map.
 const ENTRY_BYTES: u64 = 8;
-/// Address space that one leaf of that table stands for: 2MB of entries.
+/// Bytes of address space that a leaf of the page map covers; a leaf has 2MB of entries.
 const LEAF_SPAN_BYTES: u64 = BLOCK_BYTES / ENTRY_BYTES * PAGE_BYTES;
 
-/// Where the records lie.
+/// Addresses of the metadata.
 #[derive(Default)]
 pub(super) struct Records {
-    /// Descriptor of each extent in use, by its first byte. Never iterated.
+    /// Address of each used extent's descriptor, by the extent's first byte. Never iterated.
     descriptors: HashMap<u64, u64>,
-    /// Descriptors that are free; the last one freed is used first.
+    /// Addresses of free descriptors, used last-in first-out.
     unused: Vec<u64>,
-    /// What is left of the block descriptors are cut from.
+    /// Rest of the block from which descriptors are cut.
     rest: Option<Extent>,
-    /// Leaves by the part of the address space they stand for.
+    /// Addresses of leaves, by the part of the address space that they cover.
     leaves: BTreeMap<u64, u64>,
 }
 
 impl Records {
-    /// Notes an extent that came into use: its descriptor, and the entries of its first and last
-    /// page, are written.
+    /// Records an extent that came into use: writes its descriptor, and the entries of its first and
+    /// last page.
     pub(super) fn note_extent(
         &mut self,
         process: &mut Process<'_>,
@@ -55,7 +55,7 @@ impl Records {
         }
     }
 
-    /// Notes that an extent is free.
+    /// Records that an extent is free, with the same writes.
     pub(super) fn forget_extent(&mut self, process: &mut Process<'_>, extent: Extent) {
         let descriptor = self.descriptors.remove(&extent.start).expect("it was in use");
         self.unused.push(descriptor);
@@ -76,7 +76,7 @@ impl Records {
         block.start
     }
 
-    /// Where the entry of the page at this address lies.
+    /// Address of the entry for the page at this address.
     fn entry(&self, page: u64) -> u64 {
         let leaf = self.leaves[&(page / LEAF_SPAN_BYTES)];
         leaf + page % LEAF_SPAN_BYTES / PAGE_BYTES * ENTRY_BYTES

@@ -1,14 +1,14 @@
-//! Size classes: four to each doubling, as in jemalloc.
+//! Size classes: four per doubling, as in jemalloc.
 
 use crate::synthetic::PAGE_BYTES;
 
 /// Smallest distance between two classes (Redis builds jemalloc with a quantum of 8 bytes).
 const QUANTUM_BYTES: u64 = 8;
-/// From this size on, an object has an extent of its own.
+/// Smallest size of objects with a separate extent.
 pub(super) const LARGE_BYTES: u64 = 4 * PAGE_BYTES;
 
-/// Bytes given to a request of `bytes`: the least class that holds it. Classes are multiples of 8
-/// up to 64, then each doubling is cut in four: 80, 96, 112, 128, 160, …
+/// Size class of a request of `bytes` bytes: the smallest class that holds it. Classes are multiples of
+/// 8 up to 64; then each doubling is divided into four: 80, 96, 112, 128, 160, …
 pub(super) fn round_up(bytes: u64) -> u64 {
     let bytes = bytes.max(1);
     if bytes <= 8 * QUANTUM_BYTES {
@@ -17,7 +17,7 @@ pub(super) fn round_up(bytes: u64) -> u64 {
     bytes.next_multiple_of(bytes.next_power_of_two() / 8)
 }
 
-/// Bytes of a slab of small objects: the fewest pages that objects of this class fill exactly.
+/// Bytes of a slab: the fewest pages that objects of this class fill exactly.
 pub(super) fn slab_bytes(class_bytes: u64) -> u64 {
     let mut bytes = PAGE_BYTES;
     while !bytes.is_multiple_of(class_bytes) {
@@ -42,7 +42,7 @@ mod tests {
             (129, 160),
             (14_337, 16_384),
             (16_384, 16_384),
-            (16_390, 20_480), // 16KB with a header: 4KB more
+            (16_390, 20_480), // 16KB with a header: the class is 4KB larger
             (20_481, 24_576),
             (32 << 20, 32 << 20),
         ] {

@@ -1,5 +1,5 @@
-//! A key-value store in the manner of Redis: a chained hash table that doubles, and for each key
-//! an entry, a name, an object header and a value, each with a place of its own in the heap.
+//! Key-value store in the manner of Redis: a chained hash table that doubles. Each key has an entry, a
+//! name, an object header and a value, each allocated separately in the heap.
 
 use super::allocator::Allocator;
 use super::process::Process;
@@ -7,20 +7,20 @@ use crate::synthetic::random::Random;
 
 /// Bytes of a table slot: one pointer.
 const SLOT_BYTES: u64 = 8;
-/// Slots of the first table.
+/// Number of slots in the first table.
 const FIRST_SLOTS: u64 = 4;
 /// Bytes of an entry: pointers to name, object and next entry.
 const ENTRY_BYTES: u64 = 24;
-/// Bytes of a name: `key:` and twelve digits, one byte of header, one at the end.
+/// Bytes of a name: `key:` and twelve digits, one byte of header, one byte at the end.
 const NAME_BYTES: u64 = 18;
 /// Bytes of an object's header.
 const OBJECT_BYTES: u64 = 16;
-/// No entry.
+/// Marker of the end of a chain.
 const NONE: u32 = u32::MAX;
 /// Makes the hash function differ from seed to seed.
 const HASH_PURPOSE: u64 = 0x6861_7368;
 
-/// Where the parts of one key lie.
+/// Addresses of the parts of a key.
 #[derive(Clone, Copy)]
 struct Record {
     entry: u64,
@@ -29,14 +29,14 @@ struct Record {
     value: u64,
 }
 
-/// The hash table proper.
+/// The hash table, with chaining.
 struct Table {
     address: u64,
     /// First key of each chain.
     chains: Vec<u32>,
 }
 
-/// A store and the heap it lives in.
+/// A store, with its heap.
 pub(super) struct Store {
     allocator: Allocator,
     hash_seed: u64,
@@ -44,16 +44,16 @@ pub(super) struct Store {
     value_bytes: u64,
     table: Table,
     records: Vec<Record>,
-    /// Next key in the chain, by key.
+    /// For each key, the next key in its chain.
     next: Vec<u32>,
-    /// Keys that are there, in no order.
+    /// Existing keys, in no particular order.
     live: Vec<u32>,
-    /// Where a reply is put together; the same place for each.
+    /// Address at which every reply is assembled.
     reply: u64,
 }
 
 impl Store {
-    /// An empty store for values of `value_bytes`; for `padding` see [`Allocator::new`].
+    /// Creates an empty store for values of `value_bytes` bytes. For `padding`, see [`Allocator::new`].
     pub(super) fn new(
         process: &mut Process<'_>,
         value_bytes: u64,
@@ -76,18 +76,18 @@ impl Store {
         }
     }
 
-    /// Number of keys that are there.
+    /// Number of existing keys.
     pub(super) fn live_keys(&self) -> u64 {
         self.live.len() as u64
     }
 
-    /// Bytes of the parts of all keys that are there, and of the table: what the program asked for.
+    /// Bytes that the program requested for existing keys and the table.
     pub(super) fn requested_bytes(&self) -> u64 {
         let each = ENTRY_BYTES + NAME_BYTES + OBJECT_BYTES + self.value_bytes;
         self.live_keys() * each + self.table.bytes()
     }
 
-    /// First byte and length of everything the store holds now.
+    /// Address and length of every object in the store.
     #[cfg(test)]
     pub(super) fn places(&self) -> Vec<(u64, u64)> {
         let mut places =
@@ -101,10 +101,10 @@ impl Store {
         places
     }
 
-    /// Writes a new key.
+    /// Inserts a new key.
     pub(super) async fn insert(&mut self, process: &mut Process<'_>) {
         let key = self.records.len() as u32;
-        // The request's value and its header exist before the table is looked at.
+        // The request's value and its header exist before the look-up in the table.
         let object = self.write(process, OBJECT_BYTES);
         let value = self.write(process, self.value_bytes);
         let found = self.find(process, key);
@@ -118,8 +118,7 @@ impl Store {
         self.link(process, key)
     }
 
-    /// Reads a random key that is there: the table, the chain, the object, the value, and the
-    /// reply that is written.
+    /// Reads a random existing key: table, chain, object and value are read, and a reply is written.
     pub(super) fn read(&self, process: &mut Process<'_>, random: &mut Random) {
         let key = self.live[random.below(self.live_keys()) as usize];
         let found = self.find(process, key);
@@ -129,7 +128,7 @@ impl Store {
         process.copy(record.value, self.reply, self.value_bytes)
     }
 
-    /// Deletes random keys until `keep` are left, then gives free memory back.
+    /// Deletes random keys until `keep` keys remain, then returns free memory to the operating system.
     pub(super) async fn delete_until(
         &mut self,
         process: &mut Process<'_>,
@@ -154,7 +153,7 @@ impl Store {
         self.allocator.purge(process).await;
     }
 
-    /// A new place for `bytes`, all written.
+    /// Allocates and writes `bytes` bytes. Returns their address.
     fn write(&mut self, process: &mut Process<'_>, bytes: u64) -> u64 {
         let address = self.allocator.allocate(process, bytes).address;
         process.write_all(address, bytes);
@@ -166,7 +165,8 @@ impl Store {
         (hash & (self.table.chains.len() as u64 - 1)) as usize
     }
 
-    /// Walks the chain to `key`; entries and names on the way are read.
+    /// Walks the chain to `key`, reading entries and names on the way. Returns false if the key does
+    /// not exist.
     fn find(&self, process: &mut Process<'_>, key: u32) -> bool {
         let slot = self.slot(key);
         process.read(self.table.slot_address(slot));
@@ -183,7 +183,7 @@ impl Store {
         false
     }
 
-    /// Puts `key` first in its chain.
+    /// Inserts `key` at the head of its chain.
     fn link(&mut self, process: &mut Process<'_>, key: u32) {
         let slot = self.slot(key);
         process.write(self.records[key as usize].entry);
@@ -208,7 +208,7 @@ impl Store {
         process.write(self.records[at as usize].entry)
     }
 
-    /// Moves everything to a table twice as long when there is a key for each slot.
+    /// Moves all keys to a table of twice the size if there is a key for each slot.
     async fn grow_if_full(&mut self, process: &mut Process<'_>) {
         let slots = self.table.chains.len() as u64;
         if self.live_keys() < slots {
@@ -231,7 +231,7 @@ impl Store {
 }
 
 impl Table {
-    /// An empty table; its slots are zero without being written, where fresh memory is.
+    /// Creates an empty table. Fresh memory is zero, so its slots need no write.
     fn new(process: &mut Process<'_>, allocator: &mut Allocator, slots: u64) -> Self {
         let table = allocator.allocate(process, slots * SLOT_BYTES);
         if !table.is_zero {
@@ -249,7 +249,7 @@ impl Table {
     }
 }
 
-/// Bytes of a string with its header and the byte at its end, as Redis keeps it.
+/// Bytes of a string with its header and the byte at its end, as in Redis.
 fn with_header(bytes: u64) -> u64 {
     let header_bytes = match bytes {
         0..0x100 => 3,

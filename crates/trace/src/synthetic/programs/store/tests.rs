@@ -1,4 +1,4 @@
-//! What the store asks of memory must be consistent and the same each time.
+//! Tests of the store: its requests and accesses must be consistent and reproducible.
 
 use std::collections::BTreeMap;
 
@@ -8,21 +8,21 @@ use super::*;
 use crate::program::complete;
 use crate::{Source, WorkloadSpec};
 
-/// Checks every event and access against what is mapped.
+/// Checks every event and access against the current mappings.
 #[derive(Default)]
 struct Recorder {
-    /// Mappings: start and length.
+    /// Length of each mapping, by its start.
     maps: BTreeMap<u64, u64>,
-    /// Pages by number that were touched since they were empty.
+    /// Numbers of pages that were touched since they were mapped or dropped.
     pages: BTreeMap<u64, ()>,
     advised_bytes: u64,
-    /// All accesses.
+    /// Addresses of all accesses.
     log: Vec<u64>,
 }
 
 impl Recorder {
     fn holds(&self, start: u64, length: u64) -> bool {
-        // A free extent may span neighbouring mappings.
+        // A free extent may span adjacent mappings.
         let mut at = start;
         while at < start + length {
             match self.maps.range(..=at).next_back() {
@@ -33,7 +33,7 @@ impl Recorder {
         true
     }
 
-    fn hear(&mut self, chunk: &Chunk) {
+    fn on_chunk(&mut self, chunk: &Chunk) {
         let mut events = chunk.events.iter().peekable();
         let mut accesses = chunk.accesses.iter();
         for (number, instruction) in chunk.instructions.iter().enumerate() {
@@ -78,7 +78,8 @@ impl Recorder {
     }
 }
 
-/// Does something with a store of so many keys, and hears of all that it does.
+/// Runs `act` on a store with these options (keys, value bytes, padding), and records all its events
+/// and accesses.
 fn record(
     options: (u64, u64, bool),
     seed: u64,
@@ -97,7 +98,7 @@ fn record(
         store = Some(made);
     });
     let mut recorder = Recorder::default();
-    recorder.hear(&chunk);
+    recorder.on_chunk(&chunk);
     (recorder, store.unwrap())
 }
 
@@ -137,20 +138,20 @@ fn the_same_seed_says_the_same_and_another_one_something_else() {
     assert!(figure(1, "touched_bytes") < figure(0, "touched_bytes"));
 }
 
-/// A value of 16KB has 6 bytes more with its header: class 20KB, extent 24KB, of which five pages
-/// are touched whatever line it begins at.
+/// A value of 16KB has 6 bytes more with its header: class 20KB, extent 24KB. Five of the extent's
+/// pages are touched, at whatever line the value begins.
 #[test]
 fn five_of_six_pages_of_a_16k_value_are_touched() {
     let keys = 1_000;
     let (recorder, store) = load(keys, 16_384, true, 7);
-    // Small parts and records: 1000 × (24 + 24 + 16) bytes in slabs (16 + 6 + 12 pages at most),
-    // tables up to 1024 slots, 1000 descriptors (32 pages), the allocator's page table.
+    // Small parts and metadata: 1000 × (24 + 24 + 16) bytes in slabs (16 + 6 + 12 pages at most),
+    // tables of up to 1024 slots, 1000 descriptors (32 pages), the allocator's page map.
     let touched = recorder.pages.len() as u64;
     assert!((5 * keys..5 * keys + 200).contains(&touched), "{touched}");
     let highest = recorder.pages.keys().next_back().unwrap();
     let lowest = recorder.pages.keys().next().unwrap();
     assert!(highest - lowest >= 6 * keys, "spread over at least six pages a key");
-    // Without the page, the same five lie side by side.
+    // Without the extra page, the same five pages are contiguous.
     let (without, _) = load(keys, 16_384, false, 7);
     let touched = without.pages.len() as u64;
     assert!((5 * keys..5 * keys + 200).contains(&touched), "{touched}");
@@ -160,7 +161,7 @@ fn five_of_six_pages_of_a_16k_value_are_touched() {
     assert_eq!(store.requested_bytes(), keys * (24 + 18 + 16 + 16_390) + 1_024 * 8);
 }
 
-/// Values below 16KB share slabs: 12,282 bytes and their header are 12,288, a class of its own.
+/// Values below 16KB share slabs: 12,282 bytes and their header are 12,288 bytes, which is a class.
 #[test]
 fn small_values_share_slabs_without_gaps() {
     let keys = 1_000;
@@ -176,7 +177,7 @@ fn reads_stay_inside_what_is_live_and_was_written() {
     };
     let (recorder, store) = record((3_000, 16_384, true), 3, thin_out);
     assert_eq!(store.live_keys(), 600);
-    // Four fifths of the extents, 24KB each, were given back; slabs may keep some of the rest.
+    // Four fifths of the extents, 24KB each, were returned; slabs may keep some of the rest.
     assert!(recorder.advised_bytes >= 2_400 * 24_576, "{}", recorder.advised_bytes);
     let pages = recorder.pages.len();
     assert!((600 * 5..600 * 5 + 400).contains(&pages), "{pages}");
@@ -188,7 +189,7 @@ fn reads_stay_inside_what_is_live_and_was_written() {
             store.read(process, &mut random);
         }
     });
-    // Reads touch what exists, and the reply's five pages: nothing new.
+    // Reads touch existing pages and the reply's five pages; no other page is new.
     assert!(recorder.pages.len() <= pages + 5, "{} of {pages}", recorder.pages.len());
     let places = store.places();
     assert_eq!(places.len(), 2 + 4 * 600);
@@ -199,13 +200,13 @@ fn reads_stay_inside_what_is_live_and_was_written() {
         let (start, bytes) = places[after - 1];
         assert!(address < start + bytes, "{address:#x} is in no live object");
     }
-    // Slot, entry, name, object, five pages of value, five of reply: 14 accesses or more.
+    // Slot, entry, name, object, five pages of the value, five of the reply: at least 14 accesses.
     assert!(reads.len() >= 14 * 5_000 && reads.len() < 17 * 5_000);
 }
 
-/// A value with its header is 16,390 bytes: 513 vectors to load and to store, few of them across
-/// pages; before them slot, entry, name and object with three others each, and what else is in the
-/// chain.
+/// A value with its header is 16,390 bytes: 513 vectors to load and to store, few across pages.
+/// Before them come slot, entry, name and object, with three other instructions each, and further
+/// entries of the chain.
 #[test]
 fn values_are_copied_vector_by_vector() {
     let instructions = |reads: u64| {
@@ -223,7 +224,7 @@ fn values_are_copied_vector_by_vector() {
     assert!((1026 + 16..1026 + 16 + 20).contains(&read), "{read}");
 }
 
-/// What was deleted is used again before the heap grows.
+/// Freed memory is reused before the heap grows.
 #[test]
 fn freed_memory_is_used_again() {
     let mapped = |recorder: &Recorder| recorder.maps.values().sum::<u64>();

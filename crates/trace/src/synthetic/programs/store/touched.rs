@@ -1,15 +1,15 @@
-//! Which pages of the heap hold something.
+//! Set of heap pages with content.
 
 use super::allocator::HEAP_END;
 use crate::synthetic::PAGE_BYTES;
 
-/// Pages that hold something, counted downwards from the heap's end.
+/// Pages with content, numbered downwards from the heap's end.
 #[derive(Default)]
 pub(super) struct Touched {
     bits: Vec<u64>,
-    /// How many they are.
+    /// Number of pages with content.
     pub(super) pages: u64,
-    /// Times a page without content was touched.
+    /// Number of touches of pages without content.
     pub(super) first_touches: u64,
 }
 
@@ -18,7 +18,7 @@ impl Touched {
         (HEAP_END - 1 - address) / PAGE_BYTES
     }
 
-    /// The page at this address holds something.
+    /// Marks the page at this address as having content.
     #[inline]
     pub(super) fn add(&mut self, address: u64) {
         let number = Self::number(address);
@@ -33,7 +33,7 @@ impl Touched {
         }
     }
 
-    /// Pages that were given back hold nothing.
+    /// Marks pages as empty after they were returned to the operating system.
     pub(super) fn drop_range(&mut self, start: u64, length: u64) {
         for address in (start..start + length).step_by(PAGE_BYTES as usize) {
             let number = Self::number(address);
