@@ -160,6 +160,6 @@ mod tests {
         ];
         let text = table(&section, 100);
         let rows: Vec<&str> = text.lines().skip(2).map(str::trim_end).collect();
-        assert_eq!(rows, ["a            1", "bbbbb     none", "c            –"], "{text}");
+        assert_eq!(rows, ["a          1", "bbbbb   none", "c          –"], "{text}");
     }
 }
