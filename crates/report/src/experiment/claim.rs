@@ -150,11 +150,11 @@ mod tests {
         use Verdict::{NotReproduced, Reproduced, SameDirection};
         let all = [Reproduced, SameDirection, NotReproduced];
         assert_eq!(
-            all.map(|verdict| (verdict.text(), verdict.colour(), verdict.sign())),
+            all.map(look),
             [
-                ("reproduced", "perforated", "✓"),
-                ("same direction", "bitmap", "≈"),
-                ("not reproduced", "hole", "✗"),
+                ("reproduced", "✓", "perforated"),
+                ("same direction", "≈", "bitmap"),
+                ("not reproduced", "✗", "hole"),
             ]
         );
     }
