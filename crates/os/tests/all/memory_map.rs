@@ -1,9 +1,7 @@
 //! The picture of physical memory: every frame once, and what is where.
 
 use crate::machine::{BASE, GB, MB, Machine, fork, map, populate, protect, switch, unmap};
-use perforate_os::{
-    BlockClass, BlockFrames, FrameClass, HoleContent, HostSnapshot, SnapshotZone,
-};
+use perforate_os::{BlockClass, BlockFrames, FrameClass, HoleContent, HostSnapshot, SnapshotZone};
 use perforate_types::{AccessKind, Frame, Permissions, ProcessId, ProgramEvent};
 
 /// The classes of all blocks as (number, class), runs together.
