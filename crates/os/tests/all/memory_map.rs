@@ -1,7 +1,7 @@
 //! Maps of physical memory: every frame is counted once, in the right class.
 
 use crate::machine::{BASE, GB, MB, Machine, fork, map, populate, protect, switch, unmap};
-use perforate_os::{BlockClass, BlockFrames, FrameClass, HoleContent};
+use perforate_os::{BlockClass, BlockFrames, FrameClass, HoleContent, HostSnapshot, SnapshotZone};
 use perforate_types::{AccessKind, Frame, Permissions, ProcessId, ProgramEvent};
 
 /// Number and class of blocks, in runs.
@@ -142,4 +142,36 @@ fn the_block_of_a_perforated_page_of_holes_alone_may_be_free() {
     assert_eq!(machine.counter("compaction_frames_migrated"), 511);
     assert_eq!(machine.kernel.memory_map().frames(FrameClass::Free), free);
     machine.assert_memory_adds_up();
+}
+
+/// Programs' 4KB pages are movable, in blocks that they fill and in others.
+#[test]
+fn pages_of_programs_are_movable() {
+    let mut machine = Machine::new("base-pages", 64 * MB);
+    machine.event(populate(BASE, 8 * MB + MB));
+    let map = machine.kernel.memory_map();
+    assert_eq!(map.frames(FrameClass::Movable), 9 * 256);
+    // Levels 4, 3 and 2, and a node for each 2MB.
+    assert_eq!(map.frames(FrameClass::Unmovable), 3 + 5);
+}
+
+/// `/proc/zoneinfo` also lists zones that have no memory, such as Movable.
+#[test]
+fn zones_without_memory_have_no_range() {
+    let machine = Machine::new("base-pages", 64 * MB);
+    let mut snapshot = HostSnapshot::of(machine.kernel.occupancy().expect("small enough"));
+    let zone = |name: &str, start_frame, present_frames| SnapshotZone {
+        name: name.into(),
+        start_frame,
+        present_frames,
+        ..SnapshotZone::default()
+    };
+    snapshot.about.zones = vec![
+        zone("DMA", 0, 4096),
+        zone("DMA32", 4096, 0),
+        zone("Normal", 8192, 8192),
+        zone("Movable", 12_288, 0),
+    ];
+    let names: Vec<&str> = snapshot.zone_ranges().iter().map(|range| range.name).collect();
+    assert_eq!(names, ["DMA", "Normal"]);
 }
