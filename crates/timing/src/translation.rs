@@ -789,7 +789,9 @@ mod tests {
         };
         used.timeline.push(1, Cause::WALKER_QUEUE);
         let mut new = Walk::default();
-        [&mut used, &mut new].map(|walk| walk.reuse(2));
+        for walk in [&mut used, &mut new] {
+            walk.reuse(2);
+        }
         assert_eq!(format!("{used:?}"), format!("{new:?}"));
     }
 }
