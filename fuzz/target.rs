@@ -1,11 +1,11 @@
-//! The target of `crates/hostile` that has the name of this binary, for libFuzzer.
+//! The target of `crates/testing` that has the name of this binary, for libFuzzer.
 
 #![no_main]
 
 use std::sync::OnceLock;
 
 use libfuzzer_sys::fuzz_target;
-use perforate_hostile::{Target, find};
+use perforate_testing::hostile::{Target, find};
 
 static TARGET: OnceLock<&'static Target> = OnceLock::new();
 

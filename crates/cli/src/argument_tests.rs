@@ -2,13 +2,11 @@
 
 use clap::error::{ContextKind, ErrorKind};
 use clap::{Arg, Command, CommandFactory};
-use perforate_config::{Given, Key};
-use perforate_sim::{MeasuringOptions, MemoryOptions, PlacementOptions};
+use perforate_config::Key;
+use perforate_sim::RunSpec;
 use perforate_trace::{WORKLOADS, WorkloadSpec};
 
 use crate::Arguments;
-use crate::options::Flags;
-use crate::sections;
 
 /// Columns of help where nothing else is known.
 const WIDTH: usize = 100;
@@ -65,9 +63,7 @@ fn the_tree_of_commands_is_sound() {
 fn arguments_of_simulations_stand_in_sections() {
     for name in ["compare", "run", "explain"] {
         for argument in command(name).get_arguments() {
-            let heading = argument.get_help_heading();
-            let has_section = heading.is_some_and(|heading| heading != sections::NOWHERE);
-            assert!(has_section, "{name} {}: no section in sections.rs", argument.get_id());
+            assert!(argument.get_help_heading().is_some(), "{name} {}", argument.get_id());
         }
     }
 }
@@ -124,7 +120,7 @@ fn counts_take_letters() {
         }
         let is_known =
             ["9x", "many"].iter().all(|count| problem(&path, &argument, count).is_some());
-        let is_read_later = all_flags().iter().any(|key| key.name == id);
+        let is_read_later = RunSpec::keys().iter().any(|key| key.name == id);
         assert!(is_known || is_read_later, "{path:?} {id}");
     }
     assert!(counts > 15, "{counts}");
@@ -144,26 +140,21 @@ fn sizes_take_letters() {
     assert!(sizes > 5, "{sizes}");
 }
 
-fn all_flags() -> Vec<Key> {
-    [PlacementOptions::keys(), MeasuringOptions::keys(), MemoryOptions::keys()].concat()
-}
-
 /// The flags of a simulation are texts until they are read.
 #[test]
 fn counts_and_sizes_of_simulations_take_letters() {
-    fn read<T: Flags>(key: &Key, value: &str) -> Result<(), String> {
-        let given: Given = [(key.name.as_str(), value)].into_iter().collect();
-        given.grouped("host").read::<T>().map(drop).map_err(|error| error.to_string())
-    }
-    let run = [PlacementOptions::keys(), MeasuringOptions::keys()].concat();
-    let counts = run.iter().filter(|key| matches!(key.form.as_str(), "N" | "N|auto"));
-    for key in counts {
-        let read = [read::<PlacementOptions>(key, "2k"), read::<MeasuringOptions>(key, "2k")];
-        assert!(read.iter().any(Result::is_ok), "{}: {read:?}", key.name);
-    }
-    for key in MemoryOptions::keys().iter().filter(|key| key.form == "SIZE") {
-        for size in ["4G", "512M", "64MiB", "2048KB"] {
-            assert_eq!(read::<MemoryOptions>(key, size), Ok(()), "{}", key.name);
+    let read = |key: &Key, value: &str| {
+        let given = [(key.name.as_str(), value)].into_iter().collect();
+        RunSpec::read(given).map(drop).map_err(|error| error.to_string())
+    };
+    for key in RunSpec::keys() {
+        let values: &[&str] = match key.form.as_str() {
+            "N" | "N|auto" => &["2k"],
+            "SIZE" => &["4G", "512M", "64MiB", "2048KB"],
+            _ => continue,
+        };
+        for value in values {
+            assert_eq!(read(&key, value), Ok(()), "{}", key.name);
         }
     }
 }

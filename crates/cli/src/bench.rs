@@ -3,18 +3,18 @@
 use std::time::Instant;
 
 use clap::Args;
-use perforate_commands::{Choice, Failure};
+use perforate_commands::Failure;
+use perforate_config::Section;
 use perforate_report::text::{Column, columns, compact, wrapped};
 use perforate_sim::{
-    Comparison, Composition, MeasuringOptions, ProcessorOptions, Progress, RunResult, SimError,
-    TimedWindows, Timing, compare_figures,
+    Composition, FiguresOnly, MeasuringOptions, ProcessorOptions, Progress, ResolvedRun, RunResult,
+    SimError, TimedWindows, Timing,
 };
 use serde_json::json;
 
 use crate::options::{PlacementArguments, own_memory_bar};
 use crate::output::{COLUMNS, print};
 use crate::progress::Bar;
-use crate::sections;
 
 /// Workloads where none is named: data larger than every TLB, a stream, and recorded programs.
 const WORKLOADS: [&str; 8] =
@@ -33,23 +33,23 @@ Each run is alone. One thread decodes, one simulates; with sampled timing, a thi
 the clock if there are more than two processors.")]
 pub struct BenchArguments {
     /// Trace files, bundled traces or workloads [default: eight]
-    #[arg(value_name = "TRACE|WORKLOAD", help_heading = sections::WHAT)]
+    #[arg(value_name = "TRACE|WORKLOAD", help_heading = Section::Program.title())]
     workloads: Vec<String>,
     /// Schemes; the speed-ups of the others are relative to the first
     #[arg(
         long,
         value_name = "NAME,…",
         default_value = "4k,perforated",
-        help_heading = sections::SCHEMES
+        help_heading = Section::Schemes.title()
     )]
     schemes: String,
     #[command(flatten)]
     placement: PlacementArguments,
     /// Which windows are timed in sampled runs [default: sampled=10k/500k]
-    #[arg(long, value_name = "sampled=N/M", help_heading = sections::LENGTH)]
+    #[arg(long, value_name = "sampled=N/M", help_heading = Section::Length.title())]
     timing: Option<Timing>,
     /// Print a JSON line for each workload and scheme and nothing else
-    #[arg(long, help_heading = sections::OUTPUT)]
+    #[arg(long, help_heading = Section::Output.title())]
     json: bool,
 }
 
@@ -84,8 +84,7 @@ pub fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
         None => Timing::Sampled(TimedWindows::default()),
     };
     let schemes = Composition::list(&arguments.schemes).map_err(SimError::from)?;
-    let choice = arguments.placement.choice();
-    choice.check_effects(&schemes, &choice.memory(&own_memory_bar())?)?;
+    let request = arguments.placement.request()?;
     let mut names: Vec<&str> = arguments.workloads.iter().map(String::as_str).collect();
     if names.is_empty() {
         names.extend(WORKLOADS);
@@ -96,8 +95,9 @@ pub fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
         let mut of_workload: Vec<Measured> = Vec::new();
         for scheme in &schemes {
             bar.stage(&format!("{name} under {}", scheme.name()));
-            let comparison = comparison(&choice, name, *scheme)?;
-            let measured = measure((name, &comparison), timing, of_workload.first(), &bar)?;
+            let mut run = request.resolve(Some(name), vec![*scheme], &own_memory_bar())?;
+            run.workload.instructions.get_or_insert(INSTRUCTIONS);
+            let measured = measure((name, &run), timing, of_workload.first(), &bar)?;
             of_workload.push(measured);
         }
         all.extend(of_workload);
@@ -110,37 +110,26 @@ pub fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
     print(&table(&all, timing))
 }
 
-fn comparison(choice: &Choice, name: &str, scheme: Composition) -> Result<Comparison, Failure> {
-    let mut comparison = choice.comparison(Some(name), vec![scheme], &own_memory_bar())?;
-    comparison.workload.instructions.get_or_insert(INSTRUCTIONS);
-    Ok(comparison)
-}
-
 fn measure(
-    (name, comparison): (&str, &Comparison),
+    (name, run): (&str, &ResolvedRun),
     timing: Timing,
     first: Option<&Measured>,
     bar: &Bar,
 ) -> Result<Measured, SimError> {
     let mut before = 0;
     let mut timed = |functional, timing| -> Result<Run, SimError> {
-        let comparison = Comparison {
-            processors: ProcessorOptions::default(),
-            workload: comparison.workload.clone(),
-            machine: comparison.machine.clone(),
-            schemes: comparison.schemes.clone(),
-            memory: comparison.memory.clone(),
-            functional,
-            ..*comparison
-        };
-        let measuring = MeasuringOptions { timing, ..MeasuringOptions::default() };
+        let measuring = MeasuringOptions { functional, timing, ..run.measuring.clone() };
+        let run = ResolvedRun { measuring, processors: ProcessorOptions::default(), ..run.clone() };
         let mut done = 0;
         let start = Instant::now();
-        let mut results = compare_figures(&comparison, &measuring, &mut |progress| {
-            done = progress.done;
-            let total = progress.total.map(|total| total * 3);
-            bar.show(Progress { done: before + done, total });
-        })?;
+        let mut results = perforate_sim::run(
+            &run,
+            &mut FiguresOnly(|progress: Progress| {
+                done = progress.done;
+                let total = progress.total.map(|total| total * 3);
+                bar.show(Progress { done: before + done, total });
+            }),
+        )?;
         let seconds = start.elapsed().as_secs_f64();
         before += done;
         Ok(Run { result: results.remove(0), seconds })

@@ -2,13 +2,15 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
-use perforate_commands::{Failure, ResultFolder, json_lines, title};
-use perforate_config::Count;
+use perforate_commands::{Failure, ResultFolder, RunRequest, json_lines, title};
+use perforate_config::{Count, Section};
 use perforate_report::{ReportOptions, Rows};
-use perforate_sim::{Comparison, Composition, RunResult, SimError};
+use perforate_sim::{
+    Composition, Observer, PlacementOptions, Progress, ResolvedRun, RunResult, SimError,
+};
 
 use crate::counted::Counted;
 use crate::figures;
@@ -17,7 +19,6 @@ use crate::output::{COLUMNS, columns, command, notes, print};
 use crate::progress::Bar;
 use crate::recorded::Recorded;
 use crate::remarks::{Shown, remarks};
-use crate::sections;
 use crate::vary::{Variant, Vary, note_without_effect, variants};
 
 /// Compare schemes on one workload and one memory.
@@ -43,19 +44,19 @@ pub struct CompareArguments {
     ///
     /// `perforate list workloads` has them; FORMAT:FILE is a foreign trace whose content leaves its
     /// format open (docs/foreign-traces.md), - a trace on standard input
-    #[arg(value_name = "TRACE|WORKLOAD", help_heading = sections::WHAT)]
+    #[arg(value_name = "TRACE|WORKLOAD", help_heading = Section::Program.title())]
     workload: Option<String>,
     /// Program to record and compare: all of it, sampled
     ///
     /// 60 to 120 windows of 500,000 instructions, or everything of a program of up to 60 M instructions;
     /// recording ends after 10 minutes or 4 GB. --skip and --instructions choose one part instead
-    #[arg(last = true, value_name = "PROG ARGS…", help_heading = sections::WHAT)]
+    #[arg(last = true, value_name = "PROG ARGS…", help_heading = Section::Program.title())]
     program: Vec<OsString>,
     /// Run the program once natively, too, with hardware counters beside the prediction
     ///
     /// Cycles, instructions, misses of the data TLBs, cycles of walks; where this machine has no counters
     /// a note says why, and the program is not run
-    #[arg(long, help_heading = sections::WHAT, hide_short_help = true)]
+    #[arg(long, help_heading = Section::Program.title(), hide_short_help = true)]
     counters: bool,
     /// Compare once for each of these values of an option or key
     ///
@@ -66,7 +67,7 @@ pub struct CompareArguments {
         long,
         value_name = "KEY=A,B,…",
         value_parser = str::parse::<Vary>,
-        help_heading = sections::WHAT
+        help_heading = Section::Program.title()
     )]
     vary: Vec<Vary>,
     /// Schemes to compare, or all [default: 4k,thp,perforated,ideal]
@@ -75,17 +76,17 @@ pub struct CompareArguments {
     /// virtual machine over one of its host. There is no default with --guest or --host.
     /// With --machine host in a virtual machine the default is 4k+4k,thp+4k,4k+thp,thp+thp. free is always
     /// added (free+HOST where all are pairs): the saving of free translation is the difference from it
-    #[arg(long, value_name = "A,B,…", help_heading = sections::SCHEMES)]
+    #[arg(long, value_name = "A,B,…", help_heading = Section::Schemes.title())]
     scheme: Option<String>,
     /// Schemes of the guest, each over each of --host [default: 4k,thp,perforated]
     ///
     /// In a virtual machine; the default is that where --host is given
-    #[arg(long, value_name = "A,B,…", help_heading = sections::VIRTUAL)]
+    #[arg(long, value_name = "A,B,…", help_heading = Section::Virtual.title())]
     guest: Option<String>,
     /// Schemes of its host [default: 4k,thp,perforated]
     ///
     /// The default is that where --guest is given
-    #[arg(long, value_name = "A,B,…", help_heading = sections::VIRTUAL)]
+    #[arg(long, value_name = "A,B,…", help_heading = Section::Virtual.title())]
     host: Option<String>,
     #[command(flatten)]
     simulation: SimulationArguments,
@@ -96,24 +97,29 @@ pub struct CompareArguments {
         long,
         value_name = "N",
         default_value_t = Count::new(1),
-        help_heading = sections::LENGTH
+        help_heading = Section::Length.title()
     )]
     seeds: Count<1, 1000>,
     /// Folder for results.jsonl and report.html [default: a new one in results]
     ///
     /// results/latest leads to the new one
-    #[arg(short, long, value_name = "DIR", help_heading = sections::OUTPUT)]
+    #[arg(short, long, value_name = "DIR", help_heading = Section::Output.title())]
     out: Option<PathBuf>,
     /// Write the report's figures as SVG and CSV, too
     ///
     /// Into a folder figures beside the report
-    #[arg(long, help_heading = sections::OUTPUT, hide_short_help = true)]
+    #[arg(
+        long,
+        help_heading = Section::Output.title(),
+        hide_short_help = true,
+        value_parser = figures::flag
+    )]
     figures: bool,
     /// Print all figures, not only those that matter most
-    #[arg(id = "all-figures", long = "all", help_heading = sections::OUTPUT)]
+    #[arg(id = "all-figures", long = "all", help_heading = Section::Output.title())]
     all: bool,
     /// Print the results as JSON lines and nothing else; files only with --out
-    #[arg(long, help_heading = sections::OUTPUT)]
+    #[arg(long, help_heading = Section::Output.title())]
     json: bool,
 }
 
@@ -127,14 +133,16 @@ pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
         let problem = "--counters: needs a program; expected -- PROG ARGS…";
         return Err(Failure::Usage(problem.into()));
     }
-    let (compared, left_out) = schemes(arguments)?;
+    let request = arguments.simulation.request()?;
+    let (compared, left_out) = schemes(arguments, &request)?;
     let runs_each = compared.len() as u64 * arguments.seeds.get();
-    let variants = variants(&arguments.vary, &arguments.simulation.choice(), runs_each)?;
-    for Variant { choice, .. } in &variants {
-        let comparison = choice.comparison(None, compared.clone(), &own_memory_bar())?;
-        choice.check_effects(&comparison.schemes, &comparison.memory)?;
-        choice.measuring()?;
-    }
+    let placement = request.spec.placement.clone();
+    let variants = variants(&arguments.vary, request, runs_each)?;
+    let workload = arguments.workload.as_deref();
+    let resolve = |Variant { request, .. }: &Variant| {
+        request.resolve(workload, compared.clone(), &own_memory_bar())
+    };
+    let runs = variants.iter().map(resolve).collect::<Result<Vec<ResolvedRun>, _>>()?;
     let folder = match (&arguments.out, arguments.json) {
         (None, true) => None,
         (out, _) => Some(ResultFolder::of(out.as_deref(), &what(arguments))?),
@@ -143,7 +151,7 @@ pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
         [] => Bar::instructions("simulating"),
         _ => Bar::beside_program("recording"),
     };
-    let recording = recorded(arguments, &bar)?;
+    let recording = recorded(arguments, &placement, &bar)?;
     let stop = match &recording {
         Some(recording) => recording.stop(),
         None => perforate_record::stop_or_end_on_interrupt()?,
@@ -155,14 +163,21 @@ pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
     let counted = counted.transpose()?;
     let mut results = Vec::new();
     let all = variants.len() as u64 * arguments.seeds.get();
-    for variant in &variants {
+    for (variant, mut run) in variants.iter().zip(runs) {
+        if let Some(recording) = &recording {
+            run.workload.name = recording.path().to_string_lossy().into_owned();
+            run.workload.skip = 0; // was skipped while recording
+        }
+        let first_seed = run.seed;
         for repetition in 0..arguments.seeds.get() {
             let done = (results.len() / compared.len().max(1)) as u64;
             let place = if all > 1 { format!("{} of {all}: ", done + 1) } else { String::new() };
             bar.stage(&format!("{place}{}", stage(arguments, variant, repetition)));
-            let recording = recording.as_ref();
-            let found = compare_once(arguments, variant, recording, repetition, (&bar, &stop));
-            let mut found = found?;
+            run.seed = first_seed.wrapping_add(repetition);
+            let mut found = simulate(&run, &bar, &stop)?;
+            if let Some(recording) = &recording {
+                found.iter_mut().for_each(|result| recording.annotate(result));
+            }
             if let Some(counted) = &counted {
                 counted.annotate(&mut found);
             }
@@ -176,7 +191,7 @@ pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
     if arguments.json {
         print(&lines)?;
     }
-    folder.map_or(Ok(()), |folder| write_files(&folder, &lines, arguments, &left_out))
+    folder.map_or(Ok(()), |folder| write_files(&folder, &results, lines, arguments, &left_out))
 }
 
 /// What the folder for results is called after.
@@ -190,19 +205,25 @@ fn what(arguments: &CompareArguments) -> String {
 }
 
 /// What is compared, and remarks on pairs that are left out.
-fn schemes(arguments: &CompareArguments) -> Result<(Vec<Composition>, Vec<String>), SimError> {
+fn schemes(
+    arguments: &CompareArguments,
+    request: &RunRequest,
+) -> Result<(Vec<Composition>, Vec<String>), SimError> {
     let CompareArguments { scheme, guest, host, .. } = arguments;
     let is_varied = |option: &str| arguments.vary.iter().any(|vary| vary.is_of(option));
-    let choice = arguments.simulation.choice();
-    let default = choice.default_schemes(&is_varied);
+    let default = request.default_schemes(&is_varied);
     let (compared, left_out) =
         perforate_commands::schemes(scheme.as_deref(), guest.as_deref(), host.as_deref(), default)?;
-    let is_functional = choice.measuring()?.functional;
+    let is_functional = request.spec.measuring.functional;
     Ok((perforate_commands::with_free(compared, is_functional), left_out))
 }
 
 /// Records the program named after `--`, if any.
-fn recorded(arguments: &CompareArguments, bar: &Bar) -> Result<Option<Recorded>, Failure> {
+fn recorded(
+    arguments: &CompareArguments,
+    placement: &PlacementOptions,
+    bar: &Bar,
+) -> Result<Option<Recorded>, Failure> {
     if arguments.program.is_empty() {
         return Ok(None);
     }
@@ -211,7 +232,6 @@ fn recorded(arguments: &CompareArguments, bar: &Bar) -> Result<Option<Recorded>,
             "compare takes {workload} or a program after --, not both"
         )));
     }
-    let placement = arguments.simulation.choice().placement()?;
     let (skip, instructions) = (placement.skip.get(), placement.instructions.map(Count::get));
     Recorded::of(&arguments.program, skip, instructions, bar).map(Some)
 }
@@ -225,54 +245,47 @@ fn stage(arguments: &CompareArguments, variant: &Variant, repetition: u64) -> St
     variant.name().map_or(stage.clone(), |name| format!("{name}, {stage}"))
 }
 
-fn compare_once(
-    arguments: &CompareArguments,
-    variant: &Variant,
-    recording: Option<&Recorded>,
-    repetition: u64,
-    (bar, stop): (&Bar, &AtomicBool),
-) -> Result<Vec<RunResult>, Failure> {
-    let (schemes, _) = schemes(arguments)?;
-    let recorded = recording.map(|recording| recording.path().to_string_lossy());
-    let workload = recorded.as_deref().or(arguments.workload.as_deref());
-    let comparison = variant.choice.comparison(workload, schemes, &own_memory_bar())?;
-    let seed = comparison.seed.wrapping_add(repetition);
-    let mut comparison = Comparison { seed, ..comparison };
-    if recording.is_some() {
-        comparison.workload.skip = 0; // was skipped while recording
-    }
-    let measuring = variant.choice.measuring()?;
-    let show = &mut |progress| bar.show(progress);
-    let compared = perforate_commands::compare(&comparison, &measuring, stop, show);
-    let mut results = compared.map_err(|error| match error {
+fn simulate(run: &ResolvedRun, bar: &Bar, stop: &AtomicBool) -> Result<Vec<RunResult>, Failure> {
+    perforate_sim::run(run, &mut BarAndStop { bar, stop }).map_err(|error| match error {
         SimError::Stopped => Failure::Stopped(bar.told()),
         error => error.into(),
-    })?;
-    if let Some(recording) = recording {
-        results.iter_mut().for_each(|result| recording.annotate(result));
+    })
+}
+
+/// Observer of a run that Ctrl-C cancels.
+struct BarAndStop<'a> {
+    bar: &'a Bar,
+    stop: &'a AtomicBool,
+}
+
+impl Observer for BarAndStop<'_> {
+    fn on_progress(&mut self, progress: Progress) {
+        self.bar.show(progress);
     }
-    Ok(results)
+
+    fn is_cancelled(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
 }
 
 /// Writes results and report, and prints the table unless the lines were printed already.
 fn write_files(
     folder: &ResultFolder,
-    lines: &str,
+    results: &[RunResult],
+    lines: String,
     arguments: &CompareArguments,
     left_out: &[String],
 ) -> Result<(), Failure> {
-    let results = perforate_report::read_results(lines)?;
-    let vocabulary = perforate_sim::vocabulary();
     let options = ReportOptions {
-        title: title(&results),
+        title: title(results),
         command: command(),
-        results: lines.to_owned(),
-        vocabulary,
+        results: lines.clone(),
+        vocabulary: perforate_sim::vocabulary(),
     };
-    let drawn = arguments.figures.then(|| perforate_report::figures(&results, &options));
+    let drawn = arguments.figures.then(|| perforate_report::figures(results, &options));
     let drawn = drawn.transpose()?;
-    let page = perforate_report::html(&results, &options);
-    let mut files = vec![("results.jsonl".to_owned(), lines.to_owned()), (REPORT.to_owned(), page)];
+    let page = perforate_report::html(results, &options);
+    let mut files = vec![("results.jsonl".to_owned(), lines), (REPORT.to_owned(), page)];
     files.extend(drawn.iter().flat_map(|drawn| figures::files(drawn)));
     let written = folder.write(&files)?;
     if arguments.json {
@@ -280,10 +293,10 @@ fn write_files(
     }
     let rows = if arguments.all { Rows::All } else { Rows::Main };
     let width = columns();
-    let table = perforate_report::varied_table(&results, &options.vocabulary, width)
-        .unwrap_or_else(|| perforate_report::table(&results, &options.vocabulary, width, rows));
+    let table = perforate_report::varied_table(results, &options.vocabulary, width)
+        .unwrap_or_else(|| perforate_report::table(results, &options.vocabulary, width, rows));
     let shown = if arguments.all { Shown::All } else { Shown::Some { rest: "--all prints them" } };
-    let mut remarks = remarks(&results, shown);
+    let mut remarks = remarks(results, shown);
     // The table says which value was set.
     let is_in_table = |note: &String| arguments.vary.iter().any(|vary| vary.is_told_by(note));
     remarks.retain(|note| !is_in_table(note));

@@ -99,7 +99,7 @@ mod tests {
 
     fn results() -> Vec<RunResult> {
         let lines = r#"{"scheme":"4k","workload":"w","instructions":1000000,"ipc":0.5,"counters":{"walks":2500,"walk_cycles":125000},"notes":[],"config":{}}"#;
-        perforate_report::read_results(lines).unwrap()
+        perforate_records::read_results(lines).unwrap()
     }
 
     #[test]

@@ -2,11 +2,10 @@
 
 use clap::Args;
 use perforate_commands::{Failure, Question};
-use perforate_config::{Address, ConfigError};
+use perforate_config::{Address, ConfigError, Section};
 
 use crate::options::{PlacementArguments, own_memory_bar};
 use crate::output::{COLUMNS, print};
-use crate::sections;
 
 /// Show one translation step by step.
 #[derive(Args)]
@@ -20,7 +19,7 @@ Cycles are those of an idle machine, with empty data caches and with every line 
 first-level cache. Cases 1–7 are those of P §IV.D.")]
 pub struct ExplainArguments {
     /// Virtual addresses, hexadecimal with 0x or decimal [default: telling ones are chosen]
-    #[arg(value_name = "ADDRESS", value_parser = address, help_heading = sections::WHAT)]
+    #[arg(value_name = "ADDRESS", value_parser = address, help_heading = Section::Program.title())]
     addresses: Vec<u64>,
     /// Trace or workload that is run first, 1 M instructions of it
     ///
@@ -29,7 +28,7 @@ pub struct ExplainArguments {
         long,
         value_name = "TRACE|WORKLOAD",
         default_value = "random",
-        help_heading = sections::WHAT
+        help_heading = Section::Program.title()
     )]
     workload: String,
     /// The scheme
@@ -37,7 +36,7 @@ pub struct ExplainArguments {
         long,
         value_name = "NAME",
         default_value = "perforated",
-        help_heading = sections::SCHEMES
+        help_heading = Section::Schemes.title()
     )]
     scheme: String,
     #[command(flatten)]
@@ -56,6 +55,7 @@ fn address(text: &str) -> Result<u64, String> {
 pub fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
     let ExplainArguments { addresses, workload, scheme, placement } = arguments;
     let question = Question { addresses, workload, scheme };
-    let explained = perforate_commands::explain(&placement.choice(), &question, &own_memory_bar())?;
+    let explained =
+        perforate_commands::explain(&placement.request()?, &question, &own_memory_bar())?;
     print(&explained.text(COLUMNS))
 }

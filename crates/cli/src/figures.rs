@@ -1,10 +1,19 @@
 //! `--figures`: the figures of a report as files.
 
 use perforate_commands::{Files, Written};
-use perforate_report::SavedFigure;
+use perforate_report::{CAN_DRAW_FIGURES, HOW_TO_GET_FIGURES, SavedFigure};
 
 /// Folder of the figures beside the report.
 const FOLDER: &str = "figures";
+
+/// Reads the flag, which clap writes out as `true` or `false`. A program that was built without figures
+/// refuses it before it simulates anything.
+pub fn flag(text: &str) -> Result<bool, String> {
+    match text == "true" {
+        true if !CAN_DRAW_FIGURES => Err(HOW_TO_GET_FIGURES.into()),
+        is_set => Ok(is_set),
+    }
+}
 
 /// Each figure as a picture and as data, in a folder beside the report.
 pub fn files(figures: &[SavedFigure]) -> Files {

@@ -12,7 +12,6 @@ mod explain;
 mod figures;
 pub mod in_process;
 mod list;
-mod live;
 mod machines;
 mod model;
 mod options;

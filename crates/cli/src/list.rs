@@ -133,7 +133,7 @@ pub fn machines() -> String {
 fn all_options() -> String {
     let run = [PlacementOptions::keys(), MeasuringOptions::keys()].concat();
     let memory: Vec<Key> =
-        keys::<MemoryOptions>().into_iter().filter(|key| key.name != "host").collect();
+        MemoryOptions::keys().into_iter().filter(|key| !key.name.starts_with("host-")).collect();
     [
         options("Runs (--KEY VALUE; experiments: KEY = VALUE)", &run),
         options("Memory (likewise; of the host under a virtual machine --host-KEY)", &memory),

@@ -5,11 +5,10 @@ use std::path::PathBuf;
 use clap::Args;
 use perforate_commands::Failure;
 use perforate_config::Share;
-use perforate_report::text::{Column, columns};
-use perforate_sim::SimError;
-use perforate_sim::linear_model::{
+use perforate_experiment::linear_model::{
     ACCEPTED_EVENTS, Prediction, ResultSchemes, Row, Runs, Shares, predict, read_perf, read_results,
 };
+use perforate_report::text::{Column, columns};
 use serde_json::json;
 
 use crate::output::{COLUMNS, notes, print};
@@ -99,7 +98,7 @@ impl ModelArguments {
         let Some(segment) = self.segment_share else { return Ok(None) };
         let (segment, value) = (segment.value(), |share: Option<Share>| share.map(Share::value));
         let [vmm, guest, both] = [self.vmm_share, self.guest_share, self.both_share].map(value);
-        Ok(Some(Shares::new(segment, vmm, guest, both).map_err(SimError::from)?))
+        Ok(Some(Shares::new(segment, vmm, guest, both)?))
     }
 
     fn measured(&self, shares: Option<Shares>) -> Result<Case, Failure> {
@@ -119,7 +118,7 @@ impl ModelArguments {
         if !self.native_2m.is_empty() {
             groups.push(&self.native_2m);
         }
-        let read = read_perf(&groups).map_err(SimError::from)?;
+        let read = read_perf(&groups)?;
         let runs = Runs {
             native: read[0].measured,
             virtualized: read[1].measured,
@@ -142,7 +141,7 @@ impl ModelArguments {
             virtualized: or(&self.virtualized_scheme, default.virtualized),
             native_2m: or(&self.native_2m_scheme, default.native_2m),
         };
-        let found = read_results(path, &schemes).map_err(SimError::from)?;
+        let found = read_results(path, &schemes)?;
         found
             .into_iter()
             .map(|found| {

@@ -4,30 +4,28 @@ use std::cell::OnceCell;
 use std::marker::PhantomData;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
-use perforate_commands::Choice;
-use perforate_config::{Given, Key, keys};
+use perforate_commands::{Failure, RunRequest};
+use perforate_config::{Given, Key, Table};
 use perforate_sim::{MeasuringOptions, MemoryOptions, PlacementOptions, Progress};
-use serde::de::DeserializeOwned;
 
 use crate::progress::Bar;
-use crate::sections;
 use crate::settings::SettingFlags;
 
 /// A struct of options whose keys are flags.
-pub trait Flags: DeserializeOwned {
+pub trait Flags {
     /// The flags.
     fn keys() -> Vec<Key>;
 }
 
 impl Flags for PlacementOptions {
     fn keys() -> Vec<Key> {
-        keys::<Self>()
+        <Self as Table>::keys()
     }
 }
 
 impl Flags for MeasuringOptions {
     fn keys() -> Vec<Key> {
-        keys::<Self>()
+        <Self as Table>::keys()
     }
 }
 
@@ -81,22 +79,15 @@ fn is_switch(key: &Key) -> bool {
 }
 
 fn argument(key: Key) -> Arg {
-    let default = match key.name.as_str() {
-        "fragmentation" => Some(Choice::DEFAULT_FRAGMENTATION),
-        _ => Some(key.default.as_str()).filter(|text| !["", "none", "no", "0"].contains(text)),
-    };
-    let default = default.map_or(String::new(), |default| format!(" [default: {default}"));
-    let (brief, mut help) = (format!("{}{default}", key.brief), format!("{}{default}", key.help));
-    let end = if default.is_empty() { "" } else { "]" };
-    if key.name == "fragmentation" {
-        help += "; none with --age or --memory-from";
-    }
+    let default = Some(key.default.as_str()).filter(|text| !["", "none", "no", "0"].contains(text));
+    let default = default.map_or(String::new(), |default| format!(" [default: {default}]"));
+    let section = key.section.expect("every option of a run is the row of a table");
     let argument = Arg::new(key.name.clone()).long(key.name.clone());
     let argument = argument
-        .help(brief + end)
-        .long_help(help + end)
-        .help_heading(sections::section(&key.name))
-        .hide_short_help(sections::is_rare(&key.name));
+        .help(format!("{}{default}", key.brief))
+        .long_help(format!("{}{default}", key.help))
+        .help_heading(section.title())
+        .hide_short_help(key.is_rare);
     if is_switch(&key) {
         return argument.action(ArgAction::SetTrue);
     }
@@ -131,22 +122,22 @@ pub struct SimulationArguments {
 }
 
 impl PlacementArguments {
-    /// What was given.
+    /// Options that were given.
     fn given(&self) -> Given {
         self.placement.given.clone().and(self.memory.given.clone())
     }
 
-    /// What was chosen.
-    pub fn choice(&self) -> Choice {
-        Choice::new(self.given(), self.settings.settings())
+    /// The run that is asked for.
+    pub fn request(&self) -> Result<RunRequest, Failure> {
+        RunRequest::new(self.given(), self.settings.settings())
     }
 }
 
 impl SimulationArguments {
-    /// What was chosen.
-    pub fn choice(&self) -> Choice {
+    /// The run that is asked for.
+    pub fn request(&self) -> Result<RunRequest, Failure> {
         let given = self.placement.given().and(self.measuring.given.clone());
-        Choice::new(given, self.placement.settings.settings())
+        RunRequest::new(given, self.placement.settings.settings())
     }
 }
 

@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use perforate_host::Reporter;
 use perforate_report::text::{compact, cut};
 use perforate_sim::Progress;
@@ -17,12 +16,16 @@ use crate::output::printable;
 
 /// Time between lines where there is no terminal, and before the first.
 const LINE_PERIOD: Duration = Duration::from_secs(30);
-/// Time between redraws of a bar on a terminal.
+/// Time between redraws of a bar on a terminal without progress.
 const REDRAW_PERIOD: Duration = Duration::from_millis(200);
+/// Time between redraws of a bar on a terminal with progress.
+const LEAST_REDRAW_PERIOD: Duration = Duration::from_millis(50);
 /// Columns of a terminal that does not say how many it has.
 const UNKNOWN_TERMINAL: usize = 80;
 /// Columns that a bar has at least, with the spaces around it.
 const LEAST_BAR: usize = 8;
+/// What turns where no total is known.
+const SPINNER: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
 /// Shortest time from which a rate, and with it the time left, is worked out.
 const LEAST_MEASURED: Duration = Duration::from_secs(2);
 
@@ -107,11 +110,11 @@ pub fn time(seconds: f64) -> String {
 pub struct Bar {
     stage: Arc<Mutex<Stage>>,
     /// The bar, where standard error is a terminal.
-    drawn: Option<ProgressBar>,
+    drawn: Option<Arc<Mutex<TerminalLine>>>,
     /// True while lines are printed instead of a bar.
     is_in_lines: Arc<AtomicBool>,
-    /// The thread that prints lines ends with this value.
-    _printer: Lines,
+    /// The threads that print lines and redraw the bar end with this value.
+    _printers: [Option<Ticker>; 2],
 }
 
 impl Bar {
@@ -134,26 +137,22 @@ impl Bar {
         let stage = Arc::new(Mutex::new(Stage::new(text, unit)));
         let is_terminal = io::stderr().is_terminal();
         let is_in_lines = Arc::new(AtomicBool::new(!is_terminal || is_shared));
-        let target = || match is_shared {
-            true => ProgressDrawTarget::hidden(),
-            false => ProgressDrawTarget::stderr(),
-        };
-        let drawn = is_terminal.then(|| ProgressBar::with_draw_target(None, target()));
+        let line =
+            || Arc::new(Mutex::new(TerminalLine { is_hidden: is_shared, ..Default::default() }));
+        let drawn = is_terminal.then(line);
         let wanted = Arc::clone(&is_in_lines);
         let print = move |line: &str| {
             if wanted.load(Ordering::Relaxed) {
                 tell(line)
             }
         };
-        let printer = Lines::start(Arc::clone(&stage), LINE_PERIOD, print);
-        let bar = Self { stage, drawn, is_in_lines, _printer: printer };
+        let printer = Ticker::printing(Arc::clone(&stage), LINE_PERIOD, print);
+        let redrawer = drawn.clone().map(|line| {
+            let stage = Arc::clone(&stage);
+            Ticker::start(REDRAW_PERIOD, move || lock(&line).draw(&stage))
+        });
+        let bar = Self { stage, drawn, is_in_lines, _printers: [Some(printer), redrawer] };
         bar.draw();
-        // A thread redraws it; the library panics where none can be started.
-        if let Some(drawn) = &bar.drawn
-            && Builder::new().spawn(|| {}).is_ok()
-        {
-            drawn.enable_steady_tick(REDRAW_PERIOD);
-        }
         bar
     }
 
@@ -162,10 +161,7 @@ impl Bar {
     pub fn share_terminal(&self, is_shared: bool) {
         let Some(drawn) = &self.drawn else { return };
         if self.is_in_lines.swap(is_shared, Ordering::Relaxed) != is_shared {
-            drawn.set_draw_target(match is_shared {
-                true => ProgressDrawTarget::hidden(),
-                false => ProgressDrawTarget::stderr(),
-            });
+            lock(drawn).set_hidden(is_shared);
         }
     }
 
@@ -192,39 +188,70 @@ impl Bar {
 
     /// Shows the stage as it is now, on a terminal.
     fn draw(&self) {
-        let Some(bar) = &self.drawn else { return };
-        let stage = lock(&self.stage);
-        if bar.length() != stage.total() || bar.position() == 0 {
-            let template = match stage.total() {
-                Some(_) => "{msg} {wide_bar} {prefix}",
-                None => "{spinner} {msg}: {prefix}",
-            };
-            let style = ProgressStyle::with_template(template);
-            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-            match stage.total() {
-                Some(total) => bar.set_length(total),
-                None => bar.unset_length(),
+        if let Some(drawn) = &self.drawn {
+            let mut line = lock(drawn);
+            if line.drawn_at.is_none_or(|time| time.elapsed() >= LEAST_REDRAW_PERIOD) {
+                line.draw(&self.stage);
             }
         }
-        let columns =
-            terminal_size_of(io::stderr()).map_or(UNKNOWN_TERMINAL, |(width, _)| width.0.into());
-        let (message, figures) = fitting(&stage.text, &stage.figures(Instant::now()), columns);
-        if bar.message() != message {
-            // The thread that redraws may see the new message beside the old figures, which need not fit.
-            bar.set_prefix("");
-            bar.set_message(message);
-        }
-        bar.set_prefix(figures);
-        bar.set_position(stage.progress.done);
     }
 }
 
 impl Drop for Bar {
     fn drop(&mut self) {
-        if let Some(bar) = &self.drawn {
-            bar.finish_and_clear();
+        if let Some(drawn) = &self.drawn {
+            lock(drawn).set_hidden(true);
         }
     }
+}
+
+/// The line of the terminal in which a bar stands.
+#[derive(Default)]
+struct TerminalLine {
+    /// True if nothing is to be drawn.
+    is_hidden: bool,
+    /// When the bar was last drawn; absent if the line is empty.
+    drawn_at: Option<Instant>,
+    /// How often the bar was drawn.
+    turn: usize,
+}
+
+impl TerminalLine {
+    /// Draws the stage as it is now over what was drawn before.
+    fn draw(&mut self, stage: &Mutex<Stage>) {
+        if self.is_hidden {
+            return;
+        }
+        let now = Instant::now();
+        let columns =
+            terminal_size_of(io::stderr()).map_or(UNKNOWN_TERMINAL, |(width, _)| width.0.into());
+        let text = bar(&lock(stage), now, columns, self.turn);
+        let _ = write!(io::stderr(), "\r\x1b[2K{text}");
+        self.drawn_at = Some(now);
+        self.turn += 1;
+    }
+
+    /// Removes the bar and draws it no more, or lets it be drawn again.
+    fn set_hidden(&mut self, is_hidden: bool) {
+        if is_hidden && self.drawn_at.take().is_some() {
+            let _ = write!(io::stderr(), "\r\x1b[2K");
+        }
+        self.is_hidden = is_hidden;
+    }
+}
+
+/// A bar in a line of so many columns. Without a total, a spinner turns instead.
+fn bar(stage: &Stage, now: Instant, columns: usize, turn: usize) -> String {
+    let (message, figures) = fitting(&stage.text, &stage.figures(now), columns);
+    let Some(total) = stage.total() else {
+        return format!("{} {message}: {figures}", SPINNER[turn % SPINNER.len()]);
+    };
+    // A terminal may break a line of which the last column is full.
+    let used = message.chars().count() + figures.chars().count() + 3;
+    let width = columns.saturating_sub(used);
+    let done = stage.progress.done.min(total) as f64 / total as f64;
+    let full = (width as f64 * done) as usize;
+    format!("{message} {}{} {figures}", "█".repeat(full), "░".repeat(width - full))
 }
 
 /// Message and figures of a bar, cut so that the bar fits into one line of the terminal. A bar of two lines
@@ -236,39 +263,47 @@ fn fitting(message: &str, figures: &str, columns: usize) -> (String, String) {
     (cut(&message, left), figures)
 }
 
-/// A thread that panicked while it held the stage has left it as good as any.
-fn lock(stage: &Mutex<Stage>) -> MutexGuard<'_, Stage> {
-    stage.lock().unwrap_or_else(PoisonError::into_inner)
+/// A thread that panicked while it held the value has left it as good as any.
+fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+    value.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A thread that prints how far the work is, until this value is dropped.
-struct Lines {
+/// A thread that does something again and again, until this value is dropped.
+struct Ticker {
     /// The thread ends when this end of the channel is gone.
     until: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Lines {
-    fn start(
-        stage: Arc<Mutex<Stage>>,
-        period: Duration,
-        print: impl Fn(&str) + Send + 'static,
-    ) -> Self {
+impl Ticker {
+    /// Calls `act` after each period.
+    fn start(period: Duration, act: impl Fn() + Send + 'static) -> Self {
         let (until, ended) = channel();
         // Where no thread can be started, the work goes on and says nothing.
         let thread = Builder::new().spawn(move || {
-            let start = Instant::now();
             while ended.recv_timeout(period) == Err(RecvTimeoutError::Timeout) {
-                let (stage, now) = (lock(&stage), Instant::now());
-                let since = time((now - start).as_secs_f64().floor());
-                print(&format!("after {since}: {}: {}", stage.text, stage.figures(now)));
+                act();
             }
         });
         Self { until: Some(until), thread: thread.ok() }
     }
+
+    /// Prints after each period how far the work is.
+    fn printing(
+        stage: Arc<Mutex<Stage>>,
+        period: Duration,
+        print: impl Fn(&str) + Send + 'static,
+    ) -> Self {
+        let start = Instant::now();
+        Self::start(period, move || {
+            let (stage, now) = (lock(&stage), Instant::now());
+            let since = time((now - start).as_secs_f64().floor());
+            print(&format!("after {since}: {}: {}", stage.text, stage.figures(now)));
+        })
+    }
 }
 
-impl Drop for Lines {
+impl Drop for Ticker {
     /// Waits for the thread, so that no line comes after what the command says in the end.
     fn drop(&mut self) {
         drop(self.until.take());
@@ -328,14 +363,13 @@ impl ShareBar {
 }
 
 /// Takes a bar off the terminal, where there is one.
-pub struct Eraser(Option<ProgressBar>);
+pub struct Eraser(Option<Arc<Mutex<TerminalLine>>>);
 
 impl Eraser {
     /// Removes the bar, which is not drawn again.
     pub fn erase(&self) {
         if let Some(drawn) = &self.0 {
-            drawn.finish_and_clear();
-            drawn.set_draw_target(ProgressDrawTarget::hidden());
+            lock(drawn).set_hidden(true);
         }
     }
 }
@@ -381,6 +415,20 @@ mod tests {
     }
 
     #[test]
+    fn a_bar_is_as_full_as_the_work_is_done() {
+        let start = Instant::now();
+        let mut stage = Stage::new("reading", "frames");
+        stage.advance(progress(25, None), start);
+        assert_eq!(bar(&stage, start, 40, 11), "⠙ reading: 25 frames");
+        stage.advance(progress(25, Some(100)), start);
+        let expected = "reading ███░░░░░░░░░░░ 25 of 100 frames";
+        assert_eq!(bar(&stage, start, 40, 0), expected);
+        assert_eq!(expected.chars().count(), 39, "the last column is free");
+        stage.advance(progress(200, Some(100)), start);
+        assert!(!bar(&stage, start, 60, 0).contains('░'), "more than the total was done");
+    }
+
+    #[test]
     fn times_have_no_more_digits_than_they_deserve() {
         let times = [(0.2, "1 s"), (99.0, "99 s"), (100.0, "2 min")];
         let times = times.into_iter().chain([(5940.0, "99 min"), (5941.0, "2 h")]);
@@ -393,7 +441,7 @@ mod tests {
         let stage = Arc::new(Mutex::new(Stage::new("reading", "frames")));
         lock(&stage).advance(progress(7, None), Instant::now());
         let print = move |line: &str| drop(printed.send(line.to_owned()));
-        let running = Lines::start(stage, Duration::from_millis(1), print);
+        let running = Ticker::printing(stage, Duration::from_millis(1), print);
         let is_line =
             |line: String| line.starts_with("after ") && line.ends_with(" s: reading: 7 frames");
         assert!(is_line(lines.recv().unwrap()) && is_line(lines.recv().unwrap()));

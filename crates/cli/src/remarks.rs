@@ -168,7 +168,7 @@ mod tests {
             r#"{"scheme":"4k","workload":"w","notes":["the same","cycles of 4k change by 3 %","own"],"config":{"workload":{"assumptions":["own"]}}}"#,
             r#"{"scheme":"thp","workload":"w","notes":["the same","cycles of thp change by 5 %","own"],"config":{"workload":{"assumptions":["own"]}}}"#,
         ];
-        perforate_report::read_results(&lines.join("\n")).unwrap()
+        perforate_records::read_results(&lines.join("\n")).unwrap()
     }
 
     #[test]
@@ -195,7 +195,7 @@ mod tests {
             line("2G", "1GB; swap of 2GB", "swapped"),
             line("none", "1GB", "full"),
         ];
-        let results = perforate_report::read_results(&lines.join("\n")).unwrap();
+        let results = perforate_records::read_results(&lines.join("\n")).unwrap();
         let expected = [
             "1GB; swap of 1GB (with swap=1G); swap of 2GB (with swap=2G)",
             "swapped (with swap=1G, 2G)",
@@ -218,7 +218,7 @@ mod tests {
             line(16, "1G", "swapped"),
             line(16, "2G", "fits"),
         ];
-        let results = perforate_report::read_results(&lines.join("\n")).unwrap();
+        let results = perforate_records::read_results(&lines.join("\n")).unwrap();
         let expected = [
             "1GB",
             "swapped (with entries=8, memory=1G; entries=16, memory=1G)",

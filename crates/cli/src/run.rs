@@ -1,10 +1,10 @@
 //! `perforate run`.
 
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 use perforate_commands::{Failure, ResultFolder, json_lines};
+use perforate_config::Section;
 use perforate_report::text::{Column, columns};
 use perforate_sim::{Composition, RunResult, Sampled, SimError};
 use perforate_types::counted;
@@ -12,7 +12,6 @@ use perforate_types::counted;
 use crate::options::{SimulationArguments, own_memory_bar};
 use crate::output::{COLUMNS, notes, print};
 use crate::progress::Bar;
-use crate::sections;
 
 /// Run one scheme and print all its counters.
 #[derive(Args)]
@@ -26,41 +25,38 @@ pub struct RunArguments {
     ///
     /// `perforate list workloads` has them; FORMAT:FILE is a foreign trace whose content leaves its
     /// format open (docs/foreign-traces.md), - a trace on standard input
-    #[arg(value_name = "TRACE|WORKLOAD", help_heading = sections::WHAT)]
+    #[arg(value_name = "TRACE|WORKLOAD", help_heading = Section::Program.title())]
     workload: Option<String>,
     /// The scheme; GUEST+HOST is one in a virtual machine over one of its host
     #[arg(
         long,
         value_name = "NAME",
         default_value = "perforated",
-        help_heading = sections::SCHEMES
+        help_heading = Section::Schemes.title()
     )]
     scheme: String,
     #[command(flatten)]
     simulation: SimulationArguments,
     /// Folder for results.jsonl [default: none is written]
-    #[arg(short, long, value_name = "DIR", help_heading = sections::OUTPUT)]
+    #[arg(short, long, value_name = "DIR", help_heading = Section::Output.title())]
     out: Option<PathBuf>,
     /// Print the result as a JSON line and nothing else
-    #[arg(long, help_heading = sections::OUTPUT)]
+    #[arg(long, help_heading = Section::Output.title())]
     json: bool,
 }
 
 /// Runs the scheme and prints its counters.
 pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
-    let choice = arguments.simulation.choice();
+    let request = arguments.simulation.request()?;
     let schemes = Composition::list(&arguments.scheme).map_err(SimError::from)?;
     let workload = arguments.workload.as_deref();
-    let comparison = choice.comparison(workload, schemes, &own_memory_bar())?;
-    if comparison.schemes.len() != 1 {
+    if schemes.len() != 1 {
         return Err(Failure::Usage("run takes one scheme; use compare for several".into()));
     }
-    choice.check_effects(&comparison.schemes, &comparison.memory)?;
+    let run = request.resolve(workload, schemes, &own_memory_bar())?;
     let folder = arguments.out.as_deref().map(ResultFolder::named).transpose()?;
     let bar = Bar::instructions("simulating");
-    let (measuring, stop) = (choice.measuring()?, AtomicBool::new(false));
-    let show = &mut |progress| bar.show(progress);
-    let results = perforate_commands::compare(&comparison, &measuring, &stop, show)?;
+    let results = perforate_sim::run(&run, &mut |progress| bar.show(progress))?;
     drop(bar);
     if let Some(folder) = &folder {
         folder.write(&vec![("results.jsonl".to_owned(), json_lines(&results))])?;

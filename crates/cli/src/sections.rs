@@ -1,75 +1,7 @@
 //! Help in sections: what is used most stands first, and what few need only in `--help`.
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
-
-/// The program that runs.
-pub const WHAT: &str = "What to run";
-/// What translates.
-pub const SCHEMES: &str = "Schemes";
-/// Memory and its past.
-pub const MEMORY: &str = "Memory";
-/// The processor.
-pub const MACHINE: &str = "Machine";
-/// Part of the program, repetitions, checks.
-pub const LENGTH: &str = "How long and how exact";
-/// Linux's knobs, and policies of schemes.
-pub const SYSTEM: &str = "Operating system";
-/// Guest and host.
-pub const VIRTUAL: &str = "Virtual machine";
-/// Where results go.
-pub const OUTPUT: &str = "Output";
-
-const ORDER: [&str; 8] = [WHAT, SCHEMES, MEMORY, MACHINE, LENGTH, SYSTEM, VIRTUAL, OUTPUT];
-
-/// Options that only `--help` tells of, besides all of a host's.
-const RARE: [&str; 21] = [
-    "swap",
-    "threads",
-    "threads-per-core",
-    "side-by-side",
-    "beside",
-    "faulty",
-    "zones",
-    "window-warmup",
-    "precision",
-    "compaction",
-    "ksm",
-    "contents",
-    "perforation",
-    "segment",
-    "superpages",
-    "layout",
-    "policy",
-    "io-gap",
-    "hot-add",
-    "self-balloon",
-    "modes",
-];
-
-/// Where an option stands that no section has; a test excludes it.
-pub const NOWHERE: &str = "Options";
-
-/// The section of an option of a simulation.
-pub fn section(option: &str) -> &'static str {
-    match option {
-        "memory" | "memory-from" | "swap" | "fragmentation" | "age" | "faulty" | "zones" => MEMORY,
-        "machine" | "cores" | "threads-per-core" => MACHINE,
-        "beside" | "threads" => WHAT,
-        "compaction" | "defrag" | "khugepaged" | "ksm" | "contents" | "perforation" | "segment"
-        | "superpages" | "layout" | "policy" => SYSTEM,
-        "io-gap" | "hot-add" | "self-balloon" | "modes" => VIRTUAL,
-        _ if option.starts_with("host-") => VIRTUAL,
-        "side-by-side" => MACHINE,
-        "seed" | "skip" | "instructions" | "warmup" | "window-warmup" | "timing" | "precision"
-        | "functional" | "check" => LENGTH,
-        _ => NOWHERE,
-    }
-}
-
-/// True for an option that few need.
-pub fn is_rare(option: &str) -> bool {
-    RARE.contains(&option) || option.starts_with("host-")
-}
+use perforate_config::Section;
 
 /// The arguments of a command, its help in sections: clap shows sections in the order in which
 /// arguments first name them.
@@ -113,11 +45,11 @@ fn help_flag() -> Arg {
     let flag = Arg::new("help").short('h').long("help").action(ArgAction::Help);
     flag.help("Print this; --help says more")
         .long_help("Print this; -h is shorter")
-        .help_heading(OUTPUT)
+        .help_heading(Section::Output.title())
 }
 
 /// The place of an argument's section.
 fn place(argument: &Arg) -> usize {
-    let is_its = |section: &&str| argument.get_help_heading() == Some(*section);
-    ORDER.iter().position(is_its).unwrap_or(ORDER.len())
+    let is_its = |section: &Section| argument.get_help_heading() == Some(section.title());
+    Section::ALL.iter().position(is_its).unwrap_or(Section::ALL.len())
 }

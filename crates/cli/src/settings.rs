@@ -2,8 +2,7 @@
 
 use clap::Args;
 use perforate_commands::MachineSettings;
-
-use crate::sections;
+use perforate_config::Section;
 
 /// Other values for keys of the machine, in the order in which they were given.
 #[derive(Args, Clone, Debug, Default)]
@@ -12,7 +11,7 @@ pub struct SettingFlags {
     ///
     /// `perforate machines show NAME` has the keys; absent takes a key away; may be given several
     /// times
-    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = setting, help_heading = sections::MACHINE)]
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = setting, help_heading = Section::Machine.title())]
     all: Vec<(String, String)>,
 }
 

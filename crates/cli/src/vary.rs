@@ -3,9 +3,9 @@
 
 use std::str::FromStr;
 
-use perforate_commands::{Choice, Failure};
-use perforate_config::{ConfigError, Count, Share, Size, read};
-use perforate_sim::{MachineFile, RunResult};
+use perforate_commands::{Failure, RunRequest, WithError};
+use perforate_config::{Count, Share, Size, read};
+use perforate_sim::{MachineFile, RunResult, RunSpec};
 use serde_json::{Value, json};
 
 /// Most runs: values times schemes times seeds. A larger sweep can be continued if it is an experiment.
@@ -61,7 +61,7 @@ impl Vary {
 /// A comparison of several: its options, and the values that make it.
 pub struct Variant {
     /// All options.
-    pub choice: Choice,
+    pub request: RunRequest,
     /// Keys and values; empty if nothing is varied.
     varied: Vec<Setting>,
 }
@@ -79,9 +79,13 @@ struct Setting {
 ///
 /// # Errors
 /// There is no such option or key, there are too many keys, or too many runs.
-pub fn variants(keys: &[Vary], choice: &Choice, runs_each: u64) -> Result<Vec<Variant>, Failure> {
+pub fn variants(
+    keys: &[Vary],
+    request: RunRequest,
+    runs_each: u64,
+) -> Result<Vec<Variant>, Failure> {
     check_keys(keys)?;
-    let mut all = vec![Variant { choice: choice.clone(), varied: Vec::new() }];
+    let mut all = vec![Variant { request, varied: Vec::new() }];
     let runs = keys.iter().map(|key| key.values.len() as u64).product::<u64>() * runs_each;
     if !keys.is_empty() && runs > MOST_RUNS {
         return Err(Failure::Usage(format!(
@@ -92,10 +96,10 @@ pub fn variants(keys: &[Vary], choice: &Choice, runs_each: u64) -> Result<Vec<Va
     for Vary { key, values } in keys {
         let is_count = is_count(key);
         let with = |(variant, value): (&Variant, &String)| {
-            let choice = variant.choice.with(key, value).map_err(|error| unknown(&error))?;
+            let request = variant.request.with(key, value).map_err(failure)?;
             let own = Setting { key: key.clone(), value: value.clone(), is_count };
             let varied = variant.varied.iter().cloned().chain([own]).collect();
-            Ok(Variant { choice, varied })
+            Ok(Variant { request, varied })
         };
         let pairs = all.iter().flat_map(|variant| values.iter().map(move |value| (variant, value)));
         all = pairs.map(with).collect::<Result<_, Failure>>()?;
@@ -116,10 +120,14 @@ fn check_keys(keys: &[Vary]) -> Result<(), Failure> {
     Err(Failure::Usage(format!("--vary: {problem}")))
 }
 
-/// There is neither an option nor a key of the machine of this name.
-fn unknown(error: &ConfigError) -> Failure {
-    let problem = error.problem();
-    Failure::Usage(format!("--vary: {problem}; keys of the machine are such as tlb.l2.entries"))
+fn failure(error: WithError) -> Failure {
+    match error {
+        WithError::Value(failure) => failure,
+        WithError::Key(error) => Failure::Usage(format!(
+            "--vary: {}; keys of the machine are such as tlb.l2.entries",
+            error.problem()
+        )),
+    }
 }
 
 impl Variant {
@@ -152,7 +160,7 @@ impl Variant {
 /// True for an option whose values are counts (`500k` instructions), not sizes (`4G`).
 fn is_count(key: &str) -> bool {
     let name = key.replace('_', "-");
-    let option = Choice::keys().into_iter().find(|option| option.name == name);
+    let option = RunSpec::keys().into_iter().find(|option| option.name == name);
     let is_number = |part: &str| part == "N" || part.parse::<u64>().is_ok();
     option.is_some_and(|option| option.form.split(['|', '-']).any(is_number))
 }

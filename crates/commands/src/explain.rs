@@ -2,11 +2,11 @@
 
 use perforate_mmu::Case;
 use perforate_report::text::{Column, columns, wrapped};
-use perforate_sim::{Composition, Explanation, SimError, Situation};
+use perforate_sim::{Composition, Explanation, ResolvedRun, SimError, Situation};
 use perforate_types::VirtualAddress;
 use serde::Serialize;
 
-use crate::{Choice, Failure};
+use crate::{Failure, RunRequest};
 
 /// Instructions run before explaining where no number is given.
 const DEFAULT_INSTRUCTIONS: u64 = 1_000_000;
@@ -35,23 +35,21 @@ pub struct Explanations {
 /// # Errors
 /// Several schemes, an option that is wrong or without effect, or as for a run.
 pub fn explain(
-    choice: &Choice,
+    request: &RunRequest,
     question: &Question<'_>,
     progress: &dyn Fn(u64, Option<u64>),
 ) -> Result<Explanations, Failure> {
-    let memory = choice.memory(progress)?;
-    let mut workload = choice.part_of(Some(question.workload))?;
-    workload.instructions.get_or_insert(DEFAULT_INSTRUCTIONS);
     let schemes = Composition::list(question.scheme).map_err(SimError::from)?;
-    let [scheme] = schemes.as_slice() else {
+    if schemes.len() != 1 {
         return Err(Failure::Usage("explain takes one scheme".into()));
-    };
-    let machine = choice.machine_for(&schemes)?;
-    choice.check_effects(&schemes, &memory)?;
+    }
+    let mut run = request.resolve(Some(question.workload), schemes, progress)?;
+    run.workload.instructions.get_or_insert(DEFAULT_INSTRUCTIONS);
+    let ResolvedRun { workload, machine, schemes, memory, seed, .. } = run;
+    let scheme = schemes[0];
     let addresses: Vec<VirtualAddress> =
         question.addresses.iter().map(|&address| VirtualAddress::new(address)).collect();
-    let seed = choice.placement()?.seed.get();
-    let all = perforate_sim::explain(&machine, *scheme, &memory, &workload, seed, &addresses)?;
+    let all = perforate_sim::explain(&machine, scheme, &memory, &workload, seed, &addresses)?;
     Ok(Explanations {
         scheme: scheme.name(),
         machine: machine.name.clone(),

@@ -5,11 +5,12 @@ use std::path::PathBuf;
 
 use perforate_config::ConfigError;
 use perforate_experiment::ExperimentError;
+use perforate_experiment::linear_model::ModelError;
 use perforate_host::HostError;
 use perforate_record::RecordError;
+use perforate_records::RecordsError;
 use perforate_report::ReportError;
 use perforate_sim::SimError;
-use perforate_sim::linear_model::ModelError;
 use perforate_trace::TraceError;
 
 use crate::with_keywords;
@@ -53,9 +54,15 @@ pub enum Failure {
     /// An experiment.
     #[error(transparent)]
     Experiment(#[from] ExperimentError),
+    /// A linear model.
+    #[error(transparent)]
+    Model(#[from] ModelError),
     /// Parts of experiments that do not make a whole.
     #[error("{0}")]
     Parts(String),
+    /// Records that cannot be read.
+    #[error(transparent)]
+    Records(#[from] RecordsError),
     /// The report.
     #[error(transparent)]
     Report(#[from] ReportError),
@@ -146,7 +153,6 @@ impl Failure {
                 | SimError::GuestTooLarge { .. }
                 | SimError::Host(_)
                 | SimError::Config(_)
-                | SimError::Model(ModelError::Share(_))
                 | SimError::UnknownWorkload { .. }
                 | SimError::MemoryBeyondCaches { .. }
                 | SimError::MachineTooLarge { .. }
@@ -160,6 +166,7 @@ impl Failure {
                 | SimError::Trace(TraceError::Workload { .. }),
             )
             | Self::Trace(TraceError::Workload { .. })
+            | Self::Model(ModelError::Share(_))
             | Self::Experiment(ExperimentError::Unknown { .. }) => WRONG_USE,
             Self::Interrupted | Self::Stopped(_) | Self::Record(RecordError::Interrupted) => {
                 INTERRUPTED

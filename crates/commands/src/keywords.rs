@@ -2,7 +2,7 @@
 
 use std::iter::Peekable;
 
-use crate::Choice;
+use perforate_sim::RunSpec;
 
 /// Characters that may stand around a flag or a value in a sentence.
 const PUNCTUATION: [char; 7] = [':', ';', ',', '.', '(', ')', '`'];
@@ -68,7 +68,8 @@ fn is_value(name: &str, word: &str) -> bool {
     let word = word.trim_end_matches(PUNCTUATION);
     let is_odd = |c: char| c.is_ascii_digit() || c.is_ascii_uppercase() || "=/%".contains(c);
     let is_form = |form: &str| form.split(['|', '[']).any(|one| one == word);
-    word.contains(is_odd) || Choice::keys().iter().any(|key| key.name == name && is_form(&key.form))
+    word.contains(is_odd)
+        || RunSpec::keys().iter().any(|key| key.name == name && is_form(&key.form))
 }
 
 #[cfg(test)]

@@ -1,14 +1,11 @@
 //! What commands do, whoever calls them: the command line, which has flags, or Python, which has
 //! keywords. Options become a run here, and results become files; nothing is printed.
 //!
-//! - [`Choice`] is what was chosen of a run, texts by key, and makes machine, memory and comparison
-//!   of it;
-//! - [`compare`] runs a comparison with several seeds, [`explain`] puts translations into words;
+//! - [`RunRequest`] is the specification of a run, and makes machine, memory and run of it;
+//! - [`explain`] puts translations into words;
 //! - [`write_text`] and [`ResultFolder`] write whole files or none;
 //! - [`Failure`] says what went wrong, and whether the user or the run is to blame.
 
-mod choice;
-mod compare;
 mod explain;
 mod failure;
 mod files;
@@ -16,13 +13,13 @@ mod keywords;
 mod machines;
 mod own_memory;
 mod panics;
+mod request;
 mod result_folder;
+mod results;
 mod schemes;
 mod settings;
 mod virtual_machine;
 
-pub use choice::Choice;
-pub use compare::{compare, json_lines, title};
 pub use explain::{
     AddressRecord, Explanations, Question, Record, StepRecord, TranslationRecord, explain,
 };
@@ -32,6 +29,8 @@ pub use keywords::with_keywords;
 pub use machines::{load_machine, machine_file};
 pub use own_memory::own_memory;
 pub use panics::catching;
+pub use request::{RunRequest, WithError};
 pub use result_folder::{Files, ResultFolder, Written};
+pub use results::{json_lines, title};
 pub use schemes::{schemes, with_free};
 pub use settings::MachineSettings;

@@ -76,6 +76,28 @@ impl Given {
         Self(own).read()
     }
 
+    /// Takes out the group of this name, if there is one.
+    pub fn take_group(&mut self, name: &str) -> Option<Self> {
+        let is_it =
+            |(key, value): &(String, Value)| key == name && matches!(value, Value::Group(_));
+        let place = self.0.iter().position(is_it)?;
+        match self.0.remove(place).1 {
+            Value::Group(group) => Some(group),
+            Value::Text(_) => None,
+        }
+    }
+
+    /// Checks that no key is left, after all tables have taken theirs.
+    ///
+    /// # Errors
+    /// The first key that is left, with the nearest of the `known` ones.
+    pub fn refuse_rest<'a>(&self, known: impl Iterator<Item = &'a str>) -> Result<(), ConfigError> {
+        match self.0.first() {
+            Some((key, _)) => Err(ConfigError::unknown_key(key, &known.collect::<Vec<_>>())),
+            None => Ok(()),
+        }
+    }
+
     /// Checks that each key is one of `A` or of `B`, which are read one after the other.
     ///
     /// # Errors

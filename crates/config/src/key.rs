@@ -6,7 +6,7 @@ use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{Address, Share, Size, given, words};
+use crate::{Address, Section, Share, Size, given, words};
 
 /// An option, for lists and help.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,9 +20,14 @@ pub struct Key {
     pub default: String,
     /// Its effect: the comment above the field.
     pub help: String,
-    /// Its effect in a line, where the field says it (`#[schemars(extend("brief" = "…"))]`); else as
-    /// `help`.
+    /// Its effect in a line, where the row of its table says it; else as `help`.
     pub brief: String,
+    /// Section of the help; `None` if the struct is no [`Table`](crate::Table).
+    pub section: Option<Section>,
+    /// True if only `--help` shows it.
+    pub is_rare: bool,
+    /// True if a host cannot have it.
+    pub is_guest_only: bool,
 }
 
 /// A word that an enum is written as.
@@ -56,8 +61,11 @@ pub fn keys<T: JsonSchema + DeserializeOwned>() -> Vec<Key> {
             default: property
                 .get("default")
                 .map_or(String::new(), |value| text_of(value, &property)),
-            brief: said("brief").unwrap_or_else(|| help.clone()),
+            brief: help.clone(),
             help,
+            section: None,
+            is_rare: false,
+            is_guest_only: false,
         }
     };
     properties::<T>().into_iter().map(key).collect()

@@ -7,6 +7,8 @@
 //! - writing: [`write`] gives text that can be read again;
 //! - lists and help: [`keys`] says key, form, default and meaning, from the field itself and the
 //!   comment above it;
+//! - tables: [`options!`] declares a struct whose fields are options of a run, each with all that flags,
+//!   help, notes and checks need ([`Table`]);
 //! - changes: [`Changes`] are some options of a struct, to be put over others.
 //!
 //! Values with a unit have a type and one grammar each: [`Size`] ([`BoundedSize`] in a range),
@@ -28,6 +30,7 @@ mod plain;
 mod program;
 mod read;
 mod shorten;
+mod table;
 #[cfg(test)]
 mod tests;
 mod unit;
@@ -44,6 +47,7 @@ pub use plain::plain;
 pub use program::Program;
 pub use read::read;
 pub use shorten::shorten;
+pub use table::{Row, Section, Table, Work};
 pub use unit::{Address, BoundedSize, Count, Share, Size};
 pub use words::{nearest, suggestion};
 pub use write::{write, write_changed};

@@ -13,6 +13,7 @@ mod file;
 mod formula;
 mod job;
 pub mod kind;
+pub mod linear_model;
 mod outcome;
 mod plan;
 mod record;
@@ -24,13 +25,11 @@ mod unstated;
 pub use engine::{Plan, Shard, Step};
 pub use error::ExperimentError;
 pub use file::{
-    Axis, AxisForm, Chart, ChartForm, Claim, ClaimKind, Curve, Expectation, Experiment,
-    ExperimentOptions, Measure, Place, Show, State, Verdict,
+    Axis, Chart, Claim, Curve, Expectation, Experiment, ExperimentOptions, Measure, Place, State,
 };
 pub use job::Job;
 pub use kind::{Measurement, hash_of_file};
 pub use outcome::{AtPlace, Drawn, Judged, Outcome, Values};
-pub use record::Record;
 pub use statistics::Summary;
 pub use store::{Key, Store, build};
-pub use unstated::{PartRange, Range, Reading, Unstated};
+pub use unstated::Unstated;

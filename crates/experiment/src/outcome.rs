@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use perforate_records::{AxisForm, Show, Verdict};
+
 use crate::engine::Plan;
 use crate::error::ExperimentError;
-use crate::file::{Average, AxisForm, Claim, Curve, Experiment, Measure, Place, Show, Verdict};
+use crate::file::{Average, Claim, Curve, Experiment, Measure, Place};
 use crate::formula::Formula;
 use crate::kind::Measurement;
 use crate::plan::{Formulas, Point, seeds};

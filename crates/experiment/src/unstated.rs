@@ -4,12 +4,12 @@
 //! calls plausible, and then with many of them changed together.
 
 use perforate_os::Random;
+use perforate_records::{ClaimKind, PartRange, Reading, UnstatedRange, Verdict};
 use perforate_sim::{Alternative, Machine, Plausible};
-use serde::Serialize;
 
 use crate::engine::Plan;
 use crate::error::ExperimentError;
-use crate::file::{Claim, ClaimKind, Experiment, Measure, Place, Text, Verdict};
+use crate::file::{Claim, Experiment, Measure, Place, Text};
 use crate::formula::Reference;
 use crate::outcome::Outcome;
 use crate::plan::Formulas;
@@ -26,48 +26,6 @@ pub struct Unstated {
     one_at_a_time: Vec<Vec<Experiment>>,
     /// The same with values of all parts together.
     together: Vec<Experiment>,
-}
-
-/// How far the number of a claim depends on what is left open.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Range {
-    /// The number on the machine as it is, with the first seed.
-    pub default: Option<f64>,
-    /// The least of all variants.
-    pub least: f64,
-    /// The greatest.
-    pub greatest: f64,
-    /// Variants, the machine as it is among them.
-    pub variants: usize,
-    /// Those of them that bear the claim out.
-    pub reproduced: usize,
-    /// Whether the paper's number is one that ours could be.
-    pub reading: Reading,
-    /// What each part alone does, that of the greatest effect first.
-    pub parts: Vec<PartRange>,
-}
-
-/// Whether a claim holds in a plausible reading of the sources.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Reading {
-    /// On the machine as it is.
-    AtTheDefault,
-    /// In a variant, or between two.
-    InsideTheRange,
-    /// In none.
-    InNone,
-}
-
-/// What one part does to the number of a claim.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct PartRange {
-    /// What it is.
-    pub name: String,
-    /// Why the other values are plausible.
-    pub reason: String,
-    /// Each other value, and the number with it.
-    pub values: Vec<(String, Option<f64>)>,
 }
 
 impl Unstated {
@@ -127,7 +85,7 @@ impl Unstated {
         &self,
         plan: &Plan,
         store: &Store,
-    ) -> Result<Vec<Option<Range>>, ExperimentError> {
+    ) -> Result<Vec<Option<UnstatedRange>>, ExperimentError> {
         let outcome = |experiment: &Experiment| Outcome::of(experiment.clone(), plan, store);
         let default = outcome(&self.default)?;
         let one_at_a_time = self.one_at_a_time.iter();
@@ -146,7 +104,7 @@ impl Unstated {
         default: &Outcome,
         one_at_a_time: &[Vec<Outcome>],
         together: &[Outcome],
-    ) -> Option<Range> {
+    ) -> Option<UnstatedRange> {
         let ours =
             |outcome: &Outcome| outcome.judge(claim).farthest(claim).map(|summary| summary.median);
         let at_default = ours(default);
@@ -185,7 +143,15 @@ impl Unstated {
         };
         parts.sort_by(|one, other| effect(other).total_cmp(&effect(one)));
         let variants = all().count();
-        Some(Range { default: at_default, least, greatest, variants, reproduced, reading, parts })
+        Some(UnstatedRange {
+            default: at_default,
+            least,
+            greatest,
+            variants,
+            reproduced,
+            reading,
+            parts,
+        })
     }
 }
 

@@ -6,8 +6,7 @@
 //! - [`counters`] counts cycles, instructions, TLB misses and walks in hardware, where it can,
 //! - [`calibrate`] measures caches, memory and TLBs and writes a machine file of them,
 //! - [`validate`] compares such measurements with simulations of the same code,
-//! - [`layout`] gives a program's memory a layout of 4KB and 2MB pages,
-//! - [`live`] asks the kernel for large pages and reports how many it gave.
+//! - [`layout`] gives a program's memory a layout of 4KB and 2MB pages.
 //!
 //! Nothing here changes a setting of the system; settings of processes end with them.
 
@@ -18,7 +17,6 @@ mod error;
 #[doc(hidden)]
 pub mod hostile;
 pub mod layout;
-pub mod live;
 pub mod machine;
 mod proc;
 mod process_settings;

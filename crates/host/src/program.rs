@@ -1,13 +1,14 @@
 //! Timing of a user's program with and without 2MB pages.
 
 use std::ffi::OsString;
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Stdio};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use perforate_record::find_program;
 use perforate_record::process_memory::read_text;
-use wait4::Wait4;
 
 use crate::benchmark::Paging;
 use crate::counters::{Absence, Counting, Readings};
@@ -79,15 +80,10 @@ impl<'a> Start<'a> {
     pub fn time(&self) -> Result<ProgramTime, HostError> {
         let counting = Counting::of_next_program().ok();
         let started = Instant::now();
-        let mut child = self.spawn()?;
-        let ended = child.wait4().map_err(HostError::system("waiting for the program"))?;
+        let child = self.spawn()?;
+        let (status, user) = wait(&child).map_err(HostError::system("waiting for the program"))?;
         let counters = counting.map_or_else(Readings::default, |mut counting| counting.read());
-        Ok(ProgramTime {
-            counters,
-            user: ended.rusage.utime,
-            wall: started.elapsed(),
-            exit_code: ended.status.code(),
-        })
+        Ok(ProgramTime { counters, user, wall: started.elapsed(), exit_code: status.code() })
     }
 
     /// Runs the program to its end, and meanwhile calls `sample` with its process id. Returns the exit
@@ -108,8 +104,26 @@ impl<'a> Start<'a> {
     }
 }
 
-/// Runs the program to its end on one processor. With [`Paging::Large`], glibc's malloc asks for 2MB
-/// pages. No setting of the system is changed.
+/// Waits until the program ends. Returns its exit status, and the processor time in user mode of the
+/// program and its ended children.
+fn wait(child: &Child) -> io::Result<(ExitStatus, Duration)> {
+    let mut status = 0;
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: both pointers are to memory of this function that the call may write.
+    while unsafe { libc::wait4(child.id() as i32, &mut status, 0, usage.as_mut_ptr()) } < 0 {
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+    // SAFETY: all bits zero are a value of this type, which the call has overwritten.
+    let user = unsafe { usage.assume_init() }.ru_utime;
+    let user = Duration::new(user.tv_sec as u64, user.tv_usec as u32 * 1000);
+    Ok((ExitStatus::from_raw(status), user))
+}
+
+/// Runs the program to its end on one processor. With [`Paging::Large`], malloc of glibc asks for
+/// large pages; no setting of the system is changed.
 ///
 /// # Errors
 /// If the program cannot be run.

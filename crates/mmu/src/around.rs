@@ -1,4 +1,4 @@
-//! Dimensions that stand around others and alter a part of what they do.
+//! Dimensions that wrap another dimension and change part of its behaviour.
 
 use std::any::TypeId;
 
@@ -7,28 +7,29 @@ use perforate_types::{FormatOperation, SpaceId, VirtualPage};
 use crate::capability::{Capability, CapabilityMut, Wanted};
 use crate::{Dimension, Mark, Reach, TableMemory, WalkFault, WalkRequest, Walker};
 
-/// A dimension around another one: page tables with a unit of a mechanism's own beside them, say.
+/// A dimension that wraps another one, such as page tables with a mechanism's own unit beside the
+/// second-level TLB.
 ///
-/// Whatever implements this is a [`Dimension`], which does what the one inside does, except for what
-/// it says here. Capabilities that it has not itself are those of the one inside, so that it cannot
-/// hide what it does not know of.
+/// Every implementor is a [`Dimension`]. It behaves like the inner dimension except where a method
+/// of this trait is overridden. Capabilities that the wrapper lacks are those of the inner
+/// dimension, so a wrapper cannot hide a capability that it does not know.
 pub trait Around: Send + 'static {
-    /// The dimension inside.
+    /// The dimension that this one wraps.
     fn inside(&self) -> &dyn Dimension;
 
-    /// The dimension inside, to be changed.
+    /// The inner dimension, mutable.
     fn inside_mut(&mut self) -> &mut dyn Dimension;
 
-    /// Carries out an operation, if it is one of its own, and returns whether it was: any other goes
-    /// inside.
+    /// Carries out an operation of the wrapper's own format and returns true. Returns false for any
+    /// other operation, which then goes to the inner dimension.
     fn apply_own(&mut self, _operation: &dyn FormatOperation) -> bool {
         false
     }
 
-    /// [`Dimension::walk`].
+    /// Performs a walk, as [`Dimension::walk`]. By default the inner dimension walks.
     ///
     /// # Errors
-    /// As there.
+    /// See [`Dimension::walk`].
     #[inline]
     fn walk_around(
         &mut self,
@@ -38,18 +39,20 @@ pub trait Around: Send + 'static {
         self.inside_mut().walk(request, walker)
     }
 
-    /// [`Dimension::look_at`] of what it translates itself; for any other page the dimension inside
-    /// is asked.
+    /// Translates a page as [`Dimension::look_at`] if the wrapper itself maps it. `None` passes the
+    /// request to the inner dimension.
     fn look_at_own(&self, _space: SpaceId, _page: VirtualPage) -> Option<Reach> {
         None
     }
 
-    /// A capability of its own, to be looked at. The part of its own type need not be named.
+    /// A capability of the wrapper itself, read-only. [`Capability::Part`] for the wrapper's own
+    /// type is handled by the blanket implementation.
     fn own_capability(&self, _wanted: Wanted) -> Option<Capability<'_>> {
         None
     }
 
-    /// A capability of its own, to be used. It is asked for those of [`Self::own_capability`] only.
+    /// A capability of the wrapper itself, mutable. Called only for capabilities that
+    /// [`Self::own_capability`] returns.
     fn own_capability_mut(&mut self, _wanted: Wanted) -> Option<CapabilityMut<'_>> {
         None
     }
@@ -71,7 +74,7 @@ impl<T: Around> Dimension for T {
         self.look_at_own(space, page).or_else(|| self.inside().look_at(space, page))
     }
 
-    /// Accessed and dirty bits are in the tables inside.
+    /// Accessed and dirty bits are in the inner dimension's tables.
     fn mark(&mut self, space: SpaceId, page: VirtualPage, mark: Mark) {
         self.inside_mut().mark(space, page, mark);
     }

@@ -1,7 +1,7 @@
-//! Capabilities: what only some dimensions have.
+//! Capabilities: optional features that only some dimensions have.
 //!
-//! The pipeline asks a dimension once what it has, and then uses it through the traits here. It
-//! names no mechanism: holes are the one thing that it knows, since their bitmap entries lie in the
+//! The pipeline asks a dimension for a capability and uses it through the traits of this module. It
+//! knows no mechanism by name. Holes are the exception: their bitmap entries are in the
 //! second-level TLB.
 
 use std::any::{Any, TypeId};
@@ -16,88 +16,89 @@ use crate::coalescing::{Run, RunRequest};
 use crate::nested::Host;
 use crate::{Dimension, PageFault, Reach, WalkFault, WalkRequest, Walker};
 
-/// Which capability is asked for.
+/// A kind of capability, for [`Dimension::capability`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// [`Holes`].
+    /// Pages with holes ([`Holes`]).
     Holes,
-    /// [`BesideL2`].
+    /// A unit beside the second-level TLB ([`BesideL2`]).
     BesideL2,
-    /// [`Runs`].
+    /// A fast search for runs of pages ([`Runs`]).
     Runs,
-    /// Leaves among the entries that the walk cache of level-2 entries holds.
+    /// Leaves in the walk cache of level-2 entries.
     CachedLeaves,
-    /// [`OverHost`].
+    /// A second dimension ([`OverHost`]).
     OverHost,
-    /// [`OfCores`].
-    OfCores,
-    /// The part of the dimension that has this type, for whoever knows the mechanism.
+    /// Hardware that exists once per core ([`PerCoreHardware`]).
+    PerCoreHardware,
+    /// The part of the dimension that has this Rust type, for code that knows the mechanism.
     Part(TypeId),
 }
 
-/// A capability to be looked at.
+/// A capability, read-only.
 pub enum Capability<'a> {
-    /// Pages with holes.
+    /// Pages with holes (P §IV).
     Holes(&'a dyn Holes),
     /// A unit beside the second-level TLB.
     BesideL2(&'a dyn BesideL2),
     /// Runs of pages in the tables.
     Runs(&'a dyn Runs),
-    /// 4KB pages that a leaf in the walk cache covers.
+    /// Leaves in the walk cache; the number is the 4KB pages that a leaf covers.
     CachedLeaves(u64),
-    /// A second dimension.
+    /// A second dimension beneath this one.
     OverHost(&'a dyn OverHost),
-    /// Hardware that each core has for itself.
-    OfCores(&'a dyn OfCores),
-    /// A part of the wanted type.
+    /// Hardware that exists once per core.
+    PerCoreHardware(&'a dyn PerCoreHardware),
+    /// A part of the requested type.
     Part(&'a dyn Any),
 }
 
-/// A capability to be used.
+/// A capability with mutable access.
 pub enum CapabilityMut<'a> {
-    /// Pages with holes.
+    /// Pages with holes (P §IV).
     Holes(&'a mut dyn Holes),
     /// A unit beside the second-level TLB.
     BesideL2(&'a mut dyn BesideL2),
-    /// A second dimension.
+    /// A second dimension beneath this one.
     OverHost(&'a mut dyn OverHost),
-    /// Hardware that each core has for itself.
-    OfCores(&'a mut dyn OfCores),
-    /// A part of the wanted type.
+    /// Hardware that exists once per core.
+    PerCoreHardware(&'a mut dyn PerCoreHardware),
+    /// A part of the requested type.
     Part(&'a mut dyn Any),
 }
 
-/// How the second-level TLB loads the bitmap of a page with holes (P §IV.C, Fig. 3).
+/// Policy by which the second-level TLB loads the bitmap of a page with holes (P §IV.C, Fig. 3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BitmapLoading {
     /// All 16 bitmap entries are loaded with the page; the filter is ignored.
     Naive,
-    /// Bitmap entries are loaded when needed; the filter is ignored.
+    /// A bitmap entry is loaded on its first use; the filter is ignored.
     OnDemand,
-    /// On demand, and only for 256KB regions whose filter bit is set: the paper's proposal.
+    /// A bitmap entry is loaded on its first use, and only for 256KB regions whose filter bit is
+    /// set: the paper's proposal.
     #[default]
     Filtered,
 }
 
-/// Pages of 2MB with 4KB holes (P §IV).
+/// 2MB pages with 4KB holes (P §IV).
 pub trait Holes {
-    /// How the second-level TLB loads the bitmaps of these pages.
+    /// Policy by which the second-level TLB loads the bitmaps of these pages.
     fn bitmap_loading(&self) -> BitmapLoading;
 
     /// Walks to the 4KB translation of a hole.
     ///
     /// # Errors
-    /// [`WalkFault::NotMapped`] where the hole is unallocated.
+    /// [`WalkFault::NotMapped`] if no page is mapped in the hole.
     fn walk_hole(
         &mut self,
         request: WalkRequest,
         walker: &mut Walker<'_>,
     ) -> Result<Reach, WalkFault>;
 
-    /// Reads the hole bitmap of `block`, to which the page's 2MB region is mapped.
+    /// Reads the hole bitmap of `block`, the 2MB frame block of the page's 2MB region.
     ///
     /// # Errors
-    /// [`WalkFault`] where the bitmap of a guest cannot be found.
+    /// [`WalkFault`] if the bitmap belongs to a guest and cannot be located.
     fn read_bitmap(
         &mut self,
         request: WalkRequest,
@@ -105,56 +106,59 @@ pub trait Holes {
         walker: &mut Walker<'_>,
     ) -> Result<[u64; 8], WalkFault>;
 
-    /// The bitmap of the 2MB page around `page` as the operating system has just written it, which an
-    /// instruction that updates TLB entries in place is given ([`BitmapUpdates::InPlace`]). `None`
-    /// where the operating system does not know all of what the TLB holds, or there is no such page.
+    /// The bitmap of the 2MB page around `page` as the operating system last wrote it, for updates
+    /// of TLB entries in place ([`BitmapUpdates::InPlace`]). `None` if there is no such page, or if
+    /// TLB entries also contain holes that the operating system does not know.
     fn written_bitmap(&self, space: SpaceId, page: VirtualPage) -> Option<[u64; 8]>;
 }
 
-/// Translations that a [`BesideL2`] unit took part in.
+/// Translations that involved a [`BesideL2`] unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BesideCounters {
-    /// First-level misses that the unit translated; of two dimensions, the units of both.
+    /// First-level misses that the unit translated; with two dimensions, those that the units of
+    /// both translated.
     pub translations: u64,
-    /// Walks to pages that the guest's unit translates and the host's does not.
+    /// Walks to pages that the guest's unit translates but the host's unit does not.
     pub in_guest_only: u64,
-    /// Walks to pages that the host's unit translates and the guest's does not.
+    /// Walks to pages that the host's unit translates but the guest's unit does not.
     pub in_host_only: u64,
 }
 
-/// The use that is made of a [`BesideL2`] unit, the same as long as it exists.
+/// Uses that the pipeline makes of a [`BesideL2`] unit. They are fixed for the lifetime of the
+/// unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BesideUse {
-    /// It is looked up.
+    /// True if the unit is looked up.
     pub looked_up: bool,
-    /// It has entries, which walks fill.
+    /// True if the unit has entries that are filled after walks.
     pub filled: bool,
-    /// What it holds after a walk needs no entry in the second-level TLB.
+    /// True if a page that the unit holds after a walk gets no entry in the second-level TLB.
     pub replaces_l2: bool,
-    /// It is looked up together with the first level instead of the second, and what it translates has
-    /// no entries in TLBs. Natively only.
+    /// True if the unit is looked up with the first level instead of the second. Pages that the
+    /// unit translates then have no TLB entries. Native execution only.
     pub beside_l1: bool,
 }
 
-/// A unit that is looked up together with the second-level TLB after a miss in the first level, or
-/// together with the first level ([`BesideUse::beside_l1`]).
-/// What it translates goes into the first level as a 4KB entry, and the second level is not asked.
-/// It may have entries of its own, which are filled after a walk of the page tables.
+/// A unit that is looked up with the second-level TLB after a first-level miss, or with the first
+/// level ([`BesideUse::beside_l1`]).
 ///
-/// The nested walker asks the unit of a host before the cached entries of guest-physical addresses.
+/// A page that the unit translates is filled into the first level as a 4KB entry; the second level
+/// is not used. A unit may have its own entries, which are filled after a walk of the page tables.
+///
+/// The nested walker looks up a host's unit before the cached gPA→hPA entries.
 pub trait BesideL2 {
-    /// Its name in words.
+    /// Name of the unit in reports.
     fn name(&self) -> &'static str;
 
-    /// The use to be made of it.
+    /// Uses that the pipeline makes of the unit.
     fn used(&self) -> BesideUse;
 
-    /// The reach around a page that the unit translates now. Nothing is changed by asking.
+    /// The reach around a page that the unit translates now. Has no side effects.
     fn find(&self, space: SpaceId, page: VirtualPage) -> Option<Reach>;
 
-    /// Looks a page up, and appends what that takes to the steps. The purpose is
-    /// [`Purpose::Page`] beside the second-level TLB, whose own look-up runs together with the
-    /// unit's last step, and [`Purpose::HostPage`] for a host.
+    /// Looks up a page and appends the required steps. The purpose is [`Purpose::Page`] beside the
+    /// second-level TLB, whose own look-up runs in parallel with the unit's last step. It is
+    /// [`Purpose::HostPage`] for a host.
     fn look_up(
         &mut self,
         space: SpaceId,
@@ -163,31 +167,31 @@ pub trait BesideL2 {
         steps: &mut Steps,
     ) -> Option<Reach>;
 
-    /// Number of its entries, for the timing model.
+    /// Number of the unit's entries, for the timing model.
     fn slots(&self) -> usize {
         0
     }
 
-    /// A walk of the page tables has found `reach` for a page that neither the second-level TLB nor
-    /// this unit had. The access does not wait for what this takes.
+    /// Fills the unit after a walk of the page tables that found `reach`, for a page that neither
+    /// the second-level TLB nor this unit had. The access does not wait for this work.
     fn fill(&mut self, request: WalkRequest, reach: &Reach, walker: &mut Walker<'_>);
 
-    /// Forgets entries as the shootdown says.
+    /// Invalidates the entries that the shootdown covers.
     fn invalidate(&mut self, shootdown: Shootdown);
 
-    /// Forgets all entries.
+    /// Invalidates all entries of the unit.
     fn flush(&mut self);
 
-    /// Writes the unit's figures out, with those that the pipeline and the nested walker have
-    /// counted for it.
+    /// Writes the unit's counters to `out`, including `counted`: the counts that the pipeline and
+    /// the nested walker keep for the unit.
     fn record(&self, counted: &BesideCounters, out: &mut Counters);
 
-    /// Starts counting anew.
+    /// Resets the unit's counters to 0.
     fn reset_counters(&mut self);
 }
 
 impl dyn BesideL2 + '_ {
-    /// [`Self::fill`], with steps of the background.
+    /// Calls [`Self::fill`] with all its steps in the background.
     pub(crate) fn fill_in_background(
         &mut self,
         request: WalkRequest,
@@ -200,39 +204,40 @@ impl dyn BesideL2 + '_ {
     }
 }
 
-/// Tables in which runs of 4KB pages can be found faster than by looking at page after page.
+/// Tables that find runs of 4KB pages faster than a look-up of each page.
 pub trait Runs {
-    /// The longest run around a page that a walk has just found, for a TLB that coalesces:
-    /// consecutive frames and equal permissions, inside the window.
+    /// The longest run around a page that a walk has just found, for a TLB that coalesces. Frames
+    /// are consecutive and permissions equal inside the window.
     fn run_around(&self, request: &RunRequest) -> Run;
 }
 
-/// A dimension with hardware of which each core has one for itself: copies of entries, a TLB beside the
-/// second-level TLB. Whatever it does, it does with that of the core at work; most hand all of this on
-/// to [`Parked`](crate::Parked).
-pub trait OfCores {
-    /// There are so many cores, all as the one that there is.
+/// A dimension with hardware that exists once per core: copies of entries, or a TLB beside the
+/// second-level TLB. All methods of the dimension use the hardware of the running core. Most
+/// implementors delegate to [`Parked`](crate::Parked).
+pub trait PerCoreHardware {
+    /// Sets the number of cores. Each gets a copy of the current hardware state.
     fn set_cores(&mut self, cores: usize);
 
-    /// This core is at work from now on.
+    /// Makes `core` the running core.
     fn run_on(&mut self, core: usize);
 }
 
-/// A guest's translation, which lies over that of a host.
+/// A guest's dimension over a host's dimension.
 pub trait OverHost {
-    /// The second dimension.
+    /// The host's dimension.
     fn host(&self) -> &Host;
 
-    /// The second dimension, to be changed.
+    /// The host's dimension, mutable.
     fn host_mut(&mut self) -> &mut Host;
 
-    /// The 2MB of the guest, in frames of the guest, around the page that the last walk found, where
-    /// the guest has a large page and the host 4KB pages (P §V).
+    /// The guest's 2MB page of the last walk, with guest frames (P §V). `None` unless the guest has
+    /// a large page there and the host 4KB pages.
     fn intermediate(&self) -> Option<Reach> {
         None
     }
 
-    /// Reads the guest's hole bitmap of `block`, a block of the guest; `None` if it has none.
+    /// Reads the guest's hole bitmap of `block`, a block of guest frames. `None` if the guest has
+    /// no holes.
     fn read_guest_bitmap(
         &mut self,
         _request: WalkRequest,
@@ -242,13 +247,13 @@ pub trait OverHost {
         None
     }
 
-    /// Whose fault a forbidden access is: of two dimensions either may forbid it.
+    /// The page fault for a forbidden access: either dimension may be the one that forbids it.
     fn blame(&self, request: WalkRequest, kind: AccessKind) -> PageFault;
 }
 
-/// Each capability by its name.
+/// Typed access to each capability.
 impl dyn Dimension + '_ {
-    /// Holes, if its tables can hold perforated pages.
+    /// Pages with holes, if the tables support them.
     pub fn holes(&self) -> Option<&dyn Holes> {
         match self.capability(Wanted::Holes)? {
             Capability::Holes(holes) => Some(holes),
@@ -256,7 +261,7 @@ impl dyn Dimension + '_ {
         }
     }
 
-    /// Holes, to be walked through.
+    /// Pages with holes, mutable, for walks.
     pub fn holes_mut(&mut self) -> Option<&mut dyn Holes> {
         match self.capability_mut(Wanted::Holes)? {
             CapabilityMut::Holes(holes) => Some(holes),
@@ -264,7 +269,7 @@ impl dyn Dimension + '_ {
         }
     }
 
-    /// A unit beside the second-level TLB.
+    /// The unit beside the second-level TLB, if any.
     pub fn beside_l2(&self) -> Option<&dyn BesideL2> {
         match self.capability(Wanted::BesideL2)? {
             Capability::BesideL2(unit) => Some(unit),
@@ -272,12 +277,12 @@ impl dyn Dimension + '_ {
         }
     }
 
-    /// The use to be made of a unit beside the second-level TLB; none where there is no unit.
+    /// Uses of the unit beside the second-level TLB; all false without a unit.
     pub(crate) fn beside_use(&self) -> BesideUse {
         self.beside_l2().map(BesideL2::used).unwrap_or_default()
     }
 
-    /// A unit beside the second-level TLB, to be looked up.
+    /// The unit beside the second-level TLB, mutable, for look-ups and fills.
     pub fn beside_l2_mut(&mut self) -> Option<&mut dyn BesideL2> {
         match self.capability_mut(Wanted::BesideL2)? {
             CapabilityMut::BesideL2(unit) => Some(unit),
@@ -285,7 +290,7 @@ impl dyn Dimension + '_ {
         }
     }
 
-    /// The longest run around a page; found page by page where the tables know no better way.
+    /// The longest run around a page. Searches page by page if the tables have no [`Runs`].
     pub fn run_around(&self, request: &RunRequest) -> Run {
         match self.capability(Wanted::Runs) {
             Some(Capability::Runs(runs)) => runs.run_around(request),
@@ -293,7 +298,7 @@ impl dyn Dimension + '_ {
         }
     }
 
-    /// 4KB pages that one leaf in the walk cache of level-2 entries covers, if leaves are held there.
+    /// 4KB pages per leaf in the walk cache of level-2 entries; `None` if it holds no leaves.
     pub fn cached_leaf_pages(&self) -> Option<u64> {
         match self.capability(Wanted::CachedLeaves)? {
             Capability::CachedLeaves(pages) => Some(pages),
@@ -301,21 +306,25 @@ impl dyn Dimension + '_ {
         }
     }
 
-    /// There are so many cores from now on.
+    /// Sets the number of cores.
     pub fn set_cores(&mut self, cores: usize) {
-        if let Some(CapabilityMut::OfCores(own)) = self.capability_mut(Wanted::OfCores) {
+        if let Some(CapabilityMut::PerCoreHardware(own)) =
+            self.capability_mut(Wanted::PerCoreHardware)
+        {
             own.set_cores(cores);
         }
     }
 
-    /// This core is at work from now on.
+    /// Makes `core` the running core.
     pub fn run_on(&mut self, core: usize) {
-        if let Some(CapabilityMut::OfCores(own)) = self.capability_mut(Wanted::OfCores) {
+        if let Some(CapabilityMut::PerCoreHardware(own)) =
+            self.capability_mut(Wanted::PerCoreHardware)
+        {
             own.run_on(core);
         }
     }
 
-    /// The guest's side of two dimensions.
+    /// The guest's side of two dimensions; `None` natively.
     pub fn over_host(&self) -> Option<&dyn OverHost> {
         match self.capability(Wanted::OverHost)? {
             Capability::OverHost(over) => Some(over),
@@ -323,7 +332,7 @@ impl dyn Dimension + '_ {
         }
     }
 
-    /// The guest's side of two dimensions, to be used.
+    /// The guest's side of two dimensions, mutable; `None` natively.
     pub fn over_host_mut(&mut self) -> Option<&mut dyn OverHost> {
         match self.capability_mut(Wanted::OverHost)? {
             CapabilityMut::OverHost(over) => Some(over),
@@ -331,12 +340,12 @@ impl dyn Dimension + '_ {
         }
     }
 
-    /// The second dimension, if there is one.
+    /// The host's dimension; `None` natively.
     pub fn host(&self) -> Option<&Host> {
         self.over_host().map(OverHost::host)
     }
 
-    /// The second dimension, to be changed.
+    /// The host's dimension, mutable; `None` natively.
     pub fn host_mut(&mut self) -> Option<&mut Host> {
         match self.capability_mut(Wanted::OverHost)? {
             CapabilityMut::OverHost(over) => Some(over.host_mut()),
@@ -344,7 +353,7 @@ impl dyn Dimension + '_ {
         }
     }
 
-    /// The part of it that is a `T`: itself, or what it is made of.
+    /// The part of the dimension that has type `T`: the dimension itself or one of its components.
     pub fn part<T: 'static>(&self) -> Option<&T> {
         match self.capability(Wanted::Part(TypeId::of::<T>()))? {
             Capability::Part(part) => part.downcast_ref(),
@@ -352,7 +361,7 @@ impl dyn Dimension + '_ {
         }
     }
 
-    /// The part of it that is a `T`, to be changed.
+    /// The part of the dimension that has type `T`, mutable.
     pub fn part_mut<T: 'static>(&mut self) -> Option<&mut T> {
         match self.capability_mut(Wanted::Part(TypeId::of::<T>()))? {
             CapabilityMut::Part(part) => part.downcast_mut(),

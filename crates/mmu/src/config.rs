@@ -9,11 +9,11 @@ mod parts;
 
 pub use parts::{L2Part, Ways, WaysError};
 
-/// Entries and associativity of one cache of translations.
+/// Size and associativity of one TLB or walk cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TlbGeometry {
-    /// Number of entries.
+    /// Total number of entries.
     pub entries: usize,
     /// Entries per set; equal to `entries` for a fully associative array.
     pub ways: usize,
@@ -23,62 +23,64 @@ pub struct TlbGeometry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TlbConfig {
-    /// Whether entries carry an address-space tag (ASID, PCID). Without it, a context switch
-    /// flushes everything.
+    /// True if entries carry an address-space tag (ASID, PCID). Otherwise a context switch flushes
+    /// the TLBs.
     pub tagged: bool,
     /// First-level data TLB for 4KB pages.
     pub l1_data_4k: TlbGeometry,
-    /// First-level data TLB for 2MB pages; without it they are held as 4KB entries.
+    /// First-level data TLB for 2MB pages; without it, they are held as 4KB entries.
     pub l1_data_2m: Option<TlbGeometry>,
-    /// First-level data TLB for 1GB pages; without it they are held as 2MB or 4KB entries.
+    /// First-level data TLB for 1GB pages; without it, they are held as 2MB or 4KB entries.
     pub l1_data_1g: Option<TlbGeometry>,
     /// First-level instruction TLB for 4KB pages.
     pub l1_instruction_4k: TlbGeometry,
     /// First-level instruction TLB for 2MB pages.
     pub l1_instruction_2m: Option<TlbGeometry>,
-    /// Second-level TLB, of which each page size may take all ways or some.
+    /// Second-level TLB. Each page size may use all of its ways or some.
     pub l2: TlbGeometry,
-    /// Ways of `l2` that take 4KB entries: 4KB pages, holes, bitmap entries and runs of 4KB pages;
-    /// without this key, all.
+    /// Ways of `l2` for 4KB entries: 4KB pages, holes, bitmap entries and runs of 4KB pages.
+    /// Without this key, all ways.
     #[serde(default = "all_ways", skip_serializing_if = "Ways::are_all")]
     pub l2_4k: Ways,
     /// Entries for 2MB: 2MB pages, perforated pages, and a guest's 2MB page over 4KB pages of its
-    /// host. Ways of `l2` (without this key, all), or an array of their own. With `"none"`, only the
-    /// first level holds 2MB pages, as on Sandy Bridge (D Table VI).
+    /// host. Either ways of `l2` (without this key, all ways), or a separate array. With `"none"`,
+    /// only the first level holds 2MB pages, as on Sandy Bridge (D Table VI).
     #[serde(default = "L2Part::all")]
     pub l2_2m: L2Part,
-    /// Entries for 1GB pages: ways of `l2`, or an array of their own. Without this key, only the
-    /// first level holds 1GB pages.
+    /// Entries for 1GB pages: ways of `l2`, or a separate array. Without this key, only the first
+    /// level holds 1GB pages.
     #[serde(default = "L2Part::none")]
     pub l2_1g: L2Part,
-    /// Entries of a mechanism's own cache beside the second-level TLB, fully associative. A file
-    /// without them has the 32 of the range TLB of RMM (ISCA 2015, §4.1).
+    /// Entries of a mechanism's own cache beside the second-level TLB, fully associative. Without
+    /// this key, 32, as in the range TLB of RMM (ISCA 2015, §4.1).
     #[serde(default = "range_tlb_entries", skip_serializing_if = "is_range_tlb")]
     pub beside_entries: usize,
-    /// TLB of gap-tolerant entries beside the second-level TLB, for schemes that have one (G §3.7
-    /// names no size); without this key it is as large as the second-level TLB.
+    /// TLB of gap-tolerant entries beside the second-level TLB, for schemes that have one. Without
+    /// this key, it has the size of the second-level TLB; G §3.7 names no size.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gap_tolerant: Option<TlbGeometry>,
-    /// How the second-level TLB coalesces 4KB pages, if it does.
+    /// Coalescing of 4KB pages in the second-level TLB; off without this key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub l2_coalescing: Option<Coalescing>,
-    /// When walks read the shadow entries of perforated pages.
+    /// Time at which walks read the shadow entries of perforated pages.
     #[serde(default, skip_serializing_if = "is_when_needed")]
     pub shadow_reads: ShadowReads,
-    /// What punching and patching do to cached bitmap entries of perforated pages.
+    /// Effect of punching and patching on cached bitmap entries of perforated pages.
     #[serde(default, skip_serializing_if = "is_invalidate")]
     pub bitmap_updates: BitmapUpdates,
 }
 
-/// What the shootdown of a punch or a patch does to the bitmap entry that the second-level TLB holds.
+/// Effect of a punch's or patch's shootdown on the bitmap entry in the second-level TLB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BitmapUpdates {
-    /// It goes; the next access that needs it reads the bitmap from memory (P §IV.E).
+    /// The entry is invalidated; the next access that needs it reads the bitmap from memory (P
+    /// §IV.E).
     #[default]
     Invalidate,
-    /// It is rewritten, "with the right ISA support" (P §IV.E). In a guest only if its host has no
-    /// perforated pages: the entry has the holes of both, and the guest's kernel knows its own.
+    /// The entry is rewritten, "with the right ISA support" (P §IV.E). In a guest, this requires a
+    /// host without perforated pages: the entry has the holes of both, and the guest's kernel knows
+    /// only its own.
     InPlace,
 }
 
@@ -86,17 +88,18 @@ fn is_invalidate(updates: &BitmapUpdates) -> bool {
     *updates == BitmapUpdates::Invalidate
 }
 
-/// When walks read the shadow entry of a perforated page, which leads to its holes. P §IV.B has it
-/// 4KB behind the page-directory entry, and does not say when it is read.
+/// Time at which walks read the shadow entry of a perforated page, which leads to its holes. P
+/// §IV.B places the shadow entry 4KB behind the page-directory entry, but does not say when it is
+/// read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ShadowReads {
-    /// When the page turns out to be a hole.
+    /// Only after the page turns out to be a hole.
     #[default]
     WhenNeeded,
-    /// With every entry of a page directory, at the same time: a line more for each walk, one read
-    /// fewer in a row for a hole. In a guest when needed all the same, as the shadow directory has a
-    /// guest-physical address of its own.
+    /// In parallel with every entry of a page directory. Each walk reads one more line; a walk to a
+    /// hole has one sequential read fewer. In a guest, shadow entries are still read when needed,
+    /// as the shadow directory has its own guest-physical address.
     WithDirectoryEntry,
 }
 
@@ -116,16 +119,16 @@ fn is_range_tlb(entries: &usize) -> bool {
     *entries == range_tlb_entries()
 }
 
-/// Page-walk (structure) caches, the `[walk_cache]` section of a machine file. Each holds
-/// non-leaf entries of one level; a hit at level *n* leaves *n* − 1 reads. 0 entries: none.
+/// Page-walk (structure) caches, the `[walk_cache]` section of a machine file. Each caches non-leaf
+/// entries of one level. A hit at level *n* leaves *n* − 1 reads. 0 entries disable a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WalkCacheConfig {
-    /// Level-4 entries (PML4E).
+    /// Number of level-4 entries (PML4E).
     pub level4_entries: usize,
-    /// Level-3 entries (PDPTE).
+    /// Number of level-3 entries (PDPTE).
     pub level3_entries: usize,
-    /// Level-2 entries (PDE), shadow entries of perforated pages included.
+    /// Number of level-2 entries (PDE), including shadow entries of perforated pages.
     pub level2_entries: usize,
     /// Level-4 entries per set; without it, the cache is fully associative.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -138,59 +141,60 @@ pub struct WalkCacheConfig {
     pub level2_ways: Option<usize>,
 }
 
-/// The guest-physical pages that get gPA→hPA entries.
+/// The guest-physical pages for which gPA→hPA entries are cached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NestedEntries {
     /// All pages that the walker locates: the guest's tables and the program's data.
     #[default]
     All,
-    /// The guest's tables, and data under intermediate entries. Other data have entries from
-    /// guest-virtual addresses only.
+    /// The guest's tables, and data under intermediate entries. Other data are cached only under
+    /// guest-virtual addresses.
     Tables,
 }
 
-/// Hardware of the second dimension.
+/// Hardware for the second dimension of virtualized execution.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VirtualizationConfig {
-    /// A TLB of guest-physical addresses; where none is named, gPA→hPA entries share the
-    /// second-level TLB, and 0 entries mean that they are cached nowhere.
+    /// A separate TLB of guest-physical addresses. If `None`, gPA→hPA entries share the
+    /// second-level TLB. With 0 entries, they are not cached.
     pub nested_tlb: Option<TlbGeometry>,
-    /// Page-walk caches of the host's tables; where none are named, as many as of the first
-    /// dimension.
+    /// Page-walk caches of the host's tables. If `None`, they have the sizes of the first
+    /// dimension's caches.
     pub host_walk_cache: Option<WalkCacheConfig>,
-    /// Whether the second-level TLB holds a guest's large page over 4KB pages of its host as such,
-    /// from guest-virtual to guest-physical addresses (P §V); otherwise it holds an entry for each
-    /// 4KB, as x86-64 processors do. Only where gPA→hPA entries are cached.
+    /// True if the second-level TLB holds a guest's large page over 4KB host pages as one entry,
+    /// from guest-virtual to guest-physical addresses (P §V). Otherwise it holds one entry per 4KB
+    /// page, as x86-64 processors do. Has an effect only if gPA→hPA entries are cached.
     pub intermediate_entries: bool,
-    /// Guest-physical pages that get gPA→hPA entries.
+    /// Guest-physical pages for which gPA→hPA entries are cached.
     pub nested_entries: NestedEntries,
-    /// True if an entry of a page with holes also names the guest's block. Otherwise the walker reads
-    /// the guest's directory entry again to find the guest's bitmap and holes (P §V is silent).
+    /// True if an entry of a page with holes also contains the guest's block. Otherwise the walker
+    /// reads the guest's directory entry again to find the guest's bitmap and holes (P §V is
+    /// silent).
     pub guest_blocks_in_entries: bool,
 }
 
-/// Everything the memory-management unit is built from.
+/// Configuration of a memory-management unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MmuConfig {
-    /// TLBs.
+    /// TLBs of each core.
     pub tlb: TlbConfig,
-    /// Page-walk caches.
+    /// Page-walk caches of each core.
     pub walk_cache: WalkCacheConfig,
-    /// Virtualization.
+    /// Hardware for the second dimension.
     pub virtualization: VirtualizationConfig,
 }
 
-/// A geometry that no hardware can have.
+/// Error of a TLB or walk-cache geometry that no hardware can have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// A window of pages that no entry can hold.
+    /// A coalescing window that no entry can hold.
     #[error(
         "tlb.l2_coalescing: windows of {pages} pages; a power of two from 2 to {} is possible",
         Coalescing::MAXIMUM_PAGES
     )]
     Coalescing {
-        /// Pages asked for.
+        /// Configured pages of a window.
         pages: u64,
     },
     /// The number of sets is not a power of two, or there are no entries.
@@ -200,27 +204,27 @@ pub enum ConfigError {
     Geometry {
         /// Key in the machine file.
         key: &'static str,
-        /// Entries asked for.
+        /// Configured number of entries.
         entries: usize,
-        /// Ways asked for.
+        /// Configured associativity of the TLB.
         ways: usize,
     },
-    /// Ways of the second-level TLB that it does not have.
+    /// Ways that the second-level TLB does not have.
     #[error("{key}: ways {asked} of {ways}; expected ways from 1 to {ways}, such as \"1-{ways}\"")]
     Ways {
         /// Key in the machine file.
         key: &'static str,
-        /// Ways asked for.
+        /// Configured ways of this page size.
         asked: Ways,
-        /// Ways of the second-level TLB.
+        /// Associativity of the second-level TLB.
         ways: usize,
     },
-    /// A second-level TLB that 4KB pages cannot use.
+    /// A second-level TLB without ways for 4KB pages.
     #[error(
         "tlb.l2_4k: 4KB entries need one way at least; expected \"all\" or ways such as \"1-8\""
     )]
     NoSmallEntries,
-    /// A walk cache too large to search at once.
+    /// A walk cache with more than 4,096 entries.
     #[error(
         "{section}.{key}: {entries} entries; at most {} are possible",
         WalkCacheConfig::MAXIMUM
@@ -228,12 +232,12 @@ pub enum ConfigError {
     WalkCache {
         /// Section of the machine file.
         section: &'static str,
-        /// Key in it.
+        /// Key in that section.
         key: &'static str,
-        /// Entries asked for.
+        /// Configured number of entries.
         entries: usize,
     },
-    /// Entries of a walk cache that make no sets.
+    /// Entries of a walk cache that cannot be divided into sets.
     #[error(
         "{section}.level{level}_ways: {entries} entries in {ways} ways is no cache; \
          level{level}_entries must be ways × a power of two"
@@ -241,20 +245,20 @@ pub enum ConfigError {
     WalkCacheWays {
         /// Section of the machine file.
         section: &'static str,
-        /// Level of the entries.
+        /// Level of the cached entries.
         level: u8,
-        /// Entries asked for.
+        /// Configured number of entries.
         entries: usize,
-        /// Ways asked for.
+        /// Configured associativity of the cache.
         ways: usize,
     },
 }
 
 impl TlbGeometry {
-    /// Largest TLB accepted.
+    /// Maximum number of entries of a TLB.
     const MAXIMUM: usize = 1 << 24;
 
-    /// Number of sets.
+    /// Number of sets in the array.
     pub const fn sets(self) -> usize {
         self.entries / self.ways
     }
@@ -271,7 +275,7 @@ impl TlbGeometry {
 }
 
 impl TlbConfig {
-    /// Number of entries of the second level that can hold pages of this size.
+    /// Number of second-level entries that can hold pages of `size`.
     pub fn l2_entries(&self, size: PageSize) -> usize {
         match size {
             PageSize::Size4K => L2Part::Ways(self.l2_4k).entries(self.l2),
@@ -280,7 +284,7 @@ impl TlbConfig {
         }
     }
 
-    /// Checks that the second level has the ways that page sizes are to take.
+    /// Checks that the second level has the ways configured for each page size.
     fn validate_ways(&self) -> Result<(), ConfigError> {
         let all = [
             ("tlb.l2_4k", self.l2_4k),
@@ -297,10 +301,10 @@ impl TlbConfig {
 }
 
 impl WalkCacheConfig {
-    /// No caches.
+    /// Walk caches without entries.
     pub const NONE: Self = Self::fully_associative(0, 0, 0);
 
-    /// Caches of so many level-4, level-3 and level-2 entries, each one set.
+    /// Fully associative caches of this many level-4, level-3 and level-2 entries.
     pub const fn fully_associative(level4: usize, level3: usize, level2: usize) -> Self {
         Self {
             level4_entries: level4,
@@ -312,7 +316,7 @@ impl WalkCacheConfig {
         }
     }
 
-    /// Largest walk cache of a level.
+    /// Maximum number of entries of one level's walk cache.
     const MAXIMUM: usize = 4096;
 
     fn validate(&self, section: &'static str) -> Result<(), ConfigError> {
@@ -330,7 +334,7 @@ impl WalkCacheConfig {
         Ok(())
     }
 
-    /// The cache of entries of `level` (4, 3 or 2), as far as it has any.
+    /// Geometry of the cache of `level` (4, 3 or 2), with 0 entries for a missing cache.
     pub(crate) fn geometry(&self, level: u8) -> TlbGeometry {
         let (entries, ways) = match level {
             4 => (self.level4_entries, self.level4_ways),
@@ -352,9 +356,9 @@ impl VirtualizationConfig {
 }
 
 impl MmuConfig {
-    /// A unit with these two levels of TLBs, both with tags, and as little else as can be: the first
-    /// level, for data and for code, holds 4KB entries only, the second one also those of 2MB; there
-    /// are no walk caches. What tests and examples start from.
+    /// A minimal configuration for tests and examples, with these two levels of TLBs, both tagged.
+    /// The first level (data and code) holds 4KB entries only, the second level 4KB and 2MB
+    /// entries. There are no walk caches.
     pub fn plain(l1: TlbGeometry, l2: TlbGeometry) -> Self {
         let tlb = TlbConfig {
             tagged: true,
@@ -377,7 +381,7 @@ impl MmuConfig {
         Self { tlb, walk_cache: WalkCacheConfig::NONE, virtualization }
     }
 
-    /// Checks that every structure can exist.
+    /// Checks that every structure is possible.
     ///
     /// # Errors
     /// The first impossible key.
@@ -404,7 +408,7 @@ impl MmuConfig {
         self.virtualization.validate()
     }
 
-    /// First-level geometry for data (`instruction` false) or code, by page size.
+    /// First-level geometry by page size, for code (`instruction` true) or data.
     pub(crate) fn l1(&self, instruction: bool) -> [(PageSize, Option<TlbGeometry>); 3] {
         let tlb = &self.tlb;
         if instruction {

@@ -1,4 +1,4 @@
-//! Counters of the memory-management unit.
+//! Counters of the memory-management unit (MMU).
 
 use perforate_types::{
     Counter, CounterUnit, Counters, Part, Prominence, Purpose, Steps, figures, registered,
@@ -7,65 +7,65 @@ use perforate_types::{
 use crate::L2Contents;
 use crate::pipeline::Case;
 
-/// Counts since the last reset. Translations that ended in a page fault are not counted: the
-/// access is counted once, when it succeeds.
+/// Counts since the last reset. A translation that ends in a page fault is not counted: the access
+/// counts once, when it succeeds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MmuCounters {
-    /// Data translations.
+    /// Translations of data accesses.
     pub l1_accesses: u64,
-    /// Data translations not found in the first level.
+    /// Data translations that missed the first level.
     pub l1_misses: u64,
-    /// Fetch translations.
+    /// Translations of instruction fetches.
     pub l1_instruction_accesses: u64,
-    /// Fetch translations not found in the first level.
+    /// Fetch translations that missed the first level.
     pub l1_instruction_misses: u64,
-    /// Look-ups of the second level for a page (bitmap look-ups apart).
+    /// Second-level look-ups for a page, without bitmap look-ups.
     pub l2_accesses: u64,
-    /// Look-ups that found neither the page nor a perforated page around it.
+    /// Second-level look-ups that found neither the page nor a perforated page around it.
     pub l2_misses: u64,
-    /// Of those, misses that a second level of any size has too: no walk had translated the page since
-    /// the run began or since its translation was invalidated.
+    /// Second-level misses that a TLB of any size would also have: no walk had translated the page
+    /// since the run began or since its translation was invalidated.
     pub l2_compulsory_misses: u64,
-    /// Misses whose walk is the first to its page since the last reset: compulsory misses, and those of
-    /// pages that were walked to before the reset.
+    /// Second-level misses whose walk is the first to its page since the last reset: compulsory
+    /// misses, and misses of pages that were walked to before the reset.
     pub l2_first_misses: u64,
     /// Runs of 4KB pages filled into the second level.
     pub coalesced_fills: u64,
-    /// Pages in those runs.
+    /// Pages in the runs of `coalesced_fills`.
     pub coalesced_pages: u64,
-    /// Translations that read page tables.
+    /// Translations that read page-table entries.
     pub walks: u64,
-    /// Walker reads by [`Purpose`].
+    /// Reads by the page walker, indexed by [`Purpose`].
     pub references: [u64; Purpose::COUNT],
-    /// Translations by a perforated page that needed no bitmap thanks to the filter.
+    /// Translations by a perforated page whose filter made a bitmap look-up unnecessary.
     pub bitmap_filtered: u64,
-    /// Look-ups of bitmap entries in the second-level TLB that found the entry.
+    /// Bitmap look-ups that hit in the second-level TLB.
     pub bitmap_hits: u64,
-    /// Look-ups of bitmap entries that had to read memory.
+    /// Bitmap look-ups that read memory.
     pub bitmap_misses: u64,
-    /// Cached bitmap entries that punching and patching rewrote.
+    /// Cached bitmap entries that punching and patching rewrote in place.
     pub bitmap_updates: u64,
     /// Holes translated by a walk through the shadow entry.
     pub holes_translated: u64,
-    /// Translations by a guest's page in the second-level TLB and a page of its host.
+    /// Translations by a guest's page in the second-level TLB combined with a page of its host.
     pub intermediate_hits: u64,
-    /// Accesses translated in place by a perforated page.
+    /// Accesses that a perforated page translated in place.
     pub generated: u64,
-    /// First-level misses translated by a unit beside the second-level TLB, or accesses translated by
-    /// one beside the first.
+    /// First-level misses that a unit beside the second-level TLB translated, or accesses that a
+    /// unit beside the first level translated.
     pub beside_translations: u64,
-    /// Reads in the background, by which units beside the second-level TLB are filled.
+    /// Background reads, which fill units beside the second-level TLB.
     pub background_references: u64,
-    /// Checks of direct segments by the walker.
+    /// Comparisons with direct segments by the walker.
     pub segment_checks: u64,
-    /// Those of them in [`Self::walks`]: a segment and a cached guest-physical address need no
-    /// reference.
+    /// Segment checks of the translations in [`Self::walks`]. A segment with a cached
+    /// guest-physical address needs no memory reference, so its translation is no walk.
     pub segment_checks_in_walks: u64,
-    /// B-blocks found in gap-tolerant entries, of both dimensions.
+    /// B-blocks located in gap-tolerant entries, in both dimensions.
     pub gap_tolerant_translations: u64,
-    /// Those of them in entries that the walk cache of level-2 entries held.
+    /// B-blocks located in gap-tolerant entries that the walk cache of level-2 entries held.
     pub walk_cache_gap_tolerant_hits: u64,
-    /// Reads of page directories that fell on padding, so that a second one followed.
+    /// Page-directory reads that fell on padding, so that a second read followed.
     pub padding_references: u64,
 }
 
@@ -89,8 +89,8 @@ pub fn counters() -> Vec<Counter> {
     .concat()
 }
 
-/// Purposes whose reads have counters of their own. Pages are translated, not read; nobody waits for
-/// reads of mechanisms' own tables.
+/// Purposes whose reads have their own counters. Pages are translated, not read, and reads of
+/// mechanisms' own tables are off the critical path.
 const REFERENCES: [Purpose; 14] = [
     Purpose::Level4,
     Purpose::Level3,
@@ -108,7 +108,7 @@ const REFERENCES: [Purpose; 14] = [
     Purpose::HostBitmap,
 ];
 
-/// The counter of reads of this purpose.
+/// The counter for reads with this purpose.
 fn referenced(purpose: Purpose) -> Counter {
     let is_bitmap = matches!(purpose, Purpose::Bitmap | Purpose::HostBitmap);
     let (whole, id) = match is_bitmap {
@@ -133,7 +133,7 @@ fn referenced(purpose: Purpose) -> Counter {
     }
 }
 
-/// Counts of an interval, and the instructions executed in it.
+/// Counts of an interval, with the number of executed instructions.
 struct Interval {
     counts: MmuCounters,
     instructions: u64,
@@ -146,7 +146,7 @@ impl Interval {
 }
 
 impl MmuCounters {
-    /// Adds a translation beyond the first level.
+    /// Adds a translation that went beyond the first level.
     pub(crate) fn add(&mut self, case: Case, walked: bool, steps: &Steps) {
         if case == Case::Beside {
             self.beside_translations += 1;
@@ -189,7 +189,7 @@ impl MmuCounters {
         }
     }
 
-    /// Adds the reads of one translation.
+    /// Adds the walker reads of one translation.
     fn add_references(&mut self, steps: &Steps) {
         let reads = steps.reads();
         self.background_references += u64::from(steps.background_reads());
@@ -210,24 +210,24 @@ impl MmuCounters {
         }
     }
 
-    /// Page-table entries read (bitmap reads apart).
+    /// Page-table entries read, without bitmap reads.
     pub fn table_references(&self) -> u64 {
         self.guest_references() + self.host_references()
     }
 
-    /// Entries read of the first dimension's tables.
+    /// Entries read from the first dimension's tables.
     fn guest_references(&self) -> u64 {
         let own = &self.references[..Purpose::HostPage as usize];
         own.iter().sum::<u64>() - self.references[Purpose::Bitmap as usize]
     }
 
-    /// Entries read of the second dimension's tables.
+    /// Entries read from the second dimension's tables.
     fn host_references(&self) -> u64 {
         let own = &self.references[Purpose::HostPage as usize..];
         own.iter().sum::<u64>() - self.references[Purpose::HostBitmap as usize]
     }
 
-    /// Writes the figures out; per-kilo-instruction ones for `instructions` executed.
+    /// Writes all counters to `out`. `instructions` is the number executed, for rates per 1,000.
     pub fn record(&self, instructions: u64, out: &mut Counters) {
         let interval = Interval { counts: *self, instructions };
         for table in [TLB, WALKS, WALKS_BY_DIMENSION, SEGMENT_CHECKS, HOLES, GAP_TOLERANT] {

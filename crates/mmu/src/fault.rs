@@ -1,26 +1,26 @@
-//! Why an address was not translated.
+//! Reasons why an address is not translated.
 
 use perforate_types::{AccessKind, GuestFrame};
 
-/// The host cannot translate a guest-physical address, or does not allow the access: a violation of
-/// the nested page table, which its hypervisor serves.
+/// The host does not map a guest-physical address or does not allow the access: a nested page fault
+/// (EPT violation), which the hypervisor handles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostFault {
     /// Page of the guest's memory.
     pub page: GuestFrame,
-    /// The access that was tried.
+    /// Kind of the attempted access.
     pub kind: AccessKind,
 }
 
-/// Why a walk found no translation.
+/// Reason why a walk found no translation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WalkFault {
-    /// Nothing is mapped there.
+    /// An entry on the path is not present.
     NotMapped,
-    /// An address on the way is not translated by the dimension beneath.
+    /// The host does not map the address of a table on the path.
     Host(HostFault),
-    /// The tables are filled from others when they are needed and have no entry, which may or may not
-    /// mean that the others have none.
+    /// The tables are filled on demand from other tables and lack an entry. The other tables may or
+    /// may not have it.
     Incomplete,
 }
 
@@ -30,17 +30,17 @@ impl From<HostFault> for WalkFault {
     }
 }
 
-/// The access cannot be done with the tables as they are.
+/// Reason why an access cannot complete with the present tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageFault {
-    /// Nothing is mapped there.
+    /// The page is not mapped.
     NotMapped,
-    /// The mapping does not allow the access.
+    /// The page's permissions forbid the access.
     Protection,
-    /// The host does not back the guest's page, or does not allow the access to it.
+    /// The host does not back the guest's page, or does not allow the access.
     Host(HostFault),
-    /// The tables are filled from others when they are needed, and do not map the page or do not
-    /// allow the access: whoever fills them is to find out whether the others do.
+    /// The tables are filled on demand from other tables, and do not map the page or do not allow
+    /// the access. The handler has to check the other tables.
     Incomplete,
 }
 

@@ -1,11 +1,11 @@
-//! Memory of the computer that simulates: asked for before anything is built.
+//! Memory of the simulating computer that a configuration needs, computed before allocation.
 
 use crate::MmuConfig;
 use crate::tlb::SetAssociative;
 
 impl MmuConfig {
-    /// Arrays of one core that may be large: the key that says how large, its value, and bytes of this
-    /// computer's memory.
+    /// The arrays of one core that may be large: configuration key, its value, and bytes of the
+    /// simulating computer's memory.
     pub fn host_bytes(&self) -> Vec<(&'static str, u64, u64)> {
         let tlb = &self.tlb;
         let arrays = [

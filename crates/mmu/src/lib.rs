@@ -1,13 +1,14 @@
-//! The memory-management unit: page-table formats, TLBs, walk caches, and the pipeline that
-//! translates with them.
+//! The memory-management unit (MMU): page-table formats, TLBs, walk caches, and the translation
+//! pipeline.
 //!
-//! [`Mmu::translate`] is the one translation loop; what differs between schemes is the
-//! [`Dimension`] behind it. Ordinary page tables ([`Radix`]) are here, and two dimensions as one
-//! ([`Nested`]); those of mechanisms stand elsewhere, made of [`radix`] and [`Around`].
+//! [`Mmu::translate`] is the only translation loop. Schemes differ in the [`Dimension`] behind the
+//! loop. This crate contains ordinary page tables ([`Radix`]) and the composition of two dimensions
+//! ([`Nested`]). The dimensions of mechanisms are in the crate `schemes`, built from [`radix`] and
+//! [`Around`].
 //!
-//! The operating system's [`perforate_types::FormatOperation`]s become entries written to simulated
-//! physical memory, and walks read those entries: no translation comes from anywhere else. Nothing
-//! here has a clock; costs are [`perforate_types::Steps`].
+//! The MMU writes the operating system's [`perforate_types::FormatOperation`]s as entries to
+//! simulated physical memory, and walks read those entries. No translation has another source. The
+//! MMU has no clock; costs are [`perforate_types::Steps`].
 
 mod around;
 mod capability;
@@ -28,8 +29,8 @@ mod walk;
 
 pub use around::Around;
 pub use capability::{
-    BesideCounters, BesideL2, BesideUse, BitmapLoading, Capability, CapabilityMut, Holes, OfCores,
-    OverHost, Runs, Wanted,
+    BesideCounters, BesideL2, BesideUse, BitmapLoading, Capability, CapabilityMut, Holes, OverHost,
+    PerCoreHardware, Runs, Wanted,
 };
 pub use coalescing::{Coalescing, CoalescingForm, Run, RunRequest};
 pub use config::{

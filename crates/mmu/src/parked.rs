@@ -1,12 +1,12 @@
-//! Hardware that each core has for itself.
+//! Hardware that exists once per core.
 //!
-//! One core is at work at a time: what is its own is in place, and that of the others is put aside. So
-//! a core alone costs nothing more.
+//! Only one core runs at a time. Its hardware state is in place; the state of the other cores is
+//! parked here. A single core therefore has no overhead.
 
-/// The parts of one kind of the cores that are not at work.
+/// Parked hardware state of the cores that are not running.
 #[derive(Clone, Debug)]
 pub struct Parked<T> {
-    /// One for each core; the part of the core at work is elsewhere, and its place here means nothing.
+    /// One element per core. The element of the running core is stale: its state is in place.
     cores: Vec<T>,
     running: usize,
 }
@@ -18,15 +18,15 @@ impl<T> Default for Parked<T> {
 }
 
 impl<T: Clone> Parked<T> {
-    /// There are so many cores from now on; each has what the core at work has.
+    /// Sets the number of cores. Each core gets a copy of `own`, the state of the running core.
     pub fn set_cores(&mut self, own: &T, cores: usize) {
         *self = Self { cores: vec![own.clone(); cores], running: 0 };
     }
 
-    /// This core is at work from now on, and `own` becomes its part.
+    /// Makes `core` the running core and swaps its state into `own`.
     ///
     /// # Panics
-    /// If there are fewer cores.
+    /// If `core` is not less than the number of cores.
     pub fn run_on(&mut self, own: &mut T, core: usize) {
         if core != self.running {
             std::mem::swap(own, &mut self.cores[self.running]);
@@ -35,12 +35,12 @@ impl<T: Clone> Parked<T> {
         }
     }
 
-    /// Those of the other cores.
+    /// Parked state of the cores that are not running.
     pub fn others(&self) -> impl Iterator<Item = &T> {
         self.numbered().map(|(_, part)| part)
     }
 
-    /// Hardware of the cores that are not at work, with the numbers of the cores.
+    /// Parked state of the cores that are not running, with core numbers.
     pub(crate) fn numbered(&self) -> impl Iterator<Item = (usize, &T)> {
         let others = self.cores.iter().enumerate();
         others.filter(|(core, _)| *core != self.running)

@@ -1,47 +1,47 @@
-//! The answer of a dimension: a range around an address, and what may be done there.
+//! The result of a walk: a range of pages with one linear mapping.
 
 use perforate_types::{Frame, PageSize, VirtualPage};
 
-/// The aligned range around an address over which one linear mapping holds, minus its holes.
+/// The aligned range around an address that has one linear mapping, minus its holes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reach {
-    /// Size of the range.
+    /// Size and alignment of the range.
     pub size: PageSize,
-    /// Frame that the range's first page maps to.
+    /// Frame of the range's first page.
     pub frame: Frame,
-    /// The accesses that need no further work, as bits of [`allow`].
+    /// Accesses that need no further work, as bits of [`allow`].
     pub allows: u8,
-    /// Hole filter; 0 where the range has no holes.
+    /// Hole filter of the range; 0 if it has no holes.
     pub filter: u8,
 }
 
 impl Reach {
-    /// One 4KB page.
+    /// The reach of one 4KB page.
     pub const fn of_page(frame: Frame, allows: u8) -> Self {
         Self { size: PageSize::Size4K, frame, allows, filter: 0 }
     }
 
-    /// Frame of a 4KB page in the range, holes left aside.
+    /// Frame of a 4KB page in the range, ignoring holes.
     #[inline]
     pub fn frame_of(&self, page: VirtualPage) -> Frame {
         self.frame.add(page.index_in(self.size) as u64)
     }
 }
 
-/// Accesses that a translation allows without further work, as bits.
+/// Bits for the accesses that a translation allows without further work.
 pub mod allow {
     use perforate_types::{AccessKind, Permissions};
 
-    /// Loads.
+    /// Loads are allowed: the page is present.
     pub const READ: u8 = 1;
-    /// Stores, by permission.
+    /// Stores are allowed by the permissions.
     pub const WRITE: u8 = 2;
-    /// Fetches.
+    /// Instruction fetches are allowed.
     pub const FETCH: u8 = 4;
     /// The leaf entry's dirty bit is known to be set.
     pub const DIRTY: u8 = 8;
 
-    /// The bits for a leaf entry.
+    /// The bits of a leaf entry.
     pub fn of_leaf(permissions: Permissions, dirty: bool) -> u8 {
         let bit = |kind, bit| if permissions.allow(kind) { bit } else { 0 };
         bit(AccessKind::Read, READ)
@@ -50,7 +50,7 @@ pub mod allow {
             | if dirty { DIRTY } else { 0 }
     }
 
-    /// The bits an access needs to be done by a first-level hit alone.
+    /// The bits that a first-level hit must have to complete an access of this kind.
     #[inline]
     pub const fn needed(kind: AccessKind) -> u8 {
         match kind {
@@ -60,7 +60,7 @@ pub mod allow {
         }
     }
 
-    /// Whether an access of this kind is permitted, its dirty bit set or not.
+    /// True if the permissions allow an access of this kind, ignoring the dirty bit.
     #[inline]
     pub const fn permits(allows: u8, kind: AccessKind) -> bool {
         let needed = needed(kind) & !DIRTY;

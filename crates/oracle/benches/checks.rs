@@ -1,4 +1,5 @@
-//! Checks per second over 2GB of 4KB pages at random, one JSON line: `cargo bench -p perforate-oracle`.
+//! Measures checks per second at random over 2GB of 4KB pages. Prints one JSON line: `cargo bench
+//! -p perforate-oracle`.
 
 use std::time::Instant;
 
@@ -15,7 +16,7 @@ const CHECKS: u32 = 5_000_000;
 fn main() {
     let mut oracle = Oracle::new();
     for number in 0..PAGES {
-        // Frames that do not follow one another: an entry for each page.
+        // Frames are not consecutive, so every page has its own extent.
         let run = PageRun::new(SPACE, VirtualPage::new(number), 1);
         let (frame, permissions) = (Frame::new(number ^ 1), Permissions::READ_WRITE);
         oracle.apply(&Truth::Map { run, frame, permissions }).expect("the pages are free");

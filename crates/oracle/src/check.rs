@@ -1,4 +1,4 @@
-//! Comparing an answer of the hardware with what is mapped.
+//! Checks of hardware translations against the intended mapping.
 
 use std::fmt;
 
@@ -9,18 +9,18 @@ use thiserror::Error;
 
 use crate::Oracle;
 
-/// A translation that is not what is mapped.
+/// A translation that differs from the intended mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub struct Disagreement {
     /// Address space of the access.
     pub space: SpaceId,
-    /// Address of the access.
+    /// Virtual address of the access.
     pub address: VirtualAddress,
-    /// What the access does.
+    /// Kind of the access.
     pub kind: AccessKind,
-    /// Physical address that is right; `None`: the access should fault.
+    /// Correct physical address; `None` if the access should fault.
     pub expected: Option<PhysicalAddress>,
-    /// What the hardware said; `None`: it faulted.
+    /// Physical address that the hardware returned; `None` if it faulted.
     pub got: Option<PhysicalAddress>,
 }
 
@@ -42,11 +42,11 @@ impl fmt::Display for Disagreement {
 }
 
 impl Oracle {
-    /// Compares an answer of the hardware: the physical address of the access, or `None` for a
-    /// fault (not mapped or not allowed).
+    /// Compares a translation of the hardware with the intended mapping. `got` is the physical
+    /// address of the access, or `None` for a fault (not mapped or not allowed).
     ///
     /// # Errors
-    /// If the answer is not what is mapped.
+    /// If the translation differs from the intended mapping.
     pub fn check(
         &mut self,
         space: SpaceId,
@@ -65,7 +65,7 @@ impl Oracle {
         }
     }
 
-    /// As [`Oracle::translate`], through the recent answers.
+    /// Like [`Oracle::translate`], with a cache of recent answers.
     pub fn expected(&mut self, space: SpaceId, page: VirtualPage) -> Option<(Frame, Permissions)> {
         if let Some(answer) = self.recent.find(space, page) {
             return answer;

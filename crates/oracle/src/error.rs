@@ -1,16 +1,16 @@
-//! Truths that make no sense.
+//! Errors of inconsistent truths.
 
 use std::fmt;
 
 use perforate_types::Truth;
 use thiserror::Error;
 
-/// A truth that contradicts those before it: a bug of whoever sent it.
+/// A truth that contradicts earlier ones, which is a bug of its sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub struct OracleError {
-    /// What was said.
+    /// The truth that was refused.
     pub truth: Truth,
-    /// What contradicts it.
+    /// Reason for the refusal.
     pub reason: Reason,
 }
 
@@ -28,13 +28,13 @@ impl fmt::Display for OracleError {
     }
 }
 
-/// Why a truth makes no sense.
+/// Reason why a truth is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Reason {
-    /// A run without pages.
+    /// The run has no pages.
     #[error("there are no pages")]
     Empty,
-    /// The run ends beyond the last page or frame there can be.
+    /// The run ends beyond the largest page or frame number.
     #[error("they end beyond the last page or frame")]
     TooLong,
     /// Part of the run is mapped already.

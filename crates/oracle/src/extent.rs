@@ -1,40 +1,40 @@
-//! A run of pages as the oracle remembers it.
+//! A run of pages in the oracle.
 
 use perforate_types::{Frame, Permissions, VirtualPage};
 
-/// Consecutive pages that are mapped to consecutive frames and allow the same.
+/// Consecutive pages with consecutive frames and equal permissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// First page.
+    /// First page of the run.
     pub page: VirtualPage,
-    /// Number of pages.
+    /// Number of 4KB pages.
     pub pages: u64,
-    /// First frame.
+    /// Frame of the first page.
     pub frame: Frame,
-    /// What the pages allow.
+    /// Permissions of all pages.
     pub permissions: Permissions,
 }
 
 impl Extent {
-    /// The page after the last.
+    /// The page after the last page.
     pub const fn end(&self) -> VirtualPage {
         self.page.add(self.pages)
     }
 
-    /// The frame of a page inside.
+    /// The frame of a page in the run.
     pub const fn frame_of(&self, page: VirtualPage) -> Frame {
         self.frame.add(page.number() - self.page.number())
     }
 
-    /// Whether `next`, which begins where this one ends, goes on as this one.
-    pub(crate) fn goes_on_as(&self, next: &Self) -> bool {
+    /// True if `next`, which begins where `self` ends, continues its frames and permissions.
+    pub(crate) fn is_continued_by(&self, next: &Self) -> bool {
         self.frame.add(self.pages) == next.frame && self.permissions == next.permissions
     }
 
-    /// Those of its pages that lie below `page`, which is inside, and the others.
+    /// Splits the run at a page inside it: the pages below `page`, and the rest.
     pub(crate) fn split_at(&self, page: VirtualPage) -> (Self, Self) {
         let below = page.number() - self.page.number();
-        let others = Self { page, pages: self.pages - below, frame: self.frame_of(page), ..*self };
-        (Self { pages: below, ..*self }, others)
+        let rest = Self { page, pages: self.pages - below, frame: self.frame_of(page), ..*self };
+        (Self { pages: below, ..*self }, rest)
     }
 }

@@ -1,8 +1,8 @@
-//! Reference translation that every scheme is checked against.
+//! The oracle: a reference translation that checks every scheme.
 //!
-//! The [`Oracle`] hears the truth, which pages are mapped to which frames, and keeps an ordered map
-//! of it. It knows no tables, no TLBs and no mechanism, so it shares no code and no mistake with
-//! what it checks.
+//! The [`Oracle`] receives only the truth, which is the mapping of pages to frames, and stores it
+//! in an ordered map. It knows no page tables, TLBs or mechanisms, so it shares neither code nor
+//! bugs with the code that it checks.
 
 mod check;
 mod error;

@@ -1,4 +1,4 @@
-//! The ordered map.
+//! The ordered map of the intended mapping.
 
 use std::collections::BTreeMap;
 
@@ -8,56 +8,57 @@ use crate::error::Reason;
 use crate::recent::Recent;
 use crate::{Extent, OracleError};
 
-/// What a page is translated to.
+/// Frame and permissions of a page.
 pub type Mapping = (Frame, Permissions);
 
 type Key = (SpaceId, VirtualPage);
 
-/// Page and frame numbers lie below this.
-const NUMBERS: u64 = 1 << 52;
+/// Exclusive upper bound of page and frame numbers.
+const NUMBER_LIMIT: u64 = 1 << 52;
 
-/// What is mapped where, in all address spaces: one entry for each run of pages that go on alike.
+/// The intended mapping of all address spaces, with one entry for each maximal run of pages.
 #[derive(Debug, Default)]
 pub struct Oracle {
-    /// By address space and first page. They do not overlap, and no two could be one.
+    /// Runs by address space and first page. Runs do not overlap, and adjacent runs that could be
+    /// merged are merged.
     extents: BTreeMap<Key, Extent>,
     pub(crate) recent: Recent,
 }
 
 impl Oracle {
-    /// Nothing is mapped.
+    /// An oracle in which no page is mapped.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes over a truth.
+    /// Applies a truth to the mapping.
     ///
     /// # Errors
-    /// If it contradicts those before it; it then has no effect.
+    /// If the truth contradicts earlier ones; the oracle is then unchanged.
     pub fn apply(&mut self, truth: &Truth) -> Result<(), OracleError> {
         self.change(truth).map_err(|reason| OracleError { truth: *truth, reason })
     }
 
-    /// What `page` is translated to; `None` where an access faults.
+    /// Frame and permissions of `page`; `None` if the page is not mapped.
     pub fn translate(&self, space: SpaceId, page: VirtualPage) -> Option<Mapping> {
         let extent = self.extent(space, page)?;
         Some((extent.frame_of(page), extent.permissions))
     }
 
-    /// The run that holds `page`.
+    /// The run that contains `page`.
     pub fn extent(&self, space: SpaceId, page: VirtualPage) -> Option<&Extent> {
         let below = (space, VirtualPage::new(0))..=(space, page);
         let (_, extent) = self.extents.range(below).next_back()?;
         (page < extent.end()).then_some(extent)
     }
 
-    /// All runs of an address space in order.
+    /// All runs of an address space, ordered by page.
     pub fn extents(&self, space: SpaceId) -> impl Iterator<Item = &Extent> {
         let whole = (space, VirtualPage::new(0))..=(space, VirtualPage::new(u64::MAX));
         self.extents.range(whole).map(|(_, extent)| extent)
     }
 
-    /// Every translated 4KB page of an address space in order.
+    /// All mapped 4KB pages of an address space, ordered by page.
     pub fn mappings(&self, space: SpaceId) -> impl Iterator<Item = (VirtualPage, Mapping)> {
         self.extents(space).flat_map(|extent| {
             let pages = (extent.page.number()..extent.end().number()).map(VirtualPage::new);
@@ -67,14 +68,14 @@ impl Oracle {
 
     fn change(&mut self, truth: &Truth) -> Result<(), Reason> {
         let run = truth.run();
-        let fits = |first: u64| first.checked_add(run.pages).is_some_and(|end| end <= NUMBERS);
+        let fits = |first: u64| first.checked_add(run.pages).is_some_and(|end| end <= NUMBER_LIMIT);
         if run.pages == 0 {
             return Err(Reason::Empty);
         }
         if !fits(run.page.number()) {
             return Err(Reason::TooLong);
         }
-        self.recent.forget(run);
+        self.recent.invalidate(run);
         match *truth {
             Truth::Map { frame, .. } if !fits(frame.number()) => Err(Reason::TooLong),
             Truth::Map { frame, permissions, .. } => self.map(run, frame, permissions),
@@ -107,13 +108,14 @@ impl Oracle {
         self.isolate(run)?;
         let keys = (run.space, run.page)..(run.space, run.end());
         self.extents.range_mut(keys).for_each(|(_, extent)| extent.permissions = permissions);
-        // Those that differed in permissions only may be one now.
+        // Runs that differed only in permissions may now be mergeable.
         let inside: Vec<_> = self.within(run).map(|(&(_, page), _)| page).collect();
         inside.into_iter().chain([run.end()]).for_each(|page| self.join(run.space, page));
         Ok(())
     }
 
-    /// Makes the run begin and end where extents do, if all of it is mapped.
+    /// Splits extents so that the run begins and ends at extent boundaries, if all of its pages are
+    /// mapped.
     fn isolate(&mut self, run: PageRun) -> Result<(), Reason> {
         let mut next = run.page;
         while next < run.end() {
@@ -124,7 +126,7 @@ impl Oracle {
         Ok(())
     }
 
-    /// The extents that begin inside a run.
+    /// The extents that begin inside `run`.
     fn within(&self, run: PageRun) -> impl Iterator<Item = (&Key, &Extent)> {
         self.extents.range((run.space, run.page)..(run.space, run.end()))
     }
@@ -133,22 +135,22 @@ impl Oracle {
         self.extents.insert((space, extent.page), extent);
     }
 
-    /// Makes an extent begin at `page`, if one reaches across.
+    /// Splits the extent that contains `page`, so that an extent begins at `page`.
     fn cut(&mut self, space: SpaceId, page: VirtualPage) {
         let Some(&extent) = self.extent(space, page).filter(|extent| extent.page < page) else {
             return;
         };
-        let (below, others) = extent.split_at(page);
+        let (below, rest) = extent.split_at(page);
         self.insert(space, below);
-        self.insert(space, others);
+        self.insert(space, rest);
     }
 
-    /// Makes one of the extents that meet at `page`, if they go on alike.
+    /// Merges the two extents that meet at `page`, if the second continues the first.
     fn join(&mut self, space: SpaceId, page: VirtualPage) {
         let Some(&next) = self.extents.get(&(space, page)) else { return };
         let below = (space, VirtualPage::new(0))..(space, page);
         let Some((_, before)) = self.extents.range_mut(below).next_back() else { return };
-        if before.end() == page && before.goes_on_as(&next) {
+        if before.end() == page && before.is_continued_by(&next) {
             before.pages += next.pages;
             self.extents.remove(&(space, page));
         }

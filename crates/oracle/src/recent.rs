@@ -1,14 +1,15 @@
-//! Answers given before, so that checking keeps pace with the simulation.
+//! A cache of recent answers, so that checks keep pace with the simulation.
 
 use perforate_types::{Frame, PageRun, PageSize, Permissions, SpaceId, VirtualPage};
 
 use crate::oracle::Mapping;
 
-/// 2MB regions remembered, a power of two; with 4KB each at most 64MB of host memory.
+/// Number of cached 2MB regions, a power of two. At 4KB each, the cache takes at most 64MB of host
+/// memory.
 const PLACES: u64 = 1 << 14;
 
-/// Answers for single pages, by 2MB region, direct-mapped. A change forgets the pages it names;
-/// an answer is never worked out from a change, only asked of the ordered map again.
+/// A direct-mapped cache of answers for single pages, grouped by 2MB region. A change invalidates
+/// the answers of its pages; new answers always come from the ordered map.
 #[derive(Debug, Default)]
 pub(crate) struct Recent {
     places: Vec<Option<Box<Region>>>,
@@ -21,7 +22,8 @@ struct Region {
     answers: [Answer; 512],
 }
 
-/// 0: not known. Otherwise bit 0 set, the mapping in the rest if bit 1 is set.
+/// 0 is unknown. Otherwise bit 0 is set, and bit 1 if the page is mapped; the other bits hold the
+/// mapping.
 #[derive(Clone, Copy, Debug)]
 struct Answer(u64);
 
@@ -44,7 +46,8 @@ impl Answer {
 }
 
 impl Recent {
-    /// The answer given for this page since it last changed.
+    /// The cached answer for this page, if it is still valid. The inner `None` means that the page
+    /// is not mapped.
     pub(crate) fn find(&self, space: SpaceId, page: VirtualPage) -> Option<Option<Mapping>> {
         let number = region(page);
         let found = self.places.get(place(space, number))?.as_deref()?;
@@ -52,7 +55,7 @@ impl Recent {
         if same { found.answers[page.index_in(PageSize::Size2M)].get() } else { None }
     }
 
-    /// Remembers an answer.
+    /// Caches the answer for a page.
     pub(crate) fn fill(&mut self, space: SpaceId, page: VirtualPage, answer: Option<Mapping>) {
         if self.places.is_empty() {
             self.places.resize_with(PLACES as usize, || None);
@@ -67,8 +70,8 @@ impl Recent {
         found.answers[page.index_in(PageSize::Size2M)] = Answer::new(answer);
     }
 
-    /// Forgets the answers for these pages.
-    pub(crate) fn forget(&mut self, run: PageRun) {
+    /// Invalidates the answers for the pages of a run.
+    pub(crate) fn invalidate(&mut self, run: PageRun) {
         let regions = region(run.page)..region(run.end().add(PageSize::Size2M.pages() - 1));
         if regions.end - regions.start >= PLACES {
             return self.places.clear();
@@ -77,15 +80,15 @@ impl Recent {
             let Some(slot) = self.places.get_mut(place(run.space, number)) else { return };
             let Some(found) = slot.as_deref_mut() else { continue };
             if found.number == number && found.space == run.space {
-                found.forget(&run);
+                found.invalidate(&run);
             }
         }
     }
 }
 
 impl Region {
-    /// Forgets the answers for those of its pages that are in the run.
-    fn forget(&mut self, run: &PageRun) {
+    /// Invalidates the answers for this region's pages in the run.
+    fn invalidate(&mut self, run: &PageRun) {
         let first = self.number * PageSize::Size2M.pages();
         let index = |page: VirtualPage| page.number().saturating_sub(first).min(512) as usize;
         self.answers[index(run.page)..index(run.end())].fill(Answer::UNKNOWN);

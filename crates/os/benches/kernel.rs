@@ -1,8 +1,10 @@
-//! Seconds that the kernel's work takes, one JSON line each: `cargo bench -p perforate-os --bench kernel`.
+//! Duration of the kernel's work in seconds, one JSON line for each case: `cargo bench -p
+//! perforate-os --bench kernel`.
 //!
-//! - *populate*: 2GB in 4KB pages at once; *faults*: the same pages first touched in no order.
-//! - *segment*: 100GB in free memory; *compaction*: a quarter of the longest run of an aged 16GB that
-//!   compaction can make.
+//! - *populate*: 2GB in 4KB pages at once; *faults*: first touches of the same pages in scattered
+//!   order.
+//! - *segment*: a segment of 100GB in free memory; *compaction*: a segment of a quarter of the
+//!   longest run that compaction can make in an aged memory of 16GB.
 
 use std::time::Instant;
 
@@ -55,7 +57,7 @@ fn segment() {
 
 fn compaction() {
     let ageing = Some(AgeingPreset::KernelBuild.into());
-    let mut kernel = boot(KernelConfig { ageing, ..KernelConfig::new(16 * GB) });
+    let mut kernel = boot(KernelConfig { age: ageing, ..KernelConfig::new(16 * GB) });
     let longest = [false, true].map(|compacts| kernel.longest_run_bytes(compacts));
     let bytes = (longest[1] / 4) & !4095;
     map(&mut kernel, bytes, false);

@@ -1,10 +1,10 @@
-//! System uptime: what other programs, the page cache and the kernel did to memory before the
-//! simulated program starts. Fragmentation is then a product of mechanisms, not drawn.
+//! Ageing: what other programs, the page cache and the kernel did to memory before the simulated
+//! program starts. Fragmentation then results from mechanisms instead of a random draw.
 //!
-//! The workload resembles a build (P §III.C compiles the Linux kernel): several compilers at a
-//! time grow and exit, the files they read and write stay in the page cache until memory is
-//! short, slab and kernel data come in small pieces and live long. It is the same for the same
-//! seed and memory size. All figures here are choices of ours, made once; none is fitted to a
+//! The workload resembles a build (P §III.C compiles the Linux kernel). Several compilers at a time
+//! grow and exit. The files that they read and write stay in the page cache until memory is short.
+//! Slab and kernel data are allocated in small pieces and live long. The same seed and memory size
+//! give the same workload. All numbers here are our own choices, made once; none is fitted to a
 //! result.
 
 mod options;
@@ -16,24 +16,24 @@ use crate::random::Random;
 use crate::{FreeMemory, OsError};
 pub use options::{Ageing, AgeingPreset};
 
-/// Purpose of the random stream.
+/// Purpose of the random stream of ageing.
 const AGEING: u64 = 3;
-/// Operations between looks at the target.
+/// Operations between two checks of the target.
 const LOOK_EVERY: u64 = 4096;
-/// Frames a program asks for at a time, at most.
+/// Largest number of frames that a program allocates at a time.
 const GROWTH_FRAMES: u64 = 64;
-/// Frames of a cached file, at most; most are much smaller.
+/// Largest number of frames of a cached file; most files are much smaller.
 const FILE_FRAMES: u64 = 256;
 
-/// The use that memory has seen, in figures.
+/// Parameters of the past use of memory.
 struct Usage {
-    /// Frames allocated in all, per frame of memory.
+    /// Frames allocated over the whole uptime, divided by the frames of memory.
     churn: f64,
-    /// Share of memory that kernel data grow to.
+    /// Share of memory up to which kernel data grow.
     kernel_share: f64,
-    /// Share of memory that slab grows to.
+    /// Share of memory up to which slabs grow.
     slab_share: f64,
-    /// Programs at a time.
+    /// Programs that run at the same time.
     programs: u64,
     /// Largest program, as a share of memory.
     program_share: f64,
@@ -67,27 +67,27 @@ impl AgeingPreset {
     }
 }
 
-/// The preset's, with what was asked for instead.
+/// The parameters of the preset, with the overrides that the options give.
 fn usage(ageing: &Ageing) -> Usage {
     let preset = ageing.preset.usage();
     let slab_share = ageing.slab_share.map_or(preset.slab_share, Share::value);
     Usage { slab_share, ..preset }
 }
 
-/// A program of the workload.
+/// A program of the background workload.
 struct Program {
-    /// What it has, by number.
+    /// Numbers of its allocations ([`PhysicalMemory::add_other`]).
     pieces: Vec<u64>,
     frames: u64,
-    /// It exits when it has this many.
+    /// Number of frames at which the program exits.
     full_frames: u64,
 }
 
-/// The workload while it runs.
+/// State of the background workload.
 struct Uptime<'a> {
     memory: &'a mut PhysicalMemory,
     usage: Usage,
-    /// Share of the page cache that cannot be moved.
+    /// Share of the cached file pages that cannot be moved.
     pinned_share: f64,
     frames: u64,
     random: Random,
@@ -96,25 +96,25 @@ struct Uptime<'a> {
     operations: u64,
 }
 
-/// Share of free memory that is of no use for 2MB blocks.
+/// Share of free memory that cannot serve 2MB allocations.
 fn unusable(memory: &PhysicalMemory) -> f64 {
     let free = FreeMemory::of(memory.zones());
     f64::from(free.unusable_thousandths(FreeMemory::LARGE_ORDER)) / 1000.0
 }
 
-/// What ageing did.
+/// Amount of work that ageing did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AgeingOutcome {
-    /// Frames allocated in all.
+    /// Frames allocated in total.
     pub allocated_frames: u64,
-    /// Allocations and frees of runs of frames.
+    /// Allocations and frees of runs of frames, in total.
     pub operations: u64,
 }
 
-/// Ages the memory.
+/// Ages the memory by running the background workload of the preset.
 ///
 /// # Errors
-/// If it is too small for the preset's programs.
+/// If the memory is too small for the programs of the preset.
 pub(crate) fn age(
     memory: &mut PhysicalMemory,
     ageing: &Ageing,
@@ -160,14 +160,14 @@ impl Uptime<'_> {
         Ok(())
     }
 
-    /// Programs end; what they read and wrote stays cached.
+    /// Ends all programs. The files that they read and wrote stay cached.
     fn end(&mut self) {
         for program in std::mem::take(&mut self.programs) {
             self.exit(program);
         }
     }
 
-    /// One thing of the kinds below, as often as a build does it.
+    /// One random operation, with the frequencies of a build.
     fn step(&mut self) -> Result<(), OsError> {
         match self.random.below(16) {
             0..=6 => self.grow_program(),
@@ -210,7 +210,7 @@ impl Uptime<'_> {
         program.pieces.into_iter().for_each(|piece| self.remove(piece));
     }
 
-    /// A file is read or written; sizes are log-uniform. Now and then one is deleted.
+    /// Reads or writes a file of log-uniform size. Deletes a file in a quarter of the calls.
     fn cache_file(&mut self) -> Result<(), OsError> {
         let largest = 1 + self.random.below(FILE_FRAMES.ilog2().into());
         let frames = 1 + self.random.below(1 << largest);
@@ -228,7 +228,8 @@ impl Uptime<'_> {
         Ok(())
     }
 
-    /// No more than their share of all cached files stay pinned, as pressure frees the others only.
+    /// Unpins files until at most `pinned_share` of all cached frames is pinned: pressure frees
+    /// only unpinned files.
     fn unpin(&mut self) {
         let frames = |memory: &PhysicalMemory, usage| memory.other_frames(usage) as f64;
         loop {
@@ -241,7 +242,8 @@ impl Uptime<'_> {
         }
     }
 
-    /// Slab or kernel data: a piece of order 0 to 3 comes, and beyond the share one goes.
+    /// Allocates a piece of slab or kernel data of order 0 to 3. Frees pieces while the use exceeds
+    /// its share.
     fn long_lived(&mut self, usage: OtherUse, share: f64) -> Result<(), OsError> {
         let order = self.random.below(4) as u32;
         self.add(usage, 1, order)?;
@@ -251,7 +253,7 @@ impl Uptime<'_> {
         Ok(())
     }
 
-    /// Something of a use, no matter how old, goes.
+    /// Frees a random allocation of the given use, regardless of its age.
     fn remove_any(&mut self, usage: OtherUse) {
         let number = self.random.below(self.memory.next_other().max(1));
         if let Some(found) = self.memory.other_from(usage, number) {
@@ -291,7 +293,7 @@ mod tests {
 
     #[test]
     fn pinned_files_are_a_share_of_the_page_cache_in_many_blocks() {
-        // Blocks, of 128, in which a few frames cannot be moved.
+        // Number of blocks, of 128, in which a few frames cannot be moved.
         let spoilt = |memory: &PhysicalMemory| {
             let fixed = |block: u64| memory.contents(Frame::new(block << 9)).fixed.count();
             (0..128).filter(|&block| (1..128).contains(&fixed(block))).count()

@@ -1,8 +1,8 @@
-//! What is on a page, as far as anybody compares it: an identity of 64 bits. Two pages have equal
-//! identities exactly if they have equal contents.
+//! Content of pages, reduced to an identity of 64 bits. Two pages have equal identities exactly if
+//! they have equal contents.
 //!
-//! Identities come from outside (hashes in a trace or snapshot) or from a synthetic distribution:
-//! a pure function of its seed, the program and the page.
+//! Identities come from outside (hashes in a trace or snapshot) or from a synthetic distribution: a
+//! pure function of the seed, the program and the page.
 
 mod options;
 
@@ -15,8 +15,8 @@ pub use options::ContentDistribution;
 /// Identity of a page of zeros.
 pub const ZERO_PAGE: u64 = 0;
 
-/// The two top bits say where an identity of ours comes from. A hash from outside meets one of
-/// them by accident only, as it may meet another hash.
+/// The two top bits tell the kinds of synthetic identity apart. A hash from outside collides with a
+/// synthetic identity only by accident, as two hashes may.
 const DUPLICATE: u64 = 1 << 62;
 const UNIQUE: u64 = 2 << 62;
 const WRITTEN: u64 = 3 << 62;
@@ -27,19 +27,19 @@ const PAGE_BITS: u32 = 36;
 const REGIONS: u64 = 3;
 const RUNS: u64 = 4;
 
-/// Content of the `count`-th page that was written since: equal to no other.
+/// Identity of the content written by the `count`-th write. Differs from every other identity.
 pub(crate) fn written(count: u64) -> u64 {
     WRITTEN | count
 }
 
-/// Content of a page that nobody else has.
+/// Identity of a content that only this page of this stream has.
 pub(crate) fn unique(stream: u64, page: u64) -> u64 {
     let stream = stream & ((1 << (62 - PAGE_BITS)) - 1);
     UNIQUE | stream << PAGE_BITS | (page & ((1 << PAGE_BITS) - 1))
 }
 
 impl ContentDistribution {
-    /// Content of `page` as the program that draws from `stream` has written it.
+    /// Identity of `page` as the program that draws from `stream` initializes it.
     pub(crate) fn identity(&self, stream: u64, page: u64) -> u64 {
         let Self { zero, duplicate, regions, distinct, run, seed } = *self;
         let [zero, duplicate, regions] = [zero, duplicate, regions].map(Share::value);
@@ -61,7 +61,7 @@ impl ContentDistribution {
     }
 }
 
-/// A number from 0 up to 1.
+/// Maps 64 random bits to a number in [0, 1).
 fn fraction(bits: u64) -> f64 {
     (bits >> 11) as f64 / (1u64 << 53) as f64
 }
@@ -81,7 +81,7 @@ mod tests {
         let contents = contents("zero=5%,duplicate=20%,distinct=64,seed=7");
         let drawn: Vec<u64> = (0..100_000).map(|page| contents.identity(1, page)).collect();
         let count = |wanted: fn(u64) -> bool| drawn.iter().filter(|&&id| wanted(id)).count();
-        // Binomial(100,000, p): deviations 69, 126 and 137; five of them.
+        // Binomial(100,000, p): standard deviations 69, 126 and 137. The bounds are five of them.
         assert!(count(|id| id == ZERO_PAGE).abs_diff(5_000) < 345);
         assert!(count(|id| id >> 62 == 1).abs_diff(20_000) < 632);
         assert!(count(|id| id >> 62 == 2).abs_diff(75_000) < 685);
@@ -98,7 +98,7 @@ mod tests {
             (0..20_000).map(|page| contents.identity(stream, page)).collect()
         };
         let common: Vec<u64> = drawn(0).intersection(&drawn(1)).copied().collect();
-        // 10,000 draws out of 1000 leave e⁻¹⁰ of them undrawn.
+        // 10,000 draws from 1000 contents leave a share of e⁻¹⁰ undrawn.
         assert!(common.len() > 990 && common.iter().all(|id| id >> 62 == 1));
         assert_eq!(drawn(1), drawn(1));
     }
@@ -116,7 +116,7 @@ mod tests {
                 assert!(run.iter().all(|&is| is == run[0]), "a run is all or nothing");
             }
         }
-        // Binomial(1000, 0.4): deviation 15.5.
+        // Binomial(1000, 0.4): standard deviation 15.5.
         assert!(regions.abs_diff(400) < 78, "{regions}");
         let pages = (0..512_000).filter(|&page| shared(page)).count() as f64 / 512_000.0;
         assert!((pages - 0.2).abs() < 0.04, "20 % of all pages: {pages}");

@@ -1,4 +1,4 @@
-//! What can go wrong, each as one line for the user.
+//! Errors of the operating system, each as one line for the user.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -10,185 +10,185 @@ use perforate_types::{SpaceId, VirtualPage};
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OsError {
-    /// An option that is wrong.
+    /// An option with an invalid value.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// What a mechanism outside this crate cannot do.
+    /// An error that a mechanism outside this crate reports.
     #[error(transparent)]
     Mechanism(#[from] MechanismError),
-    /// No frames left for what was asked.
+    /// Not enough free frames for the request.
     #[error(
         "out of memory: {} asked, {} of {} free; at most {} of memory are needed for all that is mapped now",
         size(*asked_bytes), size(*free_bytes), size(*memory_bytes), size(*enough_bytes)
     )]
     OutOfMemory {
-        /// Size of the contiguous piece that was asked for.
+        /// Size of the requested contiguous piece, in bytes.
         asked_bytes: u64,
-        /// Free memory, in smaller pieces.
+        /// Free memory in bytes, all in smaller pieces.
         free_bytes: u64,
-        /// Size of the memory.
+        /// Size of the memory in bytes.
         memory_bytes: u64,
-        /// A memory size at which touching every mapped page would succeed.
+        /// A memory size in bytes at which touching every mapped page would succeed.
         enough_bytes: u64,
     },
-    /// A memory of this size cannot be simulated.
+    /// A memory size that cannot be simulated.
     #[error("memory of {memory_bytes} bytes: {reason}")]
     InvalidMemory {
-        /// The size asked for.
+        /// The requested size in bytes.
         memory_bytes: u64,
-        /// What would be right.
+        /// The rule that a valid size follows.
         reason: &'static str,
     },
-    /// A snapshot of a machine's memory that cannot be used.
+    /// An unusable snapshot of a machine's memory.
     #[error("snapshot: {place}: {problem}")]
     InvalidSnapshot {
-        /// Where: a byte of the file, a line of a file of `/proc`.
+        /// Place of the problem: a byte of the file, or a line of a file in `/proc`.
         place: String,
-        /// What is wrong, and what would be right.
+        /// The problem, and what would be right.
         problem: String,
     },
-    /// Perforated pages were wanted without the table format for them.
+    /// The policy maps perforated pages, but the table format has no shadow directories.
     #[error("perforated pages need page tables with shadow directories")]
     NoShadowDirectories,
-    /// A policy with 2MB pages over page tables with gap-tolerant entries.
+    /// The policy maps 2MB pages, but the page tables have gap-tolerant entries instead (G §3.7).
     #[error(
         "policy \"{policy}\" maps 2MB pages, and page tables in mode {mode} cannot hold them: an \
          address space has either 2MB-page PDEs or GT-PDEs (GTPTCR, G §3.7)"
     )]
     LargePagesWithGapTolerance {
-        /// The policy.
+        /// Name of the policy.
         policy: &'static str,
-        /// The mode.
+        /// Mode of the page tables (GTPTCR).
         mode: String,
     },
-    /// An address space that does not exist.
+    /// The address space does not exist.
     #[error("no address space {}", .space.0)]
     UnknownSpace {
-        /// The address space.
+        /// Number of the address space that was named.
         space: SpaceId,
     },
-    /// A range that no process can have.
+    /// A range outside the 48-bit user address space.
     #[error("range of {length_bytes} bytes at {start:#x} is not in the 48-bit address space")]
     InvalidRange {
-        /// First byte.
+        /// First address of the range.
         start: u64,
-        /// Length in bytes.
+        /// Length of the range in bytes.
         length_bytes: u64,
     },
-    /// More address spaces than tags.
+    /// All 65,536 address-space identifiers are in use.
     #[error("more than 65536 address spaces at once")]
     TooManySpaces,
     /// The page is not part of an ordinary or perforated 2MB page.
     #[error("{page:?} of address space {} is not part of a 2MB page", .space.0)]
     NotLarge {
-        /// Address space.
+        /// Address space of the page.
         space: SpaceId,
-        /// The page.
+        /// The page that was to be punched or patched.
         page: VirtualPage,
     },
-    /// A punch where there is a hole already.
+    /// The page to be punched is a hole already.
     #[error("{page:?} of address space {} is a hole already", .space.0)]
     AlreadyHole {
-        /// Address space.
+        /// Address space of the page.
         space: SpaceId,
-        /// The page.
+        /// The page that was to be punched.
         page: VirtualPage,
     },
-    /// A patch where there is no hole.
+    /// The page to be patched is not a hole.
     #[error("{page:?} of address space {} is not a hole", .space.0)]
     NotHole {
-        /// Address space.
+        /// Address space of the page.
         space: SpaceId,
-        /// The page.
+        /// The page that was to be patched.
         page: VirtualPage,
     },
-    /// The place is taken: by a mapping (share), or by somebody else's data (patch).
+    /// The place is in use: by a mapping (share), or by data of another owner (patch).
     #[error("{page:?} of address space {} is occupied", .space.0)]
     Occupied {
-        /// Address space.
+        /// Address space of the page.
         space: SpaceId,
-        /// The page.
+        /// The page whose place is in use.
         page: VirtualPage,
     },
-    /// The content of a page that is not there.
+    /// The page whose content was given or asked is not mapped.
     #[error("{page:?} of address space {} is not mapped", .space.0)]
     NotMapped {
-        /// Address space.
+        /// Address space of the page.
         space: SpaceId,
-        /// The page.
+        /// The page that is not mapped.
         page: VirtualPage,
     },
-    /// Another content for a page whose frame others map as well.
+    /// A new content was given for a page whose frame other pages map too.
     #[error(
         "{page:?} of address space {} shares its frame: only a write gives it other content",
         .space.0
     )]
     SharedContent {
-        /// Address space.
+        /// Address space of the page.
         space: SpaceId,
-        /// The page.
+        /// The page that shares its frame.
         page: VirtualPage,
     },
-    /// Data of shared memory that would move for one of those who map it.
+    /// A punch or patch would move data of shared memory that other spaces map too.
     #[error(
         "{page:?} of address space {} is shared memory that others map too: its data stay where \
          they are",
         .space.0
     )]
     SharedMemory {
-        /// Address space.
+        /// Address space of the page.
         space: SpaceId,
-        /// The page.
+        /// The page of shared memory.
         page: VirtualPage,
     },
-    /// A page that is private in a 2MB page of shared memory, or the other way round.
+    /// The page is private and the rest of its 2MB page is shared memory, or the reverse.
     #[error("{page:?} of address space {} is not shared as the rest of its 2MB page is", .space.0)]
     SharingDiffers {
-        /// Address space.
+        /// Address space of the page.
         space: SpaceId,
-        /// The page.
+        /// The page that differs.
         page: VirtualPage,
     },
-    /// Private memory that was to be shared while a page of it waits for its copy.
+    /// Private memory with a copy-on-write page cannot become shared memory.
     #[error(
         "{page:?} of address space {} has its frame in common with others until a write copies \
          it: it cannot become shared memory",
         .space.0
     )]
     CopyOnWrite {
-        /// Address space.
+        /// Address space of the page.
         space: SpaceId,
-        /// The page.
+        /// The copy-on-write page.
         page: VirtualPage,
     },
-    /// No run of contiguous memory of that length, nor one that could be made.
+    /// No contiguous run of the requested length exists or can be made.
     #[error(
         "no {} of contiguous memory; the longest run that there is or that can be made has {}",
         size(*asked_bytes), size(*longest_bytes)
     )]
     NoContiguousMemory {
-        /// Length asked for.
+        /// Requested length in bytes.
         asked_bytes: u64,
-        /// The longest run.
+        /// Length in bytes of the longest run that exists or can be made.
         longest_bytes: u64,
     },
-    /// More memory to be added at run time than there is room for.
+    /// More memory would be added at run time than there is room for.
     #[error(
         "no room to add {} of memory: {} can still be added",
         size(*asked_bytes), size(*left_bytes)
     )]
     NoRoomToAdd {
-        /// Memory to be added.
+        /// Memory to be added, in bytes.
         asked_bytes: u64,
-        /// Room that is left.
+        /// Room that is left, in bytes.
         left_bytes: u64,
     },
-    /// A patch that would allow more than the area does.
+    /// A patch would grant more permissions than the area has.
     #[error("{page:?} of address space {} may not do what its 2MB mapping allows", .space.0)]
     PermissionsDiffer {
-        /// Address space.
+        /// Address space of the page.
         space: SpaceId,
-        /// The page.
+        /// The page that was to be patched.
         page: VirtualPage,
     },
 }
@@ -199,12 +199,12 @@ pub enum OsError {
 pub struct MechanismError(Arc<dyn Error + Send + Sync>);
 
 impl MechanismError {
-    /// An error as its mechanism describes it.
+    /// Wraps an error of the mechanism; its `Display` is shown to the user.
     pub fn new(error: impl Error + Send + Sync + 'static) -> Self {
         Self(Arc::new(error))
     }
 
-    /// The error, if it is of this type.
+    /// The wrapped error, if it has type `E`.
     pub fn downcast_ref<E: Error + 'static>(&self) -> Option<&E> {
         self.0.downcast_ref()
     }
@@ -216,7 +216,7 @@ impl PartialEq for MechanismError {
     }
 }
 
-/// Bytes as sizes are written on the command line, rounded up to kilobytes.
+/// Formats bytes in the syntax of sizes on the command line, rounded up to kilobytes.
 pub fn size(bytes: u64) -> String {
     match bytes {
         0 => "none".into(),

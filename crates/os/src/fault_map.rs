@@ -1,20 +1,21 @@
-//! Which frames of the machine are faulty and never used (G §2, D §V).
+//! Faulty frames of the machine, which are never used (G §2, D §V).
 
 use std::fmt;
 
 use perforate_config::{Address, ConfigError, Share};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::random::Random;
 
-/// Purpose of the random stream.
+/// Purpose of the random stream of fault maps.
 const FAULTS: u64 = 4;
-/// Frames of a cluster of faults: a DRAM row of 8KB on 8 devices, 64KB.
+/// Frames in one cluster of faults: a DRAM row of 8KB on 8 devices, 64KB.
 const CLUSTER_FRAMES: u64 = 16;
 
-/// Faulty frames.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// Faulty frames. An option names them as `uniform=1%`, `clustered=1%`, or by the path of a file that lists
+/// them.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FaultMap {
     /// This share of all frames, each alone, anywhere.
@@ -22,12 +23,33 @@ pub enum FaultMap {
     /// This share of all frames, in aligned runs of 64KB (a failed DRAM row), anywhere.
     Clustered(Share),
     /// These frames, by number; read from a file ([`Self::from_lines`]).
-    #[serde(skip_deserializing)]
     Frames(Vec<u64>),
 }
 
+/// A share of faulty frames, as an option names it.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum FaultyShare {
+    Uniform(Share),
+    Clustered(Share),
+}
+
+impl<'de> Deserialize<'de> for FaultMap {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        if text.contains('=') {
+            let share = perforate_config::read(&text).map_err(D::Error::custom)?;
+            return Ok(match share {
+                FaultyShare::Uniform(share) => Self::Uniform(share),
+                FaultyShare::Clustered(share) => Self::Clustered(share),
+            });
+        }
+        Self::from_file(&text).map_err(|error| D::Error::custom(format!("{text}: {error}")))
+    }
+}
+
 impl FaultMap {
-    /// Whether no frame is faulty.
+    /// True if no frame is faulty.
     pub fn is_none(&self) -> bool {
         match self {
             Self::Uniform(share) | Self::Clustered(share) => *share == Share::NONE,
@@ -35,10 +57,10 @@ impl FaultMap {
         }
     }
 
-    /// The faulty frames of a memory of `frames` frames, in order.
+    /// The faulty frames of a memory of `frames` frames, in ascending order and without duplicates.
     ///
     /// # Errors
-    /// If one of a given list lies outside the memory.
+    /// If a listed frame lies outside the memory.
     pub fn frames(&self, frames: u64, seed: u64) -> Result<Vec<u64>, ConfigError> {
         let mut faulty = match self {
             Self::Uniform(share) => runs(seed, frames, share.value(), 1),
@@ -55,10 +77,19 @@ impl FaultMap {
         }
     }
 
+    /// Reads the list in the file at `path`.
+    fn from_file(path: &str) -> Result<Self, String> {
+        let lines = perforate_config::read_text(path).map_err(|error| {
+            let forms = "expected uniform=1%, clustered=1% or a file with one frame number a line";
+            format!("{error}; {forms}")
+        })?;
+        Self::from_lines(&lines).map_err(|error| error.to_string())
+    }
+
     /// Reads a list of frames, one number a line, decimal or 0x…; `#` starts a comment.
     ///
     /// # Errors
-    /// With the line where something else stands.
+    /// Names the first line that is not a frame number.
     pub fn from_lines(text: &str) -> Result<Self, ConfigError> {
         let mut frames = Vec::new();
         for (line, content) in (1..).zip(text.lines()) {
@@ -66,7 +97,7 @@ impl FaultMap {
             if content.is_empty() {
                 continue;
             }
-            // Numbers of frames are written as addresses are.
+            // Frame numbers have the syntax of addresses.
             let Address(number) = content.parse().map_err(|_| {
                 let expected = "expected the number of a frame, such as 17 or 0x20";
                 ConfigError::new(format!("line {line}: {expected}, not {content:?}"))
@@ -77,7 +108,8 @@ impl FaultMap {
     }
 }
 
-/// Aligned runs of `length` frames, drawn without replacement, `share` of all frames together.
+/// Draws aligned runs of `length` frames without replacement; together they are `share` of all
+/// frames.
 fn runs(seed: u64, frames: u64, share: f64, length: u64) -> Vec<u64> {
     let all = frames / length;
     let count = (share * all as f64).round() as u64;

@@ -1,5 +1,5 @@
-//! Injected fragmentation, as paper P emulates it (P §VII.A): a given portion of the 2MB regions
-//! is fragmented, and in each of those a given share of the sub-pages is somebody else's.
+//! Injected fragmentation, as paper P emulates it (P §VII.A). A given portion of the 2MB regions is
+//! fragmented. In each of these regions, other users occupy a given share of the sub-pages.
 
 mod options;
 
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::random::Random;
 use options::FragmentationOptions;
 
-/// Regions among which the portion holds exactly.
+/// Number of regions in a group. The portion holds exactly in every group, up to rounding.
 const GROUP: u64 = 64;
 const SHUFFLE: u64 = 1;
 const HOLES: u64 = 2;
@@ -59,9 +59,9 @@ impl Fragmentation {
     /// Holes of a fragmented virtual 2MB region (address ÷ 2MB); `None` for a whole one.
     ///
     /// A pure function of seed and region, so that all schemes of a comparison see the same
-    /// fragmented regions and a workload can be kept off unallocated holes. Stratified: every
-    /// aligned group of 64 regions has portion × 64 fragmented ones (what is left of a
-    /// non-integer is carried to the next group), and every one of them round(share × 512) holes.
+    /// fragmented regions and a workload can avoid unallocated holes. The draw is stratified: every
+    /// aligned group of 64 regions has portion × 64 fragmented regions (a fractional rest is
+    /// carried to the next group). Every fragmented region has round(share × 512) holes.
     pub fn holes(&self, seed: u64, region: u64) -> Option<HoleSet> {
         let count = (self.hole_share.value() * HoleSet::SUBPAGES as f64).round() as usize;
         match self.state(seed, region) {
@@ -88,11 +88,12 @@ impl Fragmentation {
             before(group + 1) - before(group)
         };
         let fragmented = in_group(self.portion.value());
-        let spoilt = in_group(self.portion.value() + self.unusable.value());
+        let affected = in_group(self.portion.value() + self.unusable.value());
         let mut random = Random::new(seed, SHUFFLE, group);
         let mut order: [u8; GROUP as usize] = std::array::from_fn(|index| index as u8);
-        // The first places of a Fisher–Yates shuffle: the fragmented ones, then the unusable.
-        for place in 0..spoilt {
+        // The first places of a Fisher–Yates shuffle: first the fragmented regions, then the
+        // unusable ones.
+        for place in 0..affected {
             let other = place + random.below(GROUP - place);
             order.swap(place as usize, other as usize);
             if u64::from(order[place as usize]) == region % GROUP {
@@ -103,14 +104,14 @@ impl Fragmentation {
     }
 }
 
-/// State of one region's block.
+/// State of the block of one region.
 enum State {
     Whole,
     Fragmented,
     Unusable,
 }
 
-/// `count` of 512 sub-pages, each set equally likely (Floyd's algorithm).
+/// Draws `count` of 512 sub-pages; every set is equally likely (Floyd's algorithm).
 fn sample(random: &mut Random, count: usize) -> HoleSet {
     let mut holes = HoleSet::EMPTY;
     for last in HoleSet::SUBPAGES - count..HoleSet::SUBPAGES {
@@ -201,7 +202,8 @@ mod tests {
                 counts[hole] += 1;
             }
         }
-        // Binomial(4096, 1/4): mean 1024, deviation 27.7; 5 deviations over 512 places.
+        // Binomial(4096, 1/4): mean 1024, standard deviation 27.7. The bounds are 5 deviations, for
+        // 512 places.
         assert!(counts.iter().all(|count| (885..=1163).contains(count)), "{counts:?}");
         let clustered = fragmentation("portion=100%,holes=25%,clustered");
         let starts: std::collections::BTreeSet<_> = (0..8192)
@@ -217,7 +219,7 @@ mod tests {
         let starts: std::collections::BTreeSet<_> = (0..200)
             .map(|region| fragmentation.holes(1, region).unwrap().iter().next().unwrap())
             .collect();
-        // 512 − 128 = 384 is the last place that holds 128 sub-pages.
+        // 512 − 128 = 384 is the last start of a cluster of 128 sub-pages.
         assert_eq!(Vec::from_iter(starts), [0, 64, 128, 192, 256, 320, 384]);
     }
 

@@ -1,9 +1,9 @@
-//! A hypervisor with a virtual machine: the host's kernel, and an address space of it that is the
-//! guest's physical memory. There may be others beside it, each an address space more.
+//! A hypervisor with virtual machines: the host's kernel, and one of its address spaces as the
+//! guest's physical memory. Further machines are further address spaces.
 //!
-//! As under KVM, the guest's memory is memory of a process of the host, backed on demand by
-//! whatever policy the host's kernel has. Guest frame *n* is page *n* of that address space, so the
-//! kernel's operations for it are those on the nested page table.
+//! As under KVM, the guest's memory is memory of a process of the host. The policy of the host's
+//! kernel backs it on demand. Guest frame *n* is page *n* of that address space, so the kernel's
+//! operations for that space are operations on the nested page table.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ use crate::memory::FRAME_BYTES;
 use crate::shadow::ShadowEffects;
 use crate::{FaultOutcome, Kernel, OsError, ShadowLeaf, ShadowTables, TableFormat};
 
-/// The host's kernel with the virtual machine it runs.
+/// The host's kernel and the virtual machine that it runs.
 pub struct Hypervisor {
     kernel: Kernel,
     space: SpaceId,
@@ -26,19 +26,19 @@ pub struct Hypervisor {
 }
 
 impl Hypervisor {
-    /// A virtual machine whose memory has these slots, none of it backed yet, in the kernel's first
-    /// process. The memory is advised to be in large pages, as QEMU does.
+    /// Makes a virtual machine in the kernel's first process. Its memory has these slots, none of
+    /// them backed yet. As QEMU does, advises large pages for the memory.
     ///
     /// # Errors
-    /// If the address space cannot hold it.
+    /// If the address space cannot hold the memory.
     pub fn new(mut kernel: Kernel, slots: &[Range<Frame>]) -> Result<Self, OsError> {
         let space = kernel.current();
         map_slots(&mut kernel, space, slots)?;
         Ok(Self { kernel, space, slots: slots.to_vec(), shadow: None })
     }
 
-    /// Another virtual machine on the same host, with memory of its own in these slots, none of it
-    /// backed yet. Its faults go to the host's kernel by the address space that is returned.
+    /// Adds a virtual machine on the same host. Its memory has these slots, none of them backed
+    /// yet. Faults of this machine name the address space that is returned.
     ///
     /// # Errors
     /// If there are too many address spaces, or the new one cannot hold the memory.
@@ -48,33 +48,35 @@ impl Hypervisor {
         Ok(space)
     }
 
-    /// The same, with shadow tables instead of a nested page table, of a guest whose tables are of
-    /// this format.
+    /// Replaces the nested page table by shadow tables; `guest` is the format of the guest's
+    /// tables.
     pub fn with_shadow_paging(self, guest: TableFormat) -> Self {
         Self { shadow: Some(ShadowTables::new(guest)), ..self }
     }
 
-    /// The shadow tables, if it has any.
+    /// The shadow tables, if shadow paging is in use.
     pub fn shadow_tables(&self) -> Option<&ShadowTables> {
         self.shadow.as_ref()
     }
 
-    /// Takes memory from programs if it is short, before shadow tables are looked for room.
+    /// Reclaims memory from the host's programs if it is short, before shadow tables are allocated.
     pub fn make_room(&mut self, updates: &mut Vec<Update>) {
         self.kernel.make_room_for_tables(updates);
     }
 
-    /// Makes a shadow entry; `updates` are of the shadow tables.
+    /// Makes a shadow entry; `updates` receives the changes of the shadow tables. Does nothing
+    /// without shadow paging.
     ///
     /// # Errors
-    /// If there is no memory for the tables on the way to it.
+    /// If memory for the shadow tables on the way to the entry runs out.
     pub fn shadow(&mut self, leaf: &ShadowLeaf, updates: &mut Vec<Update>) -> Result<(), OsError> {
         let Self { kernel, shadow: Some(shadow), .. } = self else { return Ok(()) };
         shadow.map(leaf, &mut ShadowEffects { kernel, updates })
     }
 
-    /// The guest wrote its tables or registers. Returns what it wrote if that left the virtual machine:
-    /// a table that is shadowed, or registers; `updates` are of the shadow tables.
+    /// Updates the shadow tables after the guest wrote a table entry or a register; `updates`
+    /// receives the changes. Returns what was written if the write caused a VM exit: a shadowed
+    /// table or registers.
     pub fn guest_changed(
         &mut self,
         operation: &dyn FormatOperation,
@@ -84,8 +86,8 @@ impl Hypervisor {
         shadow.guest_changed(operation, &mut ShadowEffects { kernel, updates })
     }
 
-    /// The host wrote an entry of its tables, maybe of those that map the guest's memory; `updates`
-    /// are of the shadow tables.
+    /// Updates the shadow tables after the host wrote an entry of its tables; `updates` receives
+    /// the changes. Ignores tables of other address spaces than the guest's memory.
     pub fn host_changed(&mut self, operation: &TableOperation, updates: &mut Vec<Update>) {
         let Self { kernel, shadow: Some(shadow), space, .. } = self else { return };
         if operation.space() != *space {
@@ -94,9 +96,8 @@ impl Hypervisor {
         shadow.host_changed(operation, &mut ShadowEffects { kernel, updates });
     }
 
-    /// Backs guest pages with contiguous memory, before the guest touches them or with what they hold,
-    /// so that a register can say where they lie while the host leaves them there. Returns the first
-    /// frame.
+    /// Backs guest pages with contiguous memory, keeping their contents, so that a register can
+    /// hold the location while the host does not move them. Returns the first frame.
     ///
     /// # Errors
     /// If the host has no such memory.
@@ -109,7 +110,7 @@ impl Hypervisor {
         self.kernel.back_contiguously(self.space, pages, Permissions::ALL, updates)
     }
 
-    /// Does a part of what the host has to do in advance of touches.
+    /// Does a part of the host's work in advance of touches.
     ///
     /// # Errors
     /// If the host's memory runs out.
@@ -117,7 +118,7 @@ impl Hypervisor {
         self.kernel.proceed(updates)
     }
 
-    /// Serves a violation of the nested page table.
+    /// Serves a violation of the nested page table (a guest page that the host has not mapped).
     ///
     /// # Errors
     /// If the host's memory runs out.
@@ -130,8 +131,8 @@ impl Hypervisor {
         self.kernel.fault(self.space, VirtualPage::new(page.number()), kind, updates)
     }
 
-    /// Backs a run of the guest's frames that its kernel has just written to, as far as the host has
-    /// not done so before.
+    /// Backs a run of the guest's frames that the guest's kernel has just written, where the host
+    /// has not backed it before.
     ///
     /// # Errors
     /// If the host's memory runs out.
@@ -142,8 +143,8 @@ impl Hypervisor {
         self.kernel.event_in(self.space, &ProgramEvent::Advise { start, length, advice }, updates)
     }
 
-    /// Takes back frames that the guest's balloon holds: they are dropped as MADV_DONTNEED does,
-    /// which splits or punches the large pages around them.
+    /// Takes back frames in the guest's balloon by MADV_DONTNEED, which splits or punches the large
+    /// pages around them.
     ///
     /// # Errors
     /// If memory runs out for the tables of a split page.
@@ -166,7 +167,7 @@ impl Hypervisor {
         &self.kernel
     }
 
-    /// The host's kernel, to be changed; its updates concern the nested page table.
+    /// The host's kernel, mutably; its updates concern the nested page table.
     pub fn kernel_mut(&mut self) -> &mut Kernel {
         &mut self.kernel
     }
@@ -176,7 +177,7 @@ impl Hypervisor {
         self.space
     }
 
-    /// Whether the virtual machine has memory at this page.
+    /// True if the virtual machine has memory at this guest frame.
     pub fn has_memory(&self, page: GuestFrame) -> bool {
         self.slots.iter().any(|slot| slot.contains(&Frame::new(page.number())))
     }
@@ -184,7 +185,7 @@ impl Hypervisor {
 
 /// Maps the memory of a virtual machine and advises large pages for it.
 fn map_slots(kernel: &mut Kernel, space: SpaceId, slots: &[Range<Frame>]) -> Result<(), OsError> {
-    // A new area is mapped nowhere: neither event has anything to tell.
+    // A new area has no mappings: neither event has updates.
     let mut updates = Vec::new();
     for slot in slots {
         let start = VirtualAddress::new(slot.start.number() * FRAME_BYTES);
@@ -205,7 +206,7 @@ fn map_slots(kernel: &mut Kernel, space: SpaceId, slots: &[Range<Frame>]) -> Res
     Ok(())
 }
 
-/// Runs of consecutive frame numbers, in order.
+/// Runs of consecutive frame numbers, in ascending order.
 fn runs(frames: &[Frame]) -> Vec<Range<u64>> {
     let mut numbers: Vec<u64> = frames.iter().map(|frame| frame.number()).collect();
     numbers.sort_unstable();

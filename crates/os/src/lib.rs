@@ -1,10 +1,10 @@
 //! Physical memory, address spaces and the policies that map them: one simulated operating
 //! system.
 //!
-//! A [`Kernel`] hears what a program asks for ([`perforate_types::ProgramEvent`]) and which of
-//! its pages fault. It decides frames, also those of page-table nodes, and says what changed as
-//! [`perforate_types::Update`]s. It never sees a TLB and never writes a table entry. Which page
-//! size backs a first touch is the choice of a [`Policy`], one object per kernel.
+//! A [`Kernel`] receives the requests of a program ([`perforate_types::ProgramEvent`]) and its page
+//! faults. It allocates frames, including those of page-table nodes, and reports every change as an
+//! [`perforate_types::Update`]. It never sees a TLB and never writes a table entry. A [`Policy`],
+//! one object per kernel, chooses the page size that backs a first touch.
 //!
 //! Layers, lowest first: `memory` (buddy allocator, reference counts), `space` (one address
 //! space: areas, mappings, table nodes), `kernel` (events and faults), `policy`.
@@ -34,17 +34,15 @@ pub use fragmentation::{Distribution, Fragmentation};
 pub use free_memory::FreeMemory;
 pub use hypervisor::Hypervisor;
 pub use kernel::{
-    Approach, CompactionCounts, Defrag, FaultOutcome, HardFault, HoleContent, Kernel, KernelConfig,
-    KhugepagedConfig, KhugepagedPass, KsmConfig, KsmPass, SelfBalloonConfig, SharedPlace, Span,
-    TableFormat, Work, counters, layout_counters,
+    Approach, CompactionCounts, Daemon, Defrag, EarlyCompaction, FaultOutcome, HardFault,
+    HoleContent, Kernel, KernelConfig, KhugepagedConfig, KhugepagedPass, KsmConfig, KsmPass,
+    SelfBalloonConfig, Setting, SharedPlace, Span, TableFormat, Work, counters, in_words,
+    layout_counters,
 };
-pub use memory::{
-    Buddy, IoGap, IoGapPreset, MigrateType, OtherUse, Pressure, Zone, ZoneLayout, Zones,
-};
+pub use memory::{Buddy, IoGap, MigrateType, OtherUse, Pressure, Zone, ZoneLayout, Zones};
 pub use memory_map::{BlockClass, BlockFrames, BlockRun, CellRun, FrameClass, MapCells, MemoryMap};
 pub use occupancy::{
-    BlockReach, FrameState, FreeBlocksByType, HostSnapshot, Occupancy, OccupancyBuilder,
-    PageblockCount, SnapshotAbout, SnapshotZone, Survey, ZoneRange,
+    FrameState, HostSnapshot, Occupancy, OccupancyBuilder, SnapshotAbout, ZoneRange,
 };
 pub use policy::{
     BasePages, BlockUse, HoleAllocation, HoleRule, Huge1G, HugePageRule, LaidOut, OrderPurpose,

@@ -1,11 +1,12 @@
-//! The contracts between the kernel and mechanisms, for those that stand outside this crate.
+//! Contracts between the kernel and the mechanisms that are implemented outside this crate.
 //!
-//! A mechanism that maps memory in its own way is a [`Backer`], which its policy hands out
-//! ([`crate::Policy::backers`]). One that translates pages beside the page tables keeps its state in
-//! an [`Overlay`] of each address space: whatever changes how page tables map a page tells it first.
-//! One whose page-table entries map more than 4KB as one has [`Extent`]s;
-//! 2MB pages with holes are made by [`HoledPages`]. A [`FreeIndex`] is told of
-//! all that the allocator does.
+//! - A mechanism that maps memory in its own way is a [`Backer`], which its policy hands out
+//!   ([`crate::Policy::backers`]).
+//! - A mechanism that translates pages beside the page tables keeps its state in an [`Overlay`] of
+//!   each address space. Code that changes how page tables map a page tells the overlay first.
+//! - A mechanism whose page-table entries map more than 4KB in one piece has [`Extent`]s.
+//! - [`HoledPages`] makes 2MB pages with holes.
+//! - A [`FreeIndex`] is notified of every allocation and every free.
 
 pub use crate::error::size;
 pub use crate::kernel::{Backed, Backer, Context, Core, Deferral, FirstTouch, Touch};

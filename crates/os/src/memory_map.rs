@@ -1,32 +1,33 @@
-//! A picture of physical memory: what every 2MB block holds.
+//! Map of physical memory: the content of every 2MB block.
 //!
-//! Frames have a [`FrameClass`], and what a block's frames are makes its [`BlockClass`]. Equal
-//! neighbours are kept as runs, so that a picture of a large memory is as small as what is in it.
+//! Every frame has a [`FrameClass`]. The classes of its frames determine the [`BlockClass`] of a
+//! block. Equal neighbouring blocks are stored as runs, so that the map of a large memory stays
+//! small.
 
 /// Frames of a 2MB block.
 const BLOCK_FRAMES: u64 = 512;
 
-/// What a frame is used for, as far as it decides what can be done with its block.
+/// Use of a frame, as far as it decides what can be done with its block.
 ///
-/// In order: where a frame is several things (mapped as a part of a large page here and as a 4KB
-/// page there), it counts as the last.
+/// The order is a precedence: a frame with several uses (part of a large page in one mapping, a 4KB
+/// page in another) counts as the last of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum FrameClass {
-    /// It stays where it is: the kernel's own data, page tables, the hole bitmap, frames of
-    /// others. Whatever is not free and that nobody says anything else of.
+    /// Stays where it is: the kernel's own data, page tables, the hole bitmap, frames of others.
+    /// Also the default for a frame in use of which nothing else is known.
     #[default]
     Unmovable,
-    /// Not usable (a hard fault).
+    /// Unusable after a hard fault.
     Retired,
-    /// Nobody's.
+    /// In the free lists of the allocator.
     Free,
-    /// Kept for a program that has not touched it yet (P §VI: reservation).
+    /// Reserved for a program that has not touched it yet (P §VI: reservation).
     Reserved,
-    /// The kernel's, but it can give it back (slab caches).
+    /// Kernel data that can be freed (slab caches).
     Reclaimable,
     /// Cached contents of files.
     PageCache,
-    /// A program's 4KB page, or a hole that is mapped here.
+    /// A 4KB page of a program, or a hole that is mapped to this frame.
     Movable,
     /// An in-place part of a perforated page.
     Perforated,
@@ -36,14 +37,14 @@ pub enum FrameClass {
     Huge,
     /// A part of a gap-tolerant superpage.
     Superpage,
-    /// A part of a direct segment that no table entry maps.
+    /// A part of a direct segment that no page-table entry maps.
     Segment,
     /// No memory at this address: the I/O gap, or room for memory that is added later.
     Absent,
 }
 
 impl FrameClass {
-    /// Every class.
+    /// All classes, in the order of their precedence.
     pub const ALL: [Self; 13] = [
         Self::Unmovable,
         Self::Retired,
@@ -60,7 +61,7 @@ impl FrameClass {
         Self::Absent,
     ];
 
-    /// Name in results.
+    /// Name of the class in results.
     pub fn name(self) -> &'static str {
         match self {
             Self::Unmovable => "unmovable",
@@ -79,47 +80,48 @@ impl FrameClass {
         }
     }
 
-    /// Whether compaction can move it or reclaim can free it.
+    /// True if compaction can move the frame or reclaim can free it.
     fn can_go(self) -> bool {
         matches!(self, Self::Reserved | Self::Reclaimable | Self::PageCache | Self::Movable)
     }
 }
 
-/// What a 2MB block is, in order of what a picture of several blocks should rather show.
+/// Class of a 2MB block. In cells of several blocks, the last of equally frequent classes is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BlockClass {
     /// All frames are free.
     Free,
-    /// Some frames are free and the others could go: compaction can empty it.
+    /// Some frames are free and all others can be moved or freed, so compaction can empty the
+    /// block.
     PartlyFree,
-    /// Full, at least three quarters of it page cache.
+    /// Full; at least three quarters are page cache.
     PageCache,
-    /// Full, at least three quarters of it reclaimable kernel data.
+    /// Full; at least three quarters are reclaimable kernel data.
     Reclaimable,
-    /// Full, at least three quarters of it 4KB pages of programs.
+    /// Full; at least three quarters are 4KB pages of programs.
     Movable,
-    /// Frames that stay beside ones that could go, or full of several kinds that could.
+    /// Unmovable and movable frames together, or full of several kinds of movable frames.
     Mixed,
-    /// Frames that stay, and perhaps free ones: never a large page, whatever compaction does.
+    /// Unmovable frames, and perhaps free ones: no compaction makes it a large page.
     Unmovable,
-    /// Unusable frames, and perhaps free ones.
+    /// Retired frames, and perhaps free ones.
     Retired,
-    /// No memory.
+    /// No memory in the whole block.
     Absent,
     /// A part of a direct segment.
     Segment,
     /// A part of a 1GB page.
     Huge,
-    /// B-blocks of gap-tolerant superpages, and what else lies beside them.
+    /// B-blocks of gap-tolerant superpages, with everything that lies beside them.
     Superpage,
     /// An ordinary 2MB page.
     Large,
-    /// A perforated page.
+    /// A perforated page, with the frames in its holes.
     Perforated,
 }
 
 impl BlockClass {
-    /// Every class.
+    /// All classes, in the order of their precedence.
     pub const ALL: [Self; 14] = [
         Self::Free,
         Self::PartlyFree,
@@ -137,7 +139,7 @@ impl BlockClass {
         Self::Perforated,
     ];
 
-    /// Name in results.
+    /// Name of the class in results.
     pub fn name(self) -> &'static str {
         match self {
             Self::Free => "free",
@@ -158,32 +160,32 @@ impl BlockClass {
     }
 }
 
-/// How many frames of a block are what.
+/// Number of frames of each class in one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct BlockFrames {
     counts: [u16; FrameClass::ALL.len()],
 }
 
 impl BlockFrames {
-    /// A block of `frames` frames (512, or less at the end of a memory) of one class.
+    /// Makes a block of `frames` frames (512, or fewer at the end of a memory) of one class.
     pub fn uniform(class: FrameClass, frames: u16) -> Self {
         let mut block = Self::default();
         block.counts[class as usize] = frames;
         block
     }
 
-    /// One more frame.
+    /// Counts one more frame of the class.
     pub fn add(&mut self, class: FrameClass) {
         self.counts[class as usize] += 1;
     }
 
-    /// Frames of this class.
+    /// Number of frames of the class.
     pub fn count(&self, class: FrameClass) -> u64 {
         self.counts[class as usize].into()
     }
 
-    /// Frames of a block that is mapped as a perforated page that are not in place in it; other
-    /// data may lie in them. 0 for other blocks.
+    /// Frames of a perforated page's block that are not in place; they may hold other data. 0 for
+    /// other blocks.
     pub fn holes(&self) -> u64 {
         match self.count(FrameClass::Perforated) {
             0 => 0,
@@ -200,7 +202,7 @@ impl BlockFrames {
         self.counts.iter().copied().map(u64::from).sum()
     }
 
-    /// What the block is.
+    /// Class of the block.
     pub fn class(&self) -> BlockClass {
         let has = |class| self.count(class) > 0;
         for (part, whole) in [
@@ -245,13 +247,13 @@ impl BlockFrames {
 /// Neighbouring blocks with the same counts of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockRun {
-    /// Number of blocks.
+    /// Number of 2MB blocks.
     pub blocks: u64,
-    /// Frames of each of them.
+    /// Frames of each block by class.
     pub frames: BlockFrames,
 }
 
-/// What lies where in physical memory, block by block from address 0.
+/// Contents of physical memory, block by block from address 0.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct MemoryMap {
     runs: Vec<BlockRun>,
@@ -259,7 +261,7 @@ pub struct MemoryMap {
 }
 
 impl MemoryMap {
-    /// Adds blocks at the end.
+    /// Appends blocks with equal contents.
     pub(crate) fn push(&mut self, blocks: u64, frames: BlockFrames) {
         self.blocks += blocks;
         match self.runs.last_mut() {
@@ -269,7 +271,7 @@ impl MemoryMap {
         }
     }
 
-    /// The memory as runs of like blocks, lowest addresses first.
+    /// Runs of equal blocks, lowest addresses first.
     pub fn runs(&self) -> &[BlockRun] {
         &self.runs
     }
@@ -279,7 +281,7 @@ impl MemoryMap {
         self.blocks
     }
 
-    /// What block `number` (address ÷ 2MB) holds.
+    /// Frames of block `number` (address ÷ 2MB) by class; `None` beyond the end.
     pub fn block(&self, number: u64) -> Option<BlockFrames> {
         let mut start = 0;
         self.runs.iter().find_map(|run| {
@@ -288,19 +290,19 @@ impl MemoryMap {
         })
     }
 
-    /// Frames of this class in the whole memory.
+    /// Number of frames of the class in the whole memory.
     pub fn frames(&self, class: FrameClass) -> u64 {
         self.runs.iter().map(|run| run.blocks * run.frames.count(class)).sum()
     }
 
-    /// Blocks of this class.
+    /// Number of blocks of the class.
     pub fn blocks_of(&self, class: BlockClass) -> u64 {
         let of_class = self.runs.iter().filter(|run| run.frames.class() == class);
         of_class.map(|run| run.blocks).sum()
     }
 
-    /// The map in at most `most_runs` runs of like cells: a cell is as few blocks as will do, a
-    /// power of two.
+    /// The map as at most `most_runs` runs of equal cells. The size of a cell is the smallest power
+    /// of two of blocks that suffices.
     ///
     /// # Panics
     /// If `most_runs` is 0.
@@ -329,20 +331,20 @@ impl MemoryMap {
 /// A [`MemoryMap`] in cells of one or more blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MapCells {
-    /// Blocks of a cell, a power of two; the last cell may have less.
+    /// Blocks of a cell, a power of two; the last cell may have fewer.
     pub blocks_per_cell: u64,
-    /// Runs of like cells, lowest addresses first.
+    /// Runs of equal cells, lowest addresses first.
     pub runs: Vec<CellRun>,
 }
 
-/// Neighbouring cells that look alike.
+/// Neighbouring cells with equal contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CellRun {
-    /// Number of cells.
+    /// Number of cells in the run.
     pub cells: u64,
-    /// The class that most blocks of each cell have; of equally frequent ones the last.
+    /// The class that most blocks of each cell have; of equally frequent classes the last.
     pub class: BlockClass,
-    /// Free frames of each cell.
+    /// Number of free frames in each cell.
     pub free_frames: u64,
     /// Frames of each cell that are holes of perforated pages.
     pub hole_frames: u64,
@@ -350,14 +352,14 @@ pub struct CellRun {
     pub kept_frames: u64,
 }
 
-/// Blocks being collected into cells.
+/// Collects blocks into cells.
 struct Cells {
     blocks_per_cell: u64,
     runs: Vec<CellRun>,
     open: OpenCell,
 }
 
-/// A cell that is not full yet.
+/// A cell that is not complete yet.
 #[derive(Default)]
 struct OpenCell {
     blocks: u64,
@@ -426,7 +428,7 @@ impl Cells {
     }
 }
 
-/// Frames of block `number` in a memory of `frames` frames.
+/// Number of frames of block `number` in a memory of `frames` frames.
 pub(crate) fn block_frames(number: u64, frames: u64) -> u16 {
     frames.saturating_sub(number * BLOCK_FRAMES).min(BLOCK_FRAMES) as u16
 }
@@ -492,8 +494,8 @@ mod tests {
                 ],
             }
         );
-        // Cells of two would be four runs, so it is cells of four, ffff|fpfl|ll: most blocks of
-        // the second are free, the last is two blocks.
+        // Cells of two blocks would give four runs, so cells have four: ffff|fpfl|ll. Most blocks
+        // of the second cell are free; the last cell has two blocks.
         assert_eq!(
             map.cells(3),
             MapCells {
@@ -505,7 +507,7 @@ mod tests {
                 ],
             }
         );
-        // One cell of 16 blocks, 6 free and 3 large ones among them.
+        // One cell of 16 blocks, with 6 free and 3 large blocks.
         assert_eq!(map.cells(1).runs, [run(1, BlockClass::Free, 3172, 100)]);
     }
 }

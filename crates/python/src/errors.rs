@@ -2,7 +2,7 @@
 
 use perforate_commands::Failure;
 use perforate_config::ConfigError;
-use perforate_report::ReportError;
+use perforate_records::RecordsError;
 use perforate_sim::SimError;
 use perforate_trace::TraceError;
 use pyo3::exceptions::PyKeyboardInterrupt;
@@ -49,6 +49,6 @@ pub fn wrong_trace(py: Python<'_>, error: TraceError) -> PyErr {
 }
 
 /// The exception for results that cannot be read.
-pub fn wrong_results(py: Python<'_>, error: ReportError) -> PyErr {
+pub fn wrong_results(py: Python<'_>, error: RecordsError) -> PyErr {
     failed(py, &error.into())
 }

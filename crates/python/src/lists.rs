@@ -1,7 +1,7 @@
 //! What there is: options, schemes, workloads, machines, counters.
 
-use perforate_commands::{Choice, with_keywords};
-use perforate_sim::{Machine, scheme};
+use perforate_commands::with_keywords;
+use perforate_sim::{Machine, RunSpec, scheme};
 use perforate_trace::{WORKLOADS, bundled};
 use pyo3::prelude::*;
 
@@ -12,13 +12,9 @@ type Keyword = (String, String, String, String);
 #[pyfunction]
 pub fn keywords() -> Vec<Keyword> {
     let keyword = |key: perforate_config::Key| {
-        let default = match key.name.as_str() {
-            "fragmentation" => Choice::DEFAULT_FRAGMENTATION.to_owned(),
-            _ => key.default,
-        };
-        (key.name.replace('-', "_"), key.form, default, with_keywords(&key.help))
+        (key.name.replace('-', "_"), key.form, key.default, with_keywords(&key.help))
     };
-    Choice::keys().into_iter().map(keyword).collect()
+    RunSpec::keys().into_iter().map(keyword).collect()
 }
 
 /// Names and summaries of the schemes.

@@ -1,19 +1,16 @@
 //! Points of grids: what makes one, as a hash, and where its results are kept.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use perforate_commands::Failure;
-use perforate_config::keys;
 use perforate_experiment::{Key, Store, build, hash_of_file};
-use perforate_sim::{Comparison, MeasuringOptions, Workload};
 use perforate_trace::{STANDARD_INPUT, split_format};
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 
 use crate::errors::failed;
-use crate::runs::{Compared, Pairs, Prepared};
+use crate::runs::{Compared, Prepared};
 use crate::work::{guarded, work};
 
 /// A hash of all that the results of a comparison depend on: this program, the machine, the memory and
@@ -22,9 +19,9 @@ use crate::work::{guarded, work};
 pub fn point(py: Python<'_>, compared: Compared) -> PyResult<String> {
     work(py, None, move |_| {
         let prepared = compared.prepare()?;
-        let workload = &prepared.comparison.workload;
-        let content = workload.names().map(content).collect::<Result<Vec<_>, _>>()?;
-        let all = json!([own_build()?, describe(&prepared, compared.options()), content]);
+        let Prepared { run, seeds, .. } = &prepared;
+        let content = run.workload.names().map(content).collect::<Result<Vec<_>, _>>()?;
+        let all = json!([own_build()?, run.identity(), seeds, content]);
         Ok(Key::of_all(&all).to_string())
     })
 }
@@ -37,36 +34,6 @@ pub fn own_build() -> Result<String, Failure> {
     }
     let found = build()?;
     Ok(BUILD.get_or_init(|| found).clone())
-}
-
-fn describe(prepared: &Prepared, options: &Pairs) -> Value {
-    let Prepared { comparison, seeds, .. } = prepared;
-    let Comparison {
-        workload,
-        machine,
-        schemes,
-        memory,
-        processors,
-        seed,
-        functional,
-        check,
-        warmup,
-    } = comparison;
-    let Workload { name, threads, beside, side_by_side, skip, instructions } = workload;
-    let names = keys::<MeasuringOptions>();
-    let is_of_measuring = |key: &str| names.iter().any(|known| known.name == key.replace('_', "-"));
-    let measuring = options.iter().filter(|(key, _)| is_of_measuring(key));
-    let measuring: BTreeMap<String, &String> =
-        measuring.map(|(key, text)| (key.replace('_', "-"), text)).collect();
-    json!({
-        "workload": [json!(name), json!(skip), json!(instructions)],
-        "threads": [json!(threads), json!(beside), json!(side_by_side), json!(processors)],
-        "machine": machine,
-        "schemes": schemes.iter().map(|scheme| scheme.name()).collect::<Vec<_>>(),
-        "memory": memory,
-        "seeds": [*seed, *seeds],
-        "measuring": [json!(functional), json!(check), json!(warmup), json!(measuring)],
-    })
 }
 
 /// A hash of the trace's content; nothing for a workload, which its name describes.

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use perforate_cli::in_process;
 use perforate_commands::{title, with_keywords};
-use perforate_report::{ReportOptions, Rows, RunResult, read_results};
+use perforate_records::{RunResult, read_results};
+use perforate_report::{ReportOptions, Rows};
 use perforate_sim::vocabulary;
 use pyo3::prelude::*;
 

@@ -1,11 +1,12 @@
 //! Simulations and measurements.
 
 use std::ffi::OsString;
+use std::sync::atomic::Ordering;
 
 use perforate_cli::in_process::{self, Counted, Recorded};
-use perforate_commands::{Choice, Failure, MachineSettings, Question, json_lines, with_free};
+use perforate_commands::{Failure, MachineSettings, Question, RunRequest, json_lines, with_free};
 use perforate_config::{Count, Given};
-use perforate_sim::{Comparison, Progress};
+use perforate_sim::{Observer, Progress, ResolvedRun};
 use pyo3::prelude::*;
 use serde::Serialize;
 
@@ -18,9 +19,9 @@ pub type Pairs = Vec<(String, String)>;
 /// Columns of texts.
 const COLUMNS: usize = 100;
 
-/// What options, and other values for keys of the machine, choose.
-pub fn choice(options: Pairs, settings: Pairs) -> Choice {
-    Choice::new(options.into_iter().collect::<Given>(), MachineSettings(settings))
+/// The run that options, and other values for keys of the machine, ask for.
+pub fn request(options: Pairs, settings: Pairs) -> Result<RunRequest, Failure> {
+    RunRequest::new(options.into_iter().collect::<Given>(), MachineSettings(settings))
 }
 
 /// What is compared.
@@ -50,36 +51,28 @@ impl Compared {
     }
 
     fn prepare_on(&self, workload: Option<&str>, kind: Kind) -> Result<Prepared, Failure> {
-        let choice = self.choice();
+        let request = self.request()?;
         let names = (self.schemes.as_deref(), self.guest.as_deref(), self.host.as_deref());
-        let default = choice.default_schemes(&|_| false);
+        let default = request.default_schemes(&|_| false);
         let (schemes, left_out) = perforate_commands::schemes(names.0, names.1, names.2, default)?;
         let schemes = match kind {
-            Kind::Comparison => with_free(schemes, choice.measuring()?.functional),
+            Kind::Comparison => with_free(schemes, request.spec.measuring.functional),
             Kind::Run => schemes,
         };
-        let comparison = choice.comparison(workload, schemes, &|_, _| ())?;
-        choice.check_effects(&comparison.schemes, &comparison.memory)?;
-        let measuring = choice.measuring()?;
-        measuring.check()?;
-        Ok(Prepared { comparison, measuring, seeds: self.seeds, left_out })
+        let run = request.resolve(workload, schemes, &|_, _| ())?;
+        run.measuring.check()?;
+        Ok(Prepared { run, seeds: self.seeds, left_out })
     }
 
-    /// The options and values for keys of the machine.
-    fn choice(&self) -> Choice {
-        choice(self.options.clone(), self.set.clone())
-    }
-
-    /// The options as they were given.
-    pub fn options(&self) -> &Pairs {
-        &self.options
+    fn request(&self) -> Result<RunRequest, Failure> {
+        request(self.options.clone(), self.set.clone())
     }
 
     /// Records the first instructions of a program that are asked for.
     fn record(&self, program: &[OsString], talk: &Talk) -> Result<Recorded, Failure> {
         // Everything that can be wrong is looked at before.
         self.prepare_on(None, Kind::Comparison)?;
-        let placement = self.choice().placement()?;
+        let placement = self.request()?.spec.placement;
         let (skip, instructions) = (placement.skip.get(), placement.instructions.map(Count::get));
         Recorded::told(program, skip, instructions, &mut talk.clone(), &talk.stop)
     }
@@ -88,17 +81,15 @@ impl Compared {
     fn prepare_recorded(&self, recorded: &Recorded) -> Result<Prepared, Failure> {
         let mut prepared =
             self.prepare_on(Some(&recorded.path().to_string_lossy()), Kind::Comparison)?;
-        prepared.comparison.workload.skip = 0; // was skipped while recording
+        prepared.run.workload.skip = 0; // was skipped while recording
         Ok(prepared)
     }
 }
 
 /// A comparison that can be run.
 pub struct Prepared {
-    /// With the first seed.
-    pub comparison: Comparison,
-    /// How it is measured.
-    pub measuring: perforate_sim::MeasuringOptions,
+    /// The run with the first seed.
+    pub run: ResolvedRun,
     /// Number of seeds.
     pub seeds: u64,
     /// Remarks on pairs of schemes that cannot be.
@@ -113,18 +104,12 @@ impl Prepared {
         counted: Option<&Counted>,
         talk: &Talk,
     ) -> Result<String, Failure> {
-        let first = self.comparison.seed;
+        let first = self.run.seed;
         let mut lines = String::new();
         for repetition in 0..self.seeds {
-            self.comparison.seed = first.wrapping_add(repetition);
-            let mut show = |progress: Progress| {
-                let total = progress.total.map(|total| total.saturating_mul(self.seeds));
-                let before = progress.total.unwrap_or(0).saturating_mul(repetition);
-                talk.show(Progress { done: before + progress.done, total });
-            };
-            let (comparison, measuring) = (&self.comparison, &self.measuring);
-            let mut results =
-                perforate_commands::compare(comparison, measuring, &talk.stop, &mut show)?;
+            self.run.seed = first.wrapping_add(repetition);
+            let mut observer = Repetition { talk, seeds: self.seeds, repetition };
+            let mut results = perforate_sim::run(&self.run, &mut observer)?;
             if let Some(recorded) = recorded {
                 results.iter_mut().for_each(|result| recorded.annotate(result));
             }
@@ -134,6 +119,25 @@ impl Prepared {
             lines += &json_lines(&results);
         }
         Ok(lines)
+    }
+}
+
+/// Observer of the run with one of several seeds: progress is that of all.
+struct Repetition<'a> {
+    talk: &'a Talk,
+    seeds: u64,
+    repetition: u64,
+}
+
+impl Observer for Repetition<'_> {
+    fn on_progress(&mut self, Progress { done, total }: Progress) {
+        let before = total.unwrap_or(0).saturating_mul(self.repetition);
+        let total = total.map(|total| total.saturating_mul(self.seeds));
+        self.talk.show(Progress { done: before + done, total });
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.talk.stop.load(Ordering::Relaxed)
     }
 }
 
@@ -185,7 +189,7 @@ pub fn explain(
 ) -> PyResult<(String, String)> {
     work(py, None, move |_| {
         let question = Question { addresses: &addresses, workload: &workload, scheme: &scheme };
-        let found = perforate_commands::explain(&choice(options, set), &question, &|_, _| ())?;
+        let found = perforate_commands::explain(&request(options, set)?, &question, &|_, _| ())?;
         let json = serde_json::to_string(&found.record()).expect("explanations are plain data");
         Ok((json, found.text(COLUMNS)))
     })

@@ -1,7 +1,8 @@
 //! Signal handlers that begin and end recordings.
 
+use std::io;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::RecordError;
 
@@ -16,7 +17,7 @@ const INTERRUPTED: i32 = 130;
 pub fn stop_on_interrupt() -> Result<Arc<AtomicBool>, RecordError> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [libc::SIGINT, libc::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))
+        set_on_signal(signal, Arc::clone(&stop))
             .map_err(RecordError::system("handling signals"))?;
     }
     Ok(stop)
@@ -30,8 +31,7 @@ pub fn stop_on_interrupt() -> Result<Arc<AtomicBool>, RecordError> {
 pub fn set_on_signals(stop: &Arc<AtomicBool>) -> Result<Arc<AtomicBool>, RecordError> {
     let begin = Arc::new(AtomicBool::new(false));
     for (signal, flag) in [(libc::SIGUSR1, &begin), (libc::SIGUSR2, stop)] {
-        signal_hook::flag::register(signal, Arc::clone(flag))
-            .map_err(RecordError::system("handling signals"))?;
+        set_on_signal(signal, Arc::clone(flag)).map_err(RecordError::system("handling signals"))?;
     }
     Ok(begin)
 }
@@ -42,9 +42,7 @@ pub fn set_on_signals(stop: &Arc<AtomicBool>) -> Result<Arc<AtomicBool>, RecordE
 /// # Errors
 /// If the operating system refuses the signal handler.
 pub fn fail_at_file_size_limit() -> Result<(), RecordError> {
-    signal_hook::flag::register(libc::SIGXFSZ, Arc::default())
-        .map(drop)
-        .map_err(RecordError::system("handling signals"))
+    set_on_signal(libc::SIGXFSZ, Arc::default()).map_err(RecordError::system("handling signals"))
 }
 
 /// Returns a flag that is set at the first Ctrl-C (SIGINT) or SIGTERM. The second signal ends the
@@ -55,10 +53,23 @@ pub fn fail_at_file_size_limit() -> Result<(), RecordError> {
 pub fn stop_or_end_on_interrupt() -> Result<Arc<AtomicBool>, RecordError> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [libc::SIGINT, libc::SIGTERM] {
-        // Registered first, so that this handler sees the flag before the present signal sets it.
-        signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED, Arc::clone(&stop))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
+        let flag = Arc::clone(&stop);
+        let act = move || {
+            if flag.swap(true, Ordering::SeqCst) {
+                // SAFETY: `_exit` runs no handlers and may be called in a signal handler.
+                unsafe { libc::_exit(INTERRUPTED) }
+            }
+        };
+        // SAFETY: a signal handler may swap an atomic value and call `_exit`.
+        unsafe { signal_hook_registry::register(signal, act) }
             .map_err(RecordError::system("handling signals"))?;
     }
     Ok(stop)
+}
+
+/// Sets `flag` when `signal` comes, besides what was registered for the signal before.
+fn set_on_signal(signal: i32, flag: Arc<AtomicBool>) -> io::Result<()> {
+    let act = move || flag.store(true, Ordering::SeqCst);
+    // SAFETY: a signal handler may set an atomic value.
+    unsafe { signal_hook_registry::register(signal, act) }.map(drop)
 }

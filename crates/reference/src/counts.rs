@@ -1,11 +1,11 @@
-//! Counters, counted a second time from results and steps.
+//! An independent count of the MMU's counters, from results and steps.
 
 use perforate_mmu::{Case, MmuCounters};
 use perforate_types::{AccessKind, Action, Purpose};
 
 use crate::Attempt;
 
-/// Counters that follow from the steps and the result of each attempt.
+/// Counters derived from the steps and the result of each attempt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     data: u64,
@@ -26,7 +26,7 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// Attempts that fail count nothing: the access comes again.
+    /// Adds a successful attempt. Failed attempts are not counted, since the access is retried.
     pub(crate) fn add(&mut self, attempt: &Attempt<'_>) {
         let Ok(found) = attempt.result else { return };
         let case = found.case;
@@ -66,7 +66,7 @@ impl Counts {
     /// Compares the sums with the counters of the hardware.
     ///
     /// # Panics
-    /// If the hardware has counted something else.
+    /// If a counter of the hardware differs.
     pub(crate) fn check(&self, counted: &MmuCounters) {
         let hardware = Self {
             data: counted.l1_accesses,

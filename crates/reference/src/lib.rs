@@ -1,26 +1,29 @@
-//! For tests: a second reference beside the oracle, for the state of the translation hardware.
+//! For tests: a reference model of the state of the translation hardware, in addition to the
+//! oracle.
 //!
-//! The oracle checks translations. It cannot see state that only saves work: a dirty bit in a TLB entry,
-//! an entry that outlives a flush and is not used, a victim that is not the least recently used entry.
-//! [`Reference`] can. It hears every update of tables and TLBs and every attempt to translate with its
-//! steps. It keeps a list of the entries of each unit, with the time of their last use. After each attempt
-//! and each event the hardware must hold just these entries:
+//! The oracle checks translations. It cannot see state that only saves work, such as a dirty bit in
+//! a TLB entry, an unused entry that survives a flush, or a victim that is not the least recently
+//! used entry. [`Reference`] can. It receives every update of tables and TLBs, and every attempt to
+//! translate with its steps. It keeps a list of the entries of each unit, with the time of their
+//! last use. After each attempt and each event the hardware must hold exactly these entries. The rules:
 //!
 //! - a look-up hits if and only if an entry in the list covers the page (`steps.rs`);
-//! - a fill takes an empty way of the right set, or else the least recently used one (`unit.rs`);
-//! - a shootdown, a switch of address spaces without tags, or a change by the host ends the entries that
-//!   it names and no others (`shootdown.rs`);
-//! - an entry says what is true: frames, permissions, page-table nodes (`truth.rs`, `nodes.rs`);
-//! - stores and nothing else set the dirty bit of an entry, and no entry has one that the tables have not;
-//!   accessed bits are set along the way of every walk (`marks.rs`);
-//! - counters count what the steps show (`counts.rs`).
+//! - a fill uses an empty way of the right set, or else the least recently used way (`unit.rs`);
+//! - a shootdown, a switch of address spaces without tags, or a change by the host invalidates the
+//!   entries that it covers and no others (`shootdown.rs`);
+//! - an entry agrees with the mapping in frames, permissions and page-table nodes (`truth.rs`,
+//!   `nodes.rs`);
+//! - only stores set the dirty bit of an entry, and no entry is dirty unless its page-table entry
+//!   is; every walk sets the accessed bits on its path (`marks.rs`);
+//! - counters agree with the steps (`counts.rs`).
 //!
-//! It is written from these rules: lists that are searched from end to end. It shares no code with the
-//! hardware. It sees the hardware by [`Mmu::inspect`], by steps, and by the tables, which it reads itself.
+//! The model is written from these rules and searches plain lists. It shares no code with the
+//! hardware model. It observes the hardware through [`Mmu::inspect`], steps, and the tables, which
+//! it reads itself.
 //!
-//! The rules are weaker where no step shows the order of uses: beside a unit of a mechanism
-//! (direct segments, ranges), in walk caches that hold leaves, and where the host's dirty bits are set.
-//! Caches of mechanisms (range TLB, TLB of gap-tolerant entries) have no list.
+//! The rules are weaker where no step shows the order of uses: with a mechanism's own unit (direct
+//! segments, ranges), in walk caches that hold leaves, and where the host's dirty bits are set. The
+//! model has no lists for caches of mechanisms (range TLB, TLB of gap-tolerant entries).
 
 mod counts;
 mod marks;
@@ -38,21 +41,21 @@ use nodes::Nodes;
 use truth::Truths;
 use unit::UnitModel;
 
-/// Tables that an update is about.
+/// Tables that an update belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Side {
-    /// Tables of the operating system that runs the program: the guest's, when virtualized.
+    /// Tables of the operating system that runs the program; the guest's if virtualized.
     Own,
-    /// Tables of the host.
+    /// Tables of the host's operating system.
     Host,
-    /// Shadow tables of a hypervisor.
+    /// Shadow tables of the hypervisor.
     Shadow,
 }
 
-/// Configuration of the hardware, as far as the reference depends on it.
+/// Configuration of the hardware, as far as the model depends on it.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
-    /// Sizes and ways of TLBs and walk caches, and what the hardware has for virtualization.
+    /// Geometries of TLBs and walk caches, and the hardware for virtualization.
     pub config: MmuConfig,
     /// True if several hardware threads share a core.
     pub shares_cores: bool,
@@ -60,7 +63,7 @@ pub struct Setup {
     pub is_shadowed: bool,
 }
 
-/// The units of one core.
+/// The modelled units of one core.
 #[derive(Clone, Default)]
 struct Core {
     space: SpaceId,
@@ -68,7 +71,7 @@ struct Core {
 }
 
 impl Core {
-    /// Compares the lists with what a core holds, in the order of units and slots.
+    /// Compares the lists with the entries of a core, which are in order of units and slots.
     fn compare(&mut self, now: &[CachedEntry], number: usize, space: SpaceId) {
         for (index, unit) in self.units.iter_mut().enumerate() {
             let first = now.partition_point(|entry| (entry.unit as usize) < index);
@@ -80,34 +83,35 @@ impl Core {
     }
 }
 
-/// The reference. Its methods panic where the hardware is wrong, and say how.
+/// The reference model. Its methods panic with a description if the hardware is wrong.
 pub struct Reference {
     setup: Setup,
     cores: Vec<Core>,
     truths: Truths,
     nodes: Nodes,
     counts: Counts,
-    /// Entries that the hardware held at the last look at it.
+    /// Entries of the hardware at the last inspection.
     now: Vec<CachedEntry>,
-    /// Pages about which something has changed since entries were last compared with the truth.
+    /// Pages whose mapping or tables have changed since entries were last compared with the truth.
     changed: Vec<(Side, PageRun)>,
-    /// True if entries of any page may be wrong after what has changed.
+    /// True if the changes may affect entries of any page.
     any_changed: bool,
-    /// True if nodes have gone since.
+    /// True if nodes were removed since that comparison.
     has_lost_nodes: bool,
     attempts: u64,
     rests: u64,
 }
 
-/// Changed runs of pages that are looked at one by one; after more, all entries are.
+/// Maximum number of changed runs in the list; beyond it, all entries are compared.
 const MOST_CHANGED: usize = 40;
-/// One attempt in so many that all entries of the core are compared after; they are after every event.
+/// After one in this many attempts, all entries of the core are compared. They are compared after
+/// every event.
 const COMPARED_EVERY: u64 = 3;
-/// One rest in so many at which the cores that are not at work are compared, too.
+/// At one in this many rests, the cores that are not running are compared, too.
 const OTHERS_COMPARED_EVERY: u64 = 4;
 
 impl Reference {
-    /// Of hardware that has run nothing and holds nothing.
+    /// A model of hardware that has not run and holds no entries.
     pub fn new(setup: Setup) -> Self {
         Self {
             setup,
@@ -124,7 +128,7 @@ impl Reference {
         }
     }
 
-    /// An update has been brought to the hardware.
+    /// Follows an update that has been applied to the hardware.
     pub fn update(&mut self, side: Side, update: &Update, mmu: &Mmu) {
         if !self.setup.shares_cores {
             self.follow_switch(mmu);
@@ -134,13 +138,13 @@ impl Reference {
         }
         match update {
             Update::Truth(truth) => {
-                self.truths.hear(side, truth);
+                self.truths.apply(side, truth);
                 self.note_change(side, truth.run());
-                // What was true of a guest's memory may be part of any entry of the guest.
+                // Any entry of the guest may depend on the guest's memory that has changed.
                 self.any_changed |= side == Side::Host && !matches!(truth, Truth::Map { .. });
             }
             Update::Table(operation) => {
-                self.nodes.hear(side, operation);
+                self.nodes.apply(side, operation);
                 self.has_lost_nodes |= matches!(operation, TableOperation::RemoveNode { .. });
             }
             Update::Format(_) => {}
@@ -163,16 +167,17 @@ impl Reference {
         }
     }
 
-    /// An attempt to translate is over.
+    /// Follows a completed attempt to translate.
     pub fn translated(&mut self, attempt: &Attempt<'_>, mmu: &Mmu) {
         self.follow_switch(mmu);
         self.check_changed(mmu);
         self.attempts += 1;
         let has_steps = !attempt.steps.is_empty();
         if has_steps || self.attempts.is_multiple_of(COMPARED_EVERY) {
-            self.look(mmu);
+            self.inspect(mmu);
             self.follow_steps(attempt, mmu);
-            // Marks of the host's entries are uses of them that only a look shows.
+            // Marking the host's entries counts as a use of these entries, which only an inspection
+            // shows.
             let has_host = mmu.dimension().host().is_some();
             if has_host || self.attempts.is_multiple_of(COMPARED_EVERY) {
                 self.compare(mmu);
@@ -184,10 +189,10 @@ impl Reference {
         self.counts.add(attempt);
     }
 
-    /// Nothing is under way: the hardware is compared with the reference.
+    /// Compares the hardware with the model between operations.
     pub fn at_rest(&mut self, mmu: &Mmu) {
         self.follow_switch(mmu);
-        self.look(mmu);
+        self.inspect(mmu);
         self.compare(mmu);
         self.rests += 1;
         if self.rests.is_multiple_of(OTHERS_COMPARED_EVERY) {
@@ -197,17 +202,17 @@ impl Reference {
         self.counts.check(mmu.counters());
     }
 
-    /// Without tags, another address space ends what is cached of virtual addresses. Where hardware
-    /// threads share a core, it is not known here whether the core was given another address space or
-    /// has gone on with that of its other thread: then all of it is gone or nothing.
+    /// Follows a switch of the address space: without tags, it flushes virtual addresses. If
+    /// hardware threads share a core, the model cannot tell a switch from a resumption of the other
+    /// thread. It then accepts either all virtual entries or none.
     fn follow_switch(&mut self, mmu: &Mmu) {
-        let (core, space) = mmu.at_work();
+        let (core, space) = mmu.running();
         if self.cores.len() <= core {
             self.cores.resize_with(core + 1, Core::default);
         }
         if !self.setup.config.tlb.tagged {
             let is_flushed = if self.setup.shares_cores {
-                self.look(mmu);
+                self.inspect(mmu);
                 !self.now.iter().any(|entry| !entry.is_guest_physical)
             } else {
                 self.cores[core].space != space
@@ -221,23 +226,23 @@ impl Reference {
         self.cores[core].space = space;
     }
 
-    /// Looks at what the core at work holds.
-    fn look(&mut self, mmu: &Mmu) {
+    /// Reads the entries of the running core.
+    fn inspect(&mut self, mmu: &Mmu) {
         mmu.inspect(&mut self.now);
     }
 
-    /// Compares the entries just read from the hardware with the lists.
+    /// Compares the entries just read with the lists.
     fn compare(&mut self, mmu: &Mmu) {
-        let (number, space) = mmu.at_work();
+        let (number, space) = mmu.running();
         self.cores[number].compare(&self.now, number, space);
     }
 
-    /// Compares the entries of the cores that are not at work.
+    /// Compares the entries of the cores that are not running.
     fn compare_others(&mut self, mmu: &Mmu) {
         mmu.inspect_others(&mut self.now);
-        let (at_work, _) = mmu.at_work();
+        let (running, _) = mmu.running();
         for (number, core) in self.cores.iter_mut().enumerate() {
-            if number != at_work {
+            if number != running {
                 let first = self.now.partition_point(|entry| entry.core < number);
                 let end = self.now.partition_point(|entry| entry.core <= number);
                 core.compare(&self.now[first..end], number, core.space);
@@ -247,7 +252,7 @@ impl Reference {
         assert!(beyond.is_none(), "{beyond:?} is of a core that has run nothing");
     }
 
-    /// Entries about pages that have changed still say what is true.
+    /// Checks that the entries of changed pages agree with the truth.
     fn check_changed(&mut self, mmu: &Mmu) {
         if self.changed.is_empty() && !self.any_changed && !self.has_lost_nodes {
             return;
@@ -255,7 +260,7 @@ impl Reference {
         let (changed, all) = (std::mem::take(&mut self.changed), self.any_changed);
         let nodes = std::mem::take(&mut self.has_lost_nodes);
         self.any_changed = false;
-        let is_meant = |entry: &CachedEntry| {
+        let is_selected = |entry: &CachedEntry| {
             let is_node = matches!(entry.content, CachedContent::Node { .. });
             all || nodes && is_node
                 || changed.iter().any(|(side, run)| {
@@ -267,14 +272,14 @@ impl Reference {
         };
         for core in &self.cores {
             for held in core.units.iter().flat_map(UnitModel::entries) {
-                if is_meant(held) {
+                if is_selected(held) {
                     self.check_entry(core, held, mmu);
                 }
             }
         }
     }
 
-    /// An entry says what is true now.
+    /// Checks that an entry agrees with the truth.
     fn check_entry(&self, core: &Core, entry: &CachedEntry, mmu: &Mmu) {
         let wrong = match entry.content {
             CachedContent::Page { .. } => {
@@ -284,7 +289,8 @@ impl Reference {
             CachedContent::Node { .. } => {
                 self.nodes.find_wrong(entry, self.setup.is_shadowed, &self.truths, mmu)
             }
-            // Bits are compared together with the page that they are about, leaves by what they translate.
+            // Bitmap bits are checked with the page that they belong to, leaves with the
+            // translations that use them.
             CachedContent::Bitmap(_) | CachedContent::Leaf => None,
         };
         if let Some(wrong) = wrong {
@@ -293,13 +299,13 @@ impl Reference {
     }
 }
 
-/// True if an entry is about one of so many pages from `first` on.
+/// True if an entry covers one of the `pages` pages from `first` on.
 fn overlaps(entry: &CachedEntry, first: u64, pages: u64) -> bool {
     let own = entry.first.number();
     own < first.saturating_add(pages) && first < own + entry.pages
 }
 
-/// True if an entry is about a page.
+/// True if an entry covers `page`.
 fn covers(entry: &CachedEntry, page: u64) -> bool {
     overlaps(entry, page, 1)
 }

@@ -1,4 +1,4 @@
-//! Accessed and dirty bits in the tables.
+//! Checks of accessed and dirty bits in page tables.
 
 use perforate_mmu::{CachedEntry, Case, Mmu, TableMemory, allow};
 use perforate_types::{AccessKind, Frame, PageSize, PageTableEntry, SpaceId, VirtualPage};
@@ -6,7 +6,7 @@ use perforate_types::{AccessKind, Frame, PageSize, PageTableEntry, SpaceId, Virt
 use crate::truth::guest_frame;
 use crate::{Attempt, Reference, Side};
 
-/// True if the tables have the dirty bit of the page set: in both dimensions, if the entry is about both.
+/// True if the page's dirty bit is set in the tables: in both dimensions, if the entry covers both.
 pub(crate) fn is_dirty_in_tables(entry: &CachedEntry, page: VirtualPage, mmu: &Mmu) -> bool {
     let found = match mmu.dimension().host() {
         Some(host) if entry.is_guest_physical => host.look_at(guest_frame(page)),
@@ -16,7 +16,8 @@ pub(crate) fn is_dirty_in_tables(entry: &CachedEntry, page: VirtualPage, mmu: &M
 }
 
 impl Reference {
-    /// True if the entries of the page directories are dirty that translate a page with holes.
+    /// True if the page-directory entry that translates a page with holes is dirty, in both
+    /// dimensions.
     pub(crate) fn is_leaf_dirty(&self, entry: &CachedEntry, mmu: &Mmu) -> bool {
         let own = mmu.dimension();
         let machine = own.host().map(|host| (host.space(), host.dimension()));
@@ -55,11 +56,11 @@ impl Reference {
         })
     }
 
-    /// A translation leaves accessed bits on the way to its page, and a store the dirty bit; a load sets
-    /// no dirty bit.
+    /// Checks that a translation leaves accessed bits on the path to its page, and that a store
+    /// leaves the dirty bit.
     pub(crate) fn check_marks(&mut self, attempt: &Attempt<'_>, mmu: &Mmu) {
         let Ok(found) = attempt.result else { return };
-        let (_, space) = mmu.at_work();
+        let (_, space) = mmu.running();
         let page = attempt.address.page();
         let dimension = mmu.dimension();
         if attempt.kind == AccessKind::Write {
@@ -68,7 +69,8 @@ impl Reference {
             assert!(is_dirty, "a store to {page:?} of {space:?} has left no dirty bit");
         }
         let is_by_unit = matches!(found.case, Case::Beside | Case::BesideFirstLevel);
-        // Entries of a run were read without a mark (`mmu::coalescing` says why).
+        // Page-table entries of a run's other pages were read without setting accessed bits;
+        // `mmu::coalescing` gives the reason.
         let may_be_run = !found.walked && self.setup.config.tlb.l2_coalescing.is_some();
         if attempt.steps.is_empty() || is_by_unit || may_be_run {
             return;
@@ -91,8 +93,8 @@ impl Reference {
         self.check_way(Side::Host, place, last, host.dimension().memory());
     }
 
-    /// All entries on the way to a page, from the root to those of level `last` or a leaf, are marked
-    /// accessed. Flat tables have no way.
+    /// Checks that all entries on the path to a page are accessed, from the root to level `last` or
+    /// a leaf. Flat tables have no path.
     fn check_way(
         &self,
         side: Side,

@@ -1,4 +1,4 @@
-//! Page-table nodes, as operating systems say that they come and go.
+//! Locations of page-table nodes, from the operating systems' operations.
 
 use std::collections::BTreeMap;
 
@@ -9,17 +9,17 @@ use perforate_types::{Frame, Level, SpaceId, TableOperation, Unit, VirtualPage};
 use crate::Side;
 use crate::truth::Truths;
 
-/// Level and first page of a node, and which of several it is.
+/// Key of a node: tables, address space, level, first page, and branch.
 type Place = (Side, SpaceId, Level, VirtualPage, u8);
 
-/// Places of page-table nodes.
+/// Frames of all page-table nodes.
 #[derive(Default)]
 pub(crate) struct Nodes {
     frames: BTreeMap<Place, Frame>,
 }
 
 impl Nodes {
-    pub(crate) fn hear(&mut self, side: Side, operation: &TableOperation) {
+    pub(crate) fn apply(&mut self, side: Side, operation: &TableOperation) {
         match *operation {
             TableOperation::AddNode { space, level, page, frame, branch } => {
                 self.frames.insert((side, space, level, page, branch), frame);
@@ -43,8 +43,8 @@ impl Nodes {
         self.frames.get(&(side, space, level, VirtualPage::new(first), 0)).copied()
     }
 
-    /// Says what is wrong with an entry of a walk cache: it must point to the node that is there now, in
-    /// its own dimension and in the machine.
+    /// Checks a walk-cache entry: it must point to the present node, in its own dimension and in
+    /// the machine. Returns a description of the error.
     pub(crate) fn find_wrong(
         &self,
         entry: &CachedEntry,
@@ -64,7 +64,7 @@ impl Nodes {
         };
         let place = |branch| (side, entry.space, level - 1, entry.first, branch);
         let (first, last) = (place(*branches.start()), place(*branches.end()));
-        // Page directories may be larger than a page: those of gap-tolerant entries, 64KB at most.
+        // A page directory may have several pages: with gap-tolerant entries, at most 64KB.
         let most = if level == 3 { 16 } else { 1 };
         let mut found = self.frames.range(first..=last).map(|(_, frame)| frame.number());
         let is_there = found.any(|first| (first..first + most).contains(&node.frame.number()));

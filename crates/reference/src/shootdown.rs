@@ -1,16 +1,17 @@
-//! Entries that a shootdown ends ([`Shootdown`], P §IV.E).
+//! Entries that a shootdown invalidates ([`Shootdown`], P §IV.E).
 
 use perforate_mmu::{BitmapUpdates, CachedContent, CachedEntry, EntryKind, Mmu};
 use perforate_types::{Shootdown, Unit};
 
 use crate::{Reference, Side, covers, overlaps};
 
-/// Units that hold virtual addresses.
+/// Units whose entries are tagged with virtual addresses.
 const VIRTUAL: [Unit; 4] = [Unit::L1DataTlb, Unit::L1InstructionTlb, Unit::L2Tlb, Unit::WalkCache];
 
 impl Reference {
-    /// All cores hear of a shootdown. One by the host ends what is cached of the virtual machine, and
-    /// whatever came of it: no entry says from which guest-physical page it came.
+    /// Removes the entries that a shootdown invalidates on all cores. A shootdown by the host
+    /// flushes all entries that may depend on the virtual machine, since no entry records its
+    /// guest-physical page.
     pub(crate) fn shoot_down(&mut self, side: Side, shootdown: Shootdown, mmu: &Mmu) {
         let is_kept_in_place = self.setup.config.tlb.bitmap_updates == BitmapUpdates::InPlace;
         if side == Side::Host {
@@ -31,22 +32,22 @@ impl Reference {
             if let Shootdown::Bitmap { .. } = shootdown
                 && is_kept_in_place
             {
-                let is_meant =
+                let is_selected =
                     |entry: &CachedEntry| !entry.is_guest_physical && ends(shootdown, entry);
-                may_have_changed |= unit.expect_change(is_meant);
+                may_have_changed |= unit.expect_change(is_selected);
             } else {
                 unit.retain(|entry| entry.is_guest_physical || !ends(shootdown, entry));
             }
         }
         if may_have_changed {
-            self.look(mmu);
+            self.inspect(mmu);
             self.compare(mmu);
             self.compare_others(mmu);
         }
     }
 }
 
-/// True if a shootdown ends an entry of its address space.
+/// True if a shootdown invalidates an entry of its address space.
 fn ends(shootdown: Shootdown, entry: &CachedEntry) -> bool {
     use CachedContent::{Bitmap, Leaf, Node, Page};
     if entry.space != shootdown.space() {

@@ -1,4 +1,4 @@
-//! Look-ups and fills of one attempt to translate, step by step.
+//! Look-ups and fills of one attempt to translate, checked step by step.
 
 use std::ops::Range;
 
@@ -14,34 +14,33 @@ use crate::{Attempt, Core, Reference, covers};
 
 const PAGES_2M: u64 = 512;
 const PAGES_1G: u64 = 512 * 512;
-/// Pages of one entry of bitmap bits.
+/// Pages covered by one bitmap entry.
 const PAGES_OF_BITMAP: u64 = 32;
 
-/// Level at which a walk of a dimension has to read on after its walk cache, and node if that is
-/// known.
+/// Level that a walk reads next after its walk-cache look-up, and the node, if it is known.
 type Next = Option<(Level, Option<perforate_types::Frame>)>;
 
-/// An attempt under way.
+/// State of an attempt in progress.
 struct Walk {
     core: usize,
     space: SpaceId,
     page: u64,
-    /// True once bitmaps have been asked: a walk may be one to a hole from then on.
+    /// True after a bitmap look-up. A walk may then be one to a hole.
     asked_bitmap: bool,
-    /// Next read of the own tables, and of the host's.
+    /// Next read of the program's tables, and of the host's tables.
     next: [Next; 2],
-    /// Look-up of guest-physical addresses that has found nothing.
+    /// Unit whose look-up of a guest-physical address missed.
     missed_host: Option<Unit>,
-    /// Slot of the second level through which the page was translated last.
+    /// Second-level slot through which the page was translated last.
     used: Option<u32>,
     filled: Vec<(Unit, u32)>,
-    /// True once bitmaps of the host have been asked.
+    /// True after a look-up of a host bitmap.
     asked_host_bitmap: bool,
     /// Entries of guest-physical addresses that were used.
     host_pages: Vec<(Unit, u32)>,
 }
 
-/// Pages, not bits of bitmaps.
+/// True for an entry of pages; false for bitmap bits and walk-cache entries.
 fn is_page(entry: &CachedEntry) -> bool {
     matches!(entry.content, CachedContent::Page { .. })
 }
@@ -53,7 +52,7 @@ fn kind_of(entry: &CachedEntry) -> Option<EntryKind> {
     }
 }
 
-/// True if stores through the entry leave it open which page was written.
+/// True if a store through the entry does not tell which page was written.
 fn has_holes(entry: &CachedEntry) -> bool {
     match entry.content {
         CachedContent::Page { kind: EntryKind::Perforated, .. } => true,
@@ -62,15 +61,15 @@ fn has_holes(entry: &CachedEntry) -> bool {
     }
 }
 
-/// The unit beside the second-level TLB that some dimension has: what it looks up for itself is in no
-/// order that is known here.
+/// True if any dimension has a unit beside the second-level TLB. The order of that unit's own
+/// look-ups is unknown to the model.
 fn has_unit(mmu: &Mmu) -> bool {
     let dimension = mmu.dimension();
     let of_host = dimension.host().and_then(|host| host.dimension().beside_l2());
     dimension.beside_l2().or(of_host).map(BesideL2::used).is_some()
 }
 
-/// True if walk caches of the own tables, and of the host's, hold leaves.
+/// True for each of two walk caches, the program's and the host's, that holds leaves.
 fn have_leaves(mmu: &Mmu) -> [bool; 2] {
     let host = mmu.dimension().host();
     let of_host = host.and_then(|host| host.dimension().cached_leaf_pages());
@@ -84,13 +83,14 @@ impl Core {
         space: SpaceId,
         page: u64,
     ) -> impl Iterator<Item = &CachedEntry> {
-        let is_meant = move |entry: &&CachedEntry| {
+        let is_selected = move |entry: &&CachedEntry| {
             !entry.is_guest_physical && entry.space == space && covers(entry, page)
         };
-        self.units[unit as usize].entries().filter(is_meant)
+        self.units[unit as usize].entries().filter(is_selected)
     }
 
-    /// The entry of the second level that translates a page: 4KB, 2MB, runs, 1GB, in this order.
+    /// The entry of the second level that translates a page. Sizes are tried in the order 4KB, 2MB,
+    /// runs, 1GB.
     fn in_second_level(&self, space: SpaceId, page: u64) -> Option<CachedEntry> {
         let order = |entry: &&CachedEntry| match (kind_of(entry), entry.pages) {
             (Some(EntryKind::Run), _) => 2,
@@ -104,8 +104,7 @@ impl Core {
             .copied()
     }
 
-    /// The deepest entry of the walk caches for a page, of level 3 and above or of all, as a walk to the
-    /// page or to a hole sees it.
+    /// The deepest walk-cache entry for a walk to a page, or to a hole.
     fn in_walk_cache(&self, space: SpaceId, page: u64, to: Directory) -> Option<CachedEntry> {
         let level_of = |entry: &CachedEntry| match entry.content {
             CachedContent::Leaf => (to == Directory::Ordinary).then_some(2),
@@ -121,9 +120,9 @@ impl Core {
 }
 
 impl Reference {
-    /// Follows an attempt from look-up to look-up.
+    /// Follows an attempt through all its steps.
     pub(crate) fn follow_steps(&mut self, attempt: &Attempt<'_>, mmu: &Mmu) {
-        let (core, space) = mmu.at_work();
+        let (core, space) = mmu.running();
         let page = attempt.address.page().number();
         let unit = first_level(attempt.kind);
         let held = self.cores[core].covering(unit, space, page);
@@ -151,11 +150,11 @@ impl Reference {
                 self.follow_step(&mut walk, *step, &steps[index + 1..], mmu);
             }
         } else {
-            // Steps in the background have happened among the others.
+            // Background steps have happened between the others, in an unknown order.
             let steps = attempt.steps.as_slice().iter().chain(attempt.steps.background());
             self.take_over(&mut walk, steps);
         }
-        // A store marks the host's entry after bitmaps have been asked, which is a use of it.
+        // A store marks the host's entry after bitmap look-ups, which is a use of the entry.
         let is_store = attempt.kind == AccessKind::Write;
         let is_late = walk.asked_host_bitmap || walk.asked_bitmap && is_store;
         for &(unit, slot) in walk.host_pages.iter().filter(|_| is_late) {
@@ -168,11 +167,11 @@ impl Reference {
             }
         }
         if attempt.result.is_ok() {
-            self.end(attempt, &walk);
+            self.check_end(attempt, &walk);
         }
     }
 
-    /// The first level has the page.
+    /// Checks an attempt that hits in the first level.
     fn hit_first_level(
         &mut self,
         attempt: &Attempt<'_>,
@@ -299,7 +298,7 @@ impl Reference {
         purpose: Purpose,
         mmu: &Mmu,
     ) {
-        let entry = self.seen(unit, slot);
+        let entry = self.inspected_entry(unit, slot);
         if is_last && walk.missed_host == Some(unit) && purpose == Purpose::HostPage {
             walk.missed_host = None;
             self.assert_was_absent(walk.core, &entry);
@@ -330,8 +329,9 @@ impl Reference {
         filled.unwrap_or_else(|wrong| panic!("{wrong}"));
     }
 
-    /// Asserts that no entry of the nested TLB covered what a walk of the host has just filled: the look-up
-    /// before the walk would have hit it. Entries of pages with holes cover less than they seem to.
+    /// Asserts that no entry of the nested TLB covered the entry that a host's walk has just
+    /// filled: the look-up before the walk would have hit. Entries of pages with holes are exempt,
+    /// as they do not cover all their pages.
     fn assert_was_absent(&self, core: usize, filled: &CachedEntry) {
         let held = &self.cores[core].units[filled.unit as usize];
         let covering = held.entries().find(|entry| {
@@ -345,19 +345,19 @@ impl Reference {
         assert!(covering.is_none(), "{covering:x?} is there and was missed: {filled:x?}");
     }
 
-    /// Entry that the hardware has in a slot.
-    fn seen(&self, unit: Unit, slot: u32) -> CachedEntry {
+    /// The entry in a slot at the last inspection of the hardware.
+    fn inspected_entry(&self, unit: Unit, slot: u32) -> CachedEntry {
         let key = (unit as u8, slot);
-        let place = self.now.binary_search_by_key(&key, |it| (it.unit as u8, it.slot));
+        let place = self.now.binary_search_by_key(&key, |entry| (entry.unit as u8, entry.slot));
         self.now[place.unwrap_or_else(|_| panic!("nothing is in slot {slot} of {unit:?}"))]
     }
 
-    /// Takes over what was filled, in whatever order that was.
+    /// Adopts filled entries without checking their order.
     fn take_over<'a>(&mut self, walk: &mut Walk, steps: impl Iterator<Item = &'a Step>) {
         for step in steps {
             match step.action {
                 Action::Fill { unit, slot } if is_followed(unit) => {
-                    let entry = self.seen(unit, slot);
+                    let entry = self.inspected_entry(unit, slot);
                     self.cores[walk.core].units[unit as usize].take_over(entry);
                     walk.filled.push((unit, slot));
                     let is_of_page =
@@ -374,9 +374,9 @@ impl Reference {
         }
     }
 
-    /// A translation beyond the first level has ended: the first level holds it, and a store has left its
-    /// dirty bit.
-    fn end(&mut self, attempt: &Attempt<'_>, walk: &Walk) {
+    /// Checks the end of a translation beyond the first level: the first level holds the page, and
+    /// a store has set the dirty bit.
+    fn check_end(&mut self, attempt: &Attempt<'_>, walk: &Walk) {
         let Ok(found) = attempt.result else { return };
         if found.case == Case::BesideFirstLevel {
             return;
@@ -437,7 +437,7 @@ impl Reference {
         arrays.filter(|(_, geometry)| geometry.is_some()).map(|(pages, _)| pages)
     }
 
-    /// Array, set and ways in which an entry may be.
+    /// Array, set and permitted ways of an entry.
     fn place_of(&self, entry: &CachedEntry, mmu: &Mmu) -> (usize, usize, Range<usize>) {
         let config = &self.setup.config;
         let in_array = |array: usize, number: u64, geometry: TlbGeometry| {
@@ -487,7 +487,7 @@ impl Reference {
                 };
                 let level =
                     if let CachedContent::Node { level, .. } = entry.content { level } else { 2 };
-                // Leaves and tables of level 2 are in one set, the one that the larger of both selects.
+                // Leaves and tables of level 2 share a set, whose index is that of the larger kind.
                 let [own, host] = have_leaves(mmu);
                 let has_leaves = if entry.unit == Unit::HostWalkCache { host } else { own };
                 if has_leaves && level == 2 {
@@ -500,7 +500,7 @@ impl Reference {
         }
     }
 
-    /// Pages that share a number, by which the set of an entry is chosen.
+    /// Number of pages that share a set index.
     fn grain(&self, entry: &CachedEntry) -> u64 {
         match entry.content {
             CachedContent::Bitmap(_) => PAGES_OF_BITMAP,
@@ -511,11 +511,12 @@ impl Reference {
 }
 
 impl Core {
-    /// The first store through a clean entry of the first level: the entry is dirty from now on, and so
-    /// is that of the second level, which is looked up for it, unless it is about more than the one page.
+    /// Follows the first store through a clean entry of the first level. The entry becomes dirty.
+    /// So does the entry of the second level, which is looked up for this purpose, unless it covers
+    /// more than the page.
     fn first_store(&mut self, space: SpaceId, page: u64) {
         let copies: Vec<_> =
-            self.covering(Unit::L1DataTlb, space, page).map(|it| it.slot).collect();
+            self.covering(Unit::L1DataTlb, space, page).map(|entry| entry.slot).collect();
         for slot in copies {
             self.units[Unit::L1DataTlb as usize].touch(slot);
             self.units[Unit::L1DataTlb as usize].set_dirty(slot);
@@ -533,7 +534,7 @@ fn first_level(kind: AccessKind) -> Unit {
     if kind == AccessKind::Fetch { Unit::L1InstructionTlb } else { Unit::L1DataTlb }
 }
 
-/// True if the reference has a list of the unit: not of mechanisms' own.
+/// True if the model has a list for the unit. Mechanisms' own units have none.
 fn is_followed(unit: Unit) -> bool {
     !matches!(unit, Unit::BesideL2 | Unit::HostBesideL2)
 }
@@ -547,7 +548,7 @@ fn geometry_of(caches: &WalkCacheConfig, level: Level) -> TlbGeometry {
     TlbGeometry { entries, ways: ways.unwrap_or(entries) }
 }
 
-/// Level and node at which a walk goes on that this entry shortened.
+/// Level and node at which a walk continues after a hit of this walk-cache entry.
 fn next_after(entry: &CachedEntry) -> Next {
     match entry.content {
         CachedContent::Node { level, node, .. } => Some((level - 1, Some(node.located))),
@@ -555,8 +556,8 @@ fn next_after(entry: &CachedEntry) -> Next {
     }
 }
 
-/// The first read after the walk cache was asked is of the entry in the node that it had, and of the root
-/// where it had none.
+/// Checks that the first read after a walk-cache look-up is in the node of the entry that hit, or
+/// in the root after a miss.
 fn check_read(walk: &mut Walk, purpose: Purpose, address: PhysicalAddress, mmu: &Mmu) {
     let level = match purpose {
         Purpose::Level4 | Purpose::HostLevel4 => 4,
@@ -567,12 +568,12 @@ fn check_read(walk: &mut Walk, purpose: Purpose, address: PhysicalAddress, mmu: 
     };
     let side = usize::from(purpose.is_host());
     let Some((expected, node)) = walk.next[side].take() else { return };
-    // Page directories with gap-tolerant entries have several pages.
+    // Page directories with gap-tolerant entries may have several pages.
     if have_leaves(mmu)[side] && expected == 2 {
         return;
     }
     assert_eq!(level, expected, "{purpose:?} is read after the walk cache");
-    // Shadow entries are in the page behind the page directory.
+    // Shadow entries are in the page after the page directory.
     let is_shadow = matches!(purpose, Purpose::Shadow | Purpose::HostShadow);
     if let Some(node) = node.filter(|_| !is_shadow) {
         assert_eq!(address.page(), node, "{purpose:?} is read in another node");

@@ -1,4 +1,4 @@
-//! Checks of entries against the mappings of both dimensions.
+//! Checks of entries against the intended mappings of both dimensions.
 
 use perforate_mmu::{BitmapLoading, CachedContent, CachedEntry, Dimension, EntryKind, Mmu, allow};
 use perforate_oracle::Oracle;
@@ -9,17 +9,17 @@ use perforate_types::{
 use crate::marks::is_dirty_in_tables;
 use crate::{Core, Side, covers};
 
-/// Mappings of each dimension, as the kernels told them.
+/// Intended mappings of each dimension, from the kernels' truths.
 #[derive(Default)]
 pub(crate) struct Truths {
     own: Oracle,
     host: Oracle,
 }
 
-/// A run of pages that are mapped alike: frame of the first one, what is allowed, number of pages.
+/// A run of pages with one mapping: first frame, permissions, number of pages.
 type Run = (Frame, Permissions, u64);
 
-/// The address space of the virtual machine in its host, if there is one.
+/// The address space of the virtual machine in its host, if virtualized.
 fn machine(mmu: &Mmu) -> Option<SpaceId> {
     mmu.dimension().host().map(|host| host.space())
 }
@@ -31,7 +31,7 @@ fn run_in(oracle: &Oracle, space: SpaceId, page: VirtualPage) -> Option<Run> {
 }
 
 impl Truths {
-    pub(crate) fn hear(&mut self, side: Side, truth: &Truth) {
+    pub(crate) fn apply(&mut self, side: Side, truth: &Truth) {
         let oracle = if side == Side::Host { &mut self.host } else { &mut self.own };
         oracle.apply(truth).expect("the oracle of the system takes it too");
     }
@@ -41,14 +41,13 @@ impl Truths {
         run_in(&self.own, space, page).map(|(frame, ..)| frame)
     }
 
-    /// Frame of the machine that holds a frame of the guest.
+    /// Machine frame that backs a guest frame.
     pub(crate) fn host_frame(&self, frame: Frame, mmu: &Mmu) -> Option<Frame> {
         let (frame, ..) = run_in(&self.host, machine(mmu)?, VirtualPage::new(frame.number()))?;
         Some(frame)
     }
 
-    /// The run that begins at a page, through both dimensions if there are two and the entry is about
-    /// both.
+    /// The run that begins at a page, through all dimensions that the entry covers.
     fn run(&self, entry: &CachedEntry, page: VirtualPage, mmu: &Mmu) -> Option<Run> {
         if entry.is_guest_physical {
             return run_in(&self.host, entry.space, page);
@@ -68,8 +67,8 @@ impl Truths {
         Some((frame, both, pages.min(more)))
     }
 
-    /// Says what is wrong with an entry of a TLB: every page that is no hole lies where it says and
-    /// allows what it says, and it knows of a dirty bit only if the tables have it.
+    /// Checks a TLB entry: every page that is not a hole must have its frame and permissions, and
+    /// the entry may be dirty only if the tables are. Returns a description of the error.
     pub(crate) fn find_wrong(
         &self,
         core: &Core,
@@ -110,15 +109,15 @@ impl Truths {
         let is_dirty = |page| is_dirty_in_tables(entry, page, mmu);
         let is_right = match kind {
             EntryKind::Run => pages.all(is_dirty),
-            // All sub-pages may be holes.
+            // If all sub-pages are holes, only the page-directory entry is dirty.
             EntryKind::Perforated => is_leaf_dirty() || pages.any(is_dirty),
             _ => in_place.is_none_or(is_dirty),
         };
         (!is_right).then(|| "the tables have no dirty bit".into())
     }
 
-    /// True if the hardware would look for a hole at this page of an entry with a filter: the filter asks,
-    /// and the bits that are cached do not say no.
+    /// True if the hardware would treat this page of an entry as a possible hole: the filter
+    /// requires a bitmap look-up, and no cached bitmap excludes a hole.
     fn may_be_hole(
         &self,
         core: &Core,
@@ -128,7 +127,7 @@ impl Truths {
         mmu: &Mmu,
     ) -> bool {
         let index = page.number() - entry.first.number();
-        let asks =
+        let needs_bitmap =
             loading(entry, mmu) != BitmapLoading::Filtered || filter >> (index / 64) & 1 != 0;
         let unit = if entry.unit == Unit::NestedTlb { Unit::NestedTlb } else { Unit::L2Tlb };
         let bits = core.units[unit as usize].entries().find_map(|other| match other.content {
@@ -141,11 +140,11 @@ impl Truths {
             }
             _ => None,
         });
-        asks && bits.unwrap_or(true)
+        needs_bitmap && bits.unwrap_or(true)
     }
 }
 
-/// Way of loading bitmaps in the entry's dimension.
+/// Bitmap loading policy in the entry's dimension.
 fn loading(entry: &CachedEntry, mmu: &Mmu) -> BitmapLoading {
     let of = |dimension: &dyn Dimension| dimension.holes().map(|holes| holes.bitmap_loading());
     let dimension = mmu.dimension();
@@ -156,13 +155,13 @@ fn loading(entry: &CachedEntry, mmu: &Mmu) -> BitmapLoading {
     found.unwrap_or_default()
 }
 
-/// True if permissions have all that an entry allows.
+/// True if `permissions` include every access that `allows` has.
 fn all_allowed(allows: u8, permissions: Permissions) -> bool {
     let kinds = [AccessKind::Read, AccessKind::Write, AccessKind::Fetch];
     kinds.into_iter().all(|kind| !allow::permits(allows, kind) || permissions.allow(kind))
 }
 
-/// The page of an entry about guest-physical addresses, as hosts count it.
+/// The page of a guest-physical entry as a guest frame.
 pub(crate) fn guest_frame(page: VirtualPage) -> GuestFrame {
     GuestFrame::new(page.number())
 }

@@ -4,31 +4,31 @@ use perforate_mmu::{CachedContent, CachedEntry, EntryKind, allow};
 
 /// An entry in the list.
 #[derive(Clone, Copy)]
-struct Held {
+struct ListedEntry {
     entry: CachedEntry,
-    /// Time of its last use.
+    /// Time of the entry's last use.
     used: u64,
-    /// False of an entry that another one has replaced within the same translation: then it was never
+    /// False if another entry replaced this one in the same translation. The entry itself was never
     /// seen, but its slot was in use.
     is_known: bool,
-    /// True if it was used since at a time that no step shows.
+    /// True if the entry may have been used later than `used`, which no step shows.
     may_be_younger: bool,
-    /// True if bits of a bitmap were rewritten in place.
+    /// True if the bits of a bitmap entry may have been rewritten in place.
     may_have_changed: bool,
 }
 
-/// Entries of a unit.
+/// Model of the entries of a unit.
 #[derive(Clone, Default)]
 pub(crate) struct UnitModel {
-    /// Entries, in no order.
-    list: Vec<Held>,
-    /// Places in the list by slot.
+    /// Entries in arbitrary order.
+    list: Vec<ListedEntry>,
+    /// Index into `list`, by slot.
     places: Vec<Option<usize>>,
-    /// Number of uses so far, the time of the model.
+    /// Number of uses so far, which is the model's time.
     clock: u64,
 }
 
-/// Dirty bit of an entry left aside.
+/// The entry with its dirty bit cleared.
 fn without_dirty(mut entry: CachedEntry) -> CachedEntry {
     if let CachedContent::Page { allows, .. } = &mut entry.content {
         *allows &= !allow::DIRTY;
@@ -40,8 +40,8 @@ pub(crate) fn is_dirty(entry: &CachedEntry) -> bool {
     matches!(entry.content, CachedContent::Page { allows, .. } if allows & allow::DIRTY != 0)
 }
 
-/// True if two entries cannot be there at once: hardware would not know which to take. A run takes the
-/// place of all of its window, of `window` pages.
+/// True if two entries cannot coexist, since the hardware could not choose between them. A run
+/// excludes all other runs of its window of `window` pages.
 fn is_same(one: &CachedEntry, other: &CachedEntry, window: u64) -> bool {
     let sort = |entry: &CachedEntry| match entry.content {
         CachedContent::Page { kind: EntryKind::Run, .. } => {
@@ -67,12 +67,12 @@ impl UnitModel {
         self.list.iter().filter(|held| held.is_known).map(|held| &held.entry)
     }
 
-    fn held(&self, slot: u32) -> Option<&Held> {
+    fn held(&self, slot: u32) -> Option<&ListedEntry> {
         let place = self.places.get(slot as usize).copied().flatten()?;
         Some(&self.list[place])
     }
 
-    fn held_mut(&mut self, slot: u32) -> Option<&mut Held> {
+    fn held_mut(&mut self, slot: u32) -> Option<&mut ListedEntry> {
         let place = self.places.get(slot as usize).copied().flatten()?;
         Some(&mut self.list[place])
     }
@@ -81,16 +81,16 @@ impl UnitModel {
         self.held(slot).map(|held| &held.entry)
     }
 
-    /// True if it is known what is in a slot.
+    /// True if the content of a slot is known.
     pub(crate) fn is_known(&self, slot: u32) -> bool {
         self.held(slot).is_some_and(|held| held.is_known)
     }
 
-    /// Puts an entry into its slot, in place of what is there.
+    /// Puts an entry into its slot and replaces the slot's old entry.
     fn put(&mut self, entry: CachedEntry, is_known: bool, may_be_younger: bool) {
         self.clock += 1;
         let used = self.clock;
-        let held = Held { entry, used, is_known, may_be_younger, may_have_changed: false };
+        let held = ListedEntry { entry, used, is_known, may_be_younger, may_have_changed: false };
         let slot = entry.slot as usize;
         if self.places.len() <= slot {
             self.places.resize(slot + 1, None);
@@ -104,12 +104,12 @@ impl UnitModel {
         }
     }
 
-    /// An entry is in its slot now, and it is not known since when.
+    /// Adopts an entry whose time of last use is unknown.
     pub(crate) fn take_over(&mut self, entry: CachedEntry) {
         self.put(entry, true, true);
     }
 
-    /// The entry in a slot is used.
+    /// Marks the entry in a slot as used now.
     pub(crate) fn touch(&mut self, slot: u32) {
         self.clock += 1;
         let used = self.clock;
@@ -117,14 +117,14 @@ impl UnitModel {
         (held.used, held.may_be_younger) = (used, false);
     }
 
-    /// The entry in a slot may have been used once more than steps show.
+    /// Records that the entry in a slot may have been used once more than the steps show.
     pub(crate) fn may_be_younger(&mut self, slot: u32) {
         if let Some(held) = self.held_mut(slot) {
             held.may_be_younger = true;
         }
     }
 
-    /// The entry in a slot is dirty from now on.
+    /// Marks the entry in a slot as dirty.
     pub(crate) fn set_dirty(&mut self, slot: u32) {
         let held = self.held_mut(slot).map(|held| &mut held.entry.content);
         if let Some(CachedContent::Page { allows, .. }) = held {
@@ -132,10 +132,11 @@ impl UnitModel {
         }
     }
 
-    /// Bits of an entry may be rewritten in place, or the entry may go. Returns whether there is one.
-    pub(crate) fn expect_change(&mut self, is_meant: impl Fn(&CachedEntry) -> bool) -> bool {
+    /// Permits a rewrite in place, or a removal, of the chosen entries. Returns true if there are
+    /// any.
+    pub(crate) fn expect_change(&mut self, is_selected: impl Fn(&CachedEntry) -> bool) -> bool {
         let mut is_any = false;
-        for held in self.list.iter_mut().filter(|held| is_meant(&held.entry)) {
+        for held in self.list.iter_mut().filter(|held| is_selected(&held.entry)) {
             held.may_have_changed = true;
             is_any = true;
         }
@@ -153,12 +154,12 @@ impl UnitModel {
         }
     }
 
-    /// An entry is filled; `is_known` is false if another one takes its slot in the same translation.
-    /// Its size may take the ways that `is_allowed` names, `ways` in all. `is_exact` is false where uses
-    /// are not seen.
+    /// Fills an entry. `is_known` is false if another entry replaces it in the same translation.
+    /// Entries of its size may use the ways that `is_allowed` accepts, `ways` in all. `is_exact` is
+    /// false if not all uses are visible.
     ///
     /// # Errors
-    /// Says what is wrong with the place that it was given.
+    /// A description of what is wrong with the entry's slot.
     pub(crate) fn fill(
         &mut self,
         (entry, is_known): (CachedEntry, bool),
@@ -168,7 +169,8 @@ impl UnitModel {
         is_exact: bool,
     ) -> Result<(), String> {
         if is_known {
-            let is_same = |held: &&Held| held.is_known && is_same(&held.entry, &entry, window);
+            let is_same =
+                |held: &&ListedEntry| held.is_known && is_same(&held.entry, &entry, window);
             match self.list.iter().find(is_same) {
                 Some(same) if same.entry.slot != entry.slot => {
                     return Err(format!("{entry:x?} is filled beside {:x?}", same.entry));
@@ -181,7 +183,7 @@ impl UnitModel {
         Ok(())
     }
 
-    /// An entry with a new key takes an empty way, or else the least recently used one.
+    /// Checks that an entry with a new key uses an empty way, or else the least recently used way.
     fn check_victim(
         &self,
         entry: &CachedEntry,
@@ -192,15 +194,15 @@ impl UnitModel {
         if !is_allowed(way) {
             return Err(format!("{entry:x?} is in a way that is not for it"));
         }
-        // What was filled in the same translation and is gone again may have been the same entry.
+        // An entry filled and replaced in the same translation may have had the same key.
         let Some(before) = self.held(entry.slot).filter(|before| before.is_known) else {
             return Ok(());
         };
-        let is_rival = |held: &&Held| {
+        let is_rival = |held: &&ListedEntry| {
             let (other_array, other_set, other_way) = held.entry.place;
             (other_array, other_set) == (array, set) && is_allowed(other_way)
         };
-        let rivals: Vec<&Held> = self.list.iter().filter(is_rival).collect();
+        let rivals: Vec<&ListedEntry> = self.list.iter().filter(is_rival).collect();
         let before_entry = before.entry;
         if rivals.len() < ways {
             let used = rivals.len();
@@ -218,10 +220,10 @@ impl UnitModel {
         }
     }
 
-    /// Compares the list with what the unit holds.
+    /// Compares the list with the entries of the unit.
     ///
     /// # Errors
-    /// Says what differs.
+    /// A description of the first difference.
     pub(crate) fn compare(&mut self, now: &[CachedEntry]) -> Result<(), String> {
         for found in now {
             match self.held_mut(found.slot) {
@@ -242,14 +244,15 @@ impl UnitModel {
     }
 }
 
-impl Held {
-    /// Takes over what may differ from what was expected of an entry.
+impl ListedEntry {
+    /// Adopts the permitted differences between the expected and the found entry.
     fn adopt(&mut self, found: &CachedEntry) -> Result<(), String> {
         if self.entry == *found {
             self.may_have_changed = false;
             return Ok(());
         }
-        // The host's dirty bits are set while tables of the guest are sought, whose places no step names.
+        // The host's dirty bits are set while guest tables are located, and no step names the
+        // locations.
         let is_dirtied = found.is_guest_physical
             && is_dirty(found)
             && without_dirty(self.entry) == without_dirty(*found);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use perforate_results::{Interval, RunResult, Vocabulary};
+use perforate_records::{Interval, RunResult, Vocabulary};
 use perforate_types::SchemeRole;
 use serde_json::Value;
 
@@ -409,7 +409,7 @@ fn flat(config: &Value) -> BTreeMap<String, String> {
 mod tests {
     use super::*;
     use crate::ids::tests::vocabulary;
-    use crate::read_results;
+    use perforate_records::read_results;
 
     fn line(scheme: &str, seed: u64, ipc: f64, portion: u64) -> String {
         format!(

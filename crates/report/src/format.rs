@@ -1,6 +1,6 @@
 //! Numbers as a reader sees them.
 
-use perforate_results::Interval;
+use perforate_records::Interval;
 
 use crate::answer::{Difference, difference};
 

@@ -35,7 +35,6 @@ names! {
         SEGMENT_CHECKS_PER_WALK = "segment_checks_per_walk";
         STORES = "stores";
         TOUCHED_BYTES = "touched_bytes";
-        TRANSLATION_CYCLES = "translation_cycles";
         TRANSLATION_STALL_CYCLES = "translation_stall_cycles";
         TRANSLATION_ENERGY_DYNAMIC_NJ = "translation_energy_dynamic_nj";
         VIRTUAL_MACHINE_EXITS = "virtual_machine_exits";
@@ -48,21 +47,24 @@ names! {
 }
 
 names! {
-    /// Beginnings of the names of counters that are summed or stacked; there are such counters.
-    FAMILIES_USED {
-        KHUGEPAGED_PAGES_MADE_ = "khugepaged_pages_made_";
-        STACK_CYCLES_ = "stack_cycles_";
-        OPERATING_SYSTEM_CYCLES_ = "operating_system_cycles_";
-        TRANSLATION_CYCLES_ = "translation_cycles_";
-        WALK_REFERENCES_ = "walk_references_";
-        WORK_FAULTS_ = "work_faults_";
-        WORK_SHOOTDOWNS_ = "work_shootdowns_";
+    /// Wholes whose parts are summed or stacked; there are counters that are parts of them.
+    WHOLES_USED {
+        BITMAP_REFERENCES = "bitmap_references";
+        KHUGEPAGED_PAGES_MADE = "khugepaged_pages_made";
+        L2_TLB_CONTENTS = "l2_tlb_contents";
+        PARTS_OF_WORK = "operating_system_cycles";
+        STACK_CYCLES = "stack_cycles";
+        TRANSLATION_MEMORY = "translation_memory";
+        TRANSLATION_CYCLES = "translation_cycles";
+        WALK_REFERENCES = "walk_references";
+        WORK_FAULTS = "work_faults";
+        WORK_SHOOTDOWNS = "work_shootdowns";
     }
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use perforate_results::Vocabulary;
+    use perforate_records::Vocabulary;
     use perforate_types::{SchemeFacts, SchemeRole};
 
     /// The schemes that headlines speak of.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use perforate_results::Vocabulary;
+use perforate_records::{RunResult, Vocabulary};
 use perforate_types::{self as counters, Counter, spaced};
 
 use crate::chart::Series;
@@ -54,6 +54,25 @@ pub(crate) fn parts(vocabulary: &Vocabulary, whole: &str) -> Vec<Series> {
 /// The same by the names of their counters.
 pub(crate) fn counter_parts(vocabulary: &Vocabulary, whole: &str) -> Vec<Series> {
     series_of(vocabulary, whole, |counter, _| counter.id.to_string())
+}
+
+/// Those that are above 0 in any of these runs, and parts of the whole that nobody has registered.
+pub(crate) fn present_parts<'a>(
+    vocabulary: &Vocabulary,
+    whole: &str,
+    runs: impl Iterator<Item = &'a RunResult>,
+) -> Vec<Series> {
+    let mut present = BTreeSet::new();
+    for run in runs {
+        let parts = vocabulary.parts_in(whole, &run.counters);
+        let above_0 = parts.filter(|name| run.counter(name).is_some_and(|value| value > 0.0));
+        present.extend(above_0.map(str::to_owned));
+    }
+    let mut series = with_unknown(counter_parts(vocabulary, whole), &present);
+    for one in series.iter_mut().filter(|one| vocabulary.counter(&one.key).is_none()) {
+        one.label = spaced(&one.key[whole.len() + 1..]);
+    }
+    series
 }
 
 fn series_of(

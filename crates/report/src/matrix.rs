@@ -1,13 +1,13 @@
 //! Pairs of guest and host as matrices: guests as rows, hosts as columns, one matrix per figure.
 
-use perforate_results::{Interval, RunResult};
+use perforate_records::{Interval, RunResult, Vocabulary};
 use perforate_types::spaced;
 
 use crate::answer::{Difference, difference};
 use crate::comparison::{Comparison, Spread};
 use crate::format;
 use crate::ids;
-use crate::metric::{Form, Metric, l2_tlb_mpki, per_kilo_instruction, references_per_walk};
+use crate::metric::{self, Form, Metric, l2_tlb_mpki, per_kilo_instruction, references_per_walk};
 
 /// What stands above the column of runs without virtualization.
 pub(crate) const NATIVE: &str = "native";
@@ -181,7 +181,8 @@ pub(crate) fn matrices(comparison: &Comparison<'_>, pairs: &Pairs<'_>) -> Vec<Ma
     let overheads: Vec<_> = all.map(|scheme| overhead(comparison, scheme)).collect();
     found.push(Matrix::new("overhead", "translation overhead", Form::Percent, overheads, OVERHEAD));
     found.extend(FIGURES.iter().map(|&(key, label, figure, meaning)| {
-        let values = comparison.schemes.iter().map(|scheme| scheme.spread(figure)).collect();
+        let of_run = |run: &RunResult| figure(comparison.vocabulary, run);
+        let values = comparison.schemes.iter().map(|scheme| scheme.spread(of_run)).collect();
         let counter = comparison.vocabulary.counter(label);
         let label = counter.map_or_else(|| spaced(label), |counter| counter.label.to_string());
         Matrix::new(key, label, Form::Ratio, values, meaning)
@@ -225,14 +226,14 @@ fn overhead(comparison: &Comparison<'_>, scheme: usize) -> Option<Spread> {
 }
 
 /// A native run has its own tables only.
-fn guest_references_per_walk(run: &RunResult) -> Option<f64> {
+fn guest_references_per_walk(vocabulary: &Vocabulary, run: &RunResult) -> Option<f64> {
     let is_native = run.guest.is_none() && run.host.is_none();
-    let native = || references_per_walk(run).filter(|_| is_native);
+    let native = || references_per_walk(vocabulary, run).filter(|_| is_native);
     run.counter(ids::GUEST_REFERENCES_PER_WALK).or_else(native)
 }
 
 /// Key, label or the counter that has one, figure, what it says.
-type Figure = (&'static str, &'static str, fn(&RunResult) -> Option<f64>, &'static str);
+type Figure = (&'static str, &'static str, metric::Figure, &'static str);
 
 const FIGURES: &[Figure] = &[
     (
@@ -244,7 +245,7 @@ const FIGURES: &[Figure] = &[
     (
         "walks",
         "walks PKI",
-        |run| per_kilo_instruction(run, ids::WALKS),
+        |_, run| per_kilo_instruction(run, ids::WALKS),
         "Page walks per 1,000 instructions.",
     ),
     (
@@ -262,19 +263,19 @@ const FIGURES: &[Figure] = &[
     (
         "host-references",
         ids::HOST_REFERENCES_PER_WALK,
-        |run| run.counter(ids::HOST_REFERENCES_PER_WALK),
+        |_, run| run.counter(ids::HOST_REFERENCES_PER_WALK),
         "Those of them that are entries of the host's tables.",
     ),
     (
         "checks",
         ids::SEGMENT_CHECKS_PER_WALK,
-        |run| run.counter(ids::SEGMENT_CHECKS_PER_WALK),
+        |_, run| run.counter(ids::SEGMENT_CHECKS_PER_WALK),
         "Comparisons with the bounds of direct segments in an average walk.",
     ),
     (
         "exits",
         "VM exits PKI",
-        |run| per_kilo_instruction(run, ids::VIRTUAL_MACHINE_EXITS),
+        |_, run| per_kilo_instruction(run, ids::VIRTUAL_MACHINE_EXITS),
         "How often the virtual machine was left per 1,000 instructions.",
     ),
 ];
@@ -284,7 +285,7 @@ mod tests {
     use super::*;
     use crate::comparison::comparisons;
     use crate::ids::tests::vocabulary;
-    use crate::read_results;
+    use perforate_records::read_results;
 
     fn line(name: &str, cycles: u64, walk_cycles: u64) -> String {
         let names = name.split_once('+').map_or(String::new(), |(guest, host)| {

@@ -1,6 +1,6 @@
 //! The figures shown in tables, computed the same way for the terminal and the page.
 
-use perforate_results::{Interval, RunResult, Vocabulary};
+use perforate_records::{Interval, RunResult, Vocabulary};
 use perforate_types::{Counter, CounterUnit, Prominence};
 
 use crate::comparison::{Comparison, Spread};
@@ -121,7 +121,8 @@ impl Form {
     }
 }
 
-type Figure = fn(&RunResult) -> Option<f64>;
+/// A figure of a run, made of counters of which the vocabulary says what they are parts of.
+pub(crate) type Figure = fn(&Vocabulary, &RunResult) -> Option<f64>;
 
 /// Counter per 1,000 instructions.
 pub(crate) fn per_kilo_instruction(run: &RunResult, counter: &str) -> Option<f64> {
@@ -129,46 +130,29 @@ pub(crate) fn per_kilo_instruction(run: &RunResult, counter: &str) -> Option<f64
     Some(run.counter(counter)? / instructions * 1000.0)
 }
 
-/// Sum of all parts of the translation cycles per 1,000 instructions.
-pub(crate) fn translation_cycles(run: &RunResult) -> Option<f64> {
-    let names = run.counters.iter().map(|(name, _)| name);
-    let parts = names.filter(|name| is_translation_cycles(name));
-    parts.filter_map(|name| per_kilo_instruction(run, name)).reduce(|sum, part| sum + part)
-}
-
-/// Whether a counter is one part of the translation cycles (and not their total).
-pub(crate) fn is_translation_cycles(name: &str) -> bool {
-    name.starts_with(ids::TRANSLATION_CYCLES_) && !name.ends_with("_total")
-}
-
-/// Whether a counter is the references of one level (and not a total or an average).
-pub(crate) fn is_walk_references(name: &str) -> bool {
-    name.starts_with(ids::WALK_REFERENCES_) && !name.ends_with("_total")
-}
-
 /// Misses of the second-level TLB per 1,000 instructions.
-pub(crate) fn l2_tlb_mpki(run: &RunResult) -> Option<f64> {
-    shown_value(run, ids::L2_TLB_MPKI)
+pub(crate) fn l2_tlb_mpki(vocabulary: &Vocabulary, run: &RunResult) -> Option<f64> {
+    shown_value(vocabulary, run, ids::L2_TLB_MPKI)
 }
 
 /// References per walk.
-pub(crate) fn references_per_walk(run: &RunResult) -> Option<f64> {
-    shown_value(run, ids::REFERENCES_PER_WALK)
+pub(crate) fn references_per_walk(vocabulary: &Vocabulary, run: &RunResult) -> Option<f64> {
+    shown_value(vocabulary, run, ids::REFERENCES_PER_WALK)
 }
 
 /// Quotients that a results file need not have, and what they are computed from instead.
 const QUOTIENTS: [(&str, Figure); 3] = [
-    (ids::L1_TLB_MPKI, |run| per_kilo_instruction(run, ids::L1_TLB_MISSES)),
-    (ids::L2_TLB_MPKI, |run| per_kilo_instruction(run, ids::L2_TLB_MISSES)),
-    (ids::REFERENCES_PER_WALK, |run| {
+    (ids::L1_TLB_MPKI, |_, run| per_kilo_instruction(run, ids::L1_TLB_MISSES)),
+    (ids::L2_TLB_MPKI, |_, run| per_kilo_instruction(run, ids::L2_TLB_MISSES)),
+    (ids::REFERENCES_PER_WALK, |vocabulary, run| {
         let walks = run.counter(ids::WALKS).filter(|&walks| walks > 0.0)?;
-        Some(sum(run, ids::WALK_REFERENCES_).unwrap_or(0.0) / walks)
+        Some(vocabulary.sum(ids::WALK_REFERENCES, run).unwrap_or(0.0) / walks)
     }),
 ];
 
 /// The value of a counter, computed from others if need be.
-fn shown_value(run: &RunResult, id: &str) -> Option<f64> {
-    let quotient = || QUOTIENTS.iter().find(|quotient| quotient.0 == id)?.1(run);
+fn shown_value(vocabulary: &Vocabulary, run: &RunResult, id: &str) -> Option<f64> {
+    let quotient = || QUOTIENTS.iter().find(|quotient| quotient.0 == id)?.1(vocabulary, run);
     run.counter(id).or_else(quotient)
 }
 
@@ -232,7 +216,7 @@ fn of_group(comparison: &Comparison<'_>, group: &'static str) -> Vec<Metric> {
 
 /// The figure of a registered counter.
 fn registered(comparison: &Comparison<'_>, counter: &Counter) -> Metric {
-    let value = |run: &RunResult| shown_value(run, &counter.id);
+    let value = |run: &RunResult| shown_value(comparison.vocabulary, run, &counter.id);
     let values = comparison.schemes.iter().map(|scheme| scheme.spread(value)).collect();
     let is_main = counter.prominence == Prominence::Main;
     let form = Form::of(counter.unit);
@@ -266,15 +250,16 @@ impl Computed {
         let parts = |whole| comparison.vocabulary.parts(whole);
         match self.what {
             What::Figure { label, is_main, form, figure } => {
-                vec![metric(label.to_string(), is_main, form, &figure)]
+                let of_run = |run: &RunResult| figure(comparison.vocabulary, run);
+                vec![metric(label.to_string(), is_main, form, &of_run)]
             }
-            What::PartsOfWork => parts(ids::OPERATING_SYSTEM_CYCLES)
+            What::PartsOfWork => parts(ids::PARTS_OF_WORK)
                 .map(|(counter, part)| {
                     let share = |run: &RunResult| share_of_cycles(run, &counter.id);
                     metric(format!("of it: {}", part.label), false, Form::Percent, &share)
                 })
                 .collect(),
-            What::KindsOfEntries => parts("l2_tlb_contents")
+            What::KindsOfEntries => parts(ids::L2_TLB_CONTENTS)
                 .filter(|(_, part)| part.key != "empty")
                 .map(|(_, part)| {
                     let share = |run: &RunResult| share_at_end(run, &part.key);
@@ -340,7 +325,7 @@ fn waiting(comparison: &Comparison<'_>) -> Metric {
 fn speed_by(
     comparison: &Comparison<'_>,
     group: &'static str,
-    figure: Figure,
+    figure: fn(&RunResult) -> Option<f64>,
     factor: &dyn Fn(usize) -> f64,
 ) -> Vec<Metric> {
     let schemes = || 0..comparison.schemes.len();
@@ -385,13 +370,6 @@ fn share_of_cycles(run: &RunResult, counter: &str) -> Option<f64> {
     Some(run.counter(counter)? / all)
 }
 
-/// Sum of counters; none where none of them is there.
-fn sum(run: &RunResult, prefix: &str) -> Option<f64> {
-    let names = run.counters.iter().map(|(name, _)| name);
-    let values = names.filter(|name| name.starts_with(prefix));
-    values.filter_map(|name| run.counter(name)).reduce(|sum, value| sum + value)
-}
-
 /// A computed figure.
 const fn figure(
     group: &'static str,
@@ -407,42 +385,45 @@ const WORK: Option<&str> = Some(ids::OPERATING_SYSTEM_CYCLES);
 
 /// What the report computes, in the order in which it stands below one counter.
 const COMPUTED: &[Computed] = &[
-    figure(WHOLE_RUN, WORK_OF_RUN, ("OS work", false, Form::Percent), work_share),
-    figure(WITH_WORK, WORK, ("OS work, share of cycles", false, Form::Percent), |run| {
+    figure(WHOLE_RUN, WORK_OF_RUN, ("OS work", false, Form::Percent), |_, run| work_share(run)),
+    figure(WITH_WORK, WORK, ("OS work, share of cycles", false, Form::Percent), |_, run| {
         share_of_cycles(run, ids::OPERATING_SYSTEM_CYCLES)
     }),
     Computed { group: WITH_WORK, beside: WORK, what: What::PartsOfWork },
-    figure(WITH_WORK, WORK, ("in background, ÷ cycles", false, Form::Times), |run| {
+    figure(WITH_WORK, WORK, ("in background, ÷ cycles", false, Form::Times), |_, run| {
         share_of_cycles(run, ids::OPERATING_SYSTEM_BACKGROUND_CYCLES)
     }),
-    figure(WITH_WORK, WORK, ("faults served", false, Form::Count), |run| {
-        sum(run, ids::WORK_FAULTS_)
+    figure(WITH_WORK, WORK, ("faults served", false, Form::Count), |vocabulary, run| {
+        vocabulary.sum(ids::WORK_FAULTS, run)
     }),
-    figure(WITH_WORK, WORK, ("shootdowns", false, Form::Count), |run| {
-        sum(run, ids::WORK_SHOOTDOWNS_)
+    figure(WITH_WORK, WORK, ("shootdowns", false, Form::Count), |vocabulary, run| {
+        vocabulary.sum(ids::WORK_SHOOTDOWNS, run)
     }),
-    figure(RUN, None, ("instructions", false, Form::Count), RunResult::instructions),
-    figure(RUN, None, ("cycles, steady state", false, Form::Count), RunResult::cycles),
-    figure(WALKS, Some(ids::WALKS), ("walks PKI", true, Form::Ratio), |run| {
+    figure(RUN, None, ("instructions", false, Form::Count), |_, run| run.instructions()),
+    figure(RUN, None, ("cycles, steady state", false, Form::Count), |_, run| run.cycles()),
+    figure(WALKS, Some(ids::WALKS), ("walks PKI", true, Form::Ratio), |_, run| {
         per_kilo_instruction(run, ids::WALKS)
     }),
     figure(
         WALKS,
         Some(ids::WALK_CYCLES),
         ("translation cycles PKI", false, Form::Ratio),
-        translation_cycles,
+        |vocabulary, run| {
+            let cycles = vocabulary.sum(ids::TRANSLATION_CYCLES, run)?;
+            Some(cycles / run.instructions()? * 1000.0)
+        },
     ),
     figure(
         WALKS,
         Some(ids::WALK_CYCLES),
         ("translation energy, nJ PKI", false, Form::Ratio),
-        |run| per_kilo_instruction(run, ids::TRANSLATION_ENERGY_DYNAMIC_NJ),
+        |_, run| per_kilo_instruction(run, ids::TRANSLATION_ENERGY_DYNAMIC_NJ),
     ),
     Computed { group: "L2 TLB, mean", beside: None, what: What::KindsOfEntries },
     figure(
         "Memory",
         Some(ids::PERFORATED_PAGES),
         ("made by khugepaged", false, Form::Count),
-        |run| sum(run, ids::KHUGEPAGED_PAGES_MADE_),
+        |vocabulary, run| vocabulary.sum(ids::KHUGEPAGED_PAGES_MADE, run),
     ),
 ];

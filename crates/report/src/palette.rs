@@ -4,7 +4,7 @@
 //! levels of a walk are one hue in four lightnesses. Charts never rely on colour alone: segments
 //! are separated by gaps, and every value stands in the table below its chart.
 
-use perforate_results::Vocabulary;
+use perforate_records::Vocabulary;
 
 use crate::degrees::{Degree, degrees};
 

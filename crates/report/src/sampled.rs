@@ -3,7 +3,7 @@
 
 use crate::comparison::{Comparison, SchemeRuns};
 use crate::format;
-use perforate_results::{Sampled, SampledFigure};
+use perforate_records::{Sampled, SampledFigure};
 use perforate_types::counted;
 
 /// One figure of every scheme.

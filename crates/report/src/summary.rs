@@ -1,7 +1,7 @@
 //! Comparisons in short, for whoever has a page or a picture of his own: a notebook, a script.
 
 use maud::{Markup, html};
-use perforate_results::{Interval, RunResult, Vocabulary};
+use perforate_records::{Interval, RunResult, Vocabulary};
 use serde::Serialize;
 
 use crate::answer::answer;
@@ -173,7 +173,7 @@ const RIGHT: &str =
 mod tests {
     use super::*;
     use crate::ids::tests::vocabulary;
-    use crate::read_results;
+    use perforate_records::read_results;
 
     fn lines() -> Vec<RunResult> {
         let line = |scheme: &str, cycles: u64, stall: u64| {

@@ -1,7 +1,7 @@
 //! What each hardware thread did, a row each.
 
 use maud::{Markup, html};
-use perforate_results::HardwareThread;
+use perforate_records::HardwareThread;
 
 use crate::comparison::{Comparison, SchemeRuns};
 use crate::format::{MISSING, compact};

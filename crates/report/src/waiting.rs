@@ -1,26 +1,25 @@
 //! Waiting for address translation: which parts of the cycle stack it is.
 
-use perforate_results::{RunResult, Vocabulary};
+use perforate_records::{RunResult, Vocabulary};
 use perforate_types::{Counter, Part};
 
 use crate::ids;
 
 /// Those parts, in the order in which charts stack them.
 pub(crate) fn parts(vocabulary: &Vocabulary) -> impl Iterator<Item = (&Counter, &Part)> {
-    vocabulary.parts("stack_cycles").filter(|(counter, _)| is_translation(vocabulary, &counter.id))
+    vocabulary.parts(ids::STACK_CYCLES).filter(|(_, part)| is_translation(vocabulary, part))
 }
 
 /// Parts of the cycle stack that are not address translation.
 pub(crate) fn other_parts(vocabulary: &Vocabulary) -> impl Iterator<Item = (&Counter, &Part)> {
-    vocabulary.parts("stack_cycles").filter(|(counter, _)| !is_translation(vocabulary, &counter.id))
+    vocabulary.parts(ids::STACK_CYCLES).filter(|(_, part)| !is_translation(vocabulary, part))
 }
 
 /// Whether a part of the cycle stack is address translation: it is a part of translations' latencies
 /// too, or waiting of walks.
-fn is_translation(vocabulary: &Vocabulary, id: &str) -> bool {
-    let Some(name) = id.strip_prefix(ids::STACK_CYCLES_) else { return false };
+fn is_translation(vocabulary: &Vocabulary, part: &Part) -> bool {
     let mut latencies = vocabulary.parts(ids::TRANSLATION_CYCLES);
-    name == "walk_mshr" || latencies.any(|(_, part)| part.key == name)
+    part.key == "walk_mshr" || latencies.any(|(_, latency)| latency.key == part.key)
 }
 
 /// Loads and stores of a run, those that a store before them served as well.

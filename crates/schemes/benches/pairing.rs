@@ -1,5 +1,5 @@
-//! Algorithm 1 over 128GB, single-threaded, a JSON line for each fraction of retired frames:
-//! `cargo bench -p perforate-os --bench pairing`. G §3.6 has less than 0.1 s.
+//! Runs Algorithm 1 over 128GB on one thread, and prints a JSON line for each fraction of retired
+//! frames: `cargo bench -p perforate-schemes --bench pairing`. G §3.6 reports less than 0.1 s.
 
 use std::time::Instant;
 
@@ -39,7 +39,7 @@ fn main() {
     }
 }
 
-/// The fastest of a few passes over all chunks, and the entries found.
+/// Seconds of the fastest of several passes over all chunks, and the entries found.
 fn fastest(vectors: &[u64], slices: usize) -> (f64, u64) {
     let mut best = (f64::INFINITY, 0);
     for _ in 0..REPEATS {
@@ -51,7 +51,7 @@ fn fastest(vectors: &[u64], slices: usize) -> (f64, u64) {
     best
 }
 
-/// Availability vectors of 128GB whose frames are retired independently.
+/// Availability vectors of 128GB of memory whose frames are retired independently.
 fn vectors(mode: GapTolerance, retired: f64) -> Vec<u64> {
     let limit = ((1.0 - retired).powi(mode.block_frames() as i32) * 2_f64.powi(64)) as u64;
     let mut state = 1_u64;

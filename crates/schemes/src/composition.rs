@@ -1,16 +1,16 @@
-//! What translates in one run: a scheme by itself, or a guest's scheme over a host's.
+//! The schemes of one run: a single scheme, or a guest's scheme over a host's.
 
 use perforate_mmu::Coalescing;
 
 use crate::{Scheme, SchemeError, all, hosts_only};
 
-/// A scheme of a native run, or the two of a virtualized run. Any scheme may lie over any other,
-/// but for what [`Self::obstacle`] says.
+/// The scheme of a native run, or the two of a virtualized run. All pairs are possible except those
+/// with an [`Self::obstacle`].
 #[derive(Clone, Copy)]
 pub struct Composition {
-    /// The scheme of whoever runs the program: the guest, when virtualized.
+    /// The scheme of the system that runs the program: the guest's if virtualized.
     pub own: &'static Scheme,
-    /// The host's, when virtualized.
+    /// The host's scheme, if virtualized.
     pub host: Option<&'static Scheme>,
 }
 
@@ -21,10 +21,10 @@ impl From<&'static Scheme> for Composition {
 }
 
 impl Composition {
-    /// The scheme of this name, or the pair of schemes named `GUEST+HOST`.
+    /// Finds a scheme by name, or a pair named `GUEST+HOST`.
     ///
     /// # Errors
-    /// Names of no scheme, or a pair that cannot be.
+    /// If a scheme does not exist, or the pair is impossible.
     pub fn find(name: &str) -> Result<Self, SchemeError> {
         let Some((own, host)) = name.split_once('+') else {
             return Ok(native(name.trim())?.into());
@@ -36,11 +36,11 @@ impl Composition {
         }
     }
 
-    /// Reads a comma-separated list of names and pairs, or `all` for all native schemes. Repeated
-    /// names count once.
+    /// Parses a comma-separated list of names and pairs, or `all` for all native schemes.
+    /// Duplicates are removed.
     ///
     /// # Errors
-    /// As [`Self::find`].
+    /// See [`Self::find`].
     pub fn list(names: &str) -> Result<Vec<Self>, SchemeError> {
         if names.trim() == "all" {
             return Ok(all().map(Into::into).collect());
@@ -55,10 +55,11 @@ impl Composition {
         Ok(found)
     }
 
-    /// Every guest over every host, and the pairs left out with the reason.
+    /// All pairs of the given guests and hosts, and a message for each reason why pairs are left
+    /// out.
     ///
     /// # Errors
-    /// Names of no scheme, or no pair that is possible.
+    /// If a scheme does not exist, or if the first guest cannot run over the only host.
     pub fn pairs(guests: &str, hosts: &str) -> Result<(Vec<Self>, Vec<String>), SchemeError> {
         let guests = schemes(guests, false, native)?;
         let hosts = schemes(hosts, true, Scheme::find_for_host)?;
@@ -83,12 +84,12 @@ impl Composition {
         Ok((pairs, left_out.into_iter().map(line).collect()))
     }
 
-    /// Why one scheme cannot lie over another.
+    /// The reason why a pair of schemes is impossible, if it is.
     pub fn obstacle(guest: &Scheme, host: &Scheme) -> Option<&'static str> {
         if host.free_translation {
             return Some("translation is free as a whole: name free as the guest");
         }
-        // The guest's own hardware is its hypervisor then, which emulates any.
+        // With shadow paging, the hypervisor emulates the guest's hardware, whatever it is.
         let guests_own = guest.native_only.filter(|_| !host.shadow_paging);
         if let Some(why) = guests_own.or(host.native_only) {
             return Some(why);
@@ -111,7 +112,7 @@ impl Composition {
         )
     }
 
-    /// `SCHEME` or `GUEST+HOST`.
+    /// Name of the run: `SCHEME` or `GUEST+HOST`.
     pub fn name(&self) -> String {
         match self.host {
             None => self.own.name.into(),
@@ -119,12 +120,12 @@ impl Composition {
         }
     }
 
-    /// Whether the hardware walks shadow tables in place of the guest's and the host's.
+    /// True if the hardware walks shadow tables instead of the guest's and the host's tables.
     pub fn is_shadowed(&self) -> bool {
         self.host.is_some_and(|host| host.shadow_paging)
     }
 
-    /// The schemes whose entries the hardware has in TLBs and units.
+    /// The schemes whose entries are in TLBs and units of the hardware.
     pub fn in_hardware(&self) -> impl Iterator<Item = &'static Scheme> + use<> {
         let own = (!self.is_shadowed()).then_some(self.own);
         own.into_iter().chain(self.host)
@@ -135,13 +136,13 @@ impl Composition {
         self.own.free_translation
     }
 
-    /// How the second-level TLB coalesces, if either scheme says so.
+    /// Coalescing of the second-level TLB, if either scheme configures it.
     pub fn coalescing(&self) -> Option<Coalescing> {
         self.own.coalescing.or_else(|| self.host?.coalescing)
     }
 }
 
-/// A scheme that can translate for a program by itself, natively or in a guest.
+/// Finds a scheme that can run a program natively or in a guest.
 fn native(name: &str) -> Result<&'static Scheme, SchemeError> {
     if hosts_only().any(|scheme| scheme.name == name) {
         let why = "a scheme for hosts only; give it a guest, as in 4k+shadow-4k or 4k+flat-4k";
@@ -150,8 +151,8 @@ fn native(name: &str) -> Result<&'static Scheme, SchemeError> {
     Scheme::find(name)
 }
 
-/// The schemes of these names; `all` are all that any program can have. For hosts, `free` is none of them,
-/// and those that only hosts have come after.
+/// Finds schemes by name. `all` means all schemes that a program can have; for hosts, it excludes
+/// `free` and adds the schemes for hosts only.
 fn schemes(
     names: &str,
     for_hosts: bool,
@@ -170,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_native_only_is_in_no_pair() {
+    fn native_only_schemes_are_in_no_pair() {
         for name in ["segment-l1+4k", "4k+segment-l1"] {
             let error = Composition::find(name).err().unwrap().to_string();
             assert!(error.contains("use segment"), "{error}");

@@ -1,33 +1,33 @@
-//! Names that are no schemes, and hardware that cannot be.
+//! Errors of scheme names and of mechanisms' hardware.
 
-/// No scheme, no pair of schemes, or no hardware for one.
+/// An unknown scheme, an impossible pair of schemes, or impossible hardware.
 #[derive(Debug, thiserror::Error)]
 pub enum SchemeError {
-    /// There is no scheme of that name.
+    /// There is no scheme of this name.
     #[error("no scheme {name:?}; {suggestion}")]
     Unknown {
-        /// What was asked for.
+        /// Requested name of a scheme.
         name: String,
-        /// The nearest name, or all of them.
+        /// The most similar name, or all names.
         suggestion: String,
     },
-    /// A guest's and a host's scheme that cannot be combined.
+    /// The guest's and the host's scheme cannot be combined.
     #[error("{name}: {why}")]
     ImpossiblePair {
-        /// The pair.
+        /// Requested pair of schemes.
         name: String,
-        /// Why, and what would be right.
+        /// Reason, and what would be right.
         why: &'static str,
     },
-    /// Bits of an escape filter that do not share out.
+    /// The bits of an escape filter cannot be divided among its functions.
     #[error(
         "virtualization.escape_filter_bits: {bits} bits in {functions} functions are no filter; \
          each function needs a power of two bits of its own"
     )]
     EscapeFilter {
-        /// Bits asked for.
+        /// Configured number of bits.
         bits: usize,
-        /// Hash functions asked for.
+        /// Configured number of hash functions.
         functions: usize,
     },
 }

@@ -1,9 +1,9 @@
-//! The schemes. Each folder is one mechanism: what its operating-system half does, what its hardware
-//! half does, and the schemes that are made of them.
+//! The schemes. Each folder is one mechanism: its operating-system half, its hardware half, and the
+//! schemes that use both.
 //!
-//! A scheme is an operating-system policy with a dimension behind the one TLB pipeline. To add one,
-//! write a folder and name its list in [`GROUPS`]; the command line, `perforate list`, the oracle
-//! tests and the reports take it from there.
+//! A scheme is an operating-system policy with a dimension behind the shared TLB pipeline. To add
+//! one, write a folder and add its list to `GROUPS`. The command line, `perforate list`, the
+//! oracle tests and the reports then include it.
 
 mod coalescing;
 mod composition;
@@ -17,20 +17,23 @@ pub mod scripted;
 pub mod segment;
 pub mod shadow;
 
-use perforate_config::{Changes, ConfigError, Options};
+use perforate_config::{Changes, ConfigError, Options, options};
 use perforate_mmu::{BitmapLoading, Coalescing, Dimension, TlbConfig};
-use perforate_os::{Kernel, LaidOut, Policy};
+use perforate_os::{Kernel, LaidOut, Policy, Setting};
 use perforate_script::Script;
 use perforate_types::{Counter, Counters, GapTolerance, SchemeFacts, SchemeRole};
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 
 pub use composition::Composition;
 pub use error::SchemeError;
-use gap_tolerant::SuperpageOptions;
-use perforated::PerforationOptions;
-use segment::{EscapeFilterConfig, SegmentOptions};
+use gap_tolerant::{GapTolerant, SuperpageOptions, SuperpageRule};
+use perforated::{Perforated, PerforationOptions};
+use scripted::ScriptRule;
+use segment::{EscapeFilterConfig, SegmentOptions, SegmentPolicy, SegmentRule};
 
-/// The schemes of every mechanism, in the order in which reports show them.
+/// The schemes of all mechanisms, in the order of reports.
 const GROUPS: &[&[&Scheme]] = &[
     pages::BASE,
     coalescing::SCHEMES,
@@ -45,7 +48,8 @@ const GROUPS: &[&[&Scheme]] = &[
     flat::SCHEMES,
 ];
 
-/// Sets counters of mechanisms that a run has not to 0: every result has the same.
+/// Sets the counters of mechanisms that the run does not have to 0, so that all results have the
+/// same counters.
 pub fn complete(out: &mut Counters) {
     for counter in counters() {
         if out.get(&counter.id).is_none() {
@@ -54,12 +58,12 @@ pub fn complete(out: &mut Counters) {
     }
 }
 
-/// Every scheme that a program can have by itself, in the order in which reports show them.
+/// Every scheme that can run a program natively or in a guest, in the order of reports.
 pub fn all() -> impl Iterator<Item = &'static Scheme> + Clone {
     registered().filter(|scheme| !scheme.is_for_hosts())
 }
 
-/// Schemes that only a host can have, under a guest with one of [`all`].
+/// Schemes for hosts only, under a guest with one of [`all`].
 pub fn hosts_only() -> impl Iterator<Item = &'static Scheme> + Clone {
     registered().filter(|scheme| scheme.is_for_hosts())
 }
@@ -68,10 +72,10 @@ fn registered() -> impl Iterator<Item = &'static Scheme> + Clone {
     GROUPS.iter().copied().flatten().copied()
 }
 
-/// The schemes compared where none are named.
+/// The schemes that are compared by default.
 pub const DEFAULT: &str = "4k,thp,perforated,ideal";
 
-/// The schemes compared where none are named: there is a layout of page sizes, a script.
+/// The schemes that are compared by default, given a layout of page sizes or a script.
 pub const fn default_schemes(has_layout: bool, has_script: bool) -> &'static str {
     match (has_layout, has_script) {
         (false, false) => DEFAULT,
@@ -81,8 +85,8 @@ pub const fn default_schemes(has_layout: bool, has_script: bool) -> &'static str
     }
 }
 
-/// The schemes compared in a virtual machine where none are named: those of its guest over a host with
-/// 4KB and over one with 2MB pages.
+/// The pairs that are compared by default in a virtual machine: the guest's schemes over a host
+/// with 4KB pages, and over a host with 2MB pages.
 pub const fn default_pairs(has_layout: bool, has_script: bool) -> &'static str {
     match (has_layout, has_script) {
         (false, false) => "4k+4k,thp+4k,4k+thp,thp+thp",
@@ -92,43 +96,108 @@ pub const fn default_pairs(has_layout: bool, has_script: bool) -> &'static str {
     }
 }
 
-/// What tables and units beside the second-level TLB are made from.
+/// Inputs for page tables and units beside the second-level TLB.
 pub struct Hardware<'a> {
-    /// The scheme.
+    /// The scheme that is built.
     pub scheme: &'a Scheme,
-    /// The kernel whose tables they are.
+    /// The kernel that writes the tables.
     pub kernel: &'a Kernel,
-    /// The machine's TLBs.
+    /// TLB configuration of the machine.
     pub tlb: &'a TlbConfig,
-    /// The machine's escape filters of direct segments.
+    /// Escape filters of the machine's direct segments.
     pub escape_filter: EscapeFilterConfig,
 }
 
-/// Options of mechanisms' policies, for all schemes of a comparison that have the mechanism: they
-/// win over a scheme's own.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct PolicyOptions {
-    /// Perforated pages.
-    pub perforation: Option<Changes<PerforationOptions>>,
-    /// Direct segments.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub segment: Option<Changes<SegmentOptions>>,
-    /// Gap-tolerant superpages.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub superpages: Option<Changes<SuperpageOptions>>,
-    /// What the schemes with a script ask.
-    #[serde(rename = "policy", skip_serializing_if = "Option::is_none")]
-    pub script: Option<Script>,
-    /// Which parts of the program's memory have pages of which size.
-    #[serde(skip)]
-    pub layout: Option<LaidOut>,
-    /// The blocks of memory are those of a machine that has run for a while, not fragmented as the
-    /// papers' evaluations do it: a policy chooses among them as an operating system would.
-    #[serde(skip)]
-    pub has_aged_blocks: bool,
+options! {
+    /// Options of mechanisms' policies, for all schemes of a comparison that have the mechanism: they
+    /// win over a scheme's own.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct PolicyOptions, Setting {
+        /// Policy for perforated pages, for example max-hole-share=25%,max-filter-bits=4; it overrides
+        /// a perforated scheme's own options (see `perforate list perforation`).
+        perforation: Option<Changes<PerforationOptions>>, System {
+            is_rare: true,
+            phrase: |it| it.perforation.as_ref().map(|options| format!("perforation: {options}")),
+            idle: |_, setting| setting.lacks("perforated pages with options", |policy| {
+                // A script has options of its own.
+                policy.hole_rule().is_some() && policy.rule::<ScriptRule>().is_none()
+            }),
+        };
+        /// Policy for direct segments, for example min=16M,escapes=4 or base=0x…,limit=0x…; it overrides
+        /// a segment scheme's own options (see `perforate list segment`).
+        #[serde(skip_serializing_if = "Option::is_none")]
+        segment: Option<Changes<SegmentOptions>>, System {
+            is_rare: true,
+            phrase: |it| it.segment.as_ref().map(|options| format!("segment: {options}")),
+            idle: |_, setting| setting.lacks("direct segments", |policy| {
+                policy.rule::<SegmentRule>().is_some()
+            }),
+        };
+        /// Policy for gap-tolerant superpages, for example least-blocks=32 or from=4G,to=8G (see
+        /// `perforate list superpages`).
+        #[serde(skip_serializing_if = "Option::is_none")]
+        superpages: Option<Changes<SuperpageOptions>>, System {
+            is_rare: true,
+            phrase: |it| it.superpages.as_ref().map(|options| format!("superpages: {options}")),
+            idle: |_, setting| setting.lacks("gap-tolerant superpages", |policy| {
+                policy.rule::<SuperpageRule>().is_some()
+            }),
+        };
+        /// Policy of page sizes as a script in the language Rhai, for the schemes scripted and
+        /// perforated-scripted: a file, or one of those that come with the program (see `perforate list
+        /// policies` and docs/policies.md).
+        #[serde(rename = "policy", deserialize_with = "script")]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "Option<String>")]
+        script: Option<Script>, System {
+            name: "policy",
+            is_rare: true,
+            form: "NAME|FILE",
+            brief: "A script that chooses page sizes, for the scheme scripted",
+            phrase: |it| it.script.as_ref().map(|script| format!("policy {}", script.name())),
+            idle: |_, setting| setting.lacks("a scripted policy", |policy| {
+                policy.rule::<ScriptRule>().is_some()
+            }),
+        };
+    } and {
+        /// Sizes of the pages of parts of the program's memory.
+        #[serde(skip)]
+        layout: Option<LaidOut>;
+        /// True if the blocks of memory are those of a machine that has run for a while, not fragmented as
+        /// the papers' evaluations do it: a policy chooses among them as an operating system would.
+        #[serde(skip)]
+        has_aged_blocks: bool;
+    }
 }
 
-/// Counters of mechanisms that stand wholly in this crate; those of one mechanism come once.
+fn script<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Script>, D::Error> {
+    let name = Option::<String>::deserialize(deserializer)?;
+    name.map(|name| scripted::load(&name)).transpose().map_err(D::Error::custom)
+}
+
+impl PolicyOptions {
+    /// Checks that the options of each mechanism make sense by themselves; those of the schemes that
+    /// they are put over come later.
+    ///
+    /// # Errors
+    /// The first option that is wrong.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        fn check<T: Clone, P>(
+            changes: Option<&Changes<T>>,
+            key: &str,
+            make: fn(T) -> Result<P, ConfigError>,
+        ) -> Result<(), ConfigError> {
+            let policy = changes.map(|changes| make(changes.values().clone())).transpose();
+            policy.map(|_| ()).map_err(|error| error.under(key))
+        }
+        check(self.perforation.as_ref(), "perforation", Perforated::new)?;
+        check(self.segment.as_ref(), "segment", SegmentPolicy::new)?;
+        check(self.superpages.as_ref(), "superpages", GapTolerant::new)
+    }
+}
+
+/// Counters of all mechanisms in this crate, without duplicates.
 pub fn counters() -> Vec<Counter> {
     let mut found: Vec<Counter> = Vec::new();
     for counter in registered().flat_map(|scheme| (scheme.counters)()) {
@@ -139,70 +208,70 @@ pub fn counters() -> Vec<Counter> {
     found
 }
 
-/// Makes the page tables, and what translates beside them.
+/// Builds page tables and the units beside the TLBs.
 pub type MakeDimension = fn(&Hardware<'_>) -> Box<dyn Dimension>;
 
-/// Makes a policy of the operating system: a scheme's options, with those given over them.
+/// Builds an operating-system policy from a scheme's options, overridden by the given options.
 pub type MakePolicy = fn(&PolicyOptions) -> Result<Box<dyn Policy>, ConfigError>;
 
-/// One scheme: what the operating system maps, and what the hardware translates with.
+/// One scheme: an operating-system policy and the translation hardware.
 pub struct Scheme {
-    /// Name on the command line and in results.
+    /// Name on the command line and in results files.
     pub name: &'static str,
-    /// One line that says what it is.
+    /// Description in one line.
     pub summary: &'static str,
-    /// Paper and section it comes from, or the system it models.
+    /// Paper and section of its origin, or the system that it models.
     pub source: &'static str,
-    /// What it is called otherwise, in names of curves of experiments.
+    /// Alternative names, as in curves of experiments.
     pub other_names: &'static [&'static str],
-    /// Its colour in reports: one of those in `report/src/palette.rs`, by what the colour stands for.
+    /// Colour in reports, named by its meaning: one of those in `report/src/palette.rs`.
     pub colour: &'static str,
-    /// Counters that its own hardware and operating system have besides those of every scheme.
+    /// Counters of its own hardware and operating system, in addition to those of every scheme.
     pub counters: fn() -> Vec<Counter>,
-    /// Whether it runs on unfragmented memory whatever is asked for.
+    /// True if it always runs on unfragmented memory, whatever the options.
     pub ideal_memory: bool,
-    /// True if translation takes no time, a guest's over any host included.
+    /// True if translation takes no time, including that of a guest over any host.
     pub free_translation: bool,
-    /// Whether it is a hypervisor's that keeps shadow tables (D §II.A) instead of having the
-    /// hardware walk two dimensions. The hardware sees nothing of its guest's scheme.
+    /// True for a hypervisor that keeps shadow tables (D §II.A), so that the hardware does not walk
+    /// two dimensions. The hardware does not see the guest's scheme.
     pub shadow_paging: bool,
-    /// Whether it is a hypervisor's that has a flat table instead of a nested page table (D §X).
+    /// True for a hypervisor with a flat table instead of a nested page table (D §X).
     pub flat_table: bool,
-    /// Why it can be no guest's or host's, where that is so: unless shadow tables hide the guest's from
-    /// the hardware.
+    /// Reason why it cannot be a guest's or host's scheme, if so. Under shadow tables, which hide
+    /// the guest's scheme from the hardware, a guest may have it.
     pub native_only: Option<&'static str>,
-    /// Whether page directories are order-1 pairs with shadow entries (P §IV.B).
+    /// True if page directories are order-1 pairs with shadow entries (P §IV.B).
     pub shadow_directories: bool,
-    /// Mode of gap-tolerant entries in page directories, if there are any (G §3.7).
+    /// Mode of gap-tolerant page-directory entries, if it has these (G §3.7).
     pub gap_tolerance: Option<GapTolerance>,
-    /// How the second-level TLB loads the bitmaps of pages with holes, if there are such pages.
+    /// Loading policy for the bitmaps of pages with holes, if it has such pages.
     pub bitmap_loading: Option<BitmapLoading>,
-    /// How the second-level TLB coalesces 4KB pages; none: as the machine file says.
+    /// Coalescing of 4KB pages in the second-level TLB; `None` for the machine file's setting.
     pub coalescing: Option<Coalescing>,
-    /// The operating system's policy.
+    /// Builds the operating system's policy.
     pub policy: MakePolicy,
-    /// The page tables.
+    /// Builds the page tables.
     pub dimension: MakeDimension,
 }
 
 impl Scheme {
-    /// Whether only a host can have it.
+    /// True if only a host can have it.
     fn is_for_hosts(&self) -> bool {
         self.shadow_paging || self.flat_table
     }
 
-    /// The scheme of this name.
+    /// The native scheme called `name`.
     ///
     /// # Errors
-    /// [`SchemeError::Unknown`] with the names there are.
+    /// [`SchemeError::Unknown`], with similar or all names.
     pub fn find(name: &str) -> Result<&'static Self, SchemeError> {
         Self::find_among(all(), name)
     }
 
-    /// The scheme of this name, which may be one for hosts only.
+    /// The scheme called `name`, including schemes for hosts only.
     ///
     /// # Errors
-    /// [`SchemeError::Unknown`] with the names there are.
+    /// [`SchemeError::Unknown`], with similar or all names.
     pub fn find_for_host(name: &str) -> Result<&'static Self, SchemeError> {
         Self::find_among(registered(), name)
     }
@@ -219,7 +288,7 @@ impl Scheme {
         })
     }
 
-    /// What reports know of it.
+    /// Description of the scheme for reports.
     pub fn facts(&self) -> SchemeFacts {
         let is = |scheme: &Self| self.name == scheme.name;
         let role = match () {
@@ -240,14 +309,15 @@ impl Scheme {
         }
     }
 
-    /// Name and options of the policy, as results keep them.
+    /// Name and options of the policy, as in results files.
     pub fn describe_policy(&self, options: &PolicyOptions) -> String {
         let policy = (self.policy)(options);
         policy.map_or_else(|error| error.to_string(), |policy| policy.describe())
     }
 }
 
-/// A policy with a scheme's own options, and those that `changes` of the option `key` say instead.
+/// Builds a policy with a scheme's own options, overridden by `changes`. Errors name the option
+/// `key`.
 fn with_changes<T: Options, P: Policy + 'static>(
     key: &str,
     changes: Option<&Changes<T>>,
@@ -262,7 +332,7 @@ fn with_changes<T: Options, P: Policy + 'static>(
     Ok(Box::new(policy))
 }
 
-/// The options of a policy as tests compare them: name, form and default, each with its help.
+/// Options of a policy as name, form and default, for tests. Each must have a help text.
 #[cfg(test)]
 fn listed<T: Options>() -> Vec<String> {
     let line = |key: perforate_config::Key| {
@@ -314,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn options_that_only_together_make_no_sense_are_refused() {
+    fn contradicting_options_are_refused() {
         let perforation = perforate_config::read("demote-above=10%").unwrap();
         let options = PolicyOptions { perforation, ..PolicyOptions::default() };
         let error = (Scheme::find("perforated-selective").unwrap().policy)(&options).err().unwrap();

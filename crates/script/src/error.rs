@@ -1,71 +1,71 @@
-//! What can be wrong with a script, each as one line for the user.
+//! Errors of scripts, each as one line for the user.
 
 use std::path::PathBuf;
 
 use crate::place::Place;
 
-/// Why a script cannot be read or compiled, or why it did not answer a question.
+/// Reason why a script cannot be read or compiled, or did not answer a question.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScriptError {
-    /// The operating system refused.
+    /// The operating system could not read the file.
     #[error("{}: {source}", path.display())]
     Io {
-        /// The file.
+        /// Path of the script.
         path: PathBuf,
-        /// What the operating system said.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// The file is longer than any policy.
+    /// The file is larger than the limit for scripts.
     #[error("{}: longer than {most_bytes} bytes; expected the few lines of a policy", path.display())]
     TooLong {
-        /// The file.
+        /// Path of the script.
         path: PathBuf,
-        /// The longest that is read.
+        /// Maximum size in bytes.
         most_bytes: u64,
     },
-    /// The file is no text.
+    /// The file is not UTF-8 text.
     #[error("{}: line {line}: a byte that is not UTF-8; expected text", path.display())]
     NoText {
-        /// The file.
+        /// Path of the script.
         path: PathBuf,
-        /// The line of the first such byte.
+        /// Line of the first invalid byte, from 1.
         line: usize,
     },
-    /// The script is not of the language, or does what no policy may.
+    /// The script has a syntax error or uses a feature that policies may not use.
     #[error("{script}: {place}{problem}")]
     Compile {
-        /// The script.
+        /// Name of the script.
         script: String,
-        /// Where in it.
+        /// Position of the error in the script.
         place: Place,
-        /// What is wrong, and what would be right.
+        /// Description of the error and of what would be right.
         problem: String,
     },
-    /// A function stopped without an answer.
+    /// A function failed while it ran.
     #[error("{script}: {place}{function}: {problem}")]
     Stopped {
-        /// The script.
+        /// Name of the script.
         script: String,
-        /// Where in it.
+        /// Position of the error in the script.
         place: Place,
-        /// The function that was asked.
+        /// Function that the kernel called.
         function: &'static str,
-        /// What happened.
+        /// Description of the failure.
         problem: String,
     },
-    /// A function answered what nobody offered.
+    /// A function returned a value outside the permitted answers.
     #[error("{script}: {place}{function} answered {found}; expected {expected}")]
     Answer {
-        /// The script.
+        /// Name of the script.
         script: String,
-        /// Where the function begins.
+        /// Position of the function's definition.
         place: Place,
-        /// The function that was asked.
+        /// Function that the kernel called.
         function: &'static str,
-        /// What it answered.
+        /// Value that the function returned.
         found: String,
-        /// What would be right.
+        /// Description of the permitted answers.
         expected: String,
     },
 }

@@ -1,18 +1,18 @@
-//! What a question tells the script: objects whose fields it can read.
+//! Arguments of a question: objects with read-only fields for the script.
 
 use rhai::{Dynamic, Engine, EvalAltResult, Position};
 
-/// What large pages are looked for.
+/// Reason for which the kernel considers a large page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// A page fault, or memory that is touched in advance.
+    /// A page fault, or memory that is populated in advance.
     Fault,
-    /// Background promotion.
+    /// Background promotion by khugepaged.
     Khugepaged,
 }
 
 impl Purpose {
-    /// As scripts see it.
+    /// Name of the purpose in scripts.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Fault => "fault",
@@ -21,11 +21,11 @@ impl Purpose {
     }
 }
 
-/// Facts, and the fields that a script reads of them, from one list.
+/// Declares argument structs, and registers their fields with the script engine.
 macro_rules! facts {
     ($(
         $(#[$meta:meta])*
-        $name:ident as $shown:literal { $( $(#[$field_meta:meta])* $field:ident: $type:ty, )* }
+        $name:ident as $script_name:literal { $( $(#[$field_meta:meta])* $field:ident: $type:ty, )* }
     )*) => {
         $(
             $(#[$meta])*
@@ -33,28 +33,28 @@ macro_rules! facts {
             pub struct $name { $( $(#[$field_meta])* pub $field: $type, )* }
 
             impl $name {
-                /// The names of its fields, for whoever explains them.
+                /// Names of all fields, for documentation and error messages.
                 pub const FIELDS: &[&str] = &[$(stringify!($field)),*];
 
                 fn register(engine: &mut Engine) {
-                    engine.register_type_with_name::<Self>($shown);
-                    $( engine.register_get(stringify!($field), |it: &mut Self| Shown::shown(it.$field)); )*
-                    // Asked where there is no field of the name.
-                    engine.register_indexer_get(|it: &mut Self, field: &str| match field {
-                        $( stringify!($field) => Ok(Shown::shown(it.$field)), )*
-                        _ => Err(no_field($shown, Self::FIELDS, field)),
+                    engine.register_type_with_name::<Self>($script_name);
+                    $( engine.register_get(stringify!($field), |facts: &mut Self| ToScript::to_script(facts.$field)); )*
+                    // Called for a field name that does not exist.
+                    engine.register_indexer_get(|facts: &mut Self, field: &str| match field {
+                        $( stringify!($field) => Ok(ToScript::to_script(facts.$field)), )*
+                        _ => Err(no_field($script_name, Self::FIELDS, field)),
                     });
                     engine.register_indexer_set(|_: &mut Self, field: &str, _: Dynamic| {
                         Err::<(), _>(match Self::FIELDS.contains(&field) {
-                            true => wrong_field(format!("{}.{field} can only be read", $shown)),
-                            false => no_field($shown, Self::FIELDS, field),
+                            true => wrong_field(format!("{}.{field} can only be read", $script_name)),
+                            false => no_field($script_name, Self::FIELDS, field),
                         })
                     });
                 }
             }
         )*
 
-        /// Lets scripts read the fields of all facts.
+        /// Registers the fields of all argument types, so that scripts can read these.
         pub(crate) fn register_all(engine: &mut Engine) {
             $( $name::register(engine); )*
         }
@@ -62,78 +62,78 @@ macro_rules! facts {
 }
 
 facts! {
-    /// The area in which a large page is looked for, and the memory that there is.
+    /// The area that may get a large page, and the state of physical memory.
     AreaFacts as "Area" {
-        /// The address that was touched; the start of the 2MB region where khugepaged asks.
+        /// The address touched; for khugepaged, the start of the 2MB region.
         address: u64,
-        /// Where the area begins.
+        /// First address of the area.
         start: u64,
-        /// Its bytes.
+        /// Length of the area in bytes.
         length: u64,
-        /// anonymous, heap or stack.
+        /// Kind of the area: anonymous, heap or stack.
         kind: &'static str,
-        /// hugepage where the program advised MADV_HUGEPAGE, else none.
+        /// hugepage if the program advised MADV_HUGEPAGE, else none.
         advice: &'static str,
-        /// Whether it is MAP_SHARED.
+        /// True if the area is MAP_SHARED.
         shared: bool,
-        /// Whether the program may write.
+        /// True if the program may write to the area.
         writable: bool,
-        /// Whether the program may execute.
+        /// True if the program may execute code in the area.
         executable: bool,
-        /// Physical memory in bytes.
+        /// Size of physical memory in bytes.
         memory_bytes: u64,
-        /// Those of them that are free.
+        /// Free physical memory in bytes.
         free_bytes: u64,
-        /// Free 2MB blocks, those within larger free pieces included.
+        /// Free 2MB blocks, including those inside larger free blocks.
         free_blocks: u64,
     }
 
-    /// A 2MB block of which others have a part, or a 2MB page with holes.
+    /// A 2MB block that other users occupy in part, or a 2MB page with holes.
     BlockFacts as "Block" {
-        /// Its 4KB holes, 1 to 511.
+        /// Number of 4KB holes, 1 to 511.
         holes: u64,
-        /// The eighths of it (256KB) with a hole, 1 to 8.
+        /// Number of 256KB regions with a hole, 1 to 8.
         regions_with_holes: u64,
-        /// Whether holes come from memory that has been in use (--age, --memory-from), not from
-        /// injected fragmentation.
+        /// True if the holes come from memory that has been in use (--age, --memory-from), rather
+        /// than from injected fragmentation.
         aged: bool,
     }
 
-    /// A 2MB region of 4KB pages that khugepaged looks at.
+    /// A 2MB region of 4KB pages that khugepaged examines.
     RegionFacts as "Region" {
-        /// Its pages that are mapped.
+        /// Number of mapped 4KB pages.
         pages_present: u64,
-        /// Those that are not.
+        /// Number of unmapped 4KB pages.
         pages_absent: u64,
-        /// Those whose frame others map too.
+        /// Number of pages whose frame is shared with other mappings.
         pages_shared: u64,
     }
 
-    /// A way to make it a 2MB page, and its price.
+    /// One way to turn the region into a 2MB page, with its cost.
     WayFacts as "Way" {
-        /// collapse, punch_in_place or punch_around.
+        /// Name of the way: collapse, punch_in_place or punch_around.
         name: &'static str,
-        /// Frames of the region that are copied.
+        /// Frames of the region that must be copied.
         frames_copied: u64,
-        /// Frames of others that are moved away first.
+        /// Frames of other users that must be migrated first.
         frames_migrated: u64,
-        /// Frames that are cleared for absent pages.
+        /// Frames that must be cleared for unmapped pages.
         frames_zeroed: u64,
-        /// Holes that the 2MB page would have.
+        /// Number of holes that the 2MB page would have.
         holes: u64,
     }
 
     /// A 2MB region that reclaim may swap out.
     VictimFacts as "Victim" {
-        /// Where it begins.
+        /// First address of the region.
         address: u64,
-        /// Its 4KB pages that are mapped; of a 2MB page, those that are no holes.
+        /// Number of mapped 4KB pages; for a 2MB page, without its holes.
         pages_present: u64,
-        /// Whether a 2MB page or a larger one maps it.
+        /// True if a page of 2MB or more maps the region.
         large: bool,
-        /// Holes of the 2MB page.
+        /// Number of holes of the 2MB page.
         holes: u64,
-        /// hugepage, nohugepage or none, as the program advised for the first area in it.
+        /// Advice of the program for the first area in the region: hugepage, nohugepage or none.
         advice: &'static str,
     }
 }
@@ -146,25 +146,25 @@ fn wrong_field(problem: String) -> Box<EvalAltResult> {
     EvalAltResult::ErrorDotExpr(problem, Position::NONE).into()
 }
 
-/// A value as a script sees it.
-trait Shown {
-    fn shown(self) -> Dynamic;
+/// Conversion of a value to the script's types.
+trait ToScript {
+    fn to_script(self) -> Dynamic;
 }
 
-impl Shown for u64 {
-    fn shown(self) -> Dynamic {
+impl ToScript for u64 {
+    fn to_script(self) -> Dynamic {
         i64::try_from(self).unwrap_or(i64::MAX).into()
     }
 }
 
-impl Shown for bool {
-    fn shown(self) -> Dynamic {
+impl ToScript for bool {
+    fn to_script(self) -> Dynamic {
         self.into()
     }
 }
 
-impl Shown for &'static str {
-    fn shown(self) -> Dynamic {
+impl ToScript for &'static str {
+    fn to_script(self) -> Dynamic {
         self.into()
     }
 }

@@ -1,15 +1,14 @@
-//! Policies as scripts, in the language [Rhai](https://rhai.rs): the kernel's questions are functions
-//! that a script may define, and this crate asks them.
+//! Policies as scripts in the language [Rhai](https://rhai.rs). The kernel's questions are
+//! functions that a script may define; this crate calls these functions.
 //!
-//! - `facts`: what a question tells the script.
-//! - `script`: reading, compiling and asking.
-//! - `sandbox`: what a script may do, and how much of it.
-//! - `sort`: sorting by a comparison of the script's.
-//! - `place`: lines and columns.
+//! - `facts`: arguments of the questions.
+//! - `script`: reading, compiling and calling scripts.
+//! - `sandbox`: limits on what a script may do, and for how long.
+//! - `sort`: sorting with a script's comparison function.
+//! - `place`: lines and columns in scripts.
 //!
-//! A script has no memory from one question to the next, no clock, no files and no random numbers, so
-//! that its answers depend on the question alone. What becomes of answers is the caller's to say; here
-//! they are only checked.
+//! A script keeps no state between questions and has no clock, files or random numbers, so its
+//! answers depend only on the question. This crate checks answers; the caller acts on them.
 
 mod error;
 mod facts;

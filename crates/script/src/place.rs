@@ -1,15 +1,15 @@
-//! Lines and columns of a script.
+//! Positions in a script.
 
 use std::fmt::{self, Display};
 
 use rhai::Position;
 
-/// A place in a script, as errors begin with it: empty, or `line 3, column 5: `.
+/// A position in a script, printed as the beginning of an error: empty, or `line 3, column 5: `.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
-    /// From 1; 0 where it is unknown.
+    /// Line from 1; 0 if unknown.
     line: usize,
-    /// From 1; 0 where it is unknown.
+    /// Column from 1; 0 if unknown.
     column: usize,
 }
 
@@ -21,12 +21,12 @@ impl From<Position> for Place {
 }
 
 impl Place {
-    /// This place, or the other one if this is unknown.
+    /// This position, or `other` if this one is unknown.
     pub(crate) fn or_else(self, other: impl FnOnce() -> Self) -> Self {
         if self == Self::default() { other() } else { self }
     }
 
-    /// Where a text defines the function of this name, as far as a look at the lines tells.
+    /// Position at which `text` defines the function `name`, found by a simple search of the lines.
     pub(crate) fn of_function(text: &str, name: &str) -> Self {
         let column = |line: &str| {
             let start = line.len() - line.trim_start().len();

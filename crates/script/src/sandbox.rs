@@ -1,4 +1,4 @@
-//! What a script may do, and how much of it.
+//! The script engine and its limits.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -11,39 +11,41 @@ use rhai::{Dynamic, Engine, OptimizationLevel};
 
 use crate::{facts, sort};
 
-/// Longest script, in bytes.
+/// Maximum size of a script, in bytes.
 pub const MOST_TEXT_BYTES: u64 = 64 << 10;
-/// Operations of one question, as Rhai counts them: about one for each value, operator and call.
+/// Maximum number of operations per question, as Rhai counts them: about one for each value,
+/// operator and call.
 pub const MOST_OPERATIONS: u64 = 20_000;
-/// Longest time of one question. Sizes are bounded so that the operations end long before: the time only
-/// ends a script that found another way, with an error, and never changes an answer.
+/// Maximum time per question. The size limits make sure that the operation limit is reached long
+/// before. The time limit only stops a script that evades the other limits, with an error; it never
+/// changes an answer.
 pub(crate) const MOST_TIME: Duration = Duration::from_secs(10);
-/// Operations between two looks at the clock.
+/// Number of operations between two checks of the clock.
 const CLOCK_OPERATIONS: u64 = 64;
-/// Calls within calls.
+/// Maximum depth of nested calls.
 pub(crate) const MOST_CALL_LEVELS: usize = 16;
-/// Variables at once, and functions of a script.
+/// Maximum number of simultaneous variables, and of functions of a script.
 const MOST_VARIABLES: usize = 64;
 const MOST_FUNCTIONS: usize = 64;
-/// Bytes of a string, elements of an array, those of what is within it included. One operation may copy,
-/// compare, sort or print all of it, so that these bound the time of an operation.
+/// Maximum bytes of a string and elements of an array, including nested arrays. One operation may
+/// copy, compare, sort or print the whole value, so these limits bound the time of an operation.
 pub(crate) const MOST_STRING_BYTES: usize = 512;
 pub(crate) const MOST_ELEMENTS: usize = 64;
-/// Nesting of expressions, outside and inside of functions.
+/// Maximum nesting of expressions, outside and inside functions.
 const MOST_DEPTH: usize = 32;
 
-/// Parts of the language that no policy has:
-/// - text that becomes code or the name of a function;
-/// - arguments that a function carries with it: functions have no size, so that these grow without bound;
-/// - maps, which grow past their bound where a key is assigned for the first time (Rhai 1.27);
-/// - output, which would come out of the middle of a simulation.
+/// Features of the language that scripts may not use:
+/// - conversion of text to code or to a function name;
+/// - curried arguments: a function has no size limit, so these would grow without bound;
+/// - maps, which exceed their limit when a key is first assigned (Rhai 1.27);
+/// - output, which would appear in the middle of a simulation.
 const FORBIDDEN: [&str; 6] = ["eval", "Fn", "curry", "#{", "print", "debug"];
 
-/// The work on the question that is being answered on this thread.
+/// Progress of the question being answered on this thread.
 #[derive(Clone, Copy)]
 struct Work {
     operations: u64,
-    /// Time at which the work is stopped.
+    /// Time at which the script is stopped.
     deadline: Option<Instant>,
 }
 
@@ -51,19 +53,20 @@ thread_local! {
     static WORK: Cell<Work> = const { Cell::new(Work { operations: 0, deadline: None }) };
 }
 
-/// Bounds the time of `act`, which runs scripts on this thread, and counts their operations.
+/// Runs `act`, which calls scripts on this thread, with the time limit. Returns its result and the
+/// number of script operations.
 pub(crate) fn bounded<T>(act: impl FnOnce() -> T) -> (T, u64) {
     bounded_by(MOST_TIME, act)
 }
 
-/// As [`bounded`], with a time of the caller's.
+/// Like [`bounded`], with a given time limit.
 pub(crate) fn bounded_by<T>(most_time: Duration, act: impl FnOnce() -> T) -> (T, u64) {
     WORK.set(Work { operations: 0, deadline: Some(Instant::now() + most_time) });
     let outcome = act();
     (outcome, WORK.replace(Work { operations: 0, deadline: None }).operations)
 }
 
-/// Takes note of an operation; stops the script if its time is over.
+/// Records an operation count; stops the script if its time is over.
 fn on_operation(operations: u64) -> Option<Dynamic> {
     let work = Work { operations, ..WORK.get() };
     WORK.set(work);
@@ -72,8 +75,8 @@ fn on_operation(operations: u64) -> Option<Dynamic> {
     is_over.then_some(Dynamic::UNIT)
 }
 
-/// An engine that computes and does nothing else: what Rhai's libraries have besides (sleeping, files,
-/// times, other scripts) is not in it.
+/// An engine that can only compute. It lacks Rhai's functions for sleeping, files, time and other
+/// scripts.
 pub(crate) fn engine() -> Engine {
     let mut engine = Engine::new_raw();
     ArithmeticPackage::new().register_into_engine(&mut engine);

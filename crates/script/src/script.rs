@@ -1,4 +1,4 @@
-//! Reading, compiling and asking a script.
+//! Reading, compiling and calling scripts.
 
 use std::fmt::{self, Debug};
 use std::io::Read;
@@ -19,43 +19,44 @@ use crate::sandbox::{
     MOST_TIME, bounded, engine,
 };
 
-/// The variables that a function can use.
-const SEEN: &str = "a function, |x| … too, sees its parameters, its own variables and constants";
+/// Part of an error message: the variables that a function can use.
+const VISIBLE_VARIABLES: &str =
+    "a function, |x| … too, sees its parameters, its own variables and constants";
 
-/// Parts of the language that are no part of policies.
-const NOT_THERE: &str = "a policy has no maps (#{…}), curry, Fn, eval, print and debug";
+/// Part of an error message: features that scripts may not use.
+const FORBIDDEN_FEATURES: &str = "a policy has no maps (#{…}), curry, Fn, eval, print and debug";
 
-/// Most characters of a file's name that name its script.
+/// Maximum number of characters of a file name that become the script's name.
 const MOST_NAME: usize = 40;
 
 /// A question of the kernel: a function that a script may define.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Question {
-    /// Which page sizes an area gets.
+    /// The page sizes to try for an area.
     OrderFor,
-    /// Whether a block of which others have a part becomes a page with holes.
+    /// Does a partly occupied block become a page with holes?
     WithHoles,
-    /// How khugepaged makes a region of 4KB pages a 2MB page.
+    /// Way in which khugepaged turns a region of 4KB pages into a 2MB page.
     Promote,
-    /// Whether khugepaged brings a hole back into its 2MB page.
+    /// Does khugepaged move a hole's page back into its 2MB page?
     Patch,
-    /// Whether a page with holes becomes 4KB pages.
+    /// Is a page with holes demoted to 4KB pages?
     Demote,
-    /// Whether reclaim swaps a region out.
+    /// Does reclaim swap a region out?
     Reclaim,
 }
 
 impl Question {
-    /// All of them.
+    /// All questions, in order of their index.
     pub const ALL: [Self; 6] =
         [Self::OrderFor, Self::WithHoles, Self::Promote, Self::Patch, Self::Demote, Self::Reclaim];
 
-    /// The function.
+    /// Name of the question's function.
     pub const fn function(self) -> &'static str {
         self.signature().0
     }
 
-    /// The function and the names of its parameters.
+    /// Name of the question's function, and names of its parameters.
     const fn signature(self) -> (&'static str, &'static [&'static str]) {
         match self {
             Self::OrderFor => ("order_for", &["area", "kind", "orders"]),
@@ -68,27 +69,27 @@ impl Question {
     }
 }
 
-/// When the holes of a page with holes get their frames.
+/// Time at which the holes of a page with holes get their frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoleUse {
-    /// There is to be no such page.
+    /// The block does not become a page with holes.
     No,
-    /// With the page.
+    /// At the same time as the page.
     Eager,
-    /// On the first touch of each.
+    /// On the first touch of each hole.
     Lazy,
 }
 
-/// An answer, and what it took.
+/// An answer, and the work that it took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answered<T> {
-    /// The answer.
+    /// Answer of the script.
     pub answer: T,
-    /// Operations of the script.
+    /// Number of operations that the script executed.
     pub operations: u64,
 }
 
-/// A script that was compiled; a copy is the same one.
+/// A compiled script. Clones share the compiled code.
 #[derive(Clone)]
 pub struct Script(Arc<Compiled>);
 
@@ -101,10 +102,10 @@ struct Compiled {
 }
 
 impl Script {
-    /// The script in a file, named after it.
+    /// Reads and compiles the script in a file. The script's name is the file name.
     ///
     /// # Errors
-    /// A file that cannot be read or is no text; and as [`Self::compile`].
+    /// If the file cannot be read or is not text, or as [`Self::compile`].
     pub fn read(path: &Path) -> Result<Self, ScriptError> {
         let mut bytes = Vec::new();
         let read = perforate_config::open_file(path)
@@ -124,10 +125,10 @@ impl Script {
         Self::compile(&name, &text)
     }
 
-    /// The script with this text, which errors call by this name.
+    /// Compiles a script. Errors refer to it by `name`.
     ///
     /// # Errors
-    /// A text that is not of the language, or that defines no function of a [`Question`].
+    /// If the text is not valid, or defines no function of a [`Question`].
     pub fn compile(name: &str, text: &str) -> Result<Self, ScriptError> {
         let failed = |place: Place, problem: String| ScriptError::Compile {
             script: name.into(),
@@ -135,7 +136,7 @@ impl Script {
             problem,
         };
         let stopped = |error: &EvalAltResult| {
-            let (place, problem) = explained(error);
+            let (place, problem) = describe_error(error);
             failed(place, problem)
         };
         let mut engine = engine();
@@ -147,7 +148,7 @@ impl Script {
             );
             return Err(failed(Place::default(), problem));
         }
-        // Functions see constants and their own variables; other names are mistakes.
+        // Functions see constants and their own variables; any other name is an error.
         engine.set_strict_variables(true);
         let ast = engine.compile_with_scope(&constants, text);
         let ast = ast.map_err(|error| stopped(&error.into()))?;
@@ -157,21 +158,21 @@ impl Script {
         Ok(Self(Arc::new(compiled)))
     }
 
-    /// Its name.
+    /// Name of the script in errors and results.
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// Whether it answers a question.
+    /// True if the script defines the function of a question.
     pub fn defines(&self, question: Question) -> bool {
         self.0.defined[question as usize]
     }
 
-    /// The orders to be tried in an area, the largest first, out of those `offered`; `None` where the
-    /// script leaves that to the kernel.
+    /// Asks for the orders to try in an area, largest first, out of `offered`. `None` leaves the
+    /// choice to the kernel, since the script does not define the function.
     ///
     /// # Errors
-    /// If the script stops, or answers anything else.
+    /// If the script fails or returns any other value.
     pub fn order_for(
         &self,
         area: AreaFacts,
@@ -196,10 +197,10 @@ impl Script {
         })
     }
 
-    /// Whether a block becomes a page with holes; `None` as above.
+    /// Asks how to use a partly occupied block. `None` if the script does not define the function.
     ///
     /// # Errors
-    /// As [`Self::order_for`].
+    /// See [`Self::order_for`].
     pub fn with_holes(&self, block: BlockFacts) -> Result<Option<Answered<HoleUse>>, ScriptError> {
         self.ask(Question::WithHoles, (block,), |answer| {
             let word = answer.clone().into_immutable_string().unwrap_or_default();
@@ -212,10 +213,11 @@ impl Script {
         })
     }
 
-    /// The place in `ways` of the one that khugepaged takes, if it takes any; `None` as above.
+    /// Asks khugepaged's choice among `ways`: an index, or `None` inside the answer to leave the
+    /// region alone. The outer `None` means that the script does not define the function.
     ///
     /// # Errors
-    /// As [`Self::order_for`].
+    /// See [`Self::order_for`].
     pub fn promote(
         &self,
         region: RegionFacts,
@@ -237,32 +239,34 @@ impl Script {
         })
     }
 
-    /// Whether khugepaged patches a hole at the price of so many copies; `None` as above.
+    /// True if khugepaged should patch a hole that costs `frames_copied` copies. `None` if the
+    /// script does not define the function.
     ///
     /// # Errors
-    /// As [`Self::order_for`].
+    /// See [`Self::order_for`].
     pub fn patch(&self, frames_copied: u64) -> Result<Option<Answered<bool>>, ScriptError> {
-        self.ask(Question::Patch, (frames_copied as i64,), truth)
+        self.ask(Question::Patch, (frames_copied as i64,), read_bool)
     }
 
-    /// Whether a page with these holes becomes 4KB pages; `None` as above.
+    /// True if a page with these holes should be demoted to 4KB pages. `None` if the script does
+    /// not define the function.
     ///
     /// # Errors
-    /// As [`Self::order_for`].
+    /// See [`Self::order_for`].
     pub fn demote(&self, block: BlockFacts) -> Result<Option<Answered<bool>>, ScriptError> {
-        self.ask(Question::Demote, (block,), truth)
+        self.ask(Question::Demote, (block,), read_bool)
     }
 
-    /// Whether reclaim swaps a region out; `None` as above.
+    /// True if reclaim should swap a region out. `None` if the script does not define the function.
     ///
     /// # Errors
-    /// As [`Self::order_for`].
+    /// See [`Self::order_for`].
     pub fn reclaim(&self, victim: VictimFacts) -> Result<Option<Answered<bool>>, ScriptError> {
-        self.ask(Question::Reclaim, (victim,), truth)
+        self.ask(Question::Reclaim, (victim,), read_bool)
     }
 
-    /// Calls the function of a question, if the script has it. `read` takes the answer, or says what
-    /// would be right.
+    /// Calls the function of a question, if the script defines it. `read` converts the returned
+    /// value, or returns a description of the permitted answers.
     fn ask<T>(
         &self,
         question: Question,
@@ -286,22 +290,22 @@ impl Script {
         });
         let script = || self.0.name.clone();
         let answer = result.map_err(|error| {
-            let (place, problem) = explained(&error);
-            // An empty loop has no place.
+            let (place, problem) = describe_error(&error);
+            // Rhai reports no position for an empty loop.
             let place = place.or_else(|| Place::of_function(&self.0.text, function));
             ScriptError::Stopped { script: script(), place, function, problem }
         })?;
         match read(&answer) {
             Ok(answer) => Ok(Some(Answered { answer, operations })),
             Err(expected) => {
-                let (place, found) = (Place::of_function(&self.0.text, function), written(&answer));
+                let (place, found) = (Place::of_function(&self.0.text, function), shorten(&answer));
                 Err(ScriptError::Answer { script: script(), place, function, found, expected })
             }
         }
     }
 }
 
-/// Two scripts are the same if they have the same name and text.
+/// Two scripts are equal if their names and texts are.
 impl PartialEq for Script {
     fn eq(&self, other: &Self) -> bool {
         (&self.0.name, &self.0.text) == (&other.0.name, &other.0.text)
@@ -314,7 +318,7 @@ impl Debug for Script {
     }
 }
 
-/// As results keep it: its name, what tells one text from another, and the text.
+/// The form in results: name, hash of the text, and text.
 impl Serialize for Script {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
@@ -329,7 +333,7 @@ impl Serialize for Script {
     }
 }
 
-/// The constants that the text defines outside of functions.
+/// The constants that the text defines outside functions.
 fn constants(engine: &Engine, text: &str) -> Result<Scope<'static>, Box<EvalAltResult>> {
     let ast = engine.compile(text)?;
     let mut all = Scope::new();
@@ -343,12 +347,12 @@ fn constants(engine: &Engine, text: &str) -> Result<Scope<'static>, Box<EvalAltR
     Ok(constants)
 }
 
-/// Whether a constant stands in functions for its value.
+/// True for a constant whose value can be inlined into functions.
 fn is_plain(value: &Dynamic) -> bool {
     value.is_int() || value.is_float() || value.is_bool() || value.is_string() || value.is_char()
 }
 
-/// Which questions the script answers; or the function that is wrong, and why.
+/// Flags of the defined questions, or the name of a wrong function and its error.
 fn defined(ast: &AST) -> Result<[bool; Question::ALL.len()], (&'static str, String)> {
     let mut defined = [false; Question::ALL.len()];
     for question in Question::ALL {
@@ -368,13 +372,13 @@ fn defined(ast: &AST) -> Result<[bool; Question::ALL.len()], (&'static str, Stri
     Ok(defined)
 }
 
-/// A yes or a no.
-fn truth(answer: &Dynamic) -> Result<bool, String> {
+/// Converts an answer of true or false.
+fn read_bool(answer: &Dynamic) -> Result<bool, String> {
     answer.as_bool().map_err(|_| "true or false".into())
 }
 
-/// An answer in few words.
-fn written(answer: &Dynamic) -> String {
+/// The answer as text of at most 60 characters, for errors.
+fn shorten(answer: &Dynamic) -> String {
     const MOST: usize = 60;
     let text = match answer {
         answer if answer.is_unit() => "nothing".into(),
@@ -387,10 +391,10 @@ fn written(answer: &Dynamic) -> String {
     }
 }
 
-/// Where a script stopped, and why: the innermost place that is known.
-fn explained(error: &EvalAltResult) -> (Place, String) {
+/// Position and description of an error, from the innermost known position.
+fn describe_error(error: &EvalAltResult) -> (Place, String) {
     if let EvalAltResult::ErrorInFunctionCall(_, _, inner, position) = error {
-        let (place, problem) = explained(inner);
+        let (place, problem) = describe_error(inner);
         return (place.or_else(|| (*position).into()), problem);
     }
     let problem = match error {
@@ -411,22 +415,22 @@ fn explained(error: &EvalAltResult) -> (Place, String) {
             | ParseErrorType::BadInput(_)
             | ParseErrorType::Reserved(_),
             _,
-        ) => format!("{}; {NOT_THERE}", bare(error)),
+        ) => format!("{}; {FORBIDDEN_FEATURES}", error_text(error)),
         EvalAltResult::ErrorTerminated(..) => {
             format!("more than {} s; expected an answer by then", MOST_TIME.as_secs())
         }
-        EvalAltResult::ErrorRuntime(value, _) => format!("it threw {}", written(value)),
+        EvalAltResult::ErrorRuntime(value, _) => format!("it threw {}", shorten(value)),
         EvalAltResult::ErrorVariableNotFound(..)
         | EvalAltResult::ErrorParsing(ParseErrorType::VariableUndefined(_), _) => {
-            format!("{}; {SEEN}", bare(error))
+            format!("{}; {VISIBLE_VARIABLES}", error_text(error))
         }
-        _ => bare(error),
+        _ => error_text(error),
     };
     (error.position().into(), problem)
 }
 
-/// Rhai's words, on one line and without the place.
-fn bare(error: &EvalAltResult) -> String {
+/// Rhai's error message on one line, without the position.
+fn error_text(error: &EvalAltResult) -> String {
     let text = error.to_string();
     let place = error.position();
     let text = match place.is_none() {

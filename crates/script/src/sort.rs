@@ -1,13 +1,13 @@
-//! Sorting by a comparison that a script wrote, which may be no order.
+//! Sorting with a script's comparison function, which may be inconsistent.
 //!
-//! Rhai's own functions of these names hand the comparison to the standard library, which panics where it
-//! contradicts itself, and take an error in it for an answer.
+//! Rhai's functions of these names pass the comparison to the standard library, which panics if the
+//! comparison is inconsistent. They also treat an error in the comparison as an answer.
 
 use std::cmp::Ordering;
 
 use rhai::{Array, Dynamic, Engine, EvalAltResult, FnPtr, NativeCallContext};
 
-/// Puts these functions before Rhai's.
+/// Registers replacements for Rhai's sort functions.
 pub(crate) fn register(engine: &mut Engine) {
     for name in ["sort", "sort_by"] {
         engine.register_fn(name, |context: NativeCallContext, array: &mut Array, by: FnPtr| {
@@ -22,8 +22,8 @@ pub(crate) fn register(engine: &mut Engine) {
     }
 }
 
-/// The elements in the order of a comparison; equal ones stay in theirs. Each element is inserted where a
-/// binary search finds its place, which is right for an order and harmless for anything else.
+/// Stable sort by binary insertion. The result is right for a consistent comparison, and some
+/// permutation for any other.
 fn sorted(
     context: &NativeCallContext<'_>,
     array: &[Dynamic],
@@ -44,7 +44,8 @@ fn sorted(
     Ok(sorted)
 }
 
-/// The answer of a comparison: a number less than, equal to or greater than 0, or true for less.
+/// Calls the comparison function. It returns a number less than, equal to or greater than 0, or
+/// true for less.
 fn compared(
     context: &NativeCallContext<'_>,
     by: &FnPtr,

@@ -1,4 +1,4 @@
-//! Scripts that answer, scripts that are wrong, and scripts that nobody should trust.
+//! Valid scripts, invalid scripts, and hostile scripts.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ fn order_for(text: &str) -> Result<Vec<u32>, String> {
     Ok(answered.map_err(|error| error.to_string())?.expect("it is defined").answer)
 }
 
-/// The body of `order_for`.
+/// Answer of an `order_for` with this function body.
 fn body(body: &str) -> Result<Vec<u32>, String> {
     order_for(&format!("fn order_for(area, kind, orders) {{ {body} }}"))
 }
@@ -58,7 +58,7 @@ fn constants_and_functions_of_its_own() {
 }
 
 #[test]
-fn nothing_is_remembered() {
+fn a_script_keeps_no_state() {
     let script = "fn order_for(area, kind, orders) { let n = 0; n += 9; n }";
     let script = Script::compile("policy.rhai", script).unwrap();
     let ask = || script.order_for(AREA, Purpose::Khugepaged, &[0, 9]).unwrap().unwrap();
@@ -139,7 +139,7 @@ fn wrong_answers_name_what_was_offered() {
 }
 
 #[test]
-fn what_does_not_compile() {
+fn invalid_scripts_do_not_compile() {
     for (text, problem) in [
         (
             "fn order_for(area, kind) { 9 }",
@@ -182,9 +182,10 @@ fn what_does_not_compile() {
     }
 }
 
-/// What stops a script while it runs: a line, a column, and no more work than the bounds allow.
+/// A running script that fails reports line and column, and does no more work than the limits
+/// allow.
 #[test]
-fn scripts_that_nobody_should_trust() {
+fn hostile_scripts_are_stopped() {
     for (text, problem) in [
         ("loop {}", "more than 20000 operations; expected an answer by then"),
         ("while true { let x = 1; }", "more than 20000 operations"),
@@ -218,7 +219,8 @@ fn scripts_that_nobody_should_trust() {
     }
 }
 
-/// One operation costs little, so that bounds on operations bound time: nothing here is near the clock's.
+/// Operations are short, so that the operation limit bounds the time: no script here comes near the
+/// time limit.
 #[test]
 fn operations_are_short() {
     const LIST: &str = "let a = []; for i in 0..64 { a.push(i * 7919 % 1009) }";
@@ -239,9 +241,9 @@ fn operations_are_short() {
     }
 }
 
-/// What would grow without bound is refused while it is small.
+/// Values that would grow without bound are refused while they are small.
 #[test]
-fn sizes_have_an_end() {
+fn sizes_are_limited() {
     for (text, problem) in [
         ("let a = []; loop { a.push(1) }", "a list of more than 64 elements"),
         ("let a = [1]; loop { a.append(a) }", "a list of more than 64 elements"),
@@ -269,9 +271,9 @@ fn sizes_have_an_end() {
     }
 }
 
-/// A clock that stops a script changes no answer: it ends the run.
+/// The time limit ends the run with an error; it does not change an answer.
 #[test]
-fn time_has_an_end() {
+fn time_is_limited() {
     let engine = sandbox::engine();
     let count = || engine.eval::<i64>("let n = 0; while n < 1000 { n += 1 } n");
     let (outcome, _) = sandbox::bounded_by(MOST_TIME, count);
@@ -282,7 +284,7 @@ fn time_has_an_end() {
 }
 
 #[test]
-fn a_comparison_that_is_no_order_sorts_somehow() {
+fn an_inconsistent_comparison_does_not_fail() {
     const LIST: &str = "let a = []; for i in 0..60 { a.push(i * 31 % 97) }";
     assert_eq!(body(&format!("{LIST} a.sort(|x, y| (x * 7919 + y) % 3 - 1); 9")), Ok(vec![9]));
     assert_eq!(body("let a = [0, 9]; a.sort(|x, y| y - x); a"), Ok(vec![9, 0]));
@@ -290,7 +292,7 @@ fn a_comparison_that_is_no_order_sorts_somehow() {
 }
 
 #[test]
-fn nesting_has_an_end() {
+fn nesting_is_limited() {
     let deep = format!("fn patch(n) {{ {}true{} }}", "(".repeat(100_000), ")".repeat(100_000));
     assert!(Script::compile("deep", &deep).is_err());
     let deep =
@@ -304,7 +306,7 @@ fn nesting_has_an_end() {
 }
 
 #[test]
-fn files_that_are_no_scripts() {
+fn files_that_are_not_scripts_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let read = |path: &Path| Script::read(path).unwrap_err().to_string();
     assert!(read(folder.path()).ends_with("this is a directory; expected a regular file"));
@@ -329,7 +331,7 @@ fn files_that_are_no_scripts() {
     assert_eq!(script.name(), "some.rhai");
 }
 
-/// Results tell scripts apart, and keep them whole.
+/// Results contain the whole text, and a hash that differs between scripts.
 #[test]
 fn results_keep_the_text() {
     let script = Script::compile("p.rhai", "// One.\nfn patch(n) { true }\n").unwrap();

@@ -12,6 +12,7 @@
 
 use std::time::{Duration, Instant};
 
+use perforate_os::KernelConfig;
 use perforate_sim::{
     Machine, MemoryState, RunOptions, Scheme, Simulation, System, SystemOptions, Workload,
     open_workload,
@@ -111,7 +112,11 @@ fn machine() -> Machine {
 fn memory() -> MemoryState {
     let fragmentation = perforate_config::read("portion=50%,holes=25%,clustered");
     let fragmentation = fragmentation.expect("a right fragmentation");
-    MemoryState { fragmentation, ..MemoryState::of(8 << 30) }
+    {
+        let memory = MemoryState::of(8 << 30);
+        let kernel = KernelConfig { fragmentation, ..memory.kernel };
+        MemoryState { kernel, ..memory }
+    }
 }
 
 fn new_system(scheme: &str) -> System {

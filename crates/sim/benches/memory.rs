@@ -37,7 +37,7 @@ fn main() {
     for preset in AgeingPreset::ALL {
         let ageing = Some(preset.into());
         let start = Instant::now();
-        let kernel = boot(KernelConfig { ageing, ..KernelConfig::new(AGED_BYTES) });
+        let kernel = boot(KernelConfig { age: ageing, ..KernelConfig::new(AGED_BYTES) });
         let seconds = start.elapsed().as_secs_f64();
         let operations = kernel.ageing_outcome().expect("it was aged").operations;
         println!(

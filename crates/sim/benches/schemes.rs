@@ -4,6 +4,7 @@
 
 use std::time::{Duration, Instant};
 
+use perforate_os::KernelConfig;
 use perforate_sim::{
     Composition, Machine, MemoryState, RunOptions, Simulation, SystemOptions, Workload,
     open_workload,
@@ -86,7 +87,11 @@ fn measure(
 ) -> f64 {
     let fragmentation = perforate_config::read("portion=50%,holes=25%,clustered");
     let fragmentation = fragmentation.expect("a right fragmentation");
-    let memory = MemoryState { fragmentation, ..MemoryState::default() };
+    let memory = {
+        let memory = MemoryState::of(MemoryState::DEFAULT_BYTES);
+        let kernel = KernelConfig { fragmentation, ..memory.kernel };
+        MemoryState { kernel, ..memory }
+    };
     let machine = Machine::load(Machine::DEFAULT).expect("a bundled machine");
     let warmup = if workload.ends_with(".trace") { TRACE_WARMUP } else { SYNTHETIC_WARMUP };
     let instructions = Some(warmup + MEASURED);

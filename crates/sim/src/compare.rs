@@ -1,14 +1,13 @@
 //! Several schemes on one workload: decoded once, run in parallel, each with its own memory.
 
-use std::sync::atomic::AtomicBool;
-
-use perforate_results::{Batches, RunResult, Warmup};
+use perforate_records::{Batches, RunResult, Warmup};
 use perforate_schemes::segment;
 use perforate_trace::{Source, SourceMetadata};
 use perforate_types::{Counters, GapTolerance, PageSize, figures};
 
-use crate::feeding::{Asker, HugePageAdvices, Touched, run_all};
+use crate::feeding::{HugePageAdvices, Touched, run_all};
 use crate::idle_options;
+use crate::observer::OfTwoRuns;
 use crate::placed::Placed;
 use crate::recording::{recording_notes, refused_note};
 use crate::sampled::{self, PrecisionRule};
@@ -18,55 +17,9 @@ use crate::system::SystemOptions;
 use crate::translation_work;
 use crate::warmup::{self, Course};
 use crate::{
-    Composition, Machine, MeasuringOptions, MemoryState, PlacementOptions, ProcessorOptions,
-    Scheme, SimError, Workload, open_workload,
+    Composition, MeasuringOptions, MemoryState, Observer, ResolvedRun, Scheme, SimError,
+    open_workload,
 };
-
-/// Everything that makes one comparison; the same inputs and seed give the same results.
-pub struct Comparison {
-    /// What to run.
-    pub workload: Workload,
-    /// On which machine.
-    pub machine: Machine,
-    /// Under which schemes.
-    pub schemes: Vec<Composition>,
-    /// On which memory.
-    pub memory: MemoryState,
-    /// The cores on which it runs.
-    pub processors: ProcessorOptions,
-    /// Seed of workload and memory.
-    pub seed: u64,
-    /// Count events only.
-    pub functional: bool,
-    /// Compare every translation with the oracle.
-    pub check: bool,
-    /// Instructions before measuring starts. Where none are given: none if the program has a set-up,
-    /// which comes before in any case; else a fifth of the run if its length is known.
-    pub warmup: Option<u64>,
-}
-
-impl Comparison {
-    /// The comparison of schemes on a workload that these options describe.
-    pub fn new(
-        workload: String,
-        machine: Machine,
-        schemes: Vec<Composition>,
-        memory: MemoryState,
-        (placement, measuring): (&PlacementOptions, &MeasuringOptions),
-    ) -> Self {
-        Self {
-            workload: Workload::new(workload, placement),
-            processors: placement.processors(),
-            machine,
-            schemes,
-            memory,
-            seed: placement.seed.get(),
-            functional: measuring.functional,
-            check: measuring.check,
-            warmup: measuring.stated_warmup(),
-        }
-    }
-}
 
 figures! {
     pub(crate) static TOUCHED: u64, "Memory" {
@@ -83,106 +36,20 @@ figures! {
     }
 }
 
-/// How far a comparison is.
-#[derive(Clone, Copy, Debug)]
-pub struct Progress {
-    /// Instructions delivered so far.
-    pub done: u64,
-    /// Instructions in all, where known.
-    pub total: Option<u64>,
-}
-
-impl Progress {
-    /// The same where everything runs twice, after so many instructions of the first run.
-    fn of_two_runs(self, before: u64) -> Self {
-        Self { done: before + self.done, total: self.total.map(|total| total.saturating_mul(2)) }
-    }
-}
-
-/// Runs a comparison; `progress` hears of it now and then.
+/// Runs every scheme of a run, in parallel on the same instructions, and returns a record for each.
 ///
 /// # Errors
-/// The first thing that goes wrong in the workload or under any scheme.
-pub fn compare(
-    comparison: &Comparison,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<Vec<RunResult>, SimError> {
-    compare_with(comparison, &MeasuringOptions::default(), progress)
-}
-
-/// As [`compare`], with options for statistics.
-///
-/// # Errors
-/// As [`compare`].
-pub fn compare_with(
-    comparison: &Comparison,
-    measuring: &MeasuringOptions,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<Vec<RunResult>, SimError> {
-    compare_until(comparison, measuring, &AtomicBool::new(false), progress)
-}
-
-/// The same for whoever may no longer want it: once `stop` is set, the run ends within a few thousand
-/// instructions.
-///
-/// # Errors
-/// As [`compare`], or [`SimError::Stopped`].
-pub fn compare_until(
-    comparison: &Comparison,
-    measuring: &MeasuringOptions,
-    stop: &AtomicBool,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<Vec<RunResult>, SimError> {
-    compare_and(comparison, measuring, Pictures::Taken, Asker { stop, progress })
-}
-
-/// The same for whoever wants figures only: no maps of memory are made, which take longer than a
-/// short run does.
-///
-/// # Errors
-/// As [`compare`].
-pub fn compare_figures(
-    comparison: &Comparison,
-    measuring: &MeasuringOptions,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<Vec<RunResult>, SimError> {
-    let asker = Asker { stop: &AtomicBool::new(false), progress };
-    compare_and(comparison, measuring, Pictures::None, asker)
-}
-
-/// Whether maps of memory are made.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Pictures {
-    Taken,
-    None,
-}
-
-fn compare_and(
-    comparison: &Comparison,
-    measuring: &MeasuringOptions,
-    pictures: Pictures,
-    asker: Asker<'_>,
-) -> Result<Vec<RunResult>, SimError> {
-    let Asker { stop, progress } = asker;
-    if !measuring.detects_warmup() {
-        let asker = Asker { stop, progress };
-        let run = comparison.run(comparison.warmup, measuring, pictures, asker)?;
-        return Ok(comparison.results(run, measuring, false));
-    }
-    let mut first = 0;
-    let show = &mut |now: Progress| {
-        first = now.done;
-        progress(now.of_two_runs(0));
+/// The first thing that goes wrong in the workload or under any scheme; [`SimError::Stopped`] if the
+/// observer cancels the run.
+pub fn run(run: &ResolvedRun, observer: &mut dyn Observer) -> Result<Vec<RunResult>, SimError> {
+    let mut results = if run.measuring.detects_warmup() {
+        run.results_after_detection(observer)?
+    } else {
+        run.results(run.run_once(run.measuring.stated_warmup(), observer)?, false)
     };
-    let run = comparison.run(Some(0), measuring, pictures, Asker { stop, progress: show })?;
-    let fallback = run.touched.done / 5;
-    let detected = warmup::settled_after(&run.courses());
-    let warmup = Some(detected.unwrap_or(fallback));
-    drop(run);
-    let rest = &mut |now: Progress| progress(now.of_two_runs(first));
-    let asker = Asker { stop, progress: rest };
-    let run = comparison.run(warmup, measuring, pictures, asker)?;
-    Ok(comparison.results(run, measuring, detected.is_some()))
+    let notes = run.notes_on(&results);
+    results.iter_mut().for_each(|result| result.notes.extend_from_slice(&notes));
+    Ok(results)
 }
 
 /// All schemes run, results not written yet.
@@ -200,11 +67,25 @@ impl Run {
     }
 }
 
-impl Comparison {
-    /// What only all results together tell: options that came to nothing, and whether there was
-    /// enough to do to tell schemes apart. It is in no result, which the company of other schemes does
-    /// not change.
-    pub fn notes_on(&self, results: &[RunResult]) -> Vec<String> {
+impl ResolvedRun {
+    /// Runs twice: a first time to find how long the warm-up must be.
+    fn results_after_detection(
+        &self,
+        observer: &mut dyn Observer,
+    ) -> Result<Vec<RunResult>, SimError> {
+        let mut first = OfTwoRuns { observer, before: 0, done: 0 };
+        let run = self.run_once(Some(0), &mut first)?;
+        let fallback = run.touched.done / 5;
+        let detected = warmup::settled_after(&run.courses());
+        drop(run);
+        let mut second = OfTwoRuns { before: first.done, done: 0, observer: first.observer };
+        let run = self.run_once(Some(detected.unwrap_or(fallback)), &mut second)?;
+        Ok(self.results(run, detected.is_some()))
+    }
+
+    /// Notes that take the results of all schemes: options whose work no scheme had to do, and too little
+    /// to do to tell schemes apart.
+    fn notes_on(&self, results: &[RunResult]) -> Vec<String> {
         let counters: Vec<&Counters> = results.iter().map(|result| &result.counters).collect();
         let idle = idle_options::note_after(&self.schemes, &self.memory, &counters);
         // One scheme alone is compared with nothing.
@@ -214,15 +95,10 @@ impl Comparison {
     }
 
     /// Runs every scheme once.
-    fn run(
-        &self,
-        warmup: Option<u64>,
-        measuring: &MeasuringOptions,
-        pictures: Pictures,
-        asker: Asker<'_>,
-    ) -> Result<Run, SimError> {
-        let Comparison { workload, memory, seed, .. } = self;
-        let mut source = open_workload(workload, memory, *seed)?;
+    fn run_once(&self, warmup: Option<u64>, observer: &mut dyn Observer) -> Result<Run, SimError> {
+        let ResolvedRun { workload, memory, measuring, processors, seed, .. } = self;
+        let seed = *seed;
+        let mut source = open_workload(workload, memory, seed)?;
         let metadata = source.metadata().clone();
         let options = self.run_options(&metadata, warmup);
         if self.schemes.iter().any(|scheme| scheme.host.is_some()) {
@@ -233,33 +109,33 @@ impl Comparison {
         let rule = windows.zip(measuring.precision);
         let rule = rule.map(|(windows, precision)| PrecisionRule::new(windows, precision));
         let window_warmup = measuring.window_warmup();
-        self.processors.check()?;
-        if self.processors.are_several() {
+        processors.check()?;
+        if processors.are_several() {
             match windows {
                 Some(_) => return Err(SimError::SampledTiming),
                 None if window_warmup > 0 => return Err(SimError::WindowWarmup),
                 None => {}
             }
         }
-        let topology = self.processors.topology();
-        self.machine.check_host_memory(topology, self.schemes.len(), self.functional)?;
+        let is_functional = measuring.functional;
+        self.machine.check_host_memory(processors.topology(), self.schemes.len(), is_functional)?;
         let mut simulations = Vec::new();
         for scheme in &self.schemes {
-            let mut simulation = Simulation::new(&self.machine, *scheme, memory, *seed, options)?;
-            if pictures == Pictures::None {
+            let mut simulation = Simulation::new(&self.machine, *scheme, memory, seed, options)?;
+            if !observer.wants_maps() {
                 simulation = simulation.without_maps();
             }
             simulation = match windows {
-                Some(windows) => simulation.with_timed_windows(windows, window_warmup, *seed),
+                Some(windows) => simulation.with_timed_windows(windows, window_warmup, seed),
                 None => simulation.with_window_warmup(window_warmup),
             };
-            let simulation = simulation.with_hardware_threads(&self.processors)?;
+            let simulation = simulation.with_hardware_threads(processors)?;
             let simulation = simulation.with_skipped(workload.skip);
             simulations.push(simulation.with_setup_until(metadata.setup_until));
         }
         let mut touched = Touched::new();
         let end = (metadata.instructions, rule.as_ref());
-        let figures = run_all(simulations, source.as_mut(), &mut touched, end, asker);
+        let figures = run_all(simulations, source.as_mut(), &mut touched, end, observer);
         let figures = figures.map_err(|error| match error {
             SimError::WarmupTooLong { instructions: 0, .. } => SimError::NoInstructions {
                 name: metadata.name.clone(),
@@ -276,7 +152,8 @@ impl Comparison {
     }
 
     /// Results of all schemes.
-    fn results(&self, run: Run, measuring: &MeasuringOptions, detected: bool) -> Vec<RunResult> {
+    fn results(&self, run: Run, detected: bool) -> Vec<RunResult> {
+        let measuring = &self.measuring;
         let courses = run.courses();
         let Run { metadata, options, figures, touched, notes } = run;
         let touched_bytes = touched.footprint.bytes();
@@ -287,8 +164,7 @@ impl Comparison {
         let runs = self.schemes.iter().zip(figures).zip(courses);
         let results = runs.map(|((scheme, mut figures), course)| {
             let named = (scheme.name(), course);
-            let (warmup, warmup_note) =
-                self.judge_warmup(options.warmup, named, measuring, detected);
+            let (warmup, warmup_note) = self.judge_warmup(options.warmup, named, detected);
             figures.counters.record(TOUCHED, &touched_bytes);
             if metadata.has_events {
                 figures.counters.record(ADVICES, &touched.advices);
@@ -299,7 +175,7 @@ impl Comparison {
             }
             let from = touched.done.saturating_sub(figures.instructions);
             let represented = touched.gaps.represented(from, touched.done);
-            let batches = match (represented, self.functional) {
+            let batches = match (represented, self.measuring.functional) {
                 _ if windows.is_some() => of_windows(&figures.windows),
                 (Some(_), false) => of_windows(&figures.windows),
                 _ => figures.slices.batches(),
@@ -312,7 +188,11 @@ impl Comparison {
                 let of = sampled::Of::Clock;
                 sampled::estimate(&figures.windows, of, window_warmup, figures.instructions)
             } else {
-                let of = if self.functional { sampled::Of::Events } else { sampled::Of::Program };
+                let of = if self.measuring.functional {
+                    sampled::Of::Events
+                } else {
+                    sampled::Of::Program
+                };
                 let sampled = represented.and_then(|represented| {
                     sampled::estimate(&figures.windows, of, window_warmup, represented)
                 });
@@ -336,17 +216,17 @@ impl Comparison {
         &self,
         instructions: u64,
         named: (String, Course),
-        measuring: &MeasuringOptions,
         detected: bool,
     ) -> (Warmup, Option<String>) {
         let after = warmup::settled_after(std::slice::from_ref(&named.1));
         let warmup = Warmup {
             instructions,
-            stated: self.warmup.is_some() && !measuring.detects_warmup(),
+            stated: self.measuring.stated_warmup().is_some(),
             detected,
             suggested_instructions: after.map(|after| instructions.saturating_add(after)),
         };
-        let has_clock = !self.functional && measuring.timed_windows().is_none();
+        let measuring = &self.measuring;
+        let has_clock = !measuring.functional && measuring.timed_windows().is_none();
         let figure = warmup::figure_name(has_clock);
         let note = if measuring.detects_warmup() {
             Some(warmup::detection_note(instructions, figure, detected))
@@ -363,9 +243,12 @@ impl Comparison {
         };
         let warmup = warmup.unwrap_or(fifth);
         let implicit_maps = !metadata.has_events;
-        let system =
-            SystemOptions { check: self.check, implicit_maps, counts_only: self.functional };
-        RunOptions { functional: self.functional, system, warmup }
+        let system = SystemOptions {
+            check: self.measuring.check,
+            implicit_maps,
+            counts_only: self.measuring.functional,
+        };
+        RunOptions { functional: self.measuring.functional, system, warmup }
     }
 
     fn notes(&self, metadata: &SourceMetadata, source: &dyn Source) -> Vec<String> {
@@ -384,14 +267,14 @@ impl Comparison {
             notes.push(format!("the trace is incomplete: {truncation}"));
         }
         notes.extend(recording_notes(metadata));
-        if !self.functional && !metadata.has_events {
+        if !self.measuring.functional && !metadata.has_events {
             notes.push(
                 "the trace has no events of mappings: the kernel maps what is touched first, and its work \
                  is not in any figure"
                     .into(),
             );
         }
-        if !self.functional && metadata.has_events {
+        if !self.measuring.functional && metadata.has_events {
             notes.push(format!(
                 "IPC is steady state; the figures with OS work add what page faults, clearing, copying, \
                  page tables and shootdowns took in the whole run, at the costs in the machine file, {}",
@@ -414,7 +297,7 @@ impl Comparison {
             ));
             notes.extend(snapshot.left_out());
         }
-        if self.memory.fragmentation.is_some() {
+        if self.memory.kernel.fragmentation.is_some() {
             notes.push(
                 "fragmentation is injected per virtual 2MB region, the same in every scheme but \
                  the ideal one, as in the papers' emulation (P §VII.A)"
@@ -477,7 +360,7 @@ impl Comparison {
                  --perforation max-hole-share=100%,max-filter-bits=8 takes every block"
             ));
         }
-        let has_fragments = self.memory.fragmentation.is_some() || options.has_aged_blocks;
+        let has_fragments = self.memory.kernel.fragmentation.is_some() || options.has_aged_blocks;
         let forbids = match figures.counters.get("huge_page_refusals") {
             Some(calls) if calls > 0.0 => {
                 " that it does not forbid large pages for (MADV_NOHUGEPAGE)"
@@ -519,8 +402,8 @@ impl Comparison {
             "implicit_maps": options.system.implicit_maps,
             "workload": metadata,
             "seed": self.seed,
-            "functional": self.functional,
-            "check": self.check,
+            "functional": self.measuring.functional,
+            "check": self.measuring.check,
             "warmup_instructions": options.warmup,
             "skipped_instructions": self.workload.skip,
             "instructions_limit": self.workload.instructions,

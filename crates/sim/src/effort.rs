@@ -25,7 +25,7 @@ pub(crate) struct Effort {
 impl Effort {
     /// Nothing was asked for.
     pub(crate) fn new(memory: &MemoryState) -> Self {
-        let free = PAGES + MEMORY_SHARE * (memory.memory_bytes / PageSize::Size4K.bytes());
+        let free = PAGES + MEMORY_SHARE * (memory.kernel.memory_bytes / PageSize::Size4K.bytes());
         Self { pages: 0, free, events: 0 }
     }
 

@@ -10,8 +10,6 @@ use perforate_timing::TimingError;
 use perforate_trace::TraceError;
 use perforate_types::{AccessKind, VirtualAddress};
 
-use crate::linear_model::ModelError;
-
 /// Why a simulation could not be set up or ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum SimError {
@@ -171,9 +169,6 @@ pub enum SimError {
         /// What it said.
         source: OsError,
     },
-    /// What a linear model is to be computed from.
-    #[error(transparent)]
-    Model(#[from] ModelError),
     /// The timing model's configuration.
     #[error(transparent)]
     Timing(#[from] TimingError),

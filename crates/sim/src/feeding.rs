@@ -15,7 +15,7 @@ use crate::processors::Threads;
 use crate::sampled::{Gaps, PrecisionRule};
 use crate::simulation::{Figures, Simulation};
 use crate::stretches::Tally;
-use crate::{Progress, SimError};
+use crate::{Observer, Progress, SimError};
 
 /// Chunks a slow scheme may lag behind the decoder.
 const CHUNKS_AHEAD: usize = 8;
@@ -67,14 +67,6 @@ impl Touched {
     }
 }
 
-/// Whoever asked for a run: hears how far it is, and may end it.
-pub(crate) struct Asker<'a> {
-    /// Set once the run is no longer wanted.
-    pub(crate) stop: &'a AtomicBool,
-    /// Hears of progress now and then.
-    pub(crate) progress: &'a mut dyn FnMut(Progress),
-}
-
 /// What a simulation is sent.
 enum Feed {
     /// Run this.
@@ -90,8 +82,10 @@ pub(crate) fn run_all(
     source: &mut dyn Source,
     touched: &mut Touched,
     (total, precision): (Option<u64>, Option<&PrecisionRule>),
-    Asker { stop, progress }: Asker<'_>,
+    observer: &mut dyn Observer,
 ) -> Result<Vec<Figures>, SimError> {
+    let is_cancelled = AtomicBool::new(false);
+    let is_cancelled = &is_cancelled;
     // The decoder is one more.
     let mut threads = Threads::needed(simulations.len() + 1);
     // The clock of full timing is nearly all of a run: a thread for the rest gains nothing.
@@ -109,14 +103,18 @@ pub(crate) fn run_all(
             let (sender, receiver) = sync_channel(CHUNKS_AHEAD);
             let done = Arc::clone(&slowest);
             senders.push(sender);
-            let run = move || run_one((index, simulation), &receiver, &done[index], stop);
+            let run = move || run_one((index, simulation), &receiver, &done[index], is_cancelled);
             // Those that were started end with their feeds, as this ends with the error.
             let worker = thread::Builder::new().spawn_scoped(scope, run);
             workers.push(worker.map_err(SimError::Thread)?);
         }
-        let decoded = decode(source, touched, senders, (precision, stop), || {
-            let done = slowest.iter().map(|done| done.load(Ordering::Relaxed)).min();
-            progress(Progress { done: done.unwrap_or(0), total });
+        let decoded = decode(source, touched, senders, precision, |delivered| {
+            if delivered > 0 && delivered.is_multiple_of(16) {
+                let done = slowest.iter().map(|done| done.load(Ordering::Relaxed)).min();
+                observer.on_progress(Progress { done: done.unwrap_or(0), total });
+            }
+            is_cancelled.store(observer.is_cancelled(), Ordering::Relaxed);
+            !observer.is_cancelled()
         });
         let outcomes: Vec<Result<Figures, SimError>> = workers
             .into_iter()
@@ -146,10 +144,10 @@ fn run_one(
     (index, mut simulation): (usize, Simulation),
     feed: &Receiver<Feed>,
     done: &AtomicU64,
-    stop: &AtomicBool,
+    is_cancelled: &AtomicBool,
 ) -> Result<Figures, SimError> {
     for order in feed {
-        if stop.load(Ordering::Relaxed) {
+        if is_cancelled.load(Ordering::Relaxed) {
             break;
         }
         match order {
@@ -163,7 +161,10 @@ fn run_one(
             }
         }
     }
-    if stop.load(Ordering::Relaxed) { Err(SimError::Stopped) } else { simulation.finish() }
+    if is_cancelled.load(Ordering::Relaxed) {
+        return Err(SimError::Stopped);
+    }
+    simulation.finish()
 }
 
 /// Windows of every scheme so far; none once a scheme has failed.
@@ -181,18 +182,19 @@ fn ask(senders: &[SyncSender<Feed>]) -> Option<Vec<Vec<Tally>>> {
     Some(windows)
 }
 
-/// Delivers every chunk to every scheme. Chunks come back for reuse once all are done with them.
+/// Delivers every chunk to every scheme, until `goes_on` says no to the number of chunks delivered. Chunks
+/// come back for reuse once all are done with them.
 fn decode(
     source: &mut dyn Source,
     touched: &mut Touched,
     senders: Vec<SyncSender<Feed>>,
-    (precision, stop): (Option<&PrecisionRule>, &AtomicBool),
-    mut tick: impl FnMut(),
+    precision: Option<&PrecisionRule>,
+    mut goes_on: impl FnMut(u64) -> bool,
 ) -> Result<(), TraceError> {
     let mut pool: Vec<Arc<Chunk>> = Vec::new();
     let mut delivered = 0u64;
     let mut ask_at = precision.map_or(u64::MAX, |rule| rule.period);
-    while !stop.load(Ordering::Relaxed) {
+    while goes_on(delivered) {
         let free = pool.iter().position(|chunk| Arc::strong_count(chunk) == 1);
         let mut chunk = free.map_or_else(Arc::default, |index| pool.swap_remove(index));
         let buffer = Arc::get_mut(&mut chunk).expect("nobody else holds the chunk");
@@ -216,9 +218,6 @@ fn decode(
             }
         }
         delivered += 1;
-        if delivered.is_multiple_of(16) {
-            tick();
-        }
     }
     Ok(())
 }

@@ -34,7 +34,7 @@ impl HostMemory {
         Self {
             scheme: scheme.name,
             small_share: small_share(scheme, memory, config.fragmentation),
-            memory_bytes: memory.memory_bytes,
+            memory_bytes: memory.kernel.memory_bytes,
             available_bytes: available_bytes(),
         }
     }

@@ -1,136 +1,96 @@
 //! Options that change nothing: known before a run from the schemes that are compared, or after it
-//! from what was counted.
+//! from the counters.
 
-use perforate_config::{ConfigError, Key};
-use perforate_os::{Defrag, PageLayout, ZoneLayout};
+use perforate_config::{ConfigError, Table};
+use perforate_os::{KernelConfig, PageLayout, Setting};
 use perforate_schemes::scripted::ScriptRule;
 use perforate_schemes::segment;
 use perforate_types::Counters;
 
-use crate::{Composition, MemoryOptions, MemoryState, ModeSwitching, Scheme};
+use crate::memory::GuestOptions;
+use crate::{Composition, MemoryOptions, MemoryState, Scheme};
 
-/// What comes before the name of an option of the host.
+/// Prefix of the names of a host's options.
 const HOST: &str = "host-";
-/// Why an option of the host's memory changes nothing natively.
+/// Reason why an option of the host's memory changes nothing in a native run.
 const NO_HOST: &str = "no GUEST+HOST is compared";
 
-/// Why an option that was given, by its name in [`MemoryOptions::keys`], can change nothing under
-/// these schemes on this memory; `None` if it may.
-///
-/// # Panics
-/// If there is no such option.
-pub fn idle_option(
-    option: &str,
-    schemes: &[Composition],
-    memory: &MemoryState,
-) -> Option<ConfigError> {
-    let reason = reason(option, schemes, memory)?;
-    let error = ConfigError::new(format!("has no effect: {reason}"));
-    Some(match option.strip_prefix(HOST) {
-        Some(option) => error.under(option).under("host"),
-        None => error.under(option),
-    })
+impl MemoryOptions {
+    /// Refuses options that can change nothing under these schemes on `memory`, which these options
+    /// describe.
+    ///
+    /// # Errors
+    /// The first such option, with the reason.
+    pub fn check_effects(
+        &self,
+        schemes: &[Composition],
+        memory: &MemoryState,
+    ) -> Result<(), ConfigError> {
+        let of_host = self.host.as_ref().filter(|_| is_native(schemes));
+        let (name, reason) = match idle(schemes, memory).into_iter().next() {
+            Some(found) => found,
+            None => match of_host.and_then(|host| host.first_set()) {
+                Some(option) => (format!("{HOST}{option}"), NO_HOST.into()),
+                None => return Ok(()),
+            },
+        };
+        let error = ConfigError::new(format!("has no effect: {reason}"));
+        let name = name.replace('_', "-");
+        Err(match name.strip_prefix(HOST) {
+            Some(option) => error.under(option).under("host"),
+            None => error.under(name),
+        })
+    }
+
+    /// Name of the first option that is set.
+    fn first_set(&self) -> Option<&'static str> {
+        let size = self.size.set_rows().map(|row| row.name);
+        let kernel = self.kernel.set_rows().map(|row| row.name);
+        let policies = self.policies.set_rows().map(|row| row.name);
+        size.chain(kernel).chain(policies).next()
+    }
 }
 
-fn reason(option: &str, schemes: &[Composition], memory: &MemoryState) -> Option<String> {
-    if let Some(option) = option.strip_prefix(HOST) {
+fn is_native(schemes: &[Composition]) -> bool {
+    schemes.iter().all(|scheme| scheme.host.is_none())
+}
+
+/// Options that can change nothing, with the reasons. Those of the host begin with `host-`.
+fn idle(schemes: &[Composition], memory: &MemoryState) -> Vec<(String, String)> {
+    let is_virtual = !is_native(schemes);
+    let own: Vec<&Scheme> = schemes.iter().map(|scheme| scheme.own).collect();
+    let suits = |modes: &crate::ModeSwitching| schemes.iter().any(|scheme| modes.suits(scheme));
+    let setting = Setting {
+        policies: policies(&own, memory),
+        side: if is_virtual { "native or guest's " } else { "" },
+        is_virtual,
+        has_segments: own.iter().any(|scheme| segment::is_used_by(scheme)),
+        switches_modes: memory.modes.as_ref().is_some_and(suits),
+    };
+    let guest = GuestOptions {
+        layout: memory.layout.as_ref().map(|layout| layout.name.clone()),
+        modes: memory.modes,
+    };
+    let mut found = memory.kernel.idle(&setting);
+    found.extend(memory.policies.idle(&setting));
+    found.extend(guest.idle(&setting));
+    let named = |prefix: &'static str| {
+        move |(name, reason): (&str, String)| (format!("{prefix}{name}"), reason)
+    };
+    let mut found: Vec<_> = found.into_iter().map(named("")).collect();
+    if let (true, Some(memory)) = (is_virtual, &memory.host) {
         let hosts: Vec<&Scheme> = schemes.iter().filter_map(|scheme| scheme.host).collect();
-        return match hosts.is_empty() {
-            true => memory.host.as_ref().map(|_| NO_HOST.into()),
-            false => {
-                Side { schemes: hosts, whose: "host's", memory: &memory.host() }.reason(option)
-            }
-        };
+        let setting = Setting { policies: policies(&hosts, memory), side: "host's ", ..setting };
+        found.extend(memory.kernel.idle(&setting).into_iter().map(named(HOST)));
+        found.extend(memory.policies.idle(&setting).into_iter().map(named(HOST)));
     }
-    match option {
-        "modes" => modes(memory.modes?, schemes),
-        "self-balloon" if memory.background.self_balloon.is_some() => {
-            let is_native = schemes.iter().all(|scheme| scheme.host.is_none());
-            is_native.then(|| "no GUEST+HOST is compared".into())
-        }
-        "hot-add"
-            if memory.past.hot_add_bytes > 0
-                && memory.modes.is_none()
-                && memory.background.self_balloon.is_none() =>
-        {
-            Some("it needs modes or self-balloon".into())
-        }
-        "io-gap" => io_gap(schemes, memory),
-        _ => {
-            let own = schemes.iter().map(|scheme| scheme.own).collect();
-            let is_virtual = schemes.iter().any(|scheme| scheme.host.is_some());
-            let whose = if is_virtual { "native or guest's" } else { "" };
-            Side { schemes: own, whose, memory }.reason(option)
-        }
-    }
+    found
 }
 
-fn modes(switching: ModeSwitching, schemes: &[Composition]) -> Option<String> {
-    let suits = schemes.iter().any(|scheme| switching.suits(scheme));
-    (!suits).then(|| "big-memory wants a segment scheme on both sides, compute one as host".into())
-}
-
-/// Natively the I/O gap matters to what wants contiguous memory.
-fn io_gap(schemes: &[Composition], memory: &MemoryState) -> Option<String> {
-    let gap = memory.past.io_gap?;
-    if memory.memory_bytes <= gap.kept_bytes.unwrap_or(gap.start_bytes) {
-        return Some("memory ends below the gap".into());
-    }
-    let matters = |scheme: &Composition| scheme.host.is_some() || segment::is_used_by(scheme.own);
-    (!schemes.iter().any(matters))
-        .then(|| "no GUEST+HOST and no scheme with direct segments is compared".into())
-}
-
-/// The schemes that run on one memory.
-struct Side<'a> {
-    schemes: Vec<&'a Scheme>,
-    /// Whose schemes they are, where these are not all.
-    whose: &'static str,
-    memory: &'a MemoryState,
-}
-
-impl Side<'_> {
-    fn reason(&self, option: &str) -> Option<String> {
-        let MemoryState { past, policies, background, .. } = self.memory;
-        let has_past = past.ageing.is_some() || self.memory.snapshot.is_some();
-        match option {
-            "compaction" if past.compacted && !has_past => {
-                Some("memory has no past (age, memory-from): there is nothing to move".into())
-            }
-            "defrag" if past.defrag != Defrag::Never => self.lacks("2MB pages", maps_large),
-            "khugepaged" if background.khugepaged.is_some() => self.lacks("2MB pages", maps_large),
-            "perforation" if policies.perforation.is_some() => {
-                // A script has options of its own.
-                let has = |scheme: &Scheme, memory: &MemoryState| {
-                    scheme.shadow_directories && !has_script(scheme, memory)
-                };
-                self.lacks("perforated pages with options", has)
-            }
-            "segment" if policies.segment.is_some() => {
-                self.lacks("direct segments", |scheme, _| segment::is_used_by(scheme))
-            }
-            "superpages" if policies.superpages.is_some() => {
-                self.lacks("gap-tolerant superpages", |scheme, _| scheme.gap_tolerance.is_some())
-            }
-            "layout" if self.memory.layout.is_some() => self.lacks("pages by a layout", has_layout),
-            "policy" if policies.script.is_some() => self.lacks("a scripted policy", has_script),
-            "policy" | "layout" | "memory" | "memory-from" | "swap" | "fragmentation" | "age"
-            | "faulty" | "zones" | "compaction" | "defrag" | "khugepaged" | "ksm" | "contents"
-            | "perforation" | "segment" | "superpages" | "io-gap" | "hot-add" | "self-balloon" => {
-                None
-            }
-            option => panic!("nothing is said of when the option {option} has an effect"),
-        }
-    }
-
-    fn lacks(&self, what: &str, has: fn(&Scheme, &MemoryState) -> bool) -> Option<String> {
-        let none = !self.schemes.iter().any(|scheme| has(scheme, self.memory));
-        let whose = match self.whose {
-            "" => String::new(),
-            whose => format!("{whose} "),
-        };
-        none.then(|| format!("no {whose}scheme here has {what}"))
-    }
+/// Policies of schemes in a memory.
+fn policies(schemes: &[&Scheme], memory: &MemoryState) -> Vec<Box<dyn perforate_os::Policy>> {
+    let options = memory.policy_options();
+    schemes.iter().filter_map(|scheme| (scheme.policy)(&options).ok()).collect()
 }
 
 fn has_layout(scheme: &Scheme, memory: &MemoryState) -> bool {
@@ -138,46 +98,28 @@ fn has_layout(scheme: &Scheme, memory: &MemoryState) -> bool {
     policy.is_ok_and(|policy| policy.rule::<PageLayout>().is_some())
 }
 
-fn has_script(scheme: &Scheme, memory: &MemoryState) -> bool {
-    let policy = (scheme.policy)(&memory.policy_options());
-    policy.is_ok_and(|policy| policy.rule::<ScriptRule>().is_some())
-}
-
-fn maps_large(scheme: &Scheme, memory: &MemoryState) -> bool {
-    (scheme.policy)(&memory.policy_options()).is_ok_and(|policy| policy.maps_large())
-}
-
 /// A note for each option that can change nothing.
 pub(crate) fn notes_before(schemes: &[Composition], memory: &MemoryState) -> Vec<String> {
-    let is_native = schemes.iter().all(|scheme| scheme.host.is_none());
-    let all = MemoryOptions::keys().into_iter();
-    let looked_at = all.filter(|Key { name, .. }| !is_native || !name.starts_with(HOST));
-    let note = |Key { name, .. }: Key| {
-        reason(&name, schemes, memory).map(|reason| format!("{name} has no effect: {reason}"))
+    let note = |(name, reason): (String, String)| {
+        format!("{} has no effect: {reason}", name.replace('_', "-"))
     };
-    let mut notes: Vec<String> = looked_at.filter_map(note).collect();
-    if is_native && memory.host.is_some() {
+    let mut notes: Vec<String> = idle(schemes, memory).into_iter().map(note).collect();
+    if is_native(schemes) && memory.host.is_some() {
         notes.push(format!("options of the host have no effect: {NO_HOST}"));
     }
     notes
 }
 
-/// Says what ideal schemes do without, where one is among these: they are what others are held
-/// against, and run with the options of the others. (Of injected fragmentation another note says so.)
+/// A note on the options that the ideal scheme runs without. (Another note says so of injected
+/// fragmentation.)
 pub(crate) fn note_on_ideal(schemes: &[Composition], memory: &MemoryState) -> Option<String> {
-    let MemoryState { past, background, .. } = memory;
-    let has_ideal = schemes.iter().any(|scheme| scheme.own.ideal_memory);
-    let ignored = [
-        (past.ageing.is_some(), "age"),
-        (past.faulty.is_some(), "faulty"),
-        (past.zones != ZoneLayout::default(), "zones"),
-        (past.compacted, "compaction"),
-        (past.defrag != Defrag::Never, "defrag"),
-        (background.ksm.is_some(), "ksm"),
-    ];
-    let ignored = ignored.iter().filter(|(given, _)| has_ideal && *given);
-    let ignored: Vec<&str> = ignored.map(|(_, option)| *option).collect();
-    (!ignored.is_empty()).then(|| format!("the ideal scheme runs without {}", ignored.join(", ")))
+    if !schemes.iter().any(|scheme| scheme.own.ideal_memory) {
+        return None;
+    }
+    let ignored = memory.kernel.set_rows().filter(|row| row.ideal_ignores);
+    let names = ignored.map(|row| row.name).filter(|name| *name != "fragmentation");
+    let names: Vec<&str> = names.collect();
+    (!names.is_empty()).then(|| format!("the ideal scheme runs without {}", names.join(", ")))
 }
 
 /// Names the pairs in which no hardware has anything of the guest's mechanism.
@@ -197,63 +139,22 @@ pub(crate) fn note_on_shadowed(schemes: &[Composition]) -> Option<String> {
     })
 }
 
-/// An option that starts work which a run may have no need of.
-struct Started {
-    option: &'static str,
-    is_given: fn(&MemoryState) -> bool,
-    /// Counters of which one is more than 0 where the work was done.
-    done: &'static [&'static str],
-    /// What did not happen.
-    missing: &'static str,
-}
-
-const STARTED: [Started; 4] = [
-    Started {
-        option: "swap",
-        is_given: |memory| memory.past.swap_bytes > 0,
-        done: &["swap_outs"],
-        missing: "memory never was so short that the program's had to be swapped out",
-    },
-    Started {
-        option: "defrag",
-        is_given: |memory| memory.past.defrag != Defrag::Never,
-        done: &["compaction_blocks_scanned"],
-        missing: "no page fault lacked a 2MB block for which to compact memory",
-    },
-    Started {
-        option: "khugepaged",
-        is_given: |memory| memory.background.khugepaged.is_some(),
-        done: &[
-            "khugepaged_pages_made_whole",
-            "khugepaged_pages_made_perforated",
-            "khugepaged_holes_patched",
-        ],
-        missing: "it made no page larger",
-    },
-    Started {
-        option: "ksm",
-        is_given: |memory| memory.background.ksm.is_some(),
-        done: &["ksm_pages_merged"],
-        missing: "it merged no pages",
-    },
-];
-
-/// A note on the options of the program's own memory that came to nothing under every scheme; those
-/// of which [`notes_before`] says so are left out.
+/// A note on options of the program's own memory whose work no scheme had to do. Options of which
+/// [`notes_before`] says that they have no effect are left out.
 pub(crate) fn note_after(
     schemes: &[Composition],
     memory: &MemoryState,
     counters: &[&Counters],
 ) -> Option<String> {
-    let is_idle = |started: &&Started| {
-        let was_done = |name: &&str| counters.iter().any(|counters| counters.get(name) > Some(0.0));
-        (started.is_given)(memory)
-            && reason(started.option, schemes, memory).is_none()
-            && !started.done.iter().any(was_done)
+    let known_before = idle(schemes, memory);
+    let was_done = |name: &&str| counters.iter().any(|counters| counters.get(name) > Some(0.0));
+    let phrase = |row: &perforate_config::Row<KernelConfig>| {
+        let work = row.work?;
+        let is_known = known_before.iter().any(|(name, _)| name == row.name);
+        let is_idle = !is_known && !work.counters.iter().any(was_done);
+        is_idle.then(|| format!("{} ({})", row.name, work.missing))
     };
-    let idle = STARTED.iter().filter(is_idle);
-    let phrases: Vec<String> =
-        idle.map(|started| format!("{} ({})", started.option, started.missing)).collect();
+    let phrases: Vec<String> = memory.kernel.set_rows().filter_map(phrase).collect();
     (!phrases.is_empty()).then(|| format!("had no effect in this run: {}", phrases.join(", ")))
 }
 
@@ -294,17 +195,20 @@ pub(crate) fn missing_laid_out_pages(
 
 #[cfg(test)]
 mod tests {
-    use perforate_config::Given;
-
     use super::*;
+    use crate::MemorySnapshot;
 
-    /// Why an option changes nothing; the empty text if it may change something.
+    fn read(options: &[(&str, &str)]) -> (MemoryOptions, MemoryState) {
+        let options = MemoryOptions::read(options.iter().copied().collect()).unwrap();
+        let memory = options.resolve(&MemorySnapshot::load).unwrap();
+        (options, memory)
+    }
+
+    /// Reason why an option changes nothing; the empty text if it may change something.
     fn idle(schemes: &str, options: &[(&str, &str)]) -> String {
-        let given: Given = options.iter().copied().collect();
-        let memory = given.grouped("host").read::<MemoryOptions>().unwrap().resolve().unwrap();
-        let schemes = Composition::list(schemes).unwrap();
-        let error = idle_option(options[0].0, &schemes, &memory);
-        error.map_or_else(String::new, |error| error.to_string())
+        let (options, memory) = read(options);
+        let checked = options.check_effects(&Composition::list(schemes).unwrap(), &memory);
+        checked.err().map_or_else(String::new, |error| error.to_string())
     }
 
     #[test]
@@ -319,15 +223,10 @@ mod tests {
         assert_eq!(note("4k+shadow-4k,thp+shadow-thp,1g+shadow-4k,segment+4k"), None);
     }
 
-    /// Of every option it is known when it has an effect.
     #[test]
-    fn no_option_is_left_out() {
-        for Key { name, .. } in MemoryOptions::keys() {
-            for schemes in ["4k", "ideal", "4k+4k"] {
-                let schemes = Composition::list(schemes).unwrap();
-                let idle = idle_option(&name, &schemes, &MemoryState::default());
-                assert_eq!(idle, None, "{name} was not given");
-            }
+    fn options_that_are_not_given_are_not_idle() {
+        for schemes in ["4k", "ideal", "4k+4k"] {
+            assert_eq!(idle(schemes, &[]), "", "{schemes}");
         }
     }
 
@@ -381,8 +280,7 @@ mod tests {
 
     #[test]
     fn what_the_ideal_scheme_does_without_is_told() {
-        let given: Given = [("age", "weeks"), ("defrag", "always")].into_iter().collect();
-        let memory = given.read::<MemoryOptions>().unwrap().resolve().unwrap();
+        let (_, memory) = read(&[("age", "weeks"), ("defrag", "always")]);
         let note = |schemes| note_on_ideal(&Composition::list(schemes).unwrap(), &memory);
         assert_eq!(note("4k,ideal").unwrap(), "the ideal scheme runs without age, defrag");
         assert_eq!(note("4k,thp"), None);
@@ -390,8 +288,7 @@ mod tests {
 
     #[test]
     fn work_that_was_never_done_is_told_once_for_all() {
-        let memory = MemoryOptions { swap: Some("1G".parse().unwrap()), ..Default::default() };
-        let memory = MemoryOptions { defrag: Some(Defrag::Always), ..memory }.resolve().unwrap();
+        let (_, memory) = read(&[("swap", "1G"), ("defrag", "always")]);
         let schemes = Composition::list("thp,4k").unwrap();
         let counters = |swapped: u64| {
             let figures = [("swap_outs", swapped), ("compaction_blocks_scanned", 0)];

@@ -17,11 +17,11 @@ mod footprint;
 mod hardware_threads;
 mod host_memory;
 mod idle_options;
-pub mod linear_model;
 mod machine;
 mod memory;
 mod memory_history;
 mod mode_switching;
+mod observer;
 mod operating_system;
 mod oracles;
 mod phases;
@@ -37,6 +37,7 @@ mod shadow_paging;
 mod simulation;
 mod snapshot;
 mod sparse;
+mod spec;
 mod stretches;
 mod system;
 mod translation_work;
@@ -44,21 +45,20 @@ mod warmup;
 mod wiring;
 mod workload;
 
-pub use background::{Background, Daemon};
-pub use compare::{Comparison, Progress, compare, compare_figures, compare_until, compare_with};
+pub use compare::run;
 pub use energy::EnergyCosts;
 pub use error::SimError;
 pub use exits::{Exits, HostWork};
 pub use explain::{Explained, Explanation, Situation, explain};
 pub use hardware_threads::ProcessorOptions;
-pub use idle_options::idle_option;
 pub use machine::{
     Alternative, Machine, MachineFile, Plausible, ProcessorModels, Virtualization, forget, one_line,
 };
-pub use memory::{Compaction, FaultyFrames, MemoryOptions, MemoryState, Past, Snapshots};
+pub use memory::{GuestOptions, MemoryOptions, MemoryState, SizeOptions, Snapshots};
 pub use mode_switching::ModeSwitching;
+pub use observer::{FiguresOnly, Observer, Progress, Silent};
 pub use operating_system::{OperatingSystemCosts, OperatingSystemCycles};
-pub use perforate_results::{
+pub use perforate_records::{
     ContentsPoint, MemoryMap, MemoryPoint, Region, RunResult, Sampled, SampledFigure, Series,
     Vocabulary, Warmup,
 };
@@ -67,11 +67,12 @@ pub use phases::{Phase, PhasedRun};
 pub use placed::Placed;
 pub use recording::{CUT_OFF, recording_notes};
 pub use registry::{counters, vocabulary};
-pub use request::{Request, RequestShares};
+pub use request::Request;
 pub use run_options::{MeasuringOptions, PlacementOptions, WarmupLength};
 pub use sampled::{TimedWindows, Timing};
 pub use simulation::{RunOptions, Simulation};
-pub use snapshot::{MemorySnapshot, SnapshotOrder, SnapshotRecord, SnapshotRequest};
+pub use snapshot::{MemorySnapshot, host_record};
+pub use spec::{ResolvedRun, RunSpec};
 pub use system::{System, SystemOptions};
 pub use wiring::{Side, Wiring};
 pub use workload::{Workload, open_trace, open_workload};

@@ -1,7 +1,7 @@
 //! What becomes of physical memory during a run: figures over time, and maps at a few moments.
 
 use perforate_os::{self as os, BlockClass, FrameClass, FreeMemory, Kernel};
-use perforate_results::{CellRun, MemoryMap, MemoryPoint};
+use perforate_records::{CellRun, MemoryMap, MemoryPoint};
 
 use crate::samples::Samples;
 

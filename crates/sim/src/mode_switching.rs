@@ -77,8 +77,9 @@ impl ModeSwitcher {
         let switching = memory.modes.filter(|switching| switching.suits(composition))?;
         let application =
             if switching.big_memory { Application::BigMemory } else { Application::Compute };
-        let is_fragmented =
-            |memory: &MemoryState| memory.fragmentation.is_some() || memory.past.ageing.is_some();
+        let is_fragmented = |memory: &MemoryState| {
+            memory.kernel.fragmentation.is_some() || memory.kernel.age.is_some()
+        };
         let fragmented =
             Fragmented { guest: is_fragmented(memory), host: is_fragmented(&memory.host()) };
         let plan = ModePlan::new(application, fragmented);

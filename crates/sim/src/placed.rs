@@ -1,15 +1,13 @@
 //! A scheme on a machine and in a memory.
 
-use perforate_config::ConfigError;
-use perforate_os::{Defrag, Kernel, KernelConfig, OsError, TableFormat};
+use perforate_config::{ConfigError, Table};
+use perforate_os::{Kernel, KernelConfig, OsError, TableFormat};
 use perforate_schemes::gap_tolerant::SuperpageRule;
 use perforate_schemes::{Composition, Scheme};
 use perforate_types::{ControlError, GapTolerance, PageSize};
 
 use crate::background::Alarms;
-use crate::memory::Past;
-use crate::snapshot::MemorySnapshot;
-use crate::{Background, Machine, MemoryState, SimError};
+use crate::{Machine, MemoryState, SimError};
 
 /// What a scheme is on a machine and in a memory.
 pub trait Placed {
@@ -46,8 +44,8 @@ pub trait Placed {
     /// The mode of gap-tolerant entries, with the comparison's own options.
     fn mode(&self, memory: &MemoryState) -> Result<Option<GapTolerance>, ConfigError>;
 
-    /// The kernel threads it runs with. An ideal scheme must not lose its large pages to merging.
-    fn background(&self, memory: &MemoryState) -> Background;
+    /// Options of the kernel in this memory. The ideal scheme runs without those that spoil large pages.
+    fn kernel_options(&self, memory: &MemoryState) -> KernelConfig;
 }
 
 impl Placed for Scheme {
@@ -95,12 +93,14 @@ impl Placed for Scheme {
         wanted.map(Some).map_err(wrong)
     }
 
-    fn background(&self, memory: &MemoryState) -> Background {
-        let background = memory.background.clone();
+    fn kernel_options(&self, memory: &MemoryState) -> KernelConfig {
+        let mut config = memory.kernel.clone();
         if self.ideal_memory {
-            return Background { ksm: None, contents: None, ..background };
+            let ignored = KernelConfig::rows().iter().filter(|row| row.ideal_ignores);
+            ignored.for_each(|row| (row.unset)(&mut config));
+            config.snapshot = None;
         }
-        background
+        config
     }
 }
 
@@ -110,12 +110,7 @@ fn make_kernel(
     seed: u64,
     (implicit_maps, flat_pages): (bool, u64),
 ) -> Result<Kernel, OsError> {
-    let fragmentation = if scheme.ideal_memory { None } else { memory.fragmentation };
-    let past = if scheme.ideal_memory { Past::default() } else { memory.past.clone() };
-    let policy = (scheme.policy)(&memory.policy_options())?;
     let config = KernelConfig {
-        memory_bytes: memory.memory_bytes,
-        fragmentation,
         seed,
         tables: TableFormat {
             shadow_directories: scheme.shadow_directories,
@@ -123,29 +118,13 @@ fn make_kernel(
             flat_pages,
         },
         implicit_maps,
-        zones: past.zones,
-        faulty: past.faulty,
-        ageing: past.ageing,
-        defrag: past.defrag,
-        swap_bytes: memory.past.swap_bytes,
-        compacted: past.compacted,
-        io_gap: memory.past.io_gap,
-        hot_add_bytes: memory.past.hot_add_bytes,
-        snapshot: memory
-            .snapshot
-            .as_ref()
-            .filter(|_| !scheme.ideal_memory)
-            .map(MemorySnapshot::shared),
+        ..scheme.kernel_options(memory)
     };
-    let mut kernel = Kernel::new(config, policy)?;
-    scheme.background(memory).set_up(&mut kernel)?;
-    Ok(kernel)
+    Kernel::new(config, (scheme.policy)(&memory.policy_options())?)
 }
 
-/// When the kernel threads of a composition's host wake.
+/// Times at which the kernel threads of a composition's host wake.
 pub(crate) fn host_alarms(composition: &Composition, memory: &MemoryState) -> Alarms {
-    let memory = memory.host();
-    let background = composition.host.map(|host| host.background(&memory));
-    let defrag = if composition.host.is_some() { memory.past.defrag } else { Defrag::Never };
-    Alarms::new(&background.unwrap_or_default(), defrag)
+    let options = composition.host.map(|host| host.kernel_options(&memory.host()));
+    Alarms::new(&options.unwrap_or_default())
 }

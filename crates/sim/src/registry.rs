@@ -1,6 +1,6 @@
 //! All that results may mention: the counters of every part, and the schemes.
 
-use perforate_results::Vocabulary;
+use perforate_records::Vocabulary;
 use perforate_types::{Counter, registered};
 
 use crate::compare::{ADVICES, TOUCHED};

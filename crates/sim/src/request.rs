@@ -1,11 +1,11 @@
 //! How much of a request for memory gets 2MB pages (P §III.C): a program asks for so much and touches
 //! all of it.
 
-use perforate_os::{Defrag, Kernel, KernelConfig, OsError, Policy, TableFormat};
+use perforate_os::{Defrag, EarlyCompaction, Kernel, KernelConfig, OsError, Policy, TableFormat};
+use perforate_records::RequestShares;
 use perforate_types::{
     AccessKind, Backing, Counters, Permissions, ProgramEvent, VirtualAddress, VirtualPage,
 };
-use serde::Serialize;
 
 /// Where the request lies.
 const START: u64 = 0x7f00_0000_0000;
@@ -16,19 +16,10 @@ pub struct Request {
     pub bytes: u64,
     /// The policy.
     pub policy: Box<dyn Policy>,
-    /// Whether background compaction had its time before.
-    pub compacted: bool,
+    /// Compaction before the request.
+    pub compaction: Option<EarlyCompaction>,
     /// Compaction in page faults.
     pub defrag: Defrag,
-}
-
-/// Shares of a request, 0–1.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct RequestShares {
-    /// In ordinary 2MB pages.
-    pub large: f64,
-    /// In perforated pages.
-    pub perforated: f64,
 }
 
 impl Request {
@@ -42,7 +33,7 @@ impl Request {
         let config = KernelConfig {
             tables: TableFormat { shadow_directories, ..TableFormat::default() },
             defrag: self.defrag,
-            compacted: self.compacted,
+            compaction: self.compaction,
             ..memory
         };
         let mut kernel = Kernel::new(config, self.policy)?;

@@ -2,59 +2,112 @@
 
 use std::borrow::Cow;
 
-use perforate_config::{ConfigError, Count, Key, Share, keys};
+use perforate_config::{ConfigError, Count, Share, options};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::{Machine, MemoryOptions, ProcessorOptions, TimedWindows, Timing};
+use crate::{Machine, ProcessorOptions, TimedWindows, Timing};
 
-/// Machine, seed, and part of the workload.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct PlacementOptions {
-    /// Machine: a name from `perforate list machines` or a machine file; on the command line also
-    /// host, this machine by CPUID and what `perforate calibrate` measured.
-    #[schemars(extend("form" = "NAME|FILE"))]
-    #[schemars(extend("brief" = "A name (`perforate list machines`), a file, or host: this machine"))]
-    pub machine: String,
-    /// Seed of workload and memory; the same seed gives the same results.
-    #[schemars(extend("brief" = "Seed of workload and memory"))]
-    pub seed: Count,
-    /// Instructions to pass over first; what they map stays mapped.
-    #[schemars(extend("brief" = "Instructions to pass over first"))]
-    pub skip: Count,
-    /// Instructions to run, warm-up included, for example 10M [default: the whole trace, 20M of a
-    /// workload].
-    #[schemars(extend("brief" = "Instructions to run, such as 10M [default: all; 20M of a workload]"))]
-    pub instructions: Option<Count>,
-    /// Other workloads or traces that run beside the workload, as programs of their own that take short
-    /// turns with it, or run on other hardware threads: names with + between them.
-    #[schemars(extend("form" = "NAME[+NAME…]"))]
-    #[schemars(extend("brief" = "Other programs that run beside it, with + between their names"))]
-    pub beside: Option<String>,
-    /// Threads that do the work of a synthetic workload, in short turns. A trace has the threads that
-    /// were recorded.
-    #[schemars(extend("brief" = "Threads that share the work of a synthetic workload"))]
-    pub threads: Count<1>,
-    /// Cores, each with its own caches, TLBs and page walkers, but for the last-level cache. Threads of
-    /// the programs run side by side on them; each stays where it begins, on the hardware thread that
-    /// has the fewest.
-    #[schemars(extend("brief" = "Cores on which threads and programs run side by side"))]
-    pub cores: Count<1>,
-    /// Hardware threads of each core (SMT), which share its caches, TLBs and page walkers and have equal
-    /// parts of its queues.
-    #[schemars(extend("brief" = "Hardware threads of a core, which share its TLBs and caches"))]
-    pub threads_per_core: Count<1>,
-    /// With several hardware threads: turns of threads within so many instructions of a recording are
-    /// taken to have run side by side; requests to the operating system keep their place. 0 keeps the
-    /// order of the recording.
-    #[schemars(extend("brief" = "Recorded instructions within which threads run side by side"))]
-    pub side_by_side: Count,
+options! {
+    /// Machine, seed, part of the workload, and processors that it runs on.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct PlacementOptions, () {
+        /// Machine: a name from `perforate list machines` or a machine file; on the command line also
+        /// host, this machine by CPUID and what `perforate calibrate` measured.
+        machine: String = Machine::DEFAULT.to_owned(), Machine {
+            form: "NAME|FILE",
+            brief: "A name (`perforate list machines`), a file, or host: this machine",
+        };
+        /// Seed of workload and memory; the same seed gives the same results.
+        seed: Count = Count::new(1), Length {
+            brief: "Seed of workload and memory",
+        };
+        /// Instructions to pass over first; what they map stays mapped.
+        skip: Count, Length {
+            brief: "Instructions to pass over first",
+        };
+        /// Instructions to run, warm-up included, for example 10M [default: the whole trace, 20M of a
+        /// workload].
+        instructions: Option<Count>, Length {
+            brief: "Instructions to run, such as 10M [default: all; 20M of a workload]",
+        };
+        /// Other workloads or traces that run beside the workload, as programs of their own that take short
+        /// turns with it, or run on other hardware threads: names with + between them.
+        beside: Option<String>, Program {
+            is_rare: true,
+            form: "NAME[+NAME…]",
+            brief: "Other programs that run beside it, with + between their names",
+        };
+        /// Threads that do the work of a synthetic workload, in short turns. A trace has the threads that
+        /// were recorded.
+        threads: Count<1> = Count::new(1), Program {
+            is_rare: true,
+            brief: "Threads that share the work of a synthetic workload",
+        };
+        /// Cores, each with its own caches, TLBs and page walkers, but for the last-level cache. Threads of
+        /// the programs run side by side on them; each stays where it begins, on the hardware thread that
+        /// has the fewest.
+        cores: Count<1> = Count::new(1), Machine {
+            brief: "Cores on which threads and programs run side by side",
+        };
+        /// Hardware threads of each core (SMT), which share its caches, TLBs and page walkers and have equal
+        /// parts of its queues.
+        threads_per_core: Count<1> = Count::new(1), Machine {
+            is_rare: true,
+            brief: "Hardware threads of a core, which share its TLBs and caches",
+        };
+        /// With several hardware threads: turns of threads within so many instructions of a recording are
+        /// taken to have run side by side; requests to the operating system keep their place. 0 keeps the
+        /// order of the recording.
+        side_by_side: Count = Count::new(2_000_000), Machine {
+            is_rare: true,
+            brief: "Recorded instructions within which threads run side by side",
+        };
+    }
+}
+
+options! {
+    /// Warm-up, clock and checks of a run.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct MeasuringOptions, () {
+        /// Instructions before measuring starts, or auto: as many as every scheme takes to settle,
+        /// found by running twice [default: a fifth of the run].
+        warmup: Option<WarmupLength>, Length {
+            form: "N|auto",
+            brief: "Instructions before measuring starts, or auto [default: a fifth]",
+        };
+        /// How much is timed: full, or sampled: one window of so many instructions at a random place in
+        /// each period (sampled=WINDOW/PERIOD; sampled alone is sampled=10k/500k), the rest only seen by
+        /// caches, TLBs and predictors.
+        timing: Timing, Length {
+            form: "full|sampled[=N/M]",
+            brief: "Time all, or N in every M instructions",
+        };
+        /// With sampled timing: end the run once IPC and speed-ups of all schemes are known to within this
+        /// share, 95 % of the time.
+        precision: Option<Share>, Length {
+            is_rare: true,
+            form: "P%",
+            brief: "With --timing sampled: stop at this half-width of the 95% interval",
+        };
+        /// Instructions at the beginning of each window of a sampled trace that are left out of the
+        /// figures with ±; or timed before each window of sampled timing [default: 0, with sampled
+        /// timing 2000].
+        window_warmup: Option<Count>, Length {
+            is_rare: true,
+        };
+        /// Count events only, without a clock: faster, no IPC.
+        functional: bool, Length;
+        /// Compare every translation with the oracle.
+        check: bool, Length;
+    }
 }
 
 impl PlacementOptions {
-    /// The cores, and what runs on them.
+    /// Cores and hardware threads.
     pub fn processors(&self) -> ProcessorOptions {
         ProcessorOptions {
             cores: self.cores.get(),
@@ -62,53 +115,6 @@ impl PlacementOptions {
             side_by_side: self.side_by_side.get(),
         }
     }
-}
-
-impl Default for PlacementOptions {
-    fn default() -> Self {
-        let (machine, processors) = (Machine::DEFAULT.into(), ProcessorOptions::default());
-        Self {
-            machine,
-            seed: Count::new(1),
-            skip: Count::new(0),
-            instructions: None,
-            beside: None,
-            threads: Count::new(1),
-            cores: Count::new(processors.cores),
-            threads_per_core: Count::new(processors.threads_per_core),
-            side_by_side: Count::new(processors.side_by_side),
-        }
-    }
-}
-
-/// Warm-up, clock and checks of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct MeasuringOptions {
-    /// Instructions before measuring starts, or auto: as many as every scheme takes to settle,
-    /// found by running twice [default: a fifth of the run].
-    #[schemars(extend("form" = "N|auto"))]
-    #[schemars(extend("brief" = "Instructions before measuring starts, or auto [default: a fifth]"))]
-    pub warmup: Option<WarmupLength>,
-    /// How much is timed: full, or sampled: one window of so many instructions at a random place in
-    /// each period (sampled=WINDOW/PERIOD; sampled alone is sampled=10k/500k), the rest only seen by
-    /// caches, TLBs and predictors.
-    #[schemars(extend("form" = "full|sampled[=N/M]"))]
-    #[schemars(extend("brief" = "Time all, or N in every M instructions"))]
-    pub timing: Timing,
-    /// With sampled timing: end the run once IPC and speed-ups of all schemes are known to within this
-    /// share, 95 % of the time.
-    #[schemars(extend("form" = "P%"))]
-    #[schemars(extend("brief" = "With --timing sampled: stop at this half-width of the 95% interval"))]
-    pub precision: Option<Share>,
-    /// Instructions at the beginning of each window of a sampled trace that are left out of the
-    /// figures with ±; or timed before each window of sampled timing [default: 0, with sampled
-    /// timing 2000].
-    pub window_warmup: Option<Count>,
-    /// Count events only, without a clock: faster, no IPC.
-    pub functional: bool,
-    /// Compare every translation with the oracle.
-    pub check: bool,
 }
 
 impl MeasuringOptions {
@@ -189,6 +195,15 @@ impl<'de> Deserialize<'de> for WarmupLength {
     }
 }
 
+impl Serialize for WarmupLength {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Instructions(instructions) => serializer.serialize_u64(*instructions),
+            Self::Detected => serializer.serialize_str("auto"),
+        }
+    }
+}
+
 impl JsonSchema for WarmupLength {
     fn schema_name() -> Cow<'static, str> {
         "WarmupLength".into()
@@ -196,23 +211,6 @@ impl JsonSchema for WarmupLength {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "type": ["string", "integer"] })
-    }
-}
-
-impl MemoryOptions {
-    /// All options of memory and, after `host-`, of the host's.
-    pub fn keys() -> Vec<Key> {
-        let all = keys::<Self>();
-        let is_shared = |key: &&Key| !Self::GUEST_ONLY.contains(&key.name.as_str());
-        let of_host = |key: &Key| Key {
-            name: format!("host-{}", key.name),
-            help: format!("As {}, of the host under a virtual machine", key.name),
-            brief: format!("As {}, of the host", key.name),
-            ..key.clone()
-        };
-        let hosts: Vec<Key> = all.iter().filter(is_shared).map(of_host).collect();
-        let own = all.into_iter().filter(|key| key.name != "host");
-        own.chain(hosts).collect()
     }
 }
 
@@ -228,13 +226,5 @@ mod tests {
         assert_eq!(read("2M"), Ok(WarmupLength::Instructions(2_000_000)));
         let error = read::<WarmupLength>("some").unwrap_err().to_string();
         assert!(error.contains("expected a whole number") && error.ends_with("or auto"), "{error}");
-    }
-
-    #[test]
-    fn a_host_has_the_options_of_its_guest() {
-        let names: Vec<String> = MemoryOptions::keys().into_iter().map(|key| key.name).collect();
-        let has = |name: &str| names.iter().any(|known| known == name);
-        assert!(has("memory-from") && has("host-memory-from") && has("host-ksm") && has("modes"));
-        assert!(!has("host") && !has("host-modes") && !has("host-host"));
     }
 }

@@ -9,7 +9,7 @@ mod timed_windows;
 use std::sync::Arc;
 
 use perforate_mmu::L2Contents;
-use perforate_results::Region;
+use perforate_records::Region;
 use perforate_schemes::segment;
 use perforate_timing::{Core, Processors, Shootdown};
 use perforate_types::{
@@ -128,7 +128,7 @@ impl Simulation {
             samples: Samples::new(TLB_SAMPLES.0, TLB_SAMPLES.1),
             memory: MemoryHistory::new(composition.host.map(|_| "guest")),
             host_memory: composition.host.map(|_| MemoryHistory::new(Some("host"))),
-            alarms: Alarms::new(&composition.own.background(memory), memory.past.defrag),
+            alarms: Alarms::new(&composition.own.kernel_options(memory)),
             host_alarms: host_alarms(&composition, memory),
             modes: ModeSwitcher::new(&composition, memory),
             stretches: Stretches::new(!options.functional, 0),

@@ -9,11 +9,13 @@ use perforate_trace::{
     WorkloadSpec, bundled,
 };
 
+use serde::Serialize;
+
 use crate::sparse::Sparse;
 use crate::{MemoryState, PlacementOptions, SimError, host_memory};
 
 /// What to run and how much of it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Workload {
     /// A workload with its parameters (`random:size=4G`) or the path of a trace.
     pub name: String,
@@ -104,7 +106,7 @@ pub fn open_workload(
     if let Some(window) = workload.side_by_side {
         source = Box::new(SideBySide::new(source, window));
     }
-    Ok(match &memory.fragmentation {
+    Ok(match &memory.kernel.fragmentation {
         Some(fragmentation) if !fragmentation.allocated => {
             Box::new(Sparse::new(source, *fragmentation, seed))
         }

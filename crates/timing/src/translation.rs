@@ -766,3 +766,32 @@ fn look_up_share(unit: Unit, purpose: Purpose) -> usize {
     };
     share as usize
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a translation left behind must not change one that has its number later.
+    #[test]
+    fn a_reused_translation_is_as_a_new_one() {
+        let mut used = Walk {
+            needs: vec![Needs::Nothing],
+            has_begun: true,
+            walker: Walker::Has(3),
+            may_borrow: true,
+            stage: 1..2,
+            pending: 4,
+            ends: vec![5, 6, 7],
+            end: 8,
+            background: WalkId(9),
+            is_background: true,
+            ..Walk::default()
+        };
+        used.timeline.push(1, Cause::WALKER_QUEUE);
+        let mut new = Walk::default();
+        for walk in [&mut used, &mut new] {
+            walk.reuse(2);
+        }
+        assert_eq!(format!("{used:?}"), format!("{new:?}"));
+    }
+}

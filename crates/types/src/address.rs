@@ -58,12 +58,12 @@ pub type GuestFrame = PageNumber<GuestPhysical>;
 pub type Frame = PageNumber<Physical>;
 
 impl<S> Address<S> {
-    /// The address with this value.
+    /// The address with this byte value.
     pub const fn new(value: u64) -> Self {
         Self(value, PhantomData)
     }
 
-    /// The plain number.
+    /// The address as a plain number of bytes.
     pub const fn value(self) -> u64 {
         self.0
     }
@@ -73,12 +73,12 @@ impl<S> Address<S> {
         PageNumber::new(self.0 >> 12)
     }
 
-    /// Byte offset inside a page of `size`.
+    /// Offset of this address inside a page of `size`, in bytes.
     pub const fn offset(self, size: PageSize) -> u64 {
         self.0 & (size.bytes() - 1)
     }
 
-    /// This address moved up by `bytes`.
+    /// The address `bytes` higher.
     pub const fn add(self, bytes: u64) -> Self {
         Self::new(self.0 + bytes)
     }
@@ -90,7 +90,7 @@ impl<S> PageNumber<S> {
         Self(number, PhantomData)
     }
 
-    /// The plain page number (address ÷ 4096).
+    /// The page number as a plain integer (address ÷ 4096).
     pub const fn number(self) -> u64 {
         self.0
     }
@@ -100,22 +100,22 @@ impl<S> PageNumber<S> {
         Address::new(self.0 << 12)
     }
 
-    /// This page moved up by `pages` 4KB pages.
+    /// The page `pages` 4KB pages higher.
     pub const fn add(self, pages: u64) -> Self {
         Self::new(self.0 + pages)
     }
 
-    /// First 4KB page of the aligned page of `size` that holds this one.
+    /// First 4KB page of the aligned page of `size` that contains this page.
     pub const fn align_down(self, size: PageSize) -> Self {
         Self::new(self.0 & !(size.pages() - 1))
     }
 
-    /// Whether this is the first 4KB page of an aligned page of `size`.
+    /// True if this is the first 4KB page of an aligned page of `size`.
     pub const fn is_aligned(self, size: PageSize) -> bool {
         self.0 & (size.pages() - 1) == 0
     }
 
-    /// Index of this 4KB page inside the aligned page of `size` that holds it.
+    /// Index of this 4KB page inside the aligned page of `size` that contains it.
     pub const fn index_in(self, size: PageSize) -> usize {
         (self.0 & (size.pages() - 1)) as usize
     }

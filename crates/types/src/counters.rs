@@ -1,21 +1,21 @@
-//! Named figures of one run.
+//! Named counters of one run.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// A count or a ratio.
+/// Value of a counter: a count or a ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum CounterValue {
-    /// A whole count.
+    /// A number of events or objects.
     Count(u64),
-    /// A quotient or an average.
+    /// A quotient or an average, in the counter's unit.
     Ratio(f64),
 }
 
 impl CounterValue {
-    /// The value as a number to compute with.
+    /// The value as a floating-point number.
     pub fn as_f64(self) -> f64 {
         match self {
             Self::Count(count) => count as f64,
@@ -30,7 +30,7 @@ impl From<u64> for CounterValue {
     }
 }
 
-/// A quotient; 0 where the denominator is 0.
+/// Numerator divided by denominator; 0 if the denominator is 0.
 impl From<(f64, f64)> for CounterValue {
     fn from((numerator, denominator): (f64, f64)) -> Self {
         Self::Ratio(if denominator == 0.0 { 0.0 } else { numerator / denominator })
@@ -43,24 +43,24 @@ impl From<(u64, u64)> for CounterValue {
     }
 }
 
-/// Figures of one run by name, units in the names (`walk_cycles`, `mapped_bytes`). What they are is
-/// registered where they are counted: [`crate::figures`].
+/// Counters of one run by name, with units in the names (`walk_cycles`, `mapped_bytes`). The crate
+/// that counts an event registers the counter's meaning with [`crate::figures`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Counters(BTreeMap<String, CounterValue>);
 
 impl Counters {
-    /// Sets a figure.
+    /// Sets the counter `name`.
     ///
     /// # Panics
-    /// If there is a figure of that name: each has one source.
+    /// If a counter of that name is set already: each counter has one source.
     pub fn set(&mut self, name: impl Into<String>, value: impl Into<CounterValue>) {
         let name = name.into();
         let before = self.0.insert(name.clone(), value.into());
         assert!(before.is_none(), "two sources set the counter {name}");
     }
 
-    /// Sets every figure to the larger of the two values that it has here and in `others`.
+    /// Sets every counter to the larger of its values in `self` and in `others`.
     pub fn raise(&mut self, others: &Self) {
         for (name, value) in others.iter() {
             let own = self.0.entry(name.to_owned()).or_insert(value);
@@ -70,19 +70,19 @@ impl Counters {
         }
     }
 
-    /// The figure of this name.
+    /// The value of the counter `name`; `None` if it is not set.
     pub fn get(&self, name: &str) -> Option<f64> {
         self.0.get(name).map(|value| value.as_f64())
     }
 
-    /// All figures in order of name.
+    /// All counters, ordered by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, CounterValue)> {
         self.0.iter().map(|(name, value)| (name.as_str(), *value))
     }
 }
 
 impl FromIterator<(String, CounterValue)> for Counters {
-    /// Of figures with one name the last counts.
+    /// If a name occurs more than once, its last value wins.
     fn from_iter<T: IntoIterator<Item = (String, CounterValue)>>(figures: T) -> Self {
         Self(figures.into_iter().collect())
     }

@@ -1,4 +1,4 @@
-//! x86-64 page-table entries as the 64-bit values the hardware reads.
+//! x86-64 page-table entries as 64-bit values in memory.
 
 use std::fmt;
 
@@ -27,7 +27,7 @@ impl PageTableEntry {
     /// An entry that maps nothing.
     pub const ABSENT: Self = Self(0);
 
-    /// The entry with this 64-bit value.
+    /// Decodes an entry from its 64-bit value.
     pub const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
@@ -37,7 +37,8 @@ impl PageTableEntry {
         self.0
     }
 
-    /// An entry that points to the table node in `frame`; permissions are left to the leaf.
+    /// An entry that points to the table node in `frame`. It allows every access: the leaf
+    /// restricts permissions.
     pub const fn table(frame: Frame) -> Self {
         Self(PRESENT | WRITABLE | USER | (frame.number() << 12))
     }
@@ -58,7 +59,7 @@ impl PageTableEntry {
         Self::leaf(block, PageSize::Size2M, permissions).with_filter(filter)
     }
 
-    /// The same entry with other permissions.
+    /// This entry with its permissions replaced.
     pub const fn with_permissions(self, permissions: Permissions) -> Self {
         let mut bits = self.0 & !(WRITABLE | USER | NO_EXECUTE);
         if permissions.write {
@@ -73,37 +74,37 @@ impl PageTableEntry {
         Self(bits)
     }
 
-    /// The same 2MB entry with another hole filter.
+    /// This 2MB entry with its hole filter replaced.
     pub const fn with_filter(self, filter: u8) -> Self {
         Self((self.0 & !FILTER) | ((filter as u64) << FILTER_SHIFT))
     }
 
-    /// The same entry with the accessed bit set, and the dirty bit too if `write`.
+    /// This entry with the accessed bit set, and the dirty bit too if `write`.
     pub const fn with_accessed(self, write: bool) -> Self {
         Self(self.0 | ACCESSED | if write { DIRTY } else { 0 })
     }
 
-    /// Whether the entry maps or points to anything (P).
+    /// True if the entry maps a page or points to a node (bit P).
     pub const fn is_present(self) -> bool {
         self.0 & PRESENT != 0
     }
 
-    /// Whether a present entry above level 1 is a leaf (PS).
+    /// True if a present entry above level 1 is a leaf (bit PS).
     pub const fn is_large(self) -> bool {
         self.0 & PAGE_SIZE != 0
     }
 
-    /// Accessed bit.
+    /// True if the accessed bit (A) is set.
     pub const fn is_accessed(self) -> bool {
         self.0 & ACCESSED != 0
     }
 
-    /// Dirty bit.
+    /// True if the dirty bit (D) is set.
     pub const fn is_dirty(self) -> bool {
         self.0 & DIRTY != 0
     }
 
-    /// What a leaf allows.
+    /// Permissions of a leaf entry (bits R/W, U/S and NX).
     pub const fn permissions(self) -> Permissions {
         Permissions {
             write: self.0 & WRITABLE != 0,
@@ -112,12 +113,12 @@ impl PageTableEntry {
         }
     }
 
-    /// Frame of the node a table entry points to, or of a 4KB leaf.
+    /// Frame of the node that a table entry points to, or frame that a 4KB leaf maps.
     pub const fn frame(self) -> Frame {
         Frame::new((self.0 & ADDRESS) >> 12)
     }
 
-    /// First frame of the page that a leaf of `size` maps (the filter bits masked off).
+    /// First frame of the page that a leaf of `size` maps, with the filter bits masked off.
     pub const fn leaf_frame(self, size: PageSize) -> Frame {
         self.frame().align_down(size)
     }

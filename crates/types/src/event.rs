@@ -1,24 +1,24 @@
-//! What a program asks of the operating system.
+//! Requests of a program to its operating system.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Permissions, VirtualAddress};
 
-/// A process of the traced program; 0 is the first.
+/// A process of the traced program; the first process is 0.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 #[serde(transparent)]
 pub struct ProcessId(pub u16);
 
-/// A thread of the traced program; 0 is the first.
+/// A thread of the traced program; the first thread is 0.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 #[serde(transparent)]
 pub struct ThreadId(pub u16);
 
-/// What lies behind a mapping.
+/// Kind of memory behind a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Backing {
@@ -32,114 +32,114 @@ pub enum Backing {
     Heap,
 }
 
-/// `madvise` advice that matters to translation.
+/// `madvise` advice that affects translation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Advice {
-    /// MADV_HUGEPAGE.
+    /// MADV_HUGEPAGE: large pages are wanted.
     HugePage,
-    /// MADV_NOHUGEPAGE.
+    /// MADV_NOHUGEPAGE: large pages are forbidden.
     NoHugePage,
-    /// MADV_DONTNEED: the pages are dropped now and come back zeroed.
+    /// MADV_DONTNEED: the pages are dropped now; the next access finds zeroes.
     DontNeed,
-    /// MADV_FREE: the pages may be dropped later.
+    /// MADV_FREE: the kernel may drop the pages later.
     Free,
     /// Any other advice, by its Linux number.
     Other(i32),
 }
 
-/// A change a program asks for between two instructions. Lengths are in bytes.
+/// An event of the program between two instructions. Lengths are in bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "event")]
 pub enum ProgramEvent {
-    /// A new mapping, replacing whatever was there.
+    /// mmap: a new mapping, which replaces any mapping in its range.
     Map {
         /// First byte; a multiple of 4096.
         start: VirtualAddress,
         /// Length in bytes, rounded up to whole pages.
         length: u64,
-        /// What the mapping allows.
+        /// Accesses that the mapping allows.
         permissions: Permissions,
-        /// Whether any access is allowed at all (false: PROT_NONE).
+        /// True if any access is allowed (false: PROT_NONE).
         accessible: bool,
-        /// What lies behind it.
+        /// Kind of memory behind the mapping.
         backing: Backing,
-        /// MAP_SHARED.
+        /// True for a mapping with MAP_SHARED.
         shared: bool,
-        /// Mapped in full at once (MAP_POPULATE), before the next instruction.
+        /// True for MAP_POPULATE: all pages are mapped at once, before the next instruction.
         populate: bool,
     },
-    /// munmap.
+    /// munmap: removes the mappings in a range.
     Unmap {
         /// First byte; a multiple of 4096.
         start: VirtualAddress,
-        /// Length in bytes.
+        /// Length in bytes, rounded up to whole pages.
         length: u64,
     },
-    /// mprotect.
+    /// mprotect: changes the permissions of a range.
     Protect {
         /// First byte; a multiple of 4096.
         start: VirtualAddress,
-        /// Length in bytes.
+        /// Length in bytes, rounded up to whole pages.
         length: u64,
-        /// New permissions.
+        /// Accesses that the range allows from now on.
         permissions: Permissions,
-        /// Whether any access is allowed at all (false: PROT_NONE).
+        /// True if any access is allowed (false: PROT_NONE).
         accessible: bool,
     },
-    /// madvise.
+    /// madvise: gives advice about a range.
     Advise {
         /// First byte; a multiple of 4096.
         start: VirtualAddress,
-        /// Length in bytes.
+        /// Length in bytes, rounded up to whole pages.
         length: u64,
-        /// The advice.
+        /// Advice that the program gives.
         advice: Advice,
     },
-    /// mremap: the mapping at `from` now lies at `to`.
+    /// mremap: moves or resizes the mapping at `from`, which then lies at `to`.
     Remap {
-        /// Old first byte.
+        /// First byte before the move.
         from: VirtualAddress,
         /// Old length in bytes.
         from_length: u64,
-        /// New first byte.
+        /// First byte after the move.
         to: VirtualAddress,
         /// New length in bytes.
         to_length: u64,
     },
-    /// brk: the heap now spans `start..end`.
+    /// brk: moves the end of the heap, which then spans `start..end`.
     Brk {
         /// First byte of the heap; never changes within a process image.
         start: VirtualAddress,
-        /// End of the heap.
+        /// Address after the last byte of the heap.
         end: VirtualAddress,
     },
     /// fork: `child` starts with a copy of the running process's memory.
     Fork {
-        /// The new process.
+        /// Process that the fork creates.
         child: ProcessId,
     },
-    /// The running process replaced its memory (execve).
+    /// execve: the running process replaced its memory.
     Exec,
-    /// `process` ended.
+    /// exit: the process `process` ended.
     Exit {
-        /// The process that ended.
+        /// Process that has ended.
         process: ProcessId,
     },
-    /// Instructions that the program executed here and that are not in the trace, which is a
-    /// sample: the recorder passed over them between two windows.
+    /// Instructions that the program executed here but the trace omits. Only sampled traces have
+    /// gaps: the recorder skipped instructions between two windows.
     Gap {
-        /// Their number.
+        /// Number of instructions omitted.
         instructions: u64,
     },
-    /// The program begins another part of its work.
+    /// The program begins another phase of its work.
     Phase {
-        /// What it calls that part.
+        /// Name that the program gives to the phase.
         name: String,
-        /// What it can tell of itself at this point, by name.
+        /// Figures that the program reports at this point, by name.
         figures: Vec<(String, u64)>,
     },
-    /// The instructions that follow belong to this process and thread.
+    /// Context switch: the instructions that follow belong to this process and thread.
     Switch {
         /// Process that runs now.
         process: ProcessId,

@@ -1,25 +1,25 @@
-//! Tables of counters: everything that is known of a counter stands in one line of the part that
-//! counts it, and with it the place where its value comes from.
+//! Tables of counters. Each counter has one line, in the module that counts it, with its name,
+//! unit, meaning and value.
 //!
-//! Recording goes through these tables ([`Counters::record`]), and so does whoever lists counters,
-//! shows them or documents them: nothing is written that is not registered.
+//! Results are recorded from these tables ([`Counters::record`]), and lists, reports and
+//! documentation read the same tables. So a run cannot write a counter that is not registered.
 
 use std::borrow::Cow;
 
 use crate::{CounterValue, Counters};
 
-/// What a counter counts, or what a quotient is.
+/// Unit of a counter or ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CounterUnit {
-    /// Events or things.
+    /// Number of events or objects.
     Count,
     /// Cycles of the core clock.
     Cycles,
-    /// Bytes.
+    /// Number of bytes of memory.
     Bytes,
-    /// Nanojoules.
+    /// Energy in nanojoules (10⁻⁹ J).
     Nanojoules,
-    /// A part of 1.
+    /// A fraction between 0 and 1.
     Share,
     /// A quotient of two counts.
     Ratio,
@@ -28,7 +28,7 @@ pub enum CounterUnit {
 }
 
 impl CounterUnit {
-    /// Its name in lists.
+    /// Name of the unit in lists.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Count => "count",
@@ -42,76 +42,76 @@ impl CounterUnit {
     }
 }
 
-/// Where reports show a counter, besides the list of all counters.
+/// Places where reports show a counter, besides the list of all counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prominence {
-    /// Nowhere else.
+    /// In the list of all counters only.
     Listed,
     /// In the table of figures.
     Table,
-    /// In the short table as well.
+    /// In the table of figures and in the short table.
     Main,
 }
 
-/// A part of a whole that charts show as a stack.
+/// Membership in a stacked chart: the counter is one part of a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     /// Name of the whole, the same for all its parts.
     pub whole: &'static str,
-    /// Name among the parts.
+    /// Name among the parts of the whole.
     pub key: Cow<'static, str>,
-    /// What it is called beside the other parts.
+    /// Label beside the other parts.
     pub label: Cow<'static, str>,
-    /// Its colour in reports, by what the colour stands for.
+    /// Colour in reports, named by its meaning, such as `level1`.
     pub colour: Cow<'static, str>,
 }
 
-/// A counter as it is registered: all that is known of it whatever its value.
+/// Description of a registered counter, without its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counter {
-    /// Name in results.
+    /// Name in results files.
     pub id: Cow<'static, str>,
-    /// What tables call it.
+    /// Label in tables and charts.
     pub label: Cow<'static, str>,
-    /// What it counts.
+    /// Unit of the value.
     pub unit: CounterUnit,
-    /// Heading that it stands under.
+    /// Heading that lists the counter.
     pub group: &'static str,
-    /// What it is, in a line or two.
+    /// Meaning of the counter, in a line or two.
     pub meaning: Cow<'static, str>,
-    /// Where reports show it.
+    /// Places where reports show the counter.
     pub prominence: Prominence,
-    /// The whole that it is a part of.
+    /// Place in a stacked chart, if the counter has one.
     pub part: Option<Part>,
 }
 
-/// A name without its underscores: what a counter is called that nothing more is known of.
+/// A counter's default label: its name with spaces for underscores.
 pub fn spaced(id: &str) -> String {
     id.replace('_', " ")
 }
 
 /// One line of a table: a counter, and its value in a source of type `S`.
 pub struct Figure<S> {
-    /// Name in results.
+    /// Name in results files.
     pub id: &'static str,
-    /// What tables call it; its name with spaces where nothing is said.
+    /// Label in tables; if `None`, the name with spaces for underscores.
     pub label: Option<&'static str>,
-    /// What it counts.
+    /// Unit of the value.
     pub unit: CounterUnit,
-    /// Heading that it stands under.
+    /// Heading that lists the counter.
     pub group: &'static str,
-    /// What it is: a doc comment, line by line.
+    /// Meaning of the counter: the lines of its doc comment.
     pub meaning: &'static [&'static str],
-    /// Where reports show it.
+    /// Places where reports show the counter.
     pub prominence: Prominence,
-    /// The whole that it is a part of, what it is called there, and its colour.
+    /// Place in a stacked chart: name of the whole, label of the part, and its colour.
     pub part: Option<(&'static str, &'static str, &'static str)>,
-    /// Its value.
+    /// Reads the value from the source.
     pub value: fn(&S) -> CounterValue,
 }
 
 impl<S> Figure<S> {
-    /// What is known of it.
+    /// Description of the counter, without its value.
     pub fn counter(&self) -> Counter {
         let lines: Vec<&str> = self.meaning.iter().map(|line| line.trim()).collect();
         let part = |(whole, label, colour): (&'static str, &'static str, &'static str)| {
@@ -131,16 +131,16 @@ impl<S> Figure<S> {
     }
 }
 
-/// What is known of the counters of a table.
+/// Descriptions of all counters of a table.
 pub fn registered<S>(figures: &[Figure<S>]) -> Vec<Counter> {
     figures.iter().map(Figure::counter).collect()
 }
 
 impl Counters {
-    /// Sets all figures of a table.
+    /// Sets every counter of a table to its value in `source`.
     ///
     /// # Panics
-    /// If there is a figure of one of these names: each has one source.
+    /// If a counter of one of these names is set already: each counter has one source.
     pub fn record<S>(&mut self, figures: &[Figure<S>], source: &S) {
         for figure in figures {
             self.set(figure.id, (figure.value)(source));
@@ -174,10 +174,10 @@ impl Counters {
 /// assert_eq!(BUFFER[1].counter().label, "prefetch hit share");
 /// ```
 ///
-/// A line has the counter's name, what tables call it (its name with spaces if left out), a
-/// [`CounterUnit`], a [`Prominence`], and where it is a part of a whole that charts show as a stack
-/// `part(whole, label, colour)`. The doc comment says what it is. The value is a number, or a pair:
-/// numerator and denominator.
+/// A line has the counter's name, a label for tables (by default the name with spaces), a
+/// [`CounterUnit`] and a [`Prominence`]. A part of a stacked chart adds `part(whole, label,
+/// colour)`. The doc comment is the meaning. The value is a number, or a pair of numerator and
+/// denominator.
 #[macro_export]
 macro_rules! figures {
     ($(
@@ -220,13 +220,13 @@ mod tests {
             /// Cycles.
             walk_cycles_of_reads, "reads", Cycles, Listed, part("walk_cycles", "read", "level1"):
                 |it| it[1];
-            /// Their quotient.
+            /// Cycles divided by walks.
             cycles_per_walk, Ratio, Table: |&[walks, cycles]| (cycles, walks);
         }
     }
 
     #[test]
-    fn a_line_says_all_there_is_to_know() {
+    fn a_line_registers_label_meaning_and_value() {
         let [walks, reads, quotient] = &registered(WALKS)[..] else { panic!("three lines") };
         assert_eq!((&*walks.id, &*walks.label), ("walks", "walks"));
         assert_eq!(walks.meaning, "Walks: the doc comment has two lines.");

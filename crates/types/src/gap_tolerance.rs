@@ -1,20 +1,23 @@
-//! Gap-tolerant superpages (G §3): the modes of page directories, and the register that says which.
+//! Gap-tolerant superpages (G §3): the modes of page directories, and the register that selects a
+//! mode.
 //!
-//! A superpage is cut into 32 virtual blocks, mapped in order onto 32 selected B-blocks of the 64 of
-//! a memory slice twice its size. One 16-byte entry of the page directory (GT-PDE) holds the slice
-//! and the selection; a paired entry (P-GT-PDE) maps two superpages with one selection.
+//! A superpage is divided into 32 virtual blocks. They are mapped in order onto 32 selected
+//! B-blocks of a memory slice, which has 64 B-blocks and twice the superpage's size. One 16-byte
+//! entry of the page directory (GT-PDE) holds the slice and the selection bitmap. A paired entry
+//! (P-GT-PDE) maps two superpages with one bitmap.
 
 use serde::{Deserialize, Serialize};
 
 use crate::PageSize;
 
-/// Bytes of a GT-PDE or P-GT-PDE.
+/// Size of a GT-PDE or P-GT-PDE, in bytes.
 pub const GT_PDE_BYTES: u64 = 16;
-/// B-blocks of a slice, one bit of a selection each.
+/// B-blocks of a slice, with one bit each in a selection bitmap.
 pub const SLICE_BLOCKS: u32 = 64;
-/// Virtual blocks of a superpage, and set bits of a selection.
+/// Virtual blocks of a superpage; also the number of set bits in a selection bitmap.
 pub const SUPERPAGE_BLOCKS: u32 = 32;
-/// Frames of the chunk in which two slices can share an entry: 128MB, six bits of 2MB (G §3.6).
+/// Size in frames of the chunk inside which two slices can share an entry: 128MB, six bits of 2MB
+/// (G §3.6).
 pub const CHUNK_FRAMES: u64 = (128 << 20) / 4096;
 
 /// A mode of page directories with gap-tolerant entries: a row of G Table 3 with GT = 1.
@@ -23,42 +26,42 @@ pub const CHUNK_FRAMES: u64 = (128 << 20) / 4096;
 pub struct GapTolerance {
     /// Field BS: a B-block has 2^BS frames.
     block_order: u8,
-    /// Field P.
+    /// Field P: an entry maps two superpages.
     paired: bool,
 }
 
-/// A control register that G Table 3 does not list.
+/// Error of a control-register value that G Table 3 does not list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ControlError {
-    /// GT is 0 and something else is not.
+    /// Field GT is 0 but another bit is set.
     #[error("GTPTCR {0:#x}: P and BS are 0 where GT is 0, which means 2MB-page PDEs (G Table 3)")]
     Disabled(u64),
-    /// No mode has this B-block size.
+    /// No mode of G Table 3 has this B-block size.
     #[error(
         "GT=1, P={}, BS={order} is no mode of G Table 3: BS is 3 (32KB) or 4 (64KB), and 5 (128KB) \
          where P is 0", u8::from(*paired)
     )]
     BlockSize {
-        /// BS asked for.
+        /// Requested value of field BS.
         order: u64,
-        /// P asked for.
+        /// Requested value of field P.
         paired: bool,
     },
-    /// Bits that are kept for later.
+    /// A reserved bit is set.
     #[error("GTPTCR {0:#x}: bits above BS (5 and up) are reserved and 0")]
     Reserved(u64),
 }
 
 impl GapTolerance {
-    /// Single entries for superpages of 1MB: B-blocks of 32KB.
+    /// Single entries for superpages of 1MB, with B-blocks of 32KB.
     pub const SINGLE_1M: Self = Self { block_order: 3, paired: false };
-    /// Single entries for superpages of 2MB: B-blocks of 64KB.
+    /// Single entries for superpages of 2MB, with B-blocks of 64KB.
     pub const SINGLE_2M: Self = Self { block_order: 4, paired: false };
-    /// Single entries for superpages of 4MB: B-blocks of 128KB.
+    /// Single entries for superpages of 4MB, with B-blocks of 128KB.
     pub const SINGLE_4M: Self = Self { block_order: 5, paired: false };
-    /// Paired entries for 2MB, two superpages of 1MB: B-blocks of 32KB.
+    /// Paired entries for 2MB (two superpages of 1MB), with B-blocks of 32KB.
     pub const PAIRED_2M: Self = Self { block_order: 3, paired: true };
-    /// Paired entries for 4MB, two superpages of 2MB: B-blocks of 64KB.
+    /// Paired entries for 4MB (two superpages of 2MB), with B-blocks of 64KB.
     pub const PAIRED_4M: Self = Self { block_order: 4, paired: true };
 
     /// All modes, in the order of G Table 3.
@@ -68,7 +71,7 @@ impl GapTolerance {
     /// The mode with B-blocks of 2^`order` frames.
     ///
     /// # Errors
-    /// [`ControlError::BlockSize`] where G Table 3 has none.
+    /// [`ControlError::BlockSize`] if G Table 3 has no such mode.
     pub const fn new(order: u64, paired: bool) -> Result<Self, ControlError> {
         match (order, paired) {
             (3 | 4, _) | (5, false) => Ok(Self { block_order: order as u8, paired }),
@@ -76,11 +79,11 @@ impl GapTolerance {
         }
     }
 
-    /// Reads GTPTCR: GT is bit 0, P bit 1, BS bits 2–4 (their places in G Fig. 10(a) are our
-    /// reading). `None` is GT = 0: 2MB-page PDEs and no gap-tolerant ones.
+    /// Decodes GTPTCR: GT is bit 0, P bit 1, BS bits 2–4 (the bit positions are our reading of G
+    /// Fig. 10(a)). `None` stands for GT = 0: 2MB-page PDEs and no gap-tolerant entries.
     ///
     /// # Errors
-    /// [`ControlError`] where G Table 3 does not list the value.
+    /// [`ControlError`] if G Table 3 does not list the value.
     pub const fn from_control(register: u64) -> Result<Option<Self>, ControlError> {
         if register >> 5 != 0 {
             return Err(ControlError::Reserved(register));
@@ -99,53 +102,53 @@ impl GapTolerance {
         1 | (self.paired as u64) << 1 | (self.block_order as u64) << 2
     }
 
-    /// Whether an entry maps two superpages.
+    /// True if one entry maps two superpages.
     pub const fn is_paired(self) -> bool {
         self.paired
     }
 
-    /// log2 of the frames of a B-block: field BS.
+    /// log2 of a B-block's size in frames: field BS.
     pub const fn block_order(self) -> u32 {
         self.block_order as u32
     }
 
-    /// Frames of a B-block.
+    /// Size of a B-block in frames.
     pub const fn block_frames(self) -> u64 {
         1 << self.block_order
     }
 
-    /// Frames of a slice, which is aligned to its size.
+    /// Size of a slice in frames. A slice is aligned to its size.
     pub const fn slice_frames(self) -> u64 {
         self.block_frames() * SLICE_BLOCKS as u64
     }
 
-    /// 4KB pages of a superpage.
+    /// Size of a superpage in 4KB pages.
     pub const fn superpage_pages(self) -> u64 {
         self.block_frames() * SUPERPAGE_BLOCKS as u64
     }
 
-    /// 4KB pages that one entry maps, which are aligned to their number: one superpage or two.
+    /// 4KB pages of an entry's one or two superpages. An entry is aligned to this number.
     pub const fn entry_pages(self) -> u64 {
         self.superpage_pages() << self.paired as u32
     }
 
-    /// Bytes of a page-directory node, which maps 1GB (G Table 2): 4, 8 or 16KB.
+    /// Size of a page-directory node in bytes: 4, 8 or 16KB. A node maps 1GB (G Table 2).
     pub const fn directory_bytes(self) -> u64 {
         PageSize::Size1G.pages() / self.entry_pages() * GT_PDE_BYTES
     }
 
-    /// log2 of the frames of a page-directory node.
+    /// log2 of a page-directory node's size in frames.
     pub const fn directory_order(self) -> u32 {
         (self.directory_bytes() / PageSize::Size4K.bytes()).trailing_zeros()
     }
 
-    /// Bytes of a page-directory node for 2MB: an entry of a level-1 node and the zeros behind it
-    /// (G §3.5).
+    /// Bytes of a page-directory node per 2MB of address space: an entry of a level-1 node and its
+    /// zero padding (G §3.5).
     pub const fn directory_bytes_per_region(self) -> u64 {
         self.directory_bytes() / 512
     }
 
-    /// The name in reports, as G has it: `GT-PDE-4MB`, `P-GT-PDE-2MB`.
+    /// Name in reports, as G writes it: `GT-PDE-4MB`, `P-GT-PDE-2MB`.
     pub fn label(self) -> String {
         let prefix = if self.paired { "P-GT-PDE" } else { "GT-PDE" };
         format!("{prefix}-{}MB", self.entry_pages() / 256)
@@ -199,7 +202,8 @@ mod tests {
         assert_eq!(GapTolerance::PAIRED_2M.label(), "P-GT-PDE-2MB");
     }
 
-    /// All 2^64 values but those of the table's six rows are refused; the 64 small ones are tried.
+    /// Only the six rows of the table are valid among all 2^64 values; the test tries the lowest
+    /// 64.
     #[test]
     fn other_registers_are_refused() {
         let listed = (0..64).filter(|&register| GapTolerance::from_control(register).is_ok());

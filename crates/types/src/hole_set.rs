@@ -1,4 +1,4 @@
-//! The holes of one 2MB page.
+//! The holes of one 2MB page (perforated pages, P).
 
 use std::ops::Range;
 
@@ -11,58 +11,59 @@ pub struct HoleSet {
 }
 
 impl HoleSet {
-    /// No holes.
+    /// The set without holes.
     pub const EMPTY: Self = Self { words: [0; 8] };
-    /// All 512 sub-pages are holes.
+    /// The set with all 512 sub-pages.
     pub const FULL: Self = Self { words: [u64::MAX; 8] };
-    /// Sub-pages of a 2MB page.
+    /// Number of 4KB sub-pages in a 2MB page.
     pub const SUBPAGES: usize = 512;
 
-    /// The set whose region *r* (64 sub-pages, 256KB) has the bits of `words[r]`.
+    /// Builds a set from words: bit *i* of `words[r]` is sub-page *i* of 256KB region *r*.
     pub const fn from_words(words: [u64; 8]) -> Self {
         Self { words }
     }
 
-    /// The 512 bits, 64 per 256KB region.
+    /// The 512 bits of the set, one word for each 256KB region.
     pub const fn words(&self) -> [u64; 8] {
         self.words
     }
 
-    /// Whether sub-page `index` (0–511) is a hole.
+    /// True if sub-page `index` (0–511) is a hole.
     pub const fn contains(&self, index: usize) -> bool {
         self.words[index / 64] >> (index % 64) & 1 != 0
     }
 
-    /// Adds sub-page `index`; returns whether it was new.
+    /// Adds sub-page `index` (0–511); returns true if it was not in the set.
     pub const fn insert(&mut self, index: usize) -> bool {
         let new = !self.contains(index);
         self.words[index / 64] |= 1 << (index % 64);
         new
     }
 
-    /// Removes sub-page `index`; returns whether it was there.
+    /// Removes sub-page `index` (0–511); returns true if it was in the set.
     pub const fn remove(&mut self, index: usize) -> bool {
         let old = self.contains(index);
         self.words[index / 64] &= !(1 << (index % 64));
         old
     }
 
-    /// Number of holes.
+    /// Number of holes, 0–512.
     pub fn count(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Whether there is no hole.
+    /// True if the page has no hole.
     pub fn is_empty(&self) -> bool {
         self.words == [0; 8]
     }
 
-    /// The eight-bit filter: bit *r* is set when 256KB region *r* has a hole.
+    /// The eight-bit filter of the page-directory entry: bit *r* is set if 256KB region *r* has a
+    /// hole.
     pub fn filter(&self) -> u8 {
         (0..8).fold(0, |filter, region| filter | u8::from(self.words[region] != 0) << region)
     }
 
-    /// All sub-pages of a range.
+    /// The set of all sub-pages in `range`.
     pub fn of_range(range: Range<usize>) -> Self {
         let below = |index: usize, word: usize| match index.saturating_sub(64 * word) {
             0 => 0,
@@ -74,7 +75,7 @@ impl HoleSet {
         }
     }
 
-    /// Holes in either set (P §V combines guest and host holes this way).
+    /// Holes of either set. P §V combines guest and host holes this way.
     pub fn union(&self, other: &Self) -> Self {
         let mut words = self.words;
         for (word, more) in words.iter_mut().zip(other.words) {
@@ -83,7 +84,7 @@ impl HoleSet {
         Self { words }
     }
 
-    /// Holes of this set that are not in the other.
+    /// Holes of `self` that are not in `other`.
     pub fn minus(&self, other: &Self) -> Self {
         let mut words = self.words;
         for (word, fewer) in words.iter_mut().zip(other.words) {
@@ -114,7 +115,8 @@ impl HoleSet {
         })
     }
 
-    /// The first sub-page from `index` on that is a hole, or that is none; 512 if there is no such.
+    /// The first sub-page at or after `index` that is a hole (or, if `hole` is false, is not); 512
+    /// if none.
     fn next_where(&self, index: usize, hole: bool) -> usize {
         for region in index / 64..8 {
             let word = if hole { self.words[region] } else { !self.words[region] };

@@ -1,40 +1,40 @@
-//! Instructions and memory accesses as a trace delivers them.
+//! Instructions and memory accesses, as decoded from a trace.
 
 use crate::{AccessKind, ProcessId, ProgramEvent, VirtualAddress};
 
-/// An architectural register, numbered by the trace; 0 means none.
+/// Architectural register, numbered by the trace; 0 means none.
 pub type Register = u8;
 
-/// The stack pointer's number in traces of x86-64 programs.
+/// Register number of the stack pointer in traces of x86-64 programs.
 pub const STACK_POINTER: Register = 5;
-/// The number of the arithmetic flags.
+/// Register number of the arithmetic flags.
 pub const FLAGS: Register = 17;
-/// The number of the instruction pointer: written by every branch, never a source.
+/// Register number of the instruction pointer: every branch writes it, and it is never a source.
 pub const INSTRUCTION_POINTER: Register = 18;
 
-/// How an instruction changes the flow of control.
+/// Kind of control transfer of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[repr(u8)]
 pub enum Branch {
-    /// Not a branch.
+    /// No control transfer: the next instruction follows.
     #[default]
     None,
-    /// Conditional jump.
+    /// Conditional direct jump (x86: Jcc).
     Conditional,
-    /// Unconditional direct jump.
+    /// Unconditional direct jump (x86: JMP).
     Jump,
     /// Jump through a register or memory.
     Indirect,
-    /// Direct call.
+    /// Direct call of a function.
     Call,
     /// Call through a register or memory.
     IndirectCall,
-    /// Return.
+    /// Return from a call.
     Return,
 }
 
 impl Branch {
-    /// All kinds; a kind's index is its `as u8` value.
+    /// All kinds. A kind's index is its value `as u8`.
     pub const ALL: [Self; 7] = [
         Self::None,
         Self::Conditional,
@@ -46,14 +46,14 @@ impl Branch {
     ];
 }
 
-/// What an instruction computes, as far as its latency goes.
+/// Class of computation, which determines an instruction's latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[repr(u8)]
 pub enum Operation {
     /// Integer, logic, move, address computation.
     #[default]
     Integer,
-    /// Integer multiplication.
+    /// Integer multiplication (IMUL, MUL).
     Multiply,
     /// Division or square root.
     Divide,
@@ -64,7 +64,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// All kinds; a kind's index is its `as u8` value.
+    /// All classes. A class's index is its value `as u8`.
     pub const ALL: [Self; 5] =
         [Self::Integer, Self::Multiply, Self::Divide, Self::Float, Self::Serializing];
 }
@@ -74,45 +74,46 @@ impl Operation {
 pub struct Instruction {
     /// Address of the instruction.
     pub ip: VirtualAddress,
-    /// Registers read; 0 fills unused places.
+    /// Registers read; unused places are 0.
     pub sources: [Register; 4],
-    /// Which of the registers read make no address, a bit each, the first being the lowest: loads
-    /// and stores of the instruction do not wait for them. Where nothing is known of that, none.
+    /// Bit *i* is set if `sources[i]` is not used to compute an address. The instruction's loads
+    /// and stores do not wait for that register. 0 if the trace does not record this.
     pub data_sources: u8,
-    /// Registers written; 0 fills unused places.
+    /// Registers written; unused places are 0.
     pub destinations: [Register; 2],
-    /// Number of memory accesses this instruction makes.
+    /// Number of memory accesses of this instruction.
     pub accesses: u8,
-    /// Length in bytes, 1–15; 0 where the trace does not say.
+    /// Length in bytes, 1–15; 0 if the trace does not record it.
     pub length: u8,
-    /// Kind of branch.
+    /// Kind of control transfer.
     pub branch: Branch,
-    /// Whether the branch was taken (false for what is no branch).
+    /// True if the branch was taken; false for other instructions.
     pub taken: bool,
-    /// What it computes.
+    /// Class of computation, for the latency.
     pub operation: Operation,
 }
 
 /// One memory access of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryAccess {
-    /// First byte accessed.
+    /// Address of the first byte.
     pub address: VirtualAddress,
     /// Bytes accessed, at least 1.
     pub size: u16,
-    /// Read or write; never a fetch.
+    /// Read or write, but not a fetch.
     pub kind: AccessKind,
 }
 
-/// A run of consecutive instructions, decoded: what flows from a trace to the simulation.
+/// Consecutive decoded instructions, the unit in which a trace feeds the simulation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Chunk {
     /// Instructions in program order.
     pub instructions: Vec<Instruction>,
-    /// Accesses of all instructions in order; each instruction owns the next `accesses` of them.
+    /// Accesses of all instructions in program order. Each instruction has the next
+    /// [`Instruction::accesses`] of this list.
     pub accesses: Vec<MemoryAccess>,
-    /// Events, each with the index of the instruction it comes before (`instructions.len()`
-    /// for one after the last), in order.
+    /// Events in order. The number is the index of the instruction that an event precedes
+    /// (`instructions.len()` after the last instruction).
     pub events: Vec<(u32, ProgramEvent)>,
 }
 
@@ -124,12 +125,13 @@ impl Chunk {
         self.events.clear();
     }
 
-    /// Whether there is nothing in it.
+    /// True if the chunk has neither instructions nor events.
     pub fn is_empty(&self) -> bool {
         self.instructions.is_empty() && self.events.is_empty()
     }
 
-    /// The instruction before which the phase of this name begins, if it does.
+    /// Index of the first instruction of the phase called `phase`, if the phase begins in this
+    /// chunk.
     pub fn phase_start(&self, phase: &str) -> Option<usize> {
         let begins = |event: &ProgramEvent| match event {
             ProgramEvent::Phase { name, .. } => name == phase,
@@ -149,8 +151,8 @@ impl Chunk {
         self.accesses.extend_from_slice(accesses);
     }
 
-    /// The accesses in runs of one process each. `process` is who runs at the chunk's beginning,
-    /// and at its end when all runs were taken.
+    /// The accesses, grouped into runs of one process each. `process` is the running process: at
+    /// first that of the chunk's beginning, and that of its end once the iterator is exhausted.
     pub fn accesses_by_process<'a>(
         &'a self,
         process: &'a mut ProcessId,
@@ -178,7 +180,7 @@ impl Chunk {
         })
     }
 
-    /// Appends an event that happens before the next instruction pushed.
+    /// Appends an event that precedes the next instruction pushed.
     pub fn push_event(&mut self, event: ProgramEvent) {
         self.events.push((self.instructions.len() as u32, event));
     }

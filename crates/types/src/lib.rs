@@ -1,9 +1,8 @@
-//! The vocabulary every other crate speaks: addresses, page-table entries, what a program does,
-//! what the operating system changes, and what a translation costs.
+//! Types that all other crates share: addresses, page-table entries, program events, updates of the
+//! operating system, and steps of a translation.
 //!
-//! Nothing here has behaviour beyond encoding and decoding. Data flows in one direction:
-//! [`Chunk`]s of a trace → [`Update`]s of the operating system → [`Steps`] of a translation →
-//! cycles.
+//! The types only encode and decode. Data flows in one direction: [`Chunk`]s of a trace →
+//! [`Update`]s of the operating system → [`Steps`] of a translation → cycles.
 
 mod address;
 mod counters;

@@ -1,10 +1,10 @@
-//! x86-64 page sizes.
+//! Page sizes of x86-64.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Level;
 
-/// A page size of x86-64: base page, large page, huge page.
+/// A page size of x86-64: base page, large page or huge page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum PageSize {
     /// 4KB base page, mapped by a page-table entry (level 1).

@@ -1,8 +1,8 @@
-//! What a mapping allows and what an access wants.
+//! Permissions of mappings and kinds of access.
 
 use serde::{Deserialize, Serialize};
 
-/// What an access does.
+/// Kind of a memory access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum AccessKind {
     /// Data load.
@@ -13,7 +13,7 @@ pub enum AccessKind {
     Fetch,
 }
 
-/// What a mapping allows. A present mapping is always readable, as on x86-64.
+/// Accesses that a mapping allows. A present mapping is always readable, as on x86-64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Permissions {
     /// Stores allowed (R/W bit).
@@ -25,16 +25,16 @@ pub struct Permissions {
 }
 
 impl Permissions {
-    /// User data that may be read only.
+    /// Read-only user data.
     pub const READ: Self = Self { write: false, execute: false, user: true };
-    /// User data that may be read and written.
+    /// Readable and writable user data.
     pub const READ_WRITE: Self = Self { write: true, execute: false, user: true };
-    /// User code.
+    /// User code: readable and executable.
     pub const READ_EXECUTE: Self = Self { write: false, execute: true, user: true };
-    /// User memory that may be read, written and executed.
+    /// Readable, writable and executable user memory.
     pub const ALL: Self = Self { write: true, execute: true, user: true };
 
-    /// Whether a user-mode access of this kind is allowed.
+    /// True if a user-mode access of this kind is allowed.
     pub const fn allow(self, kind: AccessKind) -> bool {
         self.user
             && match kind {

@@ -1,37 +1,38 @@
-//! What reports must know of a scheme besides its name.
+//! Facts about a scheme that reports need.
 
 use std::borrow::Cow;
 
-/// What a scheme is in a comparison.
+/// Role of a scheme in a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SchemeRole {
-    /// 4KB pages: what others are measured against.
+    /// 4KB pages, the baseline of the other schemes.
     Base,
-    /// Large pages as today's systems have them.
+    /// Large pages as in current systems.
     Conventional,
-    /// Large pages on unfragmented memory: the share of its speed that others keep.
+    /// Large pages on unfragmented memory. Reports give the share of this speed that other schemes
+    /// reach.
     Ideal,
-    /// Translation in no time: the share of their time that others would save.
+    /// Translation that takes no time. Reports give the time that other schemes would save at best.
     Free,
-    /// What headlines are about.
+    /// The subject of headlines.
     Proposal,
-    /// The proposal in another form: what headlines are about where it is not there itself.
+    /// The proposal in another form: the subject of headlines if the proposal itself was not run.
     Variant,
-    /// One of the others.
+    /// Any scheme without one of these roles.
     Other,
 }
 
-/// A scheme as reports know it.
+/// Description of a scheme for reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchemeFacts {
-    /// Name in results.
+    /// Name in results files.
     pub name: Cow<'static, str>,
-    /// What it is called otherwise, such as in names of curves.
+    /// Alternative names, such as those of curves.
     pub other_names: Vec<String>,
-    /// Its colour, by what the colour stands for.
+    /// Colour in reports, named by its meaning.
     pub colour: Cow<'static, str>,
-    /// What it is in a comparison.
+    /// Role in a comparison.
     pub role: SchemeRole,
-    /// What a user sets to have it on today's systems; none if it is a proposal.
+    /// Setting that enables the scheme on current systems; `None` for a proposal.
     pub setting: Option<Cow<'static, str>>,
 }

@@ -1,4 +1,4 @@
-//! Address spaces, and runs of their pages.
+//! Address spaces, and runs of pages in an address space.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::VirtualPage;
 
-/// An address space as the hardware tags it (ASID, PCID).
+/// Address-space identifier of the hardware (ASID, PCID).
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -16,16 +16,16 @@ pub struct SpaceId(pub u16);
 /// Consecutive 4KB pages of an address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PageRun {
-    /// Address space.
+    /// Address space of the pages.
     pub space: SpaceId,
-    /// First page.
+    /// First page of the run.
     pub page: VirtualPage,
-    /// Number of pages.
+    /// Number of 4KB pages.
     pub pages: u64,
 }
 
 impl PageRun {
-    /// `pages` pages from `page` on.
+    /// The run of `pages` 4KB pages from `page` on.
     pub const fn new(space: SpaceId, page: VirtualPage, pages: u64) -> Self {
         Self { space, page, pages }
     }
@@ -35,17 +35,17 @@ impl PageRun {
         Self { space, page: VirtualPage::new(0), pages: 1 << 52 }
     }
 
-    /// The page after the last.
+    /// The page after the last page.
     pub const fn end(&self) -> VirtualPage {
         self.page.add(self.pages)
     }
 
-    /// Its page numbers.
+    /// Page numbers of the run.
     pub const fn numbers(&self) -> Range<u64> {
         self.page.number()..self.end().number()
     }
 
-    /// Whether it holds this page of this address space.
+    /// True if the run contains `page` of `space`.
     pub fn contains(&self, space: SpaceId, page: VirtualPage) -> bool {
         self.space == space && self.numbers().contains(&page.number())
     }

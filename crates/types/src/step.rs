@@ -1,10 +1,10 @@
-//! What one translation did, without a clock: the memory-management unit appends steps, the
-//! timing model turns them into cycles.
+//! The steps of one translation, without time. The MMU appends steps; the timing model turns steps
+//! into cycles.
 
 use crate::PhysicalAddress;
 
-/// A structure that caches translations. Its entries are numbered slots, so that the timing
-/// model can tell when a fill that is still in flight arrives.
+/// A structure that caches translations. Its entries are numbered slots, so that the timing model
+/// can tell when a fill in flight arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Unit {
@@ -12,17 +12,17 @@ pub enum Unit {
     L1DataTlb,
     /// First-level instruction TLB, all page sizes.
     L1InstructionTlb,
-    /// Second-level TLB.
+    /// Second-level TLB, for data and code.
     L2Tlb,
-    /// Page-walk caches, all levels; of the guest when virtualized.
+    /// Page-walk caches, all levels; the guest's if virtualized.
     WalkCache,
     /// Page-walk caches of the host's tables.
     HostWalkCache,
-    /// TLB of guest-physical addresses, where it is a structure of its own.
+    /// TLB of guest-physical addresses, if it is a separate structure.
     NestedTlb,
-    /// A mechanism's own cache beside the second-level TLB; of the guest when virtualized.
+    /// A mechanism's own cache beside the second-level TLB; the guest's if virtualized.
     BesideL2,
-    /// A mechanism's own cache of translations of guest-physical addresses.
+    /// A mechanism's own cache of guest-physical translations, beside the second-level TLB.
     HostBesideL2,
 }
 
@@ -30,22 +30,22 @@ impl Unit {
     /// Number of units, for arrays indexed by `unit as usize`.
     pub const COUNT: usize = 8;
 
-    /// A mechanism's own cache beside the second-level TLB, of the dimension that `purpose` is about.
+    /// A mechanism's own cache beside the second-level TLB, in the dimension of `purpose`.
     pub const fn beside_l2(purpose: Purpose) -> Self {
         if purpose.is_host() { Self::HostBesideL2 } else { Self::BesideL2 }
     }
 
-    /// Whether the page walker looks it up, and is occupied while it does.
+    /// True if look-ups in this unit occupy the page walker.
     pub const fn is_walkers(self) -> bool {
         !matches!(self, Self::L1DataTlb | Self::L1InstructionTlb | Self::L2Tlb | Self::BesideL2)
     }
 }
 
-/// The facts about purposes in one table: variant, id, name among its like, label. Those of the second
-/// dimension follow in the same order.
+/// Declares all purposes: variant, variant of the second dimension, id, name beside other purposes,
+/// label. The purposes of the second dimension follow the others, in the same order.
 macro_rules! purposes {
     ($($(#[$doc:meta])* $own:ident, $host:ident, $id:literal, $name:literal, $label:literal;)*) => {
-        /// The reason of a step.
+        /// Reason for a step.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub enum Purpose {
@@ -65,7 +65,7 @@ macro_rules! purposes {
             /// Number of purposes, for arrays indexed by `purpose as usize`.
             pub const COUNT: usize = 2 * Self::OWN;
 
-            /// Name in counters.
+            /// Name of the purpose in counters.
             pub const fn id(self) -> &'static str {
                 match self {
                     $(Self::$own => $id,)*
@@ -81,7 +81,7 @@ macro_rules! purposes {
                 }
             }
 
-            /// What its colour in reports stands for.
+            /// Name of the colour in reports.
             pub const fn colour(self) -> &'static str {
                 match self {
                     $(Self::$own => $id,)*
@@ -89,7 +89,7 @@ macro_rules! purposes {
                 }
             }
 
-            /// The entry that is read, in words; the same for both dimensions.
+            /// The entry that is read, in words, without naming the dimension.
             pub const fn label(self) -> &'static str {
                 match self {
                     $(Self::$own | Self::$host => $label,)*
@@ -116,20 +116,20 @@ purposes! {
     Shadow, HostShadow, "shadow", "shadow", "shadow level-2 entry";
     /// The level-1 entry of a hole.
     Hole, HostHole, "hole", "hole", "hole's level-1 entry";
-    /// A table of a mechanism's own, from which its unit beside the second-level TLB is filled.
+    /// A mechanism's own table, which fills the mechanism's unit beside the second-level TLB.
     OwnTable, HostOwnTable, "own_table", "own table", "table";
 }
 
 impl Purpose {
-    /// Whether it is about the second dimension, guest-physical to physical addresses.
+    /// True if the step belongs to the second dimension, guest-physical to physical addresses.
     pub const fn is_host(self) -> bool {
         self as usize >= Self::OWN
     }
 
-    /// The same purpose in the second dimension.
+    /// This purpose in the second dimension.
     ///
     /// # Panics
-    /// If it is about the second dimension already: there is no third.
+    /// If the purpose belongs to the second dimension already.
     #[inline]
     pub const fn of_host(self) -> Self {
         assert!(!self.is_host(), "there is no third dimension");
@@ -137,64 +137,64 @@ impl Purpose {
     }
 }
 
-/// One thing the hardware did.
+/// An action of the translation hardware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// A look-up that found `slot`.
     Hit {
-        /// Where.
+        /// Structure that was looked up.
         unit: Unit,
-        /// Which entry.
+        /// Slot of the matching entry.
         slot: u32,
     },
-    /// A look-up that found nothing.
+    /// A look-up without a match.
     Miss {
-        /// Where.
+        /// Structure that was looked up.
         unit: Unit,
     },
     /// A read of simulated memory by the page walker, through the data caches.
     Read {
-        /// What it read; 8 bytes for entries, 64 for a bitmap line.
+        /// Physical address of the read: 8 bytes of an entry, or 64 of a bitmap line.
         address: PhysicalAddress,
     },
-    /// An address was compared with BASE and LIMIT of a direct segment, and with its escape filter
-    /// (D §III).
+    /// Comparison of an address with BASE and LIMIT of a direct segment, and look-up in its escape
+    /// filter (D §III).
     Check,
-    /// The page's B-block was found in a gap-tolerant entry's selection bitmap (G §3.7): of an
-    /// entry just read (its purpose is that of the read), or of one in the walk cache of level-2
-    /// entries (its purpose is the page).
+    /// Location of the page's B-block in the selection bitmap of a gap-tolerant entry (G §3.7). For
+    /// an entry just read, the purpose is that of the read. For an entry in the walk cache of
+    /// level-2 entries, the purpose is the page.
     Select,
-    /// An entry was filled; it is usable when the stages so far are done.
+    /// Fill of an entry, which is usable when all stages so far are done.
     Fill {
-        /// Where.
+        /// Structure that was filled.
         unit: Unit,
-        /// Which entry.
+        /// Slot of the new entry.
         slot: u32,
     },
 }
 
-/// An action with its place in the sequence.
+/// An action with its stage and purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// Steps of one stage run in parallel; the next stage starts when all are done.
     pub stage: u8,
-    /// What the step is for.
+    /// Reason for the step.
     pub purpose: Purpose,
-    /// What was done.
+    /// Action of the hardware.
     pub action: Action,
 }
 
-/// The steps of one translation, in order. Empty for a hit in the first-level TLB.
+/// The steps of one translation, in order. Empty if the first-level TLB hit.
 #[derive(Clone, Debug, Default)]
 pub struct Steps {
     list: Vec<Step>,
-    /// Whether steps are only counted, not listed.
+    /// True if steps are only counted, not listed.
     counts_only: bool,
-    /// Stage of the next step that starts when everything before it is done.
+    /// Stage of the next step that starts after all earlier steps.
     next_stage: u8,
-    /// Steps that no access waits for.
+    /// Steps off the critical path: no access waits for these.
     background: Vec<Step>,
-    /// How many fills in the background are under way, one inside the other.
+    /// Nesting depth of background sections: the number open now.
     in_background: u8,
     background_reads: u8,
     reads: [u8; Purpose::COUNT],
@@ -202,23 +202,23 @@ pub struct Steps {
     gap_tolerant: GapTolerantSteps,
 }
 
-/// What a translation did with gap-tolerant entries, of both dimensions together.
+/// Work on gap-tolerant entries in one translation, in both dimensions together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GapTolerantSteps {
-    /// B-blocks found in selection bitmaps.
+    /// B-blocks located in selection bitmaps.
     pub selections: u8,
-    /// Those of them in entries that the walk cache held.
+    /// B-blocks located in entries that the walk cache held, out of `selections`.
     pub cached_selections: u8,
     /// Reads that fell on the padding behind an entry of a level-1 node (G §3.5).
     pub padding_reads: u8,
 }
 
-/// The steps of one translation, for whoever takes their time.
+/// The steps of one translation, as the timing model reads them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StepLists<'a> {
-    /// See [`Steps::as_slice`].
+    /// Steps on the critical path; see [`Steps::as_slice`].
     pub awaited: &'a [Step],
-    /// See [`Steps::background`].
+    /// Steps off the critical path; see [`Steps::background`].
     pub background: &'a [Step],
 }
 
@@ -230,17 +230,17 @@ impl<'a> From<&'a Steps> for StepLists<'a> {
 }
 
 impl Steps {
-    /// No steps yet, with room for the longest native walk.
+    /// An empty list with room for the longest native walk.
     pub fn new() -> Self {
         Self { list: Vec::with_capacity(128), ..Self::default() }
     }
 
-    /// No steps yet, and none will be listed: only reads are counted, for runs without a clock.
+    /// An empty list that only counts reads and never stores steps, for runs without a clock.
     pub fn counts_only() -> Self {
         Self { counts_only: true, ..Self::default() }
     }
 
-    /// Forgets all steps.
+    /// Removes all steps and zeroes the counts.
     #[inline]
     pub fn clear(&mut self) {
         self.list.clear();
@@ -252,7 +252,7 @@ impl Steps {
         self.gap_tolerant = GapTolerantSteps::default();
     }
 
-    /// Whether nothing beyond the first-level TLB was needed.
+    /// True if no step beyond the first-level TLB was needed.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
@@ -264,23 +264,23 @@ impl Steps {
         &self.list
     }
 
-    /// Until [`Self::end_background`], steps are such that no access waits for.
+    /// Opens a background section: until [`Self::end_background`], no access waits for the steps.
     pub fn begin_background(&mut self) {
         self.in_background += 1;
     }
 
-    /// Ends what began last.
+    /// Closes the background section opened last.
     pub fn end_background(&mut self) {
         self.in_background -= 1;
     }
 
-    /// Steps that no access waits for, in order. They begin when all others are done.
+    /// Steps that no access waits for, in order. They begin after all other steps.
     #[inline]
     pub fn background(&self) -> &[Step] {
         &self.background
     }
 
-    /// Reads in the background.
+    /// Number of background reads of simulated memory.
     #[inline]
     pub fn background_reads(&self) -> u8 {
         self.background_reads
@@ -292,25 +292,25 @@ impl Steps {
         &self.reads
     }
 
-    /// Checks of direct segments.
+    /// Number of comparisons with direct segments.
     #[inline]
     pub fn checks(&self) -> u8 {
         self.checks
     }
 
-    /// Gap-tolerant entries.
+    /// Work on gap-tolerant entries.
     #[inline]
     pub fn gap_tolerant(&self) -> GapTolerantSteps {
         self.gap_tolerant
     }
 
-    /// The read appended last fell on padding.
+    /// Records that the last read fell on padding (G §3.5).
     #[inline]
-    pub fn fell_on_padding(&mut self) {
+    pub fn record_padding_read(&mut self) {
         self.gap_tolerant.padding_reads += 1;
     }
 
-    /// The first `length` steps only.
+    /// A copy of the first `length` steps that the access waits for.
     pub fn prefix(&self, length: usize) -> Self {
         let mut prefix = Self::new();
         for step in &self.list[..length] {
@@ -320,7 +320,7 @@ impl Steps {
         prefix
     }
 
-    /// Appends a step that starts when everything before it is done.
+    /// Appends a step that starts when all earlier steps are done.
     #[inline]
     pub fn then(&mut self, purpose: Purpose, action: Action) {
         let stage = self.next_stage;
@@ -328,7 +328,7 @@ impl Steps {
         self.add(Step { stage, purpose, action });
     }
 
-    /// Appends a step that runs together with the one before it.
+    /// Appends a step that runs in parallel with the step before it.
     #[inline]
     pub fn beside(&mut self, purpose: Purpose, action: Action) {
         let stage = self.next_stage.saturating_sub(1);

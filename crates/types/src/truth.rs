@@ -1,37 +1,37 @@
-//! The truth about an address space: which pages are mapped to which frames, and what may be done
-//! with them, whatever the format of the tables that say so.
+//! The intended mapping of an address space: pages, their frames and their permissions, independent
+//! of the format of the tables.
 
 use crate::{Frame, PageRun, Permissions};
 
-/// A change of what is mapped where. It is the same for every mechanism: a large page that is split
-/// where it lies changes tables but no truth.
+/// A change of the intended mapping. It is the same for every mechanism: a large page that is split
+/// in place changes tables but no truth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Truth {
-    /// Consecutive pages, none of them mapped before, are mapped to consecutive frames.
+    /// Maps consecutive unmapped pages to consecutive frames.
     Map {
-        /// The pages.
+        /// Pages that become mapped.
         run: PageRun,
         /// Frame of the first page.
         frame: Frame,
-        /// What they allow.
+        /// Accesses that the pages allow.
         permissions: Permissions,
     },
-    /// Pages, all of them mapped before, are mapped no more.
+    /// Unmaps pages, all of which are mapped.
     Unmap {
-        /// The pages.
+        /// Pages that become unmapped.
         run: PageRun,
     },
-    /// Pages, all of them mapped, have other permissions.
+    /// Changes the permissions of pages, all of which are mapped.
     Protect {
-        /// The pages.
+        /// Pages whose permissions change.
         run: PageRun,
-        /// What they allow.
+        /// Accesses that the pages allow from now on.
         permissions: Permissions,
     },
 }
 
 impl Truth {
-    /// The pages that are changed.
+    /// The pages that the change affects.
     pub const fn run(&self) -> PageRun {
         match *self {
             Self::Map { run, .. } | Self::Unmap { run } | Self::Protect { run, .. } => run,

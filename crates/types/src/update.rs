@@ -1,54 +1,54 @@
-//! What the operating system tells whoever listens: what is true now, what is written for it, and
-//! which cached translations it kills.
+//! Messages of the operating system: changes of the intended mapping, writes to tables and
+//! registers, and invalidations of cached translations.
 
 use std::ops::Range;
 
 use crate::{FormatOperation, GapTolerance, PageSize, SpaceId, TableOperation, Truth, VirtualPage};
 
-/// Which cached translations a change kills (P §IV.E, SPEC P-5).
+/// Invalidation of cached translations after a change (P §IV.E, SPEC P-5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Shootdown {
-    /// The 4KB translation of `page`, ordinary, generated or hole.
+    /// Invalidates the 4KB translation of `page`: ordinary, generated, or of a hole.
     Page {
-        /// Address space.
+        /// Address space of the translation.
         space: SpaceId,
-        /// The 4KB page.
+        /// The 4KB page that it translates.
         page: VirtualPage,
     },
-    /// The entry of `size` (2M: ordinary or perforated) that covers `page`.
+    /// Invalidates the entry of `size` that covers `page` (2M: ordinary or perforated).
     Large {
-        /// Address space.
+        /// Address space of the entry.
         space: SpaceId,
-        /// A page inside it.
+        /// Any page that the entry covers.
         page: VirtualPage,
-        /// 2M or 1G.
+        /// Page size of the entry: 2M or 1G.
         size: PageSize,
     },
-    /// The bitmap entry that covers sub-page `page`.
+    /// Invalidates the bitmap entry that covers sub-page `page`.
     Bitmap {
-        /// Address space.
+        /// Address space of the entry.
         space: SpaceId,
         /// The 4KB sub-page.
         page: VirtualPage,
     },
-    /// The gap-tolerant entry at `page` and all 4KB translations that came of it.
+    /// Invalidates the gap-tolerant entry at `page` and all 4KB translations made with the entry.
     Superpage {
-        /// Address space.
+        /// Address space of the entry.
         space: SpaceId,
-        /// First page.
+        /// First page that the entry maps.
         page: VirtualPage,
         /// Mode of the address space's page directories.
         mode: GapTolerance,
     },
-    /// Everything cached for `space`, walk caches included.
+    /// Invalidates all cached entries of `space`, including its walk caches.
     Space {
-        /// Address space.
+        /// Address space to invalidate.
         space: SpaceId,
     },
 }
 
 impl Shootdown {
-    /// Whose translations died.
+    /// The address space whose translations are invalidated.
     pub fn space(&self) -> SpaceId {
         match *self {
             Self::Page { space, .. }
@@ -59,7 +59,7 @@ impl Shootdown {
         }
     }
 
-    /// Numbers of the 4KB pages whose translations died; `None` where only bits of a bitmap did.
+    /// Numbers of the invalidated 4KB pages; `None` if only bitmap bits are invalidated.
     pub fn pages(&self) -> Option<Range<u64>> {
         let (page, pages) = match *self {
             Self::Page { page, .. } => (page, 1),
@@ -72,22 +72,22 @@ impl Shootdown {
     }
 }
 
-/// One message of the operating system, in the order it happened.
+/// One message of the operating system. Messages arrive in the order in which it issued them.
 #[derive(Clone, Debug)]
 pub enum Update {
-    /// What is mapped where changed; the oracle hears nothing else.
+    /// A change of the intended mapping. The oracle receives no other message.
     Truth(Truth),
-    /// Page tables changed. Kept apart from other formats so that an ordinary fault allocates
-    /// nothing.
+    /// A change of page tables, separate from other formats so that an ordinary fault allocates no
+    /// memory on the heap.
     Table(TableOperation),
-    /// What a mechanism has besides or instead of ordinary tables changed.
+    /// A change of a mechanism's own tables or registers.
     Format(Box<dyn FormatOperation>),
-    /// Cached translations died.
+    /// An invalidation of cached translations.
     Shootdown(Shootdown),
 }
 
 impl Update {
-    /// The operation on tables or registers, of whatever format, if it is one.
+    /// The operation on tables or registers, of any format; `None` for other messages.
     pub fn operation(&self) -> Option<&dyn FormatOperation> {
         match self {
             Self::Table(operation) => Some(operation),

@@ -1,9 +1,9 @@
-//! Counts with their nouns, as messages to users have them.
+//! Counts with their nouns, for messages to users.
 
 use std::borrow::Cow;
 use std::fmt::Display;
 
-/// The noun for this many: `process` for 1, `processes` for 2.
+/// The noun that agrees with `count`: `process` for 1, `processes` for 2.
 pub fn noun(count: u64, singular: &str) -> Cow<'_, str> {
     let is_hissing = ["s", "x", "ch", "sh"].iter().any(|end| singular.ends_with(end));
     match singular.strip_suffix('y') {
@@ -16,7 +16,7 @@ pub fn noun(count: u64, singular: &str) -> Cow<'_, str> {
 
 /// A count with its noun: `1 thread`, `2 threads`.
 pub fn counted(count: impl TryInto<u64> + Display + Copy, singular: &str) -> String {
-    // A number that is no count of 64 bits is more than one.
+    // A number that does not fit 64 bits is plural.
     format!("{count} {}", noun(count.try_into().unwrap_or(u64::MAX), singular))
 }
 

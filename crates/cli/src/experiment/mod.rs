@@ -11,7 +11,6 @@ use perforate_commands::Failure;
 use perforate_config::{Count, suggestion};
 use perforate_experiment::{Experiment, ExperimentOptions, Shard};
 
-use crate::live::{LiveArguments, live};
 use crate::output::print;
 pub use run::Run;
 
@@ -57,8 +56,6 @@ enum What {
   perforate experiment all --quick --shard 2/2 --out two
   perforate experiment merge one two --out all")]
     Merge(MergeArguments),
-    /// Ask this machine for memory in large pages, and how much more could be perforated (P §III.C)
-    Live(LiveArguments),
 }
 
 #[derive(Args)]
@@ -128,7 +125,7 @@ pub struct RunOptions {
     #[arg(short, long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Write the report's figures as SVG and CSV into a folder figures beside it, too
-    #[arg(long, conflicts_with = "shard")]
+    #[arg(long, conflicts_with = "shard", value_parser = crate::figures::flag)]
     pub figures: bool,
     /// Print the results as JSON lines and nothing else; files only with --out
     #[arg(long)]
@@ -233,7 +230,6 @@ pub fn experiment(arguments: &ExperimentArguments) -> Result<(), Failure> {
             run::run(ALL, &names, &all, options)
         }
         What::Merge(arguments) => shards::merge(arguments),
-        What::Live(arguments) => live(arguments),
     }
 }
 

@@ -11,13 +11,13 @@ use perforate_experiment::{
     Experiment, ExperimentOptions, Job, Measurement, Outcome, Plan, Shard, Store, Unstated, build,
 };
 use perforate_record::stop_or_end_on_interrupt;
-use perforate_report::{
-    ReportOptions, experiments_figures, experiments_html, experiments_table, read_experiments,
-};
+use perforate_records::ExperimentRecord;
+use perforate_report::{ReportOptions, experiments_figures, experiments_html, experiments_table};
 use perforate_types::counted;
 
 use super::verdicts::verdicts;
 use super::{RunOptions, shards};
+use crate::in_process::Told;
 use crate::output::{COLUMNS, command, notes, print};
 use crate::progress::{Eraser, ShareBar, tell};
 
@@ -60,9 +60,8 @@ pub fn run(
     if let (Some(shard), Some(folder)) = (options.shard, &run.folder) {
         return shards::write(folder, shard, names, &run.wanted, &run.plan, &run.store);
     }
-    let lines = run.lines()?;
-    let text = run.finish(&lines, &command())?;
-    print(if options.json { &lines } else { &text })
+    let told = run.finish(&command())?;
+    print(if options.json { &told.json } else { &told.text })
 }
 
 impl Run {
@@ -147,17 +146,14 @@ impl Run {
         Ok(job.keep(measured, &mut self.store)?)
     }
 
-    /// The records of all experiments, a line each.
-    pub fn lines(&self) -> Result<String, Failure> {
-        lines(&self.experiments, &self.unstated, &self.plan, &self.store, self.wanted.quick)
-    }
-
-    /// Writes the files, and returns the tables; `command` is what the report says it is from.
-    pub fn finish(&self, lines: &str, command: &str) -> Result<String, Failure> {
+    /// Writes the files, and tells records and tables; `command` is what the report says it is from.
+    pub fn finish(&self, command: &str) -> Result<Told, Failure> {
         let mut points =
             format!("points:  {}, of which {} were measured before\n", self.plan.len(), self.kept);
         points += &notes(&self.store.remarks(), COLUMNS);
-        write_files(self.folder.as_ref(), lines, command, &points, self.figures)
+        let quick = self.wanted.quick;
+        let found = records(&self.experiments, &self.unstated, &self.plan, &self.store, quick)?;
+        write_files(self.folder.as_ref(), &found, command, &points, self.figures)
     }
 }
 
@@ -196,56 +192,53 @@ pub fn folder(out: Option<&Path>, json: bool, what: &str) -> Result<Option<Resul
     }
 }
 
-/// The records of experiments, a line each.
-pub fn lines(
+/// The records of experiments.
+pub fn records(
     experiments: &[Experiment],
     unstated: &[Option<Unstated>],
     plan: &Plan,
     store: &Store,
     quick: bool,
-) -> Result<String, Failure> {
-    let mut lines = String::new();
-    for (experiment, unstated) in experiments.iter().zip(unstated) {
+) -> Result<Vec<ExperimentRecord>, Failure> {
+    let record = |(experiment, unstated): (&Experiment, &Option<Unstated>)| {
         let outcome = Outcome::of(experiment.clone(), plan, store)?;
         let ranges = unstated.as_ref().map(|unstated| unstated.ranges(plan, store)).transpose()?;
-        for record in outcome.records(quick, &ranges.unwrap_or_default()) {
-            lines += &serde_json::to_string(&record).expect("records are plain data");
-            lines.push('\n');
-        }
-    }
-    Ok(lines)
+        Ok(outcome.record(quick, ranges.unwrap_or_default()))
+    };
+    experiments.iter().zip(unstated).map(record).collect()
 }
 
 /// Writes results and report if there is a folder for them, with the report's figures as files if
-/// they are wanted, and returns the tables.
+/// they are wanted, and tells records and tables.
 pub fn write_files(
     folder: Option<&ResultFolder>,
-    lines: &str,
+    results: &[ExperimentRecord],
     command: &str,
     points: &str,
     figures: bool,
-) -> Result<String, Failure> {
-    let results = read_experiments(lines)?;
-    let table = experiments_table(&results, COLUMNS);
-    let Some(folder) = folder else { return Ok(table) };
+) -> Result<Told, Failure> {
+    let json: String = results.iter().map(ExperimentRecord::lines).collect();
+    let table = experiments_table(results, COLUMNS);
+    let Some(folder) = folder else { return Ok(Told { json, text: table }) };
     let title = match results.len() {
-        1 => results[0].title().to_owned(),
+        1 => results[0].title.clone(),
         several => counted(several, "experiment"),
     };
     let vocabulary = perforate_sim::vocabulary();
-    let (command, results_text) = (command.to_owned(), lines.to_owned());
+    let (command, results_text) = (command.to_owned(), json.clone());
     let options = ReportOptions { title, command, results: results_text, vocabulary };
-    let drawn = figures.then(|| experiments_figures(&results, &options)).transpose()?;
+    let drawn = figures.then(|| experiments_figures(results, &options)).transpose()?;
     let mut files = vec![
-        ("results.jsonl".to_owned(), lines.to_owned()),
-        ("verdicts.txt".to_owned(), verdicts(lines)),
-        (REPORT.to_owned(), experiments_html(&results, &options)),
+        ("results.jsonl".to_owned(), json.clone()),
+        ("verdicts.txt".to_owned(), verdicts(results)),
+        (REPORT.to_owned(), experiments_html(results, &options)),
     ];
     files.extend(drawn.iter().flat_map(|drawn| crate::figures::files(drawn)));
     let written = folder.write(&files)?;
-    Ok(format!(
+    let text = format!(
         "{table}\n{points}results: {written}\nreport:  {} (open it in a browser)\n{}",
         written.file(REPORT).display(),
         crate::figures::told(&written, drawn.as_deref()),
-    ))
+    );
+    Ok(Told { json, text })
 }

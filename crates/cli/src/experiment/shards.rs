@@ -8,7 +8,7 @@ use perforate_types::counted;
 use serde::{Deserialize, Serialize};
 
 use super::MergeArguments;
-use super::run::{POINTS, folder, lines, write_files};
+use super::run::{POINTS, folder, records, write_files};
 use crate::output::{COLUMNS, command, notes, print};
 
 /// What a part is part of.
@@ -81,10 +81,10 @@ pub fn merge(arguments: &MergeArguments) -> Result<(), Failure> {
         )));
     }
     let unstated = vec![None; experiments.len()];
-    let lines = lines(&experiments, &unstated, &plan, &store, quick)?;
+    let found = records(&experiments, &unstated, &plan, &store, quick)?;
     let points = format!("points:  {}, of {}\n", plan.len(), counted(parts.len(), "part"));
-    let text = write_files(folder.as_ref(), &lines, &command(), &points, false)?;
-    print(if arguments.json { &lines } else { &text })
+    let told = write_files(folder.as_ref(), &found, &command(), &points, false)?;
+    print(if arguments.json { &told.json } else { &told.text })
 }
 
 fn read(folder: &Path) -> Result<Part, Failure> {

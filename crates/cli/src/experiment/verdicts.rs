@@ -1,35 +1,27 @@
 //! Verdicts of claims as plain lines, for `diff` against those of an earlier build.
 
-use serde::Deserialize;
+use perforate_records::{ClaimRecord, ExperimentRecord};
 
-/// What a verdict's line takes from a record; other records have no verdict.
-#[derive(Deserialize)]
-struct Claim {
-    experiment: String,
-    id: String,
-    statement: String,
-    verdict: String,
-}
-
-/// One line for each claim among these records: experiment, id, statement, verdict.
-pub fn verdicts(records: &str) -> String {
-    let claims = records.lines().filter_map(|line| serde_json::from_str::<Claim>(line).ok());
-    claims
-        .map(|Claim { experiment, id, statement, verdict }| {
-            format!("{experiment} | {id} | {statement} | {verdict}\n")
-        })
-        .collect()
+/// One line for each claim: experiment, id, statement, verdict.
+pub fn verdicts(results: &[ExperimentRecord]) -> String {
+    let line = |ClaimRecord { experiment, id, statement, verdict, .. }: &ClaimRecord| {
+        format!("{experiment} | {id} | {statement} | {}\n", verdict.name())
+    };
+    results.iter().flat_map(|result| &result.claims).map(line).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use perforate_records::read_experiments;
+
     use super::*;
 
     #[test]
-    fn claims_have_a_line_and_other_records_none() {
-        let records = r#"{"record":"experiment","experiment":"a/b","title":"T"}
+    fn claims_have_a_line() {
+        let records = r#"{"record":"experiment","experiment":"a/b","title":"T","curves":[]}
 {"record":"claim","experiment":"a/b","id":"P-C2","statement":"S","ours":1.5,"verdict":"reproduced"}
 "#;
-        assert_eq!(verdicts(records), "a/b | P-C2 | S | reproduced\n");
+        let results = read_experiments(records).unwrap();
+        assert_eq!(verdicts(&results), "a/b | P-C2 | S | reproduced\n");
     }
 }

@@ -1,6 +1,6 @@
 //! `perforate snapshot host` and `show`.
 
-use perforate_commands::{Failure, ResultFolder, write_whole};
+use perforate_commands::{Failure, write_whole};
 use perforate_schemes::perforated::{Perforated, PerforationOptions};
 use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
@@ -11,9 +11,10 @@ use perforate_config::{ConfigError, Count, Size, read};
 use perforate_host::Reporter;
 use perforate_host::snapshot::{HostFiles, read_host};
 use perforate_os::HostSnapshot;
-use perforate_sim::{MemorySnapshot, Progress, SnapshotRecord};
+use perforate_records::{Snapshot, json_line, read_snapshot};
+use perforate_sim::{MemorySnapshot, Progress, host_record};
 
-use super::{OutputOptions, show_json, show_record};
+use super::{OutputOptions, show_snapshot};
 use crate::in_process::Told;
 
 /// Size limit of a stored snapshot of a process.
@@ -76,9 +77,10 @@ impl Question {
         Ok(Perforated::new(options).map_err(|error| error.under("perforation"))?)
     }
 
-    fn ask(&self, snapshot: HostSnapshot) -> Result<SnapshotRecord, Failure> {
+    fn ask(&self, snapshot: HostSnapshot) -> Result<Snapshot, Failure> {
         let (policy, bytes) = (self.policy()?, self.request_bytes()?);
-        Ok(SnapshotRecord::of(&Arc::new(snapshot), policy, bytes, self.seed.get()))
+        let record = host_record(&Arc::new(snapshot), policy, bytes, self.seed.get());
+        Ok(Snapshot::Host(Box::new(record)))
     }
 }
 
@@ -108,8 +110,9 @@ pub fn host(arguments: &HostArguments, reporter: &mut dyn Reporter) -> Result<To
     if let Some(file) = &arguments.output {
         store(&snapshot, file)?;
     }
-    let record = arguments.question.ask(snapshot)?;
-    show_record(&record, "Memory of a machine", &arguments.show, arguments.output.as_deref())
+    let snapshot = arguments.question.ask(snapshot)?;
+    let (json, stored) = (json_line(&snapshot), arguments.output.as_deref());
+    show_snapshot(&snapshot, json, "Memory of a machine", &arguments.show, stored)
 }
 
 fn store(snapshot: &HostSnapshot, file: &Path) -> Result<(), Failure> {
@@ -130,15 +133,13 @@ pub fn show(arguments: &ShowArguments) -> Result<Told, Failure> {
     (&mut limited).take(1).read_to_end(&mut start).map_err(|error| wrong(error.to_string()))?;
     if start.first() != Some(&b'{') {
         let (snapshot, _) = MemorySnapshot::read(&file.to_string_lossy())?;
-        let record = arguments.question.ask(snapshot)?;
-        return show_record(&record, "Memory of a machine", &arguments.show, None);
+        let snapshot = arguments.question.ask(snapshot)?;
+        let json = json_line(&snapshot);
+        return show_snapshot(&snapshot, json, "Memory of a machine", &arguments.show, None);
     }
-    let folder = arguments.show.out.as_deref().map(ResultFolder::named).transpose()?;
     limited.read_to_end(&mut start).map_err(|error| wrong(error.to_string()))?;
     let json =
         String::from_utf8(start).map_err(|_| wrong("it is no text and no snapshot".into()))?;
-    show_json(json, "Memory of a process", folder.as_ref(), None).map_err(|failure| match failure {
-        Failure::Report(error) => wrong(error.to_string()),
-        failure => failure,
-    })
+    let snapshot = read_snapshot(&json).map_err(|error| wrong(error.to_string()))?;
+    show_snapshot(&snapshot, json, "Memory of a process", &arguments.show, None)
 }

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use perforate_commands::{Failure, ResultFolder};
 use perforate_host::Reporter;
-use perforate_report::{ReportOptions, read_snapshot, snapshot_html, snapshot_table};
-use serde::Serialize;
+use perforate_records::Snapshot;
+use perforate_report::{ReportOptions, snapshot_html, snapshot_table};
 
 use crate::in_process::Told;
 use crate::output::{COLUMNS, command, print};
@@ -86,36 +86,25 @@ pub fn told(arguments: &SnapshotArguments, reporter: &mut dyn Reporter) -> Resul
     }
 }
 
-/// Tells a record, and writes the page and the record if wanted.
-fn show_record(
-    record: &impl Serialize,
+/// Tells a snapshot, and writes the page and the JSON text if wanted.
+fn show_snapshot(
+    snapshot: &Snapshot,
+    json: String,
     title: &str,
     output: &OutputOptions,
     stored: Option<&Path>,
 ) -> Result<Told, Failure> {
-    let folder = output.out.as_deref().map(ResultFolder::named).transpose()?;
-    let json = serde_json::to_string(record).expect("records are plain data") + "\n";
-    show_json(json, title, folder.as_ref(), stored)
-}
-
-/// As [`show_record`], of a record in JSON.
-fn show_json(
-    json: String,
-    title: &str,
-    folder: Option<&ResultFolder>,
-    stored: Option<&Path>,
-) -> Result<Told, Failure> {
-    let snapshot = read_snapshot(&json)?;
-    let write = |folder: &ResultFolder| {
+    let write = |folder: ResultFolder| {
         let options =
             ReportOptions { title: title.into(), command: command(), ..ReportOptions::default() };
         folder.write(&vec![
             ("snapshot.json".to_owned(), json.clone()),
-            (REPORT.to_owned(), snapshot_html(&snapshot, &options)),
+            (REPORT.to_owned(), snapshot_html(snapshot, &options)),
         ])
     };
+    let folder = output.out.as_deref().map(ResultFolder::named).transpose()?;
     let written = folder.map(write).transpose()?;
-    let mut text = snapshot_table(&snapshot, COLUMNS);
+    let mut text = snapshot_table(snapshot, COLUMNS);
     if let Some(file) = stored {
         text += &format!("\nsnapshot: {}\n", file.display());
     }

@@ -6,9 +6,10 @@ use clap::Args;
 use perforate_commands::{Failure, write_text};
 use perforate_host::Reporter;
 use perforate_host::snapshot::{PageContents, ProcessOptions, read_process};
+use perforate_records::{Snapshot, json_line};
 use perforate_sim::Progress;
 
-use super::{OutputOptions, show_record};
+use super::{OutputOptions, show_snapshot};
 use crate::in_process::Told;
 
 #[derive(Args)]
@@ -49,17 +50,18 @@ pub fn process(arguments: &ProcessArguments, reporter: &mut dyn Reporter) -> Res
         contents: arguments.contents,
     };
     reporter.stage("reading", "bytes");
-    let (snapshot, contents) = read_process(&options, &mut |done, total| {
+    let (record, contents) = read_process(&options, &mut |done, total| {
         reporter.progress(Progress { done, total: Some(total) });
     })?;
     if let Some(file) = &arguments.hashes {
         write_text(file, &hashes(&contents))?;
     }
-    if let Some(file) = &arguments.output {
-        let json = serde_json::to_string(&snapshot).expect("snapshots are plain data");
-        write_text(file, &(json + "\n"))?;
+    let snapshot = Snapshot::Process(Box::new(record));
+    let (json, stored) = (json_line(&snapshot), arguments.output.as_deref());
+    if let Some(file) = stored {
+        write_text(file, &json)?;
     }
-    show_record(&snapshot, "Memory of a process", &arguments.show, arguments.output.as_deref())
+    show_snapshot(&snapshot, json, "Memory of a process", &arguments.show, stored)
 }
 
 /// Number of pages by hash of their content; zero pages come first, with hash 0.

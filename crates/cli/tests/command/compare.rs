@@ -93,6 +93,17 @@ fn the_report_loads_nothing_from_elsewhere() {
 }
 
 #[test]
+#[cfg(not(feature = "figures"))]
+fn a_program_without_figures_says_how_to_get_them() {
+    let place = Place::new();
+    let why =
+        "--figures: this program was built without figures; build it with `cargo build --release";
+    place.fails(&["compare", "--figures"], 2, why);
+    place.fails(&["experiment", "run", "perforated/fig7", "--figures"], 2, why);
+}
+
+#[test]
+#[cfg(feature = "figures")]
 fn figures_are_written_beside_the_report() {
     let place = Place::new();
     let out = place.succeeds(&short(&["--scheme", "4k,thp", "--figures", "--out", "out"]));

@@ -1,5 +1,5 @@
-//! `perforate validate` and `perforate experiment live` with little memory, on any machine: tests that
-//! they measure, predict and judge, whatever the measurements are.
+//! `perforate validate` with little memory, on any machine: tests that it measures, predicts and judges,
+//! whatever the measurements are.
 
 use std::process::Command;
 
@@ -120,33 +120,4 @@ fn validate_refuses_what_cannot_be() {
 fn a_program_that_is_not_there_cannot_be_validated() {
     let place = Place::new();
     place.fails(&["validate", "--program-only", "--", "no-such-program"], 1, "no-such-program");
-}
-
-#[test]
-fn sixteen_megabytes_of_this_machine() {
-    let place = Place::new();
-    let live = ["experiment", "live", "--size", "16M", "--wait", "0"];
-    let line = &json(&place.succeeds(&[&live[..], &["--json"]].concat()))[0];
-    assert_eq!(line["touched_bytes"].as_u64(), Some(16 << 20));
-    for key in ["large_share_at_once", "large_share_after_wait"] {
-        let share = line[key].as_f64().unwrap();
-        assert!((0.0..=1.0).contains(&share), "{key}: {share}");
-    }
-    if line["perforation"].is_null() {
-        println!("skipped: frames, which only root may know");
-        assert!(line["notes"].to_string().contains("needs root"), "{line}");
-    } else {
-        assert!(line["perforation"]["blocks"].as_u64().unwrap() > 8);
-    }
-    let text = place.succeeds(&live);
-    assert!(text.contains("Asked for 16 MB with MADV_HUGEPAGE, touched 16 MB"), "{text}");
-    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
-}
-
-#[test]
-fn live_is_bounded() {
-    let place = Place::new();
-    place.fails(&["experiment", "live", "--size", "1M"], 2, "at least one 2MB page");
-    place.fails(&["experiment", "live", "--perforation", "x=1"], 2, "x");
-    place.fails(&["experiment", "live", "--size", "-4"], 2, "");
 }

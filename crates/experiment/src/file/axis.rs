@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use perforate_records::AxisForm;
 use serde::{Deserialize, Serialize};
 
 use super::Text;
@@ -46,18 +47,6 @@ pub struct NamedPlace {
     /// Other placeholders.
     #[serde(flatten)]
     pub values: BTreeMap<String, Text>,
-}
-
-/// What the axis consists of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum AxisForm {
-    /// Shares from 0 to 1.
-    Share,
-    /// Other numbers.
-    Number,
-    /// Places with names.
-    Places,
 }
 
 /// A place of the axis.

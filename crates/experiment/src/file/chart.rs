@@ -1,5 +1,6 @@
 //! Charts: which curves are drawn together, and how.
 
+use perforate_records::ChartForm;
 use serde::{Deserialize, Serialize};
 
 /// A chart.
@@ -15,17 +16,4 @@ pub struct Chart {
     pub value_label: String,
     /// Names of the curves in order; `*` at the end stands for anything.
     pub curves: Vec<String>,
-}
-
-/// How curves are drawn.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ChartForm {
-    /// Lines over numbers.
-    #[default]
-    Lines,
-    /// Bars side by side.
-    Bars,
-    /// Bars on top of each other.
-    Stacked,
 }

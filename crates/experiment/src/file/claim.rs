@@ -1,39 +1,14 @@
 //! What a paper claims, as data, and whether our numbers bear it out.
 
+use perforate_records::{ClaimKind, Show, Verdict};
 use serde::{Deserialize, Serialize};
 
+use super::Place;
 use super::axis::rounded;
-use super::{Place, Show};
 
-/// What a claim tests, if it is borne out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ClaimKind {
-    /// A formula: ours is computed, too, or counts what the formula counts.
-    ClosedForm,
-    /// The mechanism as it is described: it could not be otherwise.
-    ByConstruction,
-    /// The paper's number is among what the workload is made of.
-    Input,
-    /// Which of two is larger, or whether anything is there at all.
-    Sign,
-    /// A bound that simulation may or may not keep.
-    Threshold,
-    /// A number that simulation may or may not come to.
-    Number,
-    /// A number or threshold that another claim has too, measured in a way that is less the
-    /// paper's own: with other programs, or timed where the paper computes.
-    Restated,
-    /// No paper's: what an explanation of another claim names is changed, and the number should
-    /// follow.
-    Test,
-}
-
-impl ClaimKind {
-    /// All kinds and their names in files.
-    const NAMES: &'static str =
-        "closed-form, by-construction, input, sign, threshold, number, restated or test";
-}
+/// Kinds of claims, as files name them.
+const KINDS: &str =
+    "closed-form, by-construction, input, sign, threshold, number, restated or test";
 
 /// What of a curve a claim is about.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,6 +39,19 @@ pub enum Average {
     Least,
     /// The greatest.
     Greatest,
+}
+
+impl Average {
+    /// Name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Mean => "mean",
+            Self::GeometricMean => "geometric-mean",
+            Self::Median => "median",
+            Self::Least => "least",
+            Self::Greatest => "greatest",
+        }
+    }
 }
 
 /// What the paper says of it.
@@ -99,18 +87,6 @@ impl Expectation {
             Self::Range(low, high) => least <= high && greatest >= low,
         }
     }
-}
-
-/// Whether a claim is borne out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    /// Within the tolerance.
-    Reproduced,
-    /// Not within it, but on the paper's side of `direction_from`.
-    SameDirection,
-    /// Neither.
-    NotReproduced,
 }
 
 /// A claim of a paper.
@@ -247,7 +223,7 @@ impl TryFrom<ClaimFile> for Claim {
         let wrong = |problem: &str| format!("claim {:?}: {problem}", file.id);
         let measure = file.measure().map_err(wrong)?;
         let expectation = file.expectation().map_err(wrong)?;
-        let kind = file.kind.ok_or_else(|| wrong(&format!("kind is {}", ClaimKind::NAMES)))?;
+        let kind = file.kind.ok_or_else(|| wrong(&format!("kind is {}", KINDS)))?;
         let is_number = matches!(expectation, Expectation::Value(_) | Expectation::Range(..));
         match kind {
             ClaimKind::Number if !is_number => {

@@ -1,5 +1,6 @@
 //! States and curves.
 
+use perforate_records::Show;
 use serde::{Deserialize, Serialize};
 
 use super::{Texts, texts::texts};
@@ -33,21 +34,6 @@ pub struct Curve {
     pub drawn_half_width_95: Option<String>,
     /// How many draws there were.
     pub draws: Option<String>,
-}
-
-/// How a value is written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Show {
-    /// 0.25 is 25 %.
-    #[default]
-    Percent,
-    /// 1.25 is +25 %.
-    Gain,
-    /// 1.25 is 1.25×.
-    Ratio,
-    /// As it is.
-    Number,
 }
 
 impl Curve {

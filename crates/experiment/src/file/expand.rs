@@ -33,7 +33,7 @@ pub fn expand(file: Experiment) -> Result<Experiment, String> {
     if expanded.charts.is_empty() {
         expanded.charts.push(Chart {
             title: expanded.title.clone(),
-            form: super::ChartForm::default(),
+            form: perforate_records::ChartForm::default(),
             value_label: String::new(),
             curves: vec!["*".into()],
         });

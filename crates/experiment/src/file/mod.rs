@@ -21,10 +21,10 @@ use crate::kind::{self, Kind, Settings};
 use crate::template::Values;
 use texts::{quoted, texts};
 
-pub use axis::{Axis, AxisForm, Place};
-pub use chart::{Chart, ChartForm};
-pub use claim::{Average, Claim, ClaimKind, Expectation, Measure, Verdict};
-pub use curve::{Curve, Show, State};
+pub use axis::{Axis, Place};
+pub use chart::Chart;
+pub use claim::{Average, Claim, Expectation, Measure};
+pub use curve::{Curve, State};
 
 /// An experiment as its file has it, parameters put in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

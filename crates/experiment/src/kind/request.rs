@@ -5,11 +5,14 @@
 //! "compiling the Linux kernel until free memory was depleted"; nothing in it is fitted.
 
 use perforate_config::{Changes, ConfigError, Key, Size, keys};
-use perforate_os::{Ageing, AgeingPreset, Defrag, KernelConfig, Policy, ZoneLayout};
+use perforate_os::{
+    Ageing, AgeingPreset, Defrag, EarlyCompaction, FaultMap, KernelConfig, Policy, ZoneLayout,
+};
 use perforate_schemes::perforated::PerforationOptions;
 use perforate_schemes::segment;
 use perforate_sim::{
-    Compaction, FaultyFrames, MemoryOptions, MemoryState, Past, Request, Scheme, SimError,
+    MemoryOptions, MemorySnapshot, MemoryState, PolicyOptions, Request, Scheme, SimError,
+    SizeOptions,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -29,13 +32,14 @@ struct RequestSettings {
     /// Past use of memory: PRESET[,unusable=U%][,slab=S%][,pinned=P%][,free=F%], or none.
     age: Option<Ageing>,
     /// Before the request: none or background.
-    compaction: Option<Compaction>,
+    compaction: Option<EarlyCompaction>,
     /// Effort of a fault when no block is free.
     defrag: Option<Defrag>,
     /// Zones of memory.
     zones: Option<ZoneLayout>,
     /// Faulty frames.
-    faulty: Option<FaultyFrames>,
+    #[schemars(with = "Option<String>")]
+    faulty: Option<FaultMap>,
     /// Options of the policy for perforated pages.
     perforation: Option<Changes<PerforationOptions>>,
 }
@@ -58,16 +62,19 @@ impl Default for RequestSettings {
 impl RequestSettings {
     fn memory(self) -> Result<MemoryState, String> {
         let options = MemoryOptions {
-            memory: Some(self.memory),
-            age: self.age,
-            compaction: self.compaction,
-            defrag: self.defrag,
-            zones: self.zones,
-            faulty: self.faulty,
-            perforation: self.perforation,
+            size: SizeOptions { memory: Some(self.memory), ..SizeOptions::default() },
+            kernel: KernelConfig {
+                age: self.age,
+                compaction: self.compaction,
+                defrag: self.defrag.unwrap_or_default(),
+                zones: self.zones.unwrap_or_default(),
+                faulty: self.faulty,
+                ..KernelConfig::default()
+            },
+            policies: PolicyOptions { perforation: self.perforation, ..PolicyOptions::default() },
             ..MemoryOptions::default()
         };
-        options.resolve().map_err(|error| match error {
+        options.resolve(&MemorySnapshot::load).map_err(|error| match error {
             SimError::Config(error) => wrong(error),
             error => error.to_string(),
         })
@@ -127,8 +134,8 @@ impl Kind for LargePageRequest {
         let (bytes, memory) = (own.request_bytes()?, own.memory()?);
         each(subjects, progress, |subject, _| {
             let policy = policy(subject, &memory)?;
-            let Past { compacted, defrag, .. } = memory.past;
-            let request = Request { bytes, policy, compacted, defrag };
+            let KernelConfig { compaction, defrag, .. } = memory.kernel;
+            let request = Request { bytes, policy, compaction, defrag };
             let shares = request.serve(kernel_config(&memory, seed));
             let shares = shares.map_err(|error| format!("{subject}: {error}"))?;
             let figures = [
@@ -157,8 +164,8 @@ fn policy(subject: &str, memory: &MemoryState) -> Result<Box<dyn Policy>, String
 }
 
 fn kernel_config(memory: &MemoryState, seed: u64) -> KernelConfig {
-    let Past { zones, faulty, ageing, .. } = memory.past.clone();
-    KernelConfig { seed, zones, faulty, ageing, ..KernelConfig::new(memory.memory_bytes) }
+    let KernelConfig { memory_bytes, zones, faulty, age, .. } = memory.kernel.clone();
+    KernelConfig { seed, zones, faulty, age, ..KernelConfig::new(memory_bytes) }
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use perforate_config::{Key, keys};
 use perforate_sim::{
-    Comparison, Composition, MeasuringOptions, MemoryOptions, Placed, PlacementOptions, RunResult,
-    SimError, compare_figures,
+    Composition, FiguresOnly, MemorySnapshot, Placed, Progress, ResolvedRun, RunResult, RunSpec,
+    SimError,
 };
 use perforate_trace::{WorkloadSpec, bundled};
 use schemars::JsonSchema;
@@ -23,28 +23,12 @@ struct WorkloadSettings {
     workload: String,
 }
 
-/// The settings, read: what can be said of a run on the command line.
-struct Choice {
-    /// A synthetic workload as it is written, a trace by its path.
-    workload: String,
-    placement: PlacementOptions,
-    measuring: MeasuringOptions,
-    memory: MemoryOptions,
-}
-
-impl Choice {
-    fn read(settings: &Settings) -> Result<Self, String> {
-        let mut given = settings.given().grouped("host");
-        let WorkloadSettings { workload: name } = given.take().map_err(wrong)?;
-        let workload =
-            if WorkloadSpec::is_workload(&name) { name } else { bundled::resolve(&name) };
-        Ok(Self {
-            workload,
-            placement: given.take().map_err(wrong)?,
-            measuring: given.take().map_err(wrong)?,
-            memory: given.read().map_err(wrong)?,
-        })
-    }
+/// Workload, and specification of the run.
+fn read(settings: &Settings) -> Result<(String, RunSpec), String> {
+    let mut given = settings.given();
+    let WorkloadSettings { workload: name } = given.take().map_err(wrong)?;
+    let workload = if WorkloadSpec::is_workload(&name) { name } else { bundled::resolve(&name) };
+    Ok((workload, RunSpec::read(given).map_err(wrong)?))
 }
 
 impl Kind for Simulation {
@@ -61,20 +45,19 @@ impl Kind for Simulation {
     }
 
     fn settings(&self) -> Vec<Key> {
-        let run = keys::<PlacementOptions>().into_iter().chain(keys::<MeasuringOptions>());
         // Seeds are the experiment's.
-        let run = run.filter(|key| key.name != "seed");
-        keys::<WorkloadSettings>().into_iter().chain(run).chain(MemoryOptions::keys()).collect()
+        let run = RunSpec::keys().into_iter().filter(|key| key.name != "seed");
+        keys::<WorkloadSettings>().into_iter().chain(run).collect()
     }
 
     fn check(&self, settings: &Settings, subject: &str) -> Result<(), String> {
-        comparison(settings, &[subject.to_owned()], 0).map(|_| ())
+        resolve(settings, &[subject.to_owned()], 0).map(|_| ())
     }
 
     fn cost(&self, settings: &Settings) -> f64 {
-        let Ok(choice) = Choice::read(settings) else { return 0.0 };
-        let instructions = choice.placement.instructions.map_or(20e6, |count| count.get() as f64);
-        instructions / if choice.measuring.functional { 4.0 } else { 1.0 }
+        let Ok((_, spec)) = read(settings) else { return 0.0 };
+        let instructions = spec.placement.instructions.map_or(20e6, |count| count.get() as f64);
+        instructions / if spec.measuring.functional { 4.0 } else { 1.0 }
     }
 
     fn measure(
@@ -84,25 +67,21 @@ impl Kind for Simulation {
         seed: u64,
         progress: &mut dyn FnMut(f64),
     ) -> Result<Vec<Measurement>, String> {
-        let (comparison, measuring) = comparison(settings, subjects, seed)?;
-        let results = compare_figures(&comparison, &measuring, &mut |step| {
-            let total = step.total.unwrap_or(0).max(1);
-            progress(step.done as f64 / total as f64);
+        let run = resolve(settings, subjects, seed)?;
+        let mut observer = FiguresOnly(|Progress { done, total }| {
+            progress(done as f64 / total.unwrap_or(0).max(1) as f64);
         });
+        let results = perforate_sim::run(&run, &mut observer);
         Ok(results.map_err(|error| error.to_string())?.iter().map(figures).collect())
     }
 }
 
-fn comparison(
-    settings: &Settings,
-    subjects: &[String],
-    seed: u64,
-) -> Result<(Comparison, MeasuringOptions), String> {
+fn resolve(settings: &Settings, subjects: &[String], seed: u64) -> Result<ResolvedRun, String> {
     let text = |error: SimError| match error {
         SimError::Config(error) => wrong(error),
         error => error.to_string(),
     };
-    let Choice { workload, placement, measuring, memory } = Choice::read(settings)?;
+    let (workload, spec) = read(settings)?;
     if WorkloadSpec::is_workload(&workload) {
         WorkloadSpec::parse(&workload).map_err(|error| error.to_string())?;
     } else if !Path::new(&workload).exists() {
@@ -112,17 +91,15 @@ fn comparison(
              or a name from `perforate list workloads`"
         ));
     }
-    let machine = settings.machine(&placement.machine)?;
+    let machine = settings.machine(&spec.placement.machine)?;
     let schemes =
         subjects.iter().map(|name| Composition::find(name).map_err(|error| text(error.into())));
     let schemes = schemes.collect::<Result<Vec<_>, _>>()?;
     for scheme in &schemes {
         scheme.in_hardware().try_for_each(|scheme| scheme.check_machine(&machine)).map_err(text)?;
     }
-    let memory = memory.resolve().map_err(text)?;
-    let options = (&placement, &measuring);
-    let comparison = Comparison::new(workload, machine, schemes, memory, options);
-    Ok((Comparison { seed, ..comparison }, measuring))
+    let run = spec.resolve(workload, machine, schemes, &MemorySnapshot::load).map_err(text)?;
+    Ok(ResolvedRun { seed, ..run })
 }
 
 /// All counters, and what stands beside them in a result.

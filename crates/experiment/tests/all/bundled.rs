@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use crate::common::{records, run};
-use perforate_experiment::{Experiment, ExperimentOptions, Outcome, Plan, Verdict};
+use perforate_experiment::{Experiment, ExperimentOptions, Outcome, Plan};
+use perforate_records::Verdict;
 
 const QUICK: ExperimentOptions =
     ExperimentOptions { quick: true, seeds: None, seed: None, samples: None };

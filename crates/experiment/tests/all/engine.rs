@@ -2,8 +2,9 @@
 
 use crate::common::{records, run};
 use perforate_experiment::{
-    Experiment, ExperimentOptions, Job, Measurement, Outcome, Plan, Shard, Store, Verdict,
+    Experiment, ExperimentOptions, Job, Measurement, Outcome, Plan, Shard, Store,
 };
+use perforate_records::Verdict;
 
 /// 8MB in 64MB of memory: few faults leave superpages and no blocks for 2MB pages, 4KB pages never are
 /// large mappings.

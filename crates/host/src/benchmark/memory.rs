@@ -84,19 +84,11 @@ impl AnonymousMemory {
         }
     }
 
-    /// Asks the kernel to collapse the memory into 2MB pages now (MADV_COLLAPSE).
+    /// Asks the kernel to make 2MB pages of a part of the memory now (MADV_COLLAPSE).
     ///
     /// # Errors
-    /// If the kernel does not know the advice (before Linux 6.1). A range for which the kernel finds no
-    /// free 2MB block is not an error.
-    pub fn collapse(&mut self) -> io::Result<()> {
-        self.collapse_part(0..self.bytes as u64)
-    }
-
-    /// Like [`Self::collapse`], for a range of offsets.
-    ///
-    /// # Errors
-    /// The errors of [`Self::collapse`].
+    /// If the kernel does not know the advice (before Linux 6.1). Ranges for which it has no 2MB block
+    /// are no error.
     pub fn collapse_part(&mut self, part: Range<u64>) -> io::Result<()> {
         let memory = &mut self.as_mut_slice()[part.start as usize..part.end as usize];
         let (start, length) = (memory.as_mut_ptr().cast(), memory.len());

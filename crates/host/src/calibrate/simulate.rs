@@ -3,7 +3,8 @@
 
 use perforate_config::Size;
 use perforate_sim::{
-    Comparison, Composition, Machine, MemoryOptions, ProcessorOptions, Progress, SimError, Workload,
+    Composition, Machine, MeasuringOptions, MemoryOptions, MemorySnapshot, Observer, ResolvedRun,
+    SimError, SizeOptions, WarmupLength, Workload,
 };
 
 use super::points::Point;
@@ -24,7 +25,7 @@ pub(super) fn nanoseconds(
     schemes: [&str; 2],
     point: Point,
     accesses: u64,
-    progress: &mut dyn FnMut(Progress),
+    observer: &mut dyn Observer,
 ) -> Result<[f64; 2], SimError> {
     let bytes = point.count * point.nodes.bytes();
     let node = point.nodes.bytes().min(4096);
@@ -36,18 +37,17 @@ pub(super) fn nanoseconds(
     let warmup = point.count.min((2 * llc_bytes / 64).max(accesses)).min(MOST_WARMUP * accesses);
     let timed = accesses.max(point.count.min(2 * accesses));
     let room = bytes.saturating_mul(2).saturating_add(MORE_MEMORY_BYTES).next_power_of_two();
-    let comparison = Comparison {
-        processors: ProcessorOptions::default(),
-        workload: Workload { instructions: Some(warmup + timed), ..Workload::named(name) },
+    let workload = Workload { instructions: Some(warmup + timed), ..Workload::named(name) };
+    let size = SizeOptions { memory: Some(Size(room)), ..SizeOptions::default() };
+    let memory = MemoryOptions { size, ..MemoryOptions::default() };
+    let warmup = Some(WarmupLength::Instructions(warmup));
+    let run = ResolvedRun {
         machine: machine.clone(),
-        schemes: Composition::list(&schemes.join(",")).map_err(SimError::from)?,
-        memory: MemoryOptions { memory: Some(Size(room)), ..MemoryOptions::default() }.resolve()?,
-        seed: 1,
-        functional: false,
-        check: false,
-        warmup: Some(warmup),
+        memory: memory.resolve(&MemorySnapshot::load)?,
+        measuring: MeasuringOptions { warmup, ..MeasuringOptions::default() },
+        ..ResolvedRun::new(workload, Composition::list(&schemes.join(",")).map_err(SimError::from)?)
     };
-    let results = perforate_sim::compare(&comparison, progress)?;
+    let results = perforate_sim::run(&run, observer)?;
     Ok(schemes.map(|scheme| {
         let result = results.iter().find(|result| result.scheme == scheme);
         result.map_or(f64::NAN, |result| {

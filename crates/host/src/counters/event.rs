@@ -1,11 +1,14 @@
 //! Hardware events, and their encodings on different processors.
 
 use perf_event::Builder;
-use perf_event::events::{Cache, CacheId, CacheOp, CacheResult, Hardware, Raw};
+use perf_event::events::{Cache, CacheOp, CacheResult, Hardware, WhichCache};
 
 use crate::machine::Processor;
 
-/// An event that can be counted.
+/// Type of events that are numbers of one processor model (Linux: include/uapi/linux/perf_event.h).
+const PERF_TYPE_RAW: u32 = 4;
+
+/// An event that is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// Cycles of the core.
@@ -27,15 +30,21 @@ impl Event {
 
     /// Builds a counter of this event. `None` if no such event is known for this processor.
     pub(super) fn builder(self, processor: &Processor) -> Option<Builder<'static>> {
+        let mut builder = Builder::new();
         Some(match self {
-            Self::Cycles => Builder::new(Hardware::CPU_CYCLES),
-            Self::Instructions => Builder::new(Hardware::INSTRUCTIONS),
-            Self::TlbMisses => Builder::new(Cache {
-                which: CacheId::DTLB,
+            Self::Cycles => builder.kind(Hardware::CPU_CYCLES),
+            Self::Instructions => builder.kind(Hardware::INSTRUCTIONS),
+            Self::TlbMisses => builder.kind(Cache {
+                which: WhichCache::DTLB,
                 operation: CacheOp::READ,
                 result: CacheResult::MISS,
             }),
-            Self::WalkCycles => Builder::new(Raw::new(walk_cycles(processor)?)),
+            Self::WalkCycles => {
+                let attributes = builder.attrs_mut();
+                attributes.type_ = PERF_TYPE_RAW;
+                attributes.config = walk_cycles(processor)?;
+                builder
+            }
         })
     }
 }

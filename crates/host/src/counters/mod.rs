@@ -9,8 +9,6 @@ mod absence;
 mod event;
 mod reading;
 
-use std::io;
-
 use perf_event::{Builder, Counter};
 
 use crate::machine::Processor;
@@ -30,7 +28,9 @@ impl Counting {
     /// # Errors
     /// If there are no counters, or this process may not use them.
     pub fn of_thread() -> Result<Self, Absence> {
-        Self::open(&|builder| builder.enabled(true).build())
+        Self::open(|builder| {
+            builder.enabled(true);
+        })
     }
 
     /// Counts events of the next program that the calling thread starts, with its threads and child
@@ -40,16 +40,20 @@ impl Counting {
     /// # Errors
     /// The errors of [`Self::of_thread`].
     pub fn of_next_program() -> Result<Self, Absence> {
-        Self::open(&|builder| builder.inherit(true).enable_on_exec(true).build())
+        Self::open(|builder| {
+            builder.inherit(true).enable_on_exec(true);
+        })
     }
 
-    fn open(build: &dyn Fn(&mut Builder<'_>) -> io::Result<Counter>) -> Result<Self, Absence> {
+    /// Opens a counter for each event; `set` says what starts it.
+    fn open(set: fn(&mut Builder<'_>)) -> Result<Self, Absence> {
         let processor = Processor::own();
         let mut counters = Vec::new();
         let mut refused = None;
         for event in Event::ALL {
             let Some(mut builder) = event.builder(&processor) else { continue };
-            match build(builder.exclude_kernel(true).exclude_hv(true)) {
+            set(builder.exclude_kernel(true).exclude_hv(true));
+            match builder.build() {
                 Ok(counter) => counters.push((event, counter)),
                 Err(error) if refused.is_none() => refused = Some(error),
                 Err(_) => {}
@@ -65,10 +69,9 @@ impl Counting {
     pub fn read(&mut self) -> Readings {
         let mut readings = Readings::default();
         for (event, counter) in &mut self.counters {
-            let Ok(data) = counter.read_full() else { continue };
-            let times = data.time_enabled().zip(data.time_running());
-            let times = times.map(|(enabled, running)| (enabled.as_nanos(), running.as_nanos()));
-            readings.set(*event, reading::scaled(data.count(), times));
+            let Ok(data) = counter.read_count_and_time() else { continue };
+            let count = reading::scaled(data.count, data.time_enabled, data.time_running);
+            readings.set(*event, count);
         }
         readings
     }
@@ -84,9 +87,9 @@ mod tests {
     /// program works the same way as a counter of the hardware.
     #[test]
     fn only_the_started_program_is_counted() {
-        let mut builder = Builder::new(Software::PAGE_FAULTS);
-        let counter = builder.exclude_kernel(true).inherit(true).enable_on_exec(true).build();
-        let mut counter = match counter {
+        let mut builder = Builder::new().kind(Software::PAGE_FAULTS);
+        builder.exclude_kernel(true).inherit(true).enable_on_exec(true);
+        let mut counter = match builder.build() {
             Ok(counter) => counter,
             Err(error) => return println!("skipped: perf_event_open: {error}"),
         };

@@ -81,16 +81,15 @@ pub struct Rates {
     pub walk_cycles: Option<f64>,
 }
 
-/// Scales a count to the whole time that its counter was enabled. `times` are the nanoseconds that the
-/// counter was enabled and that it ran. `None` if the counter was enabled and never ran.
-pub(super) fn scaled(count: u64, times: Option<(u128, u128)>) -> Option<u64> {
-    match times {
-        None => Some(count),
-        // The program has not run yet.
-        Some((0, _)) => Some(count),
-        Some((_, 0)) => None,
-        Some((enabled, running)) if enabled == running => Some(count),
-        Some((enabled, running)) => Some((count as f64 * enabled as f64 / running as f64) as u64),
+/// A count scaled to the time that its counter was enabled, from the nanoseconds that it was enabled
+/// and ran. None if it never ran.
+pub(super) fn scaled(count: u64, enabled: u64, running: u64) -> Option<u64> {
+    match (enabled, running) {
+        // Nothing has run yet that could be counted.
+        (0, _) => Some(count),
+        (_, 0) => None,
+        _ if enabled == running => Some(count),
+        _ => Some((count as f64 * enabled as f64 / running as f64) as u64),
     }
 }
 
@@ -100,11 +99,10 @@ mod tests {
 
     #[test]
     fn counters_that_took_turns_are_scaled() {
-        assert_eq!(scaled(100, Some((10, 10))), Some(100));
-        assert_eq!(scaled(100, Some((10, 4))), Some(250));
-        assert_eq!(scaled(0, Some((10, 0))), None, "it never had its turn");
-        assert_eq!(scaled(0, Some((0, 0))), Some(0));
-        assert_eq!(scaled(7, None), Some(7));
+        assert_eq!(scaled(100, 10, 10), Some(100));
+        assert_eq!(scaled(100, 10, 4), Some(250));
+        assert_eq!(scaled(0, 10, 0), None, "it never had its turn");
+        assert_eq!(scaled(0, 0, 0), Some(0));
     }
 
     #[test]

@@ -4,14 +4,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use serde::Serialize;
-
 const FOLDER: &str = "/sys/kernel/mm/transparent_hugepage";
 
-/// Settings of transparent huge pages, by name, such as `enabled` and `khugepaged/pages_to_scan`. For a
-/// list of choices, the value is the selected one. Unreadable settings are left out.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(transparent)]
+/// The settings of transparent large pages that can be read: values by name, such as `enabled` and
+/// `khugepaged/pages_to_scan`. Of a list of choices the chosen one is the value.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LargePageSettings(BTreeMap<String, String>);
 
 impl LargePageSettings {

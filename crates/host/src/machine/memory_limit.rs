@@ -4,69 +4,29 @@
 use std::fs;
 use std::path::Path;
 
-use procfs_core::{FromBufRead, FromRead, Meminfo, ProcessCGroups};
-use serde::Serialize;
-
-/// Amounts of memory from `/proc/meminfo`, in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct MemoryAmounts {
-    /// All usable memory of the machine (`MemTotal`).
-    #[serde(rename = "memory_bytes")]
-    pub total_bytes: u64,
-    /// Memory without any use (`MemFree`).
-    #[serde(rename = "free_bytes_before")]
-    pub free_bytes: u64,
-    /// `MemAvailable`: the kernel's estimate of memory that can be allocated without swapping.
-    #[serde(rename = "available_bytes_before")]
-    pub available_bytes: u64,
-}
-
-impl MemoryAmounts {
-    /// Current amounts, if they can be read.
-    pub fn now() -> Option<Self> {
-        let amounts = Meminfo::from_file("/proc/meminfo").ok()?;
-        Some(Self {
-            total_bytes: amounts.mem_total,
-            free_bytes: amounts.mem_free,
-            available_bytes: amounts.mem_available.unwrap_or(amounts.mem_free),
-        })
-    }
-}
-
-/// The tightest limit on a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MemoryLimit {
-    /// Memory available in the system.
-    Available,
-    /// Limit of a control group (`memory.max`, `memory.limit_in_bytes`) minus its memory in use.
-    ControlGroup,
-}
+use perforate_record::process_memory::read_text;
 
 /// Maximum memory of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Headroom {
     /// Half of the bytes that the tightest limit leaves.
     pub bytes: u64,
-    /// The limit that leaves least memory.
-    pub limit: MemoryLimit,
 }
 
 impl Headroom {
     /// Current headroom of this process; absent if `/proc/meminfo` cannot be read.
     pub fn now() -> Option<Self> {
+        let meminfo = read_text("/proc/meminfo").ok()?;
+        let available =
+            bytes_of(&meminfo, "MemAvailable").or_else(|| bytes_of(&meminfo, "MemFree"));
         let groups = parse_control_groups(&fs::read("/proc/self/cgroup").unwrap_or_default());
         let left = groups.iter().flat_map(|group| group.left(Path::new("/sys/fs/cgroup"))).min();
-        Some(Self::of(MemoryAmounts::now()?.available_bytes, left))
+        Some(Self::of(available?, left))
     }
 
     /// Headroom if `available_bytes` are available and control groups leave `group_bytes`.
     pub fn of(available_bytes: u64, group_bytes: Option<u64>) -> Self {
-        match group_bytes {
-            Some(left) if left < available_bytes => {
-                Self { bytes: left / 2, limit: MemoryLimit::ControlGroup }
-            }
-            _ => Self { bytes: available_bytes / 2, limit: MemoryLimit::Available },
-        }
+        Self { bytes: available_bytes.min(group_bytes.unwrap_or(u64::MAX)) / 2 }
     }
 }
 
@@ -88,18 +48,35 @@ pub struct ControlGroup {
 
 /// Parses `/proc/self/cgroup` and returns the groups that limit memory; empty if the text is damaged.
 pub fn parse_control_groups(text: &[u8]) -> Vec<ControlGroup> {
-    let groups = ProcessCGroups::from_buf_read(text).map_or_else(|_| Vec::new(), |all| all.0);
+    let groups = || {
+        let lines = std::str::from_utf8(text).ok()?.lines();
+        lines.filter(|line| !line.starts_with('#')).map(hierarchy).collect::<Option<Vec<_>>>()
+    };
     let mut limiting = Vec::new();
-    for group in groups {
-        let is_version_1 = group.controllers.iter().any(|controller| controller == "memory");
-        let is_unified = group.hierarchy == 0 && group.controllers.is_empty();
-        let leaves_root = group.pathname.split('/').any(|part| part == "..");
+    for (number, controllers, path) in groups().unwrap_or_default() {
+        let is_version_1 = controllers.split(',').any(|controller| controller == "memory");
+        let is_unified = number == 0 && controllers.is_empty();
+        let leaves_root = path.split('/').any(|part| part == "..");
         if (is_version_1 || is_unified) && !leaves_root {
-            let path = group.pathname.trim_start_matches('/').to_owned();
+            let path = path.trim_start_matches('/').to_owned();
             limiting.push(ControlGroup { is_version_1, path });
         }
     }
     limiting
+}
+
+/// Number, controllers and path in a line such as `4:cpu,memory:/a/b`.
+fn hierarchy(line: &str) -> Option<(u32, &str, &str)> {
+    let (number, rest) = line.split_once(':')?;
+    let (controllers, path) = rest.split_once(':')?;
+    Some((number.parse().ok()?, controllers, path))
+}
+
+/// The bytes in a line such as `MemFree:  16 kB` of `/proc/meminfo`.
+fn bytes_of(meminfo: &str, name: &str) -> Option<u64> {
+    let mut lines = meminfo.lines().filter_map(|line| line.split_once(':'));
+    let (_, amount) = lines.find(|(known, _)| *known == name)?;
+    amount.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
 impl ControlGroup {
@@ -129,28 +106,35 @@ mod tests {
     #[test]
     fn never_more_than_half() {
         let headroom = Headroom::of(10 << 20, None);
-        assert_eq!(headroom, Headroom { bytes: 5 << 20, limit: MemoryLimit::Available });
-        // 5MB are two whole blocks of 2MB, however much is wanted.
+        assert_eq!(headroom.bytes, 5 << 20);
+        // 5MB are two whole blocks of 2MB, whatever more is wanted.
         assert_eq!(bounded(1 << 40, headroom, 2 << 20), Some(4 << 20));
         assert_eq!(bounded(3 << 20, headroom, 2 << 20), Some(2 << 20));
         assert_eq!(bounded(1 << 20, headroom, 2 << 20), None);
-        let none = Headroom { bytes: 0, ..headroom };
+        let none = Headroom { bytes: 0 };
         assert_eq!(bounded(1 << 30, none, 2 << 20), None);
     }
 
     #[test]
     fn the_narrowest_limit_counts() {
-        let headroom = Headroom::of(64 << 30, Some(1 << 30));
-        assert_eq!(headroom, Headroom { bytes: 512 << 20, limit: MemoryLimit::ControlGroup });
-        assert_eq!(Headroom::of(64 << 30, Some(u64::MAX)).limit, MemoryLimit::Available);
+        assert_eq!(Headroom::of(64 << 30, Some(1 << 30)).bytes, 512 << 20);
+        assert_eq!(Headroom::of(64 << 30, Some(u64::MAX)).bytes, 32 << 30);
     }
 
     #[test]
     fn this_machine_has_memory() {
-        let amounts = MemoryAmounts::now().unwrap();
-        assert!(amounts.available_bytes <= amounts.total_bytes);
-        assert!(amounts.total_bytes > 64 << 20, "{amounts:?}");
-        assert!(Headroom::now().unwrap().bytes <= amounts.total_bytes / 2);
+        let total_bytes = bytes_of(&read_text("/proc/meminfo").unwrap(), "MemTotal").unwrap();
+        assert!(total_bytes > 64 << 20, "{total_bytes}");
+        assert!(Headroom::now().unwrap().bytes <= total_bytes / 2);
+    }
+
+    #[test]
+    fn amounts_are_in_kilobytes() {
+        let text =
+            "MemTotal:       24683452 kB\nMemFree:         12 kB\nHugePages_Total:       0\n";
+        assert_eq!(bytes_of(text, "MemFree"), Some(12 << 10));
+        assert_eq!(bytes_of(text, "HugePages_Total"), None);
+        assert_eq!(bytes_of("MemFree: 99999999999999999 kB", "MemFree"), None);
     }
 
     #[test]

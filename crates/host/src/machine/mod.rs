@@ -11,7 +11,7 @@ mod stated;
 pub use clock::{clock_ghz, clock_ghz_of};
 pub use hypervisor::Hypervisor;
 pub use large_pages::{LargePageSettings, chosen};
-pub use memory_limit::{Headroom, MemoryAmounts, MemoryLimit, bounded, parse_control_groups};
+pub use memory_limit::{Headroom, bounded, parse_control_groups};
 pub(crate) use own::nearest_machine;
 pub use own::{kept_file, own_machine};
 pub use processor::Processor;

@@ -1,7 +1,6 @@
 //! Free blocks by order: `/proc/buddyinfo`.
 
 use perforate_os::{FreeMemory, HostSnapshot, SnapshotAbout};
-use perforate_record::process_memory::read_text;
 
 use super::zones::{Zones, node_and_zone, orders};
 
@@ -25,11 +24,6 @@ pub(crate) fn free_memory(text: &str) -> Option<FreeMemory> {
     let found = zones.add_buddyinfo(text);
     let about = SnapshotAbout { zones: zones.0, ..SnapshotAbout::default() };
     found.then(|| HostSnapshot { about, occupancy: None }.counted_free())
-}
-
-/// Current free memory of this machine, if it can be read.
-pub(crate) fn free_memory_now() -> Option<FreeMemory> {
-    free_memory(&read_text("/proc/buddyinfo").ok()?)
 }
 
 #[cfg(test)]

@@ -3,21 +3,27 @@
 use std::ops::Range;
 
 use perforate_record::process_memory::PAGE_BYTES;
-use procfs_core::{FromBufRead, Iomem};
 
 /// Frame ranges with memory, in ascending order: the lines `System RAM` of `/proc/iomem`. `None` if the
 /// text is invalid or its addresses are hidden, as for unprivileged readers.
 pub(crate) fn memory_ranges(text: &str) -> Option<Vec<Range<u64>>> {
-    let Iomem(lines) = Iomem::from_buf_read(text.as_bytes()).ok()?;
-    let memory = lines.iter().filter(|(_, map)| map.name.starts_with("System RAM"));
-    let frames = memory.map(|(_, map)| {
-        let (first, last) = map.address;
+    let lines: Vec<(u64, u64, &str)> = text.lines().map(range_and_name).collect::<Option<_>>()?;
+    let memory = lines.iter().filter(|(.., name)| name.starts_with("System RAM"));
+    let frames = memory.map(|&(first, last, _)| {
         let is_end_of_frame = last % PAGE_BYTES == PAGE_BYTES - 1;
         first.div_ceil(PAGE_BYTES)..last / PAGE_BYTES + u64::from(is_end_of_frame)
     });
     let mut ranges: Vec<Range<u64>> = frames.filter(|range| !range.is_empty()).collect();
     ranges.sort_unstable_by_key(|range| range.start);
     (!ranges.is_empty()).then_some(ranges)
+}
+
+/// First and last address and the name in a line such as `00100000-bfffffff : System RAM`.
+fn range_and_name(line: &str) -> Option<(u64, u64, &str)> {
+    let (range, name) = line.trim().split_once(" : ")?;
+    let (first, last) = range.split_once('-')?;
+    let address = |text| u64::from_str_radix(text, 16).ok();
+    Some((address(first)?, address(last)?, name))
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use std::path::Path;
 
 use perforate_record::process_memory::read_text;
 
-pub(crate) use buddyinfo::{free_memory, free_memory_now};
+pub(crate) use buddyinfo::free_memory;
 pub(crate) use entries::Entries;
 pub(crate) use iomem::memory_ranges;
 pub(crate) use page_flags::{PageFlags, has_no_use, is_large_page, state_of};

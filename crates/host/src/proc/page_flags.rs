@@ -1,13 +1,34 @@
 //! Classification of frames by their flags in `/proc/kpageflags` (Linux:
 //! include/uapi/linux/kernel-page-flags.h, fs/proc/page.c).
 
+use bitflags::bitflags;
 use perforate_os::FrameState;
-pub(crate) use procfs_core::PhysicalPageFlags as PageFlags;
 
-/// KPF_RESERVED, one of the bits "for kernel hackers".
-const RESERVED: PageFlags = PageFlags::from_bits_retain(1 << 32);
-/// KPF_MLOCKED, also one of the bits "for kernel hackers".
-const MLOCKED: PageFlags = PageFlags::from_bits_retain(1 << 33);
+bitflags! {
+    /// Flags of a frame that are used here, without their prefix KPF.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) struct PageFlags: u64 {
+        const LRU = 1 << 5;
+        const SLAB = 1 << 7;
+        const BUDDY = 1 << 10;
+        const ANON = 1 << 12;
+        const SWAPBACKED = 1 << 14;
+        const COMPOUND_HEAD = 1 << 15;
+        const COMPOUND_TAIL = 1 << 16;
+        const HUGE = 1 << 17;
+        const UNEVICTABLE = 1 << 18;
+        const HWPOISON = 1 << 19;
+        const NOPAGE = 1 << 20;
+        const KSM = 1 << 21;
+        const THP = 1 << 22;
+        const OFFLINE = 1 << 23;
+        const ZERO_PAGE = 1 << 24;
+        const PGTABLE = 1 << 26;
+        /// One of the bits "for kernel hackers", as the next.
+        const RESERVED = 1 << 32;
+        const MLOCKED = 1 << 33;
+    }
+}
 
 /// State of a frame by its flags alone. A frame without flags is either free in a per-CPU list or used
 /// by the kernel; the counts of its zone decide. Next to SLAB, LRU flags and ANON are ignored: newer
@@ -20,12 +41,12 @@ pub(crate) fn state_of(flags: PageFlags) -> FrameState {
         () if has(Flags::HWPOISON) => FrameState::Retired,
         () if has(Flags::BUDDY) => FrameState::Free,
         () if has(Flags::HUGE) => FrameState::Huge,
-        () if has(RESERVED) => FrameState::Reserved,
+        () if has(Flags::RESERVED) => FrameState::Reserved,
         () if has(Flags::SLAB) => FrameState::Reclaimable,
         () if has(Flags::PGTABLE | Flags::OFFLINE | Flags::ZERO_PAGE) => FrameState::Unmovable,
         () if has(Flags::ANON) => FrameState::Movable,
-        // Shared memory is swapped and not dropped; locked pages cannot be dropped either.
-        () if has(Flags::LRU) && has(Flags::SWAPBACKED | Flags::UNEVICTABLE | MLOCKED) => {
+        // Shared memory goes to swap and is not dropped; locked pages cannot be dropped either.
+        () if has(Flags::LRU) && has(Flags::SWAPBACKED | Flags::UNEVICTABLE | Flags::MLOCKED) => {
             FrameState::Movable
         }
         () if has(Flags::LRU) => FrameState::PageCache,
@@ -36,7 +57,7 @@ pub(crate) fn state_of(flags: PageFlags) -> FrameState {
 
 /// True if a frame has no flags other than RESERVED, or does not exist.
 pub(crate) fn has_no_use(flags: PageFlags) -> bool {
-    flags.difference(RESERVED).is_empty() || flags.contains(PageFlags::NOPAGE)
+    flags.difference(PageFlags::RESERVED).is_empty() || flags.contains(PageFlags::NOPAGE)
 }
 
 /// True if these are the flags of one anonymous 2MB page. A block of 2MB may also contain folios of

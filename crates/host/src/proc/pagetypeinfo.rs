@@ -1,6 +1,6 @@
 //! Free blocks and pageblocks by migrate type: `/proc/pagetypeinfo`.
 
-use perforate_os::{FreeBlocksByType, PageblockCount};
+use perforate_records::{FreeBlocksByType, PageblockCount};
 
 use super::zones::{Zones, node_and_zone, number, orders};
 

@@ -1,10 +1,8 @@
 //! Memory zones, described together by `/proc/zoneinfo`, `buddyinfo` and `pagetypeinfo`.
 
-use perforate_os::SnapshotZone;
+use perforate_records::{FREE_ORDERS as ORDERS, SnapshotZone};
 
-/// Number of orders with separate counts of free blocks.
-const ORDERS: usize = 11;
-/// Maximum number of zones; 1024 nodes with five zones each stay below it.
+/// Upper limit of zones; 1024 nodes with five zones each have fewer.
 const MAX_ZONES: usize = 8192;
 /// Maximum of any count of frames or blocks.
 pub(super) const MAX_COUNT: u64 = 1 << 40;

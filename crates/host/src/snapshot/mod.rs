@@ -10,6 +10,4 @@ mod process;
 
 pub use contents::PageContents;
 pub use host::{HostFiles, read_host};
-pub use process::{
-    ProcessArea, ProcessContents, ProcessOptions, ProcessSnapshot, ProcessTotals, read_process,
-};
+pub use process::{ProcessOptions, read_process};

@@ -5,7 +5,6 @@
 //! nothing is swapped in.
 
 mod reader;
-mod record;
 mod summary;
 
 use std::fs;
@@ -13,12 +12,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use perforate_record::process_memory::read_text;
+use perforate_records::ProcessRecord;
 
 use super::contents::PageContents;
 use crate::HostError;
 use crate::proc::{MappedArea, parse_areas};
 use reader::Reader;
-pub use record::{ProcessArea, ProcessContents, ProcessSnapshot, ProcessTotals};
 use summary::{add_up, guest_note, of_contents};
 
 /// Options for the snapshot of a process.
@@ -40,7 +39,7 @@ pub struct ProcessOptions {
 pub fn read_process(
     options: &ProcessOptions,
     progress: &mut dyn FnMut(u64, u64),
-) -> Result<(ProcessSnapshot, PageContents), HostError> {
+) -> Result<(ProcessRecord, PageContents), HostError> {
     let folder = options.proc.join(options.pid.to_string());
     if !folder.is_dir() {
         return Err(HostError::file(&folder, "there is no such process"));
@@ -79,8 +78,7 @@ pub fn read_process(
     let contents = reader.memory.is_some().then(|| of_contents(&all, unreadable));
     let guest_contents = of_guest.filter(|_| contents.is_some()).map(|of| of_contents(&of, 0));
     notes.extend(guest.map(|place| guest_note(&made[place], guest_contents.as_ref())));
-    let snapshot = ProcessSnapshot {
-        snapshot: "process",
+    let snapshot = ProcessRecord {
         pid: options.pid,
         program: read_text(folder.join("comm"))
             .unwrap_or_default()
@@ -94,7 +92,7 @@ pub fn read_process(
         totals,
         contents,
         guest_contents,
-        version: env!("CARGO_PKG_VERSION"),
+        version: env!("CARGO_PKG_VERSION").into(),
     };
     Ok((snapshot, all))
 }

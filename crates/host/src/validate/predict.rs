@@ -1,13 +1,13 @@
 //! Predictions: the measured code is recorded, and simulated under each assumption.
 
 use perforate_config::Size;
-use perforate_os::{Ageing, Defrag};
+use perforate_os::{Ageing, Defrag, KernelConfig};
 use perforate_record::{
     RecordError, RecordOptions, RecordSummary, Region, Selection, TemporaryTrace, record,
 };
 use perforate_sim::{
-    Comparison, Composition, Machine, MemoryOptions, MemoryState, ProcessorOptions, Progress,
-    RunResult, SimError, Workload,
+    Composition, Machine, MeasuringOptions, MemoryOptions, MemorySnapshot, MemoryState, Observer,
+    Progress, ResolvedRun, RunResult, SimError, SizeOptions, WarmupLength, Workload,
 };
 use serde::Serialize;
 
@@ -251,11 +251,11 @@ impl Predictor<'_> {
         &self,
         workload: Workload,
         bytes: u64,
-        progress: &mut dyn FnMut(Progress),
+        observer: &mut dyn Observer,
     ) -> Result<Vec<RunResult>, HostError> {
         let schemes = self.assumptions.iter().flat_map(|assumption| assumption.schemes);
         let schemes: Vec<&str> = schemes.collect();
-        self.simulate_schemes(&schemes.join(","), workload, bytes, progress)
+        self.simulate_schemes(&schemes.join(","), workload, bytes, observer)
     }
 
     /// Like [`Self::simulate`], with a comma-separated list of schemes.
@@ -264,21 +264,17 @@ impl Predictor<'_> {
         schemes: &str,
         workload: Workload,
         bytes: u64,
-        progress: &mut dyn FnMut(Progress),
+        observer: &mut dyn Observer,
     ) -> Result<Vec<RunResult>, HostError> {
         let warmup = workload.instructions.map(|instructions| instructions / 2);
-        let comparison = Comparison {
-            processors: ProcessorOptions::default(),
-            workload,
+        let warmup = warmup.map(WarmupLength::Instructions);
+        let run = ResolvedRun {
             machine: self.machine.clone(),
-            schemes: Composition::list(schemes).map_err(SimError::from)?,
             memory: self.memory(bytes)?,
-            seed: 1,
-            functional: false,
-            check: false,
-            warmup,
+            measuring: MeasuringOptions { warmup, ..MeasuringOptions::default() },
+            ..ResolvedRun::new(workload, Composition::list(schemes).map_err(SimError::from)?)
         };
-        Ok(perforate_sim::compare(&comparison, progress)?)
+        Ok(perforate_sim::run(&run, observer)?)
     }
 
     /// Simulated memory with room for `bytes` bytes. In aged memory, page faults compact to get 2MB
@@ -286,9 +282,10 @@ impl Predictor<'_> {
     fn memory(&self, bytes: u64) -> Result<MemoryState, SimError> {
         let room = bytes.saturating_mul(2).saturating_add(MORE_MEMORY_BYTES).next_power_of_two();
         let size = if self.age.is_some() { room.saturating_mul(2) } else { room };
-        let defrag = self.age.map(|_| Defrag::Always);
-        let (memory, age) = (Some(Size(size)), self.age);
-        MemoryOptions { memory, age, defrag, ..MemoryOptions::default() }.resolve()
+        let defrag = if self.age.is_some() { Defrag::Always } else { Defrag::Never };
+        let size = SizeOptions { memory: Some(Size(size)), ..SizeOptions::default() };
+        let kernel = KernelConfig { age: self.age, defrag, ..KernelConfig::default() };
+        MemoryOptions { size, kernel, ..MemoryOptions::default() }.resolve(&MemorySnapshot::load)
     }
 
     /// Times and counters per unit of work, for each assumption. `units` gives the units of work of a

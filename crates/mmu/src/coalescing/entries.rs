@@ -1,22 +1,22 @@
-//! Runs in the second-level TLB. A window has at most one run at a time.
+//! Runs of 4KB pages in the second-level TLB. A window has at most one run at a time.
 
 use perforate_types::{SpaceId, VirtualPage};
 
 use super::Run;
 use crate::tlb::{EntryKind, L2Entry, L2Tlb, Tag};
 
-/// Place of the length less one in the word of an entry; the place of the first page in the window
-/// is where other entries have the filter.
+/// Shift of the length minus one in an entry. The index of the first page in its window is stored
+/// in the filter field of other entries.
 const LENGTH_SHIFT: u32 = 56;
 
 impl L2Entry {
-    /// An entry of a run of pages.
+    /// Encodes a run of pages as an entry.
     fn run(run: &Run, allows: u8) -> Self {
         let entry = Self::page(EntryKind::Run, run.frame, allows, run.first as u8);
         Self(entry.0 | (run.pages - 1) << LENGTH_SHIFT)
     }
 
-    /// The pages of a run.
+    /// Decodes the pages of a run.
     pub(crate) fn pages_of_run(self) -> Run {
         Run {
             first: u64::from(self.filter()),
@@ -27,15 +27,16 @@ impl L2Entry {
 }
 
 impl L2Tlb {
-    /// The run of the window of `page`, and the place of the page in the window.
+    /// Finds the run in the window of `page`: slot, entry, and index of the page in the window.
     fn find_run(&self, space: SpaceId, page: VirtualPage) -> Option<(usize, L2Entry, u64)> {
         let number = page.number() / self.window;
         let slot = self.shared.find_key(number, Tag::Run.key_of(space, number))?;
         Some((slot, self.shared.value(slot), page.number() % self.window))
     }
 
-    /// The entry that a run is for `page`. It equals no entry that is held, so that a store through
-    /// it leaves the run clean: dirty is only the one page ([`Self::mark_dirty`]).
+    /// The entry of `page` inside a run, as a 4KB page. It differs from the stored entry, so a
+    /// store through it does not mark the run dirty; only the page becomes dirty
+    /// ([`Self::mark_dirty`]).
     #[cold]
     #[inline(never)]
     pub(crate) fn look_up_run(
@@ -53,8 +54,8 @@ impl L2Tlb {
         Some((slot as u32, L2Entry::page(EntryKind::Run, frame, entry.allows(), 0)))
     }
 
-    /// Fills a run around `page`, which was looked up in vain. A run that is at least as long stays
-    /// in the window; then there is no place for another.
+    /// Fills a run around `page` after a look-up that missed. Returns `None` if the window holds a
+    /// run that is at least as long: the held run stays.
     pub(crate) fn fill_run(
         &mut self,
         space: SpaceId,
@@ -71,7 +72,7 @@ impl L2Tlb {
         self.insert_small(number, Tag::Run.key_of(space, number), entry)
     }
 
-    /// Forgets the run that holds `page`, if there is one.
+    /// Invalidates the run that contains `page`, if any.
     pub(crate) fn invalidate_run(&mut self, space: SpaceId, page: VirtualPage) {
         if self.window != 0
             && let Some((slot, entry, index)) = self.find_run(space, page)

@@ -9,9 +9,9 @@ use crate::tlb::L2Tlb;
 use crate::{Dimension, Reach};
 
 impl Coalescing {
-    /// Fills the run around a page whose walk ended in a reach of 4KB. Returns the slot and the numbers
-    /// of the run's pages; `None` where the page is alone, or its window holds a longer run already.
-    /// Holes of perforated pages and guest-physical pages are never in runs.
+    /// Fills the run around a page whose walk found a reach of 4KB. Returns the slot and the page
+    /// numbers of the run. Returns `None` if the page is alone, or if its window holds a run at
+    /// least as long. Holes of perforated pages and guest-physical pages are never in runs.
     #[cold]
     #[inline(never)]
     pub(crate) fn fill(

@@ -1,16 +1,16 @@
 //! TLB coalescing: an entry of the second-level TLB that holds a run of 4KB pages (G §5.7; CoLT,
 //! Pham et al., MICRO 2012).
 //!
-//! Virtual pages are cut into aligned windows. When a walk has found a 4KB page, the walker looks at
-//! the other entries of its window, and those that continue the same mapping share one TLB entry:
-//! frames must follow each other as the pages do, and what the entries allow must be the same, dirty
-//! bits included. As in G these looks cost nothing; up to 8 entries lie in the cache line that the
-//! walk has just read, 32 in four lines. Accessed bits are neither asked for nor set: Linux makes
-//! entries with the bit set, and nothing here clears it.
+//! Virtual pages are divided into aligned windows. After a walk to a 4KB page, the walker examines
+//! the other entries of the window. Pages that continue the same mapping share one TLB entry: their
+//! frames must be consecutive, and their permissions and dirty bits equal. As in G, examining the
+//! neighbours is free; up to 8 entries are in the cache line that the walk has just read, 32 in
+//! four lines. Accessed bits are neither checked nor set: Linux creates entries with the bit set,
+//! and no code here clears it.
 //!
-//! This stands with the pipeline and not with the mechanisms: any machine's second-level TLB can
-//! coalesce, under any scheme (`tlb.l2_coalescing` of a machine file). The schemes `4k-colt-*` are 4KB
-//! pages that ask for it on every machine.
+//! Coalescing belongs to the pipeline, not to a mechanism: any machine's second-level TLB can
+//! coalesce under any scheme (`tlb.l2_coalescing` of a machine file). The schemes `4k-colt-*` are
+//! 4KB pages with coalescing on every machine.
 
 mod entries;
 mod fill;
@@ -20,35 +20,35 @@ use serde::{Deserialize, Serialize};
 
 use crate::Reach;
 
-/// How the second-level TLB coalesces 4KB pages, `tlb.l2_coalescing` of a machine file.
+/// Coalescing of 4KB pages in the second-level TLB: `tlb.l2_coalescing` of a machine file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Coalescing {
-    /// Pages of a window, the most that one entry can hold; a power of two, 2 to 32.
+    /// Pages of a window, which is the maximum of one entry; a power of two from 2 to 32.
     pub pages: u64,
-    /// Which pages of a window share an entry.
+    /// Rule by which pages of a window share an entry.
     pub form: CoalescingForm,
 }
 
-/// Which pages of a window share an entry.
+/// Rule by which pages of a window share an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CoalescingForm {
-    /// All of them or none.
+    /// All pages of the window, or none.
     Groups,
-    /// The longest run around the page that was wanted (CoLT-SA).
+    /// The longest run around the accessed page (CoLT-SA).
     Runs,
 }
 
 impl Coalescing {
-    /// Most pages of a window: what an entry counts in 5 bits.
+    /// Maximum number of pages in a window: an entry has 5 bits for it.
     pub const MAXIMUM_PAGES: u64 = 32;
 
     pub(crate) const fn is_possible(self) -> bool {
         self.pages >= 2 && self.pages <= Self::MAXIMUM_PAGES && self.pages.is_power_of_two()
     }
 
-    /// Whether a run this long is held as one entry.
+    /// True if a run of this length is held as one entry.
     pub(crate) const fn holds(self, run: &Run) -> bool {
         match self.form {
             CoalescingForm::Groups => run.pages == self.pages,
@@ -60,47 +60,47 @@ impl Coalescing {
 /// Pages of one window that are mapped to consecutive frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Place of the first page in its window.
+    /// Index of the first page in its window.
     pub first: u64,
-    /// Number of pages.
+    /// Number of 4KB pages.
     pub pages: u64,
     /// Frame of the first page.
     pub frame: Frame,
 }
 
 impl Run {
-    /// Whether it has the page at this place of the window.
+    /// True if the run contains the page at `index` of the window.
     #[inline]
     pub const fn covers(&self, index: u64) -> bool {
         index.wrapping_sub(self.first) < self.pages
     }
 }
 
-/// The place around which a run is to be found: a 4KB page, as a walk has found it.
+/// Starting point of a search for a run: a 4KB page that a walk has found.
 #[derive(Clone, Copy, Debug)]
 pub struct RunRequest {
-    /// Address space.
+    /// Address space of the page.
     pub space: SpaceId,
-    /// The page.
+    /// The page that the walk found.
     pub page: VirtualPage,
-    /// Its frame.
+    /// Frame of the page.
     pub frame: Frame,
-    /// The accesses that it allows, as bits of [`crate::allow`].
+    /// Accesses that the page allows, as bits of [`crate::allow`].
     pub allows: u8,
     /// Bits of [`crate::allow`] in which the pages of a run must agree.
     pub compared: u8,
-    /// Pages of a window.
+    /// Number of pages in a window.
     pub window: u64,
 }
 
 impl RunRequest {
-    /// Around a `page` with a reach of 4KB.
+    /// A request for the run around `page`, whose reach is 4KB.
     pub(crate) fn new(space: SpaceId, page: VirtualPage, reach: &Reach, window: u64) -> Self {
         let Reach { frame, allows, .. } = *reach;
         Self { space, page, frame, allows, compared: u8::MAX, window }
     }
 
-    /// The longest run around the page, given what the tables say of a page of the window.
+    /// The longest run around the page. `look_at` translates any page of the window.
     pub fn longest(&self, look_at: impl Fn(VirtualPage) -> Option<Reach>) -> Run {
         let own = self.page.number() % self.window;
         let start = self.page.number() - own;
@@ -127,7 +127,7 @@ mod tests {
 
     const PAGE: VirtualPage = VirtualPage::new(0x1005);
 
-    /// The run around page 5 of a window of 8, which has frame 0x105 and allows 3.
+    /// The run around page 5 of a window of 8; page 5 has frame 0x105 and allows 3.
     fn longest(window: &[Option<(u64, u8)>; 8]) -> (u64, u64, u64) {
         let request = RunRequest {
             space: SpaceId(0),

@@ -1,9 +1,9 @@
-//! Which entries of the second-level TLB take which page sizes.
+//! Division of the second-level TLB among page sizes.
 //!
-//! The second level is one array, `tlb.l2`, and up to two more. Each page size is held in some of the
-//! ways of `tlb.l2`, or in an array of its own. So two halves that are looked up at once, one for 4KB
-//! and 2MB pages and one for 4KB and 1GB pages, are one array of which 2MB pages take the first half
-//! of the ways and 1GB pages the second.
+//! The second level is one shared array, `tlb.l2`, and up to two separate ones. Each page size uses
+//! some ways of `tlb.l2` or a separate array. For example, some processors look
+//! up two halves in parallel, one for 4KB and 2MB pages and one for 4KB and 1GB pages. That is a
+//! shared array in which 2MB pages use the first half of the ways and 1GB pages the second.
 
 use std::fmt;
 use std::ops::Range;
@@ -15,25 +15,25 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::TlbGeometry;
 
-/// Ways of `tlb.l2`, as a machine file writes them: `"all"`, `"none"`, or the first and the last,
-/// counted from 1, such as `"1-8"`.
+/// Ways of `tlb.l2`. A machine file writes `"all"`, `"none"`, or the first and last way counted
+/// from 1, such as `"1-8"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ways {
-    /// Every way.
+    /// All ways of the array.
     All,
-    /// No way.
+    /// None of the ways.
     None,
-    /// The ways from `first` to `last`.
+    /// The ways from `first` to `last`, inclusive.
     Range {
         /// First way, counted from 1.
         first: usize,
-        /// Last way.
+        /// Last way, counted from 1.
         last: usize,
     },
 }
 
 impl Ways {
-    /// These ways of an array that has `ways` ways, counted from 0.
+    /// Indices of these ways, from 0, in an array with `ways` ways.
     pub fn of(self, ways: usize) -> Range<usize> {
         match self {
             Self::All => 0..ways,
@@ -42,7 +42,7 @@ impl Ways {
         }
     }
 
-    /// True if an array with `ways` ways has them.
+    /// True if an array with `ways` ways has these ways.
     pub(super) fn are_in(self, ways: usize) -> bool {
         match self {
             Self::All | Self::None => true,
@@ -65,7 +65,7 @@ impl fmt::Display for Ways {
     }
 }
 
-/// A text that names no ways.
+/// Error of a text that does not name ways.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} names no ways; expected \"all\", \"none\", or the first and the last, such as \"1-8\""
@@ -113,12 +113,12 @@ impl<'de> Deserialize<'de> for Ways {
     }
 }
 
-/// Entries of the second-level TLB that take pages of one size larger than 4KB.
+/// Entries of the second-level TLB for one page size larger than 4KB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum L2Part {
-    /// Ways of `tlb.l2`, which 4KB pages may take, too.
+    /// Ways of `tlb.l2`, which may overlap those of 4KB pages.
     Ways(Ways),
-    /// An array for this page size alone.
+    /// A separate array for this page size.
     Own(TlbGeometry),
 }
 
@@ -141,7 +141,7 @@ impl L2Part {
         *self != Self::NONE
     }
 
-    /// Number of entries, where `l2` is the shared array.
+    /// Number of entries, given the geometry of the shared array.
     pub fn entries(&self, l2: TlbGeometry) -> usize {
         match self {
             Self::Ways(ways) => l2.sets() * ways.of(l2.ways).len(),
@@ -149,7 +149,7 @@ impl L2Part {
         }
     }
 
-    /// Geometry of the array of its own, if it has one.
+    /// Geometry of the separate array, if any.
     pub(crate) fn own(&self) -> Option<TlbGeometry> {
         match self {
             Self::Ways(_) => None,
@@ -157,7 +157,7 @@ impl L2Part {
         }
     }
 
-    /// Ways of the shared array.
+    /// Ways of the shared array; none with a separate array.
     pub(crate) fn ways(&self) -> Ways {
         match self {
             Self::Ways(ways) => *ways,

@@ -1,4 +1,4 @@
-//! The second dimension: guest-physical addresses to the machine's.
+//! The second dimension: from guest-physical addresses to the machine's physical addresses.
 
 use perforate_types::{
     AccessKind, Action, FormatOperation, Frame, GuestFrame, PageSize, Purpose, Shootdown, SpaceId,
@@ -7,25 +7,25 @@ use perforate_types::{
 
 use super::nested_tlb::NestedTlb;
 use super::register::RegisteredRun;
-use crate::capability::{BesideUse, Holes, OfCores};
+use crate::capability::{BesideUse, Holes, PerCoreHardware};
 use crate::tlb::{EntryKind, L2Entry, L2Tlb, NESTED, SUBPAGES_PER_BITMAP_ENTRY};
 use crate::{
     BitmapLoading, CachedEntry, Dimension, HostFault, Mark, MmuConfig, NestedEntries, Parked,
     Reach, VirtualizationConfig, WalkCaches, WalkFault, WalkRequest, Walker, allow,
 };
 
-/// A guest's memory as its hypervisor's kernel maps it: the page number in the virtual machine's
-/// address space is the guest's frame number.
+/// The page of the virtual machine's address space in the hypervisor's kernel: its number is the
+/// guest frame number.
 pub(crate) fn host_page(page: GuestFrame) -> VirtualPage {
     VirtualPage::new(page.number())
 }
 
-/// A frame as a guest's kernel and tables name it, which the guest takes for the machine's.
+/// A frame number of the guest's kernel and tables as a guest frame.
 pub(crate) fn guest_frame(frame: Frame) -> GuestFrame {
     GuestFrame::new(frame.number())
 }
 
-/// Where a guest-physical page lies.
+/// Location of a page in the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Located {
     pub(crate) frame: Frame,
@@ -43,17 +43,17 @@ pub(crate) enum LocatedFor {
     Intermediate,
 }
 
-/// The host's side of the nested walker: its tables, walk caches, and the TLB of guest-physical
+/// The host's side of the nested walker: its tables, walk caches, and TLB of guest-physical
 /// addresses.
 pub struct Host {
     dimension: Box<dyn Dimension>,
     loading: BitmapLoading,
-    /// The use made of a unit of the host's, which is asked before cached entries.
+    /// Uses of the host's own unit, which is looked up before cached entries.
     unit: BesideUse,
-    /// Of the core at work.
-    own: OfCore,
-    parked: Parked<OfCore>,
-    /// The virtual machine in the host's kernel.
+    /// Hardware of the running core.
+    own: CoreCaches,
+    parked: Parked<CoreCaches>,
+    /// Address space of the virtual machine in the host's kernel.
     space: SpaceId,
     registered: Option<RegisteredRun>,
     /// True if the registered run has moved since [`Self::take_moved_run`].
@@ -63,18 +63,18 @@ pub struct Host {
     is_hole: bool,
     /// True if the last reach is that of a walk that filled no entry.
     is_unfilled: bool,
-    /// Tables located since the last [`Self::take_located`], for whoever checks them.
+    /// Guest tables located since the last [`Self::take_located`], if a checker records these.
     located: Option<Vec<(GuestFrame, Frame)>>,
 }
 
-/// What each core has for itself.
+/// Hardware that exists once per core.
 #[derive(Clone)]
-struct OfCore {
+struct CoreCaches {
     caches: WalkCaches,
     tlb: NestedTlb,
 }
 
-impl OfCore {
+impl CoreCaches {
     fn inspect(&self, core: usize, out: &mut Vec<CachedEntry>) {
         self.caches.inspect((core, Unit::HostWalkCache), out);
         if let NestedTlb::Apart(tlb) = &self.tlb {
@@ -83,7 +83,7 @@ impl OfCore {
     }
 }
 
-impl OfCores for Host {
+impl PerCoreHardware for Host {
     fn set_cores(&mut self, cores: usize) {
         self.parked.set_cores(&self.own, cores);
         self.dimension.set_cores(cores);
@@ -96,13 +96,13 @@ impl OfCores for Host {
 }
 
 impl Host {
-    /// A host whose virtual machine is the address space `space`.
+    /// A host for the virtual machine whose address space is `space`.
     pub fn new(config: &MmuConfig, dimension: Box<dyn Dimension>, space: SpaceId) -> Self {
         assert!(space.0 < NESTED, "there are fewer address spaces");
         let VirtualizationConfig { nested_tlb, host_walk_cache, .. } = config.virtualization;
         let host_walk_cache = host_walk_cache.unwrap_or(config.walk_cache);
         Self {
-            own: OfCore {
+            own: CoreCaches {
                 caches: WalkCaches::new(&host_walk_cache, dimension.cached_leaf_pages()),
                 tlb: NestedTlb::new(nested_tlb),
             },
@@ -120,7 +120,7 @@ impl Host {
         }
     }
 
-    /// The host's tables, and what it has besides.
+    /// The host's tables and own units.
     pub fn dimension(&self) -> &dyn Dimension {
         self.dimension.as_ref()
     }
@@ -149,7 +149,7 @@ impl Host {
         self.config.nested_entries == NestedEntries::All || purpose != LocatedFor::Data
     }
 
-    /// True if the last reach was the cached entry of a hole: the host has a larger page there.
+    /// True if the last reach was the cached entry of a hole: the host has a larger page around it.
     pub(super) fn is_hole_of_larger(&self) -> bool {
         self.is_hole
     }
@@ -158,17 +158,17 @@ impl Host {
         if let NestedTlb::Apart(tlb) = &self.own.tlb { tlb.slots() } else { 0 }
     }
 
-    /// Sets the register that says where a run of guest memory lies.
+    /// Sets the register with the location of a run of guest memory.
     pub fn set_register(&mut self, run: RegisteredRun) {
         self.registered = Some(run);
     }
 
-    /// From now on notes where guest tables were located.
+    /// Starts recording the locations of guest tables.
     pub fn note_located(&mut self) {
         self.located = Some(Vec::new());
     }
 
-    /// Adds where guest tables were located since this was asked last.
+    /// Moves the locations of guest tables recorded since the last call to the end of `into`.
     pub fn take_located(&mut self, into: &mut Vec<(GuestFrame, Frame)>) {
         if let Some(located) = &mut self.located {
             into.append(located);
@@ -180,13 +180,13 @@ impl Host {
         self.dimension.apply(operation);
     }
 
-    /// The walk caches of the core at work hear of a control register.
-    pub(crate) fn hear_control(&mut self, operation: &TableOperation) {
-        self.own.caches.hear(operation);
+    /// Updates the running core's walk caches after a write to a control register.
+    pub(crate) fn on_control_write(&mut self, operation: &TableOperation) {
+        self.own.caches.on_table_operation(operation);
     }
 
-    /// Clears the register where pages of the registered run are mapped anew.
-    pub(crate) fn hear(&mut self, truth: &Truth) {
+    /// Clears the register if the mapping of the registered run changes.
+    pub(crate) fn on_truth(&mut self, truth: &Truth) {
         let moves = |run: RegisteredRun| run.is_moved_by(self.space, truth);
         if self.registered.is_some_and(moves) {
             self.registered = None;
@@ -194,13 +194,14 @@ impl Host {
         }
     }
 
-    /// True once after pages of the registered run were mapped anew, which cleared the register.
+    /// True if the mapping of the registered run changed since the last call. A change clears the
+    /// register.
     pub fn take_moved_run(&mut self) -> bool {
         std::mem::take(&mut self.has_moved_run)
     }
 
-    /// Forgets what is cached of guest-physical addresses, as INVEPT does; of a single page where
-    /// the tables above it stay as they are.
+    /// Invalidates cached gPA→hPA entries, as INVEPT does. Walk caches lose only the entries of the
+    /// pages that the shootdown covers.
     pub fn invalidate(&mut self, shootdown: Shootdown) {
         self.own.tlb.flush();
         if let Some(unit) = self.dimension.beside_l2_mut() {
@@ -226,26 +227,25 @@ impl Host {
         }
     }
 
-    /// Whether the hardware asks the bitmap about this sub-page of a page with this filter.
-    pub(super) fn asks(&self, filter: u8, index: usize) -> bool {
-        asks(self.loading, filter, index)
+    /// True if the hardware needs the bitmap for this sub-page of a page with this filter.
+    pub(super) fn needs_bitmap(&self, filter: u8, index: usize) -> bool {
+        needs_bitmap(self.loading, filter, index)
     }
 
-    /// The reach around a guest-physical page that a unit of the host's translates, asked without
-    /// effect.
-    pub(super) fn unit_finds(&self, page: GuestFrame) -> Option<Reach> {
+    /// The reach around a guest-physical page that the host's unit translates. Has no side effects.
+    pub(super) fn find_in_unit(&self, page: GuestFrame) -> Option<Reach> {
         if !self.unit.looked_up {
             return None;
         }
         self.dimension.beside_l2()?.find(self.space, host_page(page))
     }
 
-    /// The use made of a unit of the host's.
+    /// Uses of the host's own unit.
     pub(super) fn unit(&self) -> BesideUse {
         self.unit
     }
 
-    fn through_unit(&mut self, page: GuestFrame, steps: &mut Steps) -> Option<Reach> {
+    fn look_up_unit(&mut self, page: GuestFrame, steps: &mut Steps) -> Option<Reach> {
         if !self.unit.looked_up {
             return None;
         }
@@ -257,8 +257,8 @@ impl Host {
         SpaceId(self.space.0 | NESTED)
     }
 
-    /// The reach around a guest-physical page: from the unit beside, a cached entry, or a walk. Holes
-    /// and permissions of single sub-pages are left to [`Self::locate`].
+    /// The reach around a guest-physical page: from the host's unit, a cached entry, or a walk.
+    /// [`Self::locate`] resolves holes and permissions of single sub-pages.
     pub(super) fn reach(
         &mut self,
         (page, kind): (GuestFrame, AccessKind),
@@ -267,7 +267,7 @@ impl Host {
         steps: &mut Steps,
     ) -> Result<Reach, HostFault> {
         (self.is_hole, self.is_unfilled) = (false, false);
-        if let Some(reach) = self.through_unit(page, steps) {
+        if let Some(reach) = self.look_up_unit(page, steps) {
             return Ok(reach);
         }
         let (tag, wanted) = (self.tag(), host_page(page));
@@ -308,8 +308,8 @@ impl Host {
         }
     }
 
-    /// Fills a gPA→hPA entry. Of one that the structure cannot hold it holds the largest part that
-    /// it can; a perforated page without a place is not held at all.
+    /// Fills a gPA→hPA entry. If the structure cannot hold it, the largest part that fits is
+    /// filled; a perforated page that does not fit is not cached.
     fn fill(&mut self, page: VirtualPage, entry: L2Entry, l2: &mut L2Tlb, steps: &mut Steps) {
         let tag = self.tag();
         let Some((tlb, unit)) = self.own.tlb.get(l2) else { return };
@@ -330,8 +330,8 @@ impl Host {
         }
     }
 
-    /// Fills the gPA→hPA entry of the last reach, which turned out to lie under an intermediate entry, unless
-    /// there is one.
+    /// Fills the gPA→hPA entry of the last reach, which is under an intermediate entry, unless it
+    /// is cached already.
     pub(super) fn fill_under_intermediate(
         &mut self,
         page: GuestFrame,
@@ -344,7 +344,7 @@ impl Host {
         }
     }
 
-    /// Where a guest-physical page lies and what may be done with it, holes settled.
+    /// Location of a guest-physical page and the accesses that it allows, with holes resolved.
     pub(crate) fn locate(
         &mut self,
         (page, kind): (GuestFrame, AccessKind),
@@ -353,13 +353,13 @@ impl Host {
         steps: &mut Steps,
     ) -> Result<Located, HostFault> {
         let reach = self.reach((page, kind), purpose, l2, steps)?;
-        self.settle(&reach, (page, kind), purpose, l2, steps)
+        self.resolve_holes(&reach, (page, kind), purpose, l2, steps)
     }
 
-    /// The place of a guest-physical page that the united bitmap calls a hole and that is no hole of the
-    /// guest. Such a page is a hole of the host, so that the bitmap is not read again; or another address
-    /// space punched the sub-page, and the host's hole node maps it in place. No entry is filled, as the
-    /// united entries cover the page (P §V).
+    /// Location of a guest-physical page that the united bitmap marks as a hole but that is no hole
+    /// of the guest. Either it is a hole of the host, so the bitmap is not read again. Or another
+    /// address space punched the sub-page, and the host's hole node maps it in place. No entry is
+    /// filled, as the united entries cover the page (P §V).
     pub(super) fn locate_hole(
         &mut self,
         (page, kind): (GuestFrame, AccessKind),
@@ -367,16 +367,16 @@ impl Host {
         steps: &mut Steps,
     ) -> Result<Located, HostFault> {
         let reach = self.reach((page, kind), LocatedFor::Data, l2, steps)?;
-        let found = if self.asks(reach.filter, page.index_in(PageSize::Size2M)) {
-            self.through_hole((page, kind), l2, steps)?
+        let found = if self.needs_bitmap(reach.filter, page.index_in(PageSize::Size2M)) {
+            self.translate_hole((page, kind), l2, steps)?
         } else {
             in_place(&reach, page)
         };
         self.permit(found, (page, kind), l2)
     }
 
-    /// The 4KB translation of a page inside a reach.
-    pub(super) fn settle(
+    /// The 4KB translation of a page inside a reach, with holes resolved.
+    pub(super) fn resolve_holes(
         &mut self,
         reach: &Reach,
         (page, kind): (GuestFrame, AccessKind),
@@ -385,10 +385,10 @@ impl Host {
         steps: &mut Steps,
     ) -> Result<Located, HostFault> {
         let mut found = in_place(reach, page);
-        if self.asks(reach.filter, page.index_in(PageSize::Size2M))
+        if self.needs_bitmap(reach.filter, page.index_in(PageSize::Size2M))
             && self.is_hole(reach, page, purpose, l2, steps)
         {
-            found = self.through_hole((page, kind), l2, steps)?;
+            found = self.translate_hole((page, kind), l2, steps)?;
             if self.caches(purpose) {
                 let entry = L2Entry::page(EntryKind::Hole, found.frame, found.allows, 0);
                 self.fill(host_page(page), entry, l2, steps);
@@ -397,7 +397,7 @@ impl Host {
         self.permit(found, (page, kind), l2)
     }
 
-    /// Checks the access against what the host allows, and sets its dirty bit with a store.
+    /// Checks the access against the host's permissions; a store also sets the host's dirty bit.
     fn permit(
         &mut self,
         mut found: Located,
@@ -420,7 +420,7 @@ impl Host {
         Ok(found)
     }
 
-    /// Asks the host's bitmap, from a cached entry or from memory.
+    /// True if the host's bitmap, from a cached entry or from memory, marks the sub-page as a hole.
     fn is_hole(
         &mut self,
         reach: &Reach,
@@ -446,7 +446,7 @@ impl Host {
         bits >> bit & 1 != 0
     }
 
-    /// Reads the bitmap of a block of the machine.
+    /// Reads the hole bitmap of a block of machine frames.
     pub(super) fn read_bitmap(
         &mut self,
         block: Frame,
@@ -462,8 +462,8 @@ impl Host {
         bits.expect("the machine's bitmaps lie at fixed addresses")
     }
 
-    /// Walks to the 4KB translation of a hole.
-    fn through_hole(
+    /// Walks to the 4KB translation of a hole in the host's page.
+    fn translate_hole(
         &mut self,
         (page, kind): (GuestFrame, AccessKind),
         l2: &mut L2Tlb,
@@ -479,7 +479,7 @@ impl Host {
         Ok(Located { frame: hole.frame, allows: hole.allows })
     }
 
-    /// Where a table of the guest lies.
+    /// Locates a table of the guest in the machine.
     pub(crate) fn locate_table(
         &mut self,
         page: GuestFrame,
@@ -490,38 +490,39 @@ impl Host {
             && let Some(index) = page.number().checked_sub(run.first.number())
             && index < run.pages
         {
-            return Ok(self.noted(page, run.located.add(index)));
+            return Ok(self.record_location(page, run.located.add(index)));
         }
         let wanted = (page, AccessKind::Write);
         let located = self.locate(wanted, LocatedFor::Table, l2, steps)?;
-        Ok(self.noted(page, located.frame))
+        Ok(self.record_location(page, located.frame))
     }
 
-    /// Notes where a table of the guest was found, for whoever checks it.
+    /// Records the location of a guest table, if a checker asked for it.
     #[inline]
-    pub(crate) fn noted(&mut self, page: GuestFrame, frame: Frame) -> Frame {
+    pub(crate) fn record_location(&mut self, page: GuestFrame, frame: Frame) -> Frame {
         if let Some(located) = &mut self.located {
             located.push((page, frame));
         }
         frame
     }
 
-    /// Lists the entries in the caches of the core at work.
+    /// Lists the cached entries of the running core.
     pub(crate) fn inspect(&self, core: usize, out: &mut Vec<CachedEntry>) {
         self.own.inspect(core, out);
     }
 
-    /// Lists the entries in the caches of the other cores.
+    /// Lists the cached entries of the other cores.
     pub(crate) fn inspect_others(&self, out: &mut Vec<CachedEntry>) {
         self.parked.numbered().for_each(|(core, own)| own.inspect(core, out));
     }
 
-    /// The host's reach around a page, found without hardware.
+    /// The host's reach around a page, without hardware effects.
     pub fn look_at(&self, page: GuestFrame) -> Option<Reach> {
         self.dimension.look_at(self.space, host_page(page))
     }
 
-    /// Sets bits of the host's entries that translate a page, and of their copies in its walk caches.
+    /// Sets bits of the host's entries that translate a page, and of leaves in the host's walk
+    /// caches.
     pub fn mark(&mut self, page: GuestFrame, mark: Mark) {
         self.dimension.mark(self.space, host_page(page), mark);
         if mark == Mark::Dirty {
@@ -530,30 +531,30 @@ impl Host {
     }
 }
 
-/// A reach with a filter is of such a dimension only.
+/// Panic message: only tables with holes return a reach with a filter.
 pub(crate) const HAS_HOLES: &str = "a reach with holes comes of tables with holes";
 
-/// How hardware loads the bitmaps of this dimension; any way does where there are no holes.
+/// Bitmap loading policy of a dimension; the default if it has no holes.
 pub(crate) fn loading_of(dimension: &dyn Dimension) -> BitmapLoading {
     dimension.holes().map(Holes::bitmap_loading).unwrap_or_default()
 }
 
-/// Whether hardware that loads bitmaps in this way asks the bitmap about a sub-page of a page with
+/// True if hardware with this loading policy needs the bitmap for sub-page `index` of a page with
 /// this filter.
-pub(crate) fn asks(loading: BitmapLoading, filter: u8, index: usize) -> bool {
+pub(crate) fn needs_bitmap(loading: BitmapLoading, filter: u8, index: usize) -> bool {
     match loading {
         BitmapLoading::Filtered => filter >> (index / 64) & 1 != 0,
         _ => filter != 0,
     }
 }
 
-/// The 32 bits of bitmap around sub-page `index`.
+/// The 32-bit bitmap entry that covers sub-page `index`.
 pub(crate) fn bitmap_bits(bitmap: &[u64; 8], index: u64) -> u32 {
     let shift = index % 64 / SUBPAGES_PER_BITMAP_ENTRY * SUBPAGES_PER_BITMAP_ENTRY;
     (bitmap[index as usize / 64] >> shift) as u32
 }
 
-/// The 4KB of a reach, holes left aside.
+/// The 4KB translation of `page` in place, ignoring holes.
 fn in_place(reach: &Reach, page: GuestFrame) -> Located {
     Located { frame: reach.frame_of(host_page(page)), allows: reach.allows }
 }

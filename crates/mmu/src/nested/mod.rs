@@ -1,8 +1,9 @@
-//! Two dimensions as one: guest-virtual to guest-physical addresses, and those to the machine's.
+//! Two dimensions composed: from guest-virtual to guest-physical addresses, and from guest-physical
+//! to the machine's.
 //!
-//! Any guest dimension lies over any host dimension. The guest's walk locates each of its tables
-//! through the host, so that (g + 1)(h + 1) − 1 entries are read where nothing is cached; the
-//! reaches of both are intersected and their holes united (P §V, D §II).
+//! Any guest dimension can be composed with any host dimension. The guest's walk locates each of
+//! its tables through the host, so an uncached walk reads (g + 1)(h + 1) − 1 entries. The reaches
+//! of both are intersected and their holes united (P §V, D §II).
 
 mod host;
 mod nested_tlb;
@@ -17,8 +18,8 @@ use perforate_types::{
 };
 
 use crate::capability::{
-    BesideCounters, BesideL2, BesideUse, Capability, CapabilityMut, Holes, OfCores, OverHost,
-    Wanted,
+    BesideCounters, BesideL2, BesideUse, Capability, CapabilityMut, Holes, OverHost,
+    PerCoreHardware, Wanted,
 };
 use crate::{
     BitmapLoading, Dimension, HostFault, Mark, PageFault, Reach, TableMemory, WalkFault,
@@ -27,11 +28,10 @@ use crate::{
 pub use host::Host;
 pub(crate) use host::{HAS_HOLES, bitmap_bits, entry_of, loading_of};
 use host::{Located, guest_frame, host_page};
-pub(crate) use host::{LocatedFor, asks};
+pub(crate) use host::{LocatedFor, needs_bitmap};
 pub use register::RegisteredRun;
 
-/// The 2MB region of a guest's page that a walk found last: what the walker still knows when it
-/// goes on to bitmaps and holes.
+/// The guest's 2MB region of the last walk. The walker uses it for bitmaps and holes.
 #[derive(Clone, Copy)]
 struct Found {
     /// First guest frame of the 2MB block.
@@ -49,18 +49,19 @@ pub struct Nested {
     host_has_holes: bool,
     guest_unit: BesideUse,
     found: Found,
-    /// Guest regions that TLB entries with holes name, by address space and first page. Intermediate
-    /// entries do; others if the hardware's do. An entry is invalidated with what it was made from, so
-    /// nothing here is older than the entry that led here.
-    in_entries: HashMap<(SpaceId, VirtualPage), Found>,
-    /// Whether the walk before found a large page of the guest over 4KB pages of the host.
+    /// Guest regions contained in TLB entries with holes, by address space and first page.
+    /// Intermediate entries contain their region; other entries do only if
+    /// `guest_blocks_in_entries` is set. A TLB entry is invalidated with the mapping it was made
+    /// from, so a region here is never older than the entry that leads to it.
+    entry_regions: HashMap<(SpaceId, VirtualPage), Found>,
+    /// True if the last walk found a large guest page over 4KB host pages.
     is_intermediate: bool,
     counters: BesideCounters,
 }
 
 impl Nested {
-    /// Composes the dimensions. Where both have holes, both have them in one way: they share the
-    /// second-level TLB.
+    /// Composes two dimensions. If both have holes, their bitmap loading policies must be equal,
+    /// since both use the second-level TLB.
     pub fn new(guest: Box<dyn Dimension>, host: Host) -> Self {
         let guest_has_holes = guest.holes().is_some();
         let with_holes = if guest_has_holes { guest.as_ref() } else { host.dimension() };
@@ -70,7 +71,7 @@ impl Nested {
             host_has_holes: host.dimension().holes().is_some(),
             guest_unit: guest.beside_use(),
             found: Found { block: Frame::new(0), allows: 0, filter: 0 },
-            in_entries: HashMap::new(),
+            entry_regions: HashMap::new(),
             is_intermediate: false,
             counters: BesideCounters::default(),
             guest,
@@ -78,17 +79,18 @@ impl Nested {
         }
     }
 
-    fn asks(&self, filter: u8, page: VirtualPage) -> bool {
-        asks(self.loading, filter, page.index_in(PageSize::Size2M))
+    fn needs_bitmap(&self, filter: u8, page: VirtualPage) -> bool {
+        needs_bitmap(self.loading, filter, page.index_in(PageSize::Size2M))
     }
 
-    /// The access to the data page: a store the guest forbids does not reach the host.
+    /// Kind of the access to the data page in the host. A store that the guest forbids does not
+    /// reach the host.
     fn kind(request: &WalkRequest, allows: u8) -> AccessKind {
         let writes = request.write && allow::permits(allows, AccessKind::Write);
         if writes { AccessKind::Write } else { AccessKind::Read }
     }
 
-    /// Walks the guest's tables, and remembers the 2MB region.
+    /// Walks the guest's tables and records the 2MB region.
     fn walk_guest(
         &mut self,
         request: WalkRequest,
@@ -103,15 +105,15 @@ impl Nested {
         Ok(leaf)
     }
 
-    /// The guest's 4KB translation inside the region found last: through its own hole node where
-    /// its filter asks, which maps every sub-page there, else in place.
-    fn settle_guest(
+    /// The guest's 4KB translation inside the last region. If the filter needs the bitmap, it comes
+    /// from the guest's hole node, which maps every sub-page of the region; else it is in place.
+    fn resolve_guest(
         &mut self,
         request: WalkRequest,
         walker: &mut Walker<'_>,
     ) -> Result<Located, WalkFault> {
         let Found { block, allows, filter } = self.found;
-        if self.asks(filter, request.page) {
+        if self.needs_bitmap(filter, request.page) {
             let holes = self.guest.holes_mut().expect(HAS_HOLES);
             let hole = holes.walk_hole(request, &mut walker.above(&mut self.host))?;
             return Ok(Located { frame: hole.frame, allows: hole.allows });
@@ -120,8 +122,8 @@ impl Nested {
         Ok(Located { frame, allows })
     }
 
-    /// Where the guest's 4KB lies in the machine, as a reach of 4KB.
-    fn settle_host(
+    /// Locates the guest's 4KB page in the machine, as a reach of 4KB.
+    fn resolve_host(
         &mut self,
         request: &WalkRequest,
         guest: Located,
@@ -133,25 +135,26 @@ impl Nested {
         Ok(Reach::of_page(frame, allows & guest.allows))
     }
 
-    /// Notes the guest's 2MB region that a walk found, if the entry to be filled names it.
+    /// Records the guest's 2MB region of the last walk if the TLB entry contains it
+    /// (`names_region`).
     fn note_entry(&mut self, request: &WalkRequest, names_region: bool) {
         let region = (request.space, request.page.align_down(PageSize::Size2M));
         if names_region {
-            self.in_entries.insert(region, self.found);
+            self.entry_regions.insert(region, self.found);
         } else {
-            self.in_entries.remove(&region);
+            self.entry_regions.remove(&region);
         }
     }
 
-    /// Finds the guest's 2MB region around a page that a TLB entry has led to: in the entry, or by a
-    /// read of the guest's directory entry.
+    /// Finds the guest's 2MB region after a TLB hit: from the TLB entry, or by reading the guest's
+    /// directory entry again.
     fn find_again(
         &mut self,
         request: WalkRequest,
         walker: &mut Walker<'_>,
     ) -> Result<(), WalkFault> {
         let region = (request.space, request.page.align_down(PageSize::Size2M));
-        match self.in_entries.get(&region) {
+        match self.entry_regions.get(&region) {
             Some(&found) => self.found = found,
             None => {
                 self.walk_guest(request, walker)?;
@@ -160,8 +163,8 @@ impl Nested {
         Ok(())
     }
 
-    /// The reach around a page that a unit of the guest's translates.
-    fn guest_unit_finds(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
+    /// The reach around a page that the guest's unit translates.
+    fn find_in_guest_unit(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
         if !self.guest_unit.looked_up {
             return None;
         }
@@ -182,17 +185,17 @@ impl Nested {
         }
     }
 
-    /// Counts a page found in no TLB by the units that translate it.
+    /// Counts a TLB miss by the units that translate the page.
     fn count(&mut self, space: SpaceId, page: VirtualPage, guest: Frame) {
-        let in_guest = self.guest_unit_finds(space, page).is_some();
-        let in_host = self.host.unit_finds(guest_frame(guest)).is_some();
+        let in_guest = self.find_in_guest_unit(space, page).is_some();
+        let in_host = self.host.find_in_unit(guest_frame(guest)).is_some();
         self.counters.in_guest_only += u64::from(in_guest && !in_host);
         self.counters.in_host_only += u64::from(in_host && !in_guest);
     }
 
-    /// A leaf of 2MB or 1GB of the guest over whatever the host has there. Over 4KB pages of the host, a
-    /// sub-page about which the guest's filter asks is left to the TLB where that holds intermediate entries:
-    /// the answer is the guest's leaf then. Other hardware reads the bitmap here.
+    /// Composes a guest's leaf of 2MB or 1GB with the host's reach. Over 4KB host pages with
+    /// intermediate entries, a sub-page that needs the guest's bitmap is left to the TLB; the
+    /// result is then the guest's leaf. Without intermediate entries, the bitmap is read here.
     fn compose(
         &mut self,
         request: WalkRequest,
@@ -200,12 +203,13 @@ impl Nested {
         walker: &mut Walker<'_>,
     ) -> Result<Reach, WalkFault> {
         let in_place = leaf.frame_of(request.page);
-        let asked = self.asks(leaf.filter, request.page);
-        // The store may go to a hole of the guest: nothing is known to be written in place.
-        let kind = if asked { AccessKind::Read } else { Self::kind(&request, leaf.allows) };
+        let needs_bitmap = self.needs_bitmap(leaf.filter, request.page);
+        // The store may go to a hole of the guest, so no write in place is known yet.
+        let kind = if needs_bitmap { AccessKind::Read } else { Self::kind(&request, leaf.allows) };
         let wanted = (guest_frame(in_place), kind);
         let host = self.host.reach(wanted, LocatedFor::Data, walker.l2, walker.steps);
-        // A hole of the host is no 4KB page: the bitmaps of both are asked about its neighbours.
+        // A hole of the host does not count as a 4KB page: its neighbours still need the bitmaps of
+        // both.
         self.is_intermediate =
             host.is_ok_and(|host| host.size == PageSize::Size4K) && !self.host.is_hole_of_larger();
         if let Ok(host) = host
@@ -221,13 +225,13 @@ impl Nested {
         if leaf.filter != 0 {
             self.note_entry(&request, caches_leaf);
         }
-        if caches_leaf && asked {
+        if caches_leaf && needs_bitmap {
             return Ok(*leaf);
         }
-        // A hole of the guest may lie elsewhere, whatever the host has in place.
-        if asked && self.is_guest_hole(request, walker)? {
-            let guest = self.settle_guest(request, walker)?;
-            return self.settle_host(&request, guest, walker);
+        // A guest hole may have any frame, whatever the host maps in place.
+        if needs_bitmap && self.is_guest_hole(request, walker)? {
+            let guest = self.resolve_guest(request, walker)?;
+            return self.resolve_host(&request, guest, walker);
         }
         let wanted = (guest_frame(in_place), Self::kind(&request, leaf.allows));
         let host = host.map_err(|fault| HostFault { kind: wanted.1, ..fault })?;
@@ -235,11 +239,11 @@ impl Nested {
             self.host.fill_under_intermediate(wanted.0, &host, walker.l2, walker.steps);
         }
         let Located { frame, allows } =
-            self.host.settle(&host, wanted, LocatedFor::Data, walker.l2, walker.steps)?;
+            self.host.resolve_holes(&host, wanted, LocatedFor::Data, walker.l2, walker.steps)?;
         Ok(Reach::of_page(frame, allows & leaf.allows))
     }
 
-    /// Asks the guest's bitmap, in memory, about a sub-page of the region found last.
+    /// True if the guest's bitmap in memory marks the sub-page of the last region as a hole.
     fn is_guest_hole(
         &mut self,
         request: WalkRequest,
@@ -251,8 +255,8 @@ impl Nested {
     }
 }
 
-/// The finer of a guest's leaf and the host's reach around the guest frame `in_place`, both of
-/// 2MB or 1GB, with the holes of both.
+/// Intersection of a guest's leaf and the host's reach around guest frame `in_place`, both of 2MB
+/// or 1GB. The result has the smaller size and the holes of both.
 fn intersect(guest: &Reach, in_place: Frame, host: &Reach) -> Reach {
     let size = guest.size.min(host.size);
     let start = in_place.align_down(size).index_in(host.size);
@@ -274,7 +278,7 @@ impl Dimension for Nested {
         let leaf = self.walk_guest(request, walker)?;
         let reach = if leaf.size == PageSize::Size4K {
             let guest = Located { frame: leaf.frame, allows: leaf.allows };
-            self.settle_host(&request, guest, walker)?
+            self.resolve_host(&request, guest, walker)?
         } else {
             self.compose(request, &leaf, walker)?
         };
@@ -306,13 +310,14 @@ impl Dimension for Nested {
         self.guest.memory()
     }
 
-    /// Neighbours in the guest's tables need not be neighbours in the machine.
+    /// Runs are not offered: pages with consecutive guest frames need not be consecutive in the
+    /// machine.
     fn capability(&self, wanted: Wanted) -> Option<Capability<'_>> {
         match wanted {
             Wanted::Holes => self.has_holes().then_some(Capability::Holes(self)),
             Wanted::BesideL2 => self.has_unit().then_some(Capability::BesideL2(self)),
             Wanted::OverHost => Some(Capability::OverHost(self)),
-            Wanted::OfCores => Some(Capability::OfCores(self)),
+            Wanted::PerCoreHardware => Some(Capability::PerCoreHardware(self)),
             Wanted::Part(part) if part == TypeId::of::<Self>() => Some(Capability::Part(self)),
             Wanted::CachedLeaves | Wanted::Part(_) => self.guest.capability(wanted),
             Wanted::Runs => None,
@@ -324,7 +329,7 @@ impl Dimension for Nested {
             Wanted::Holes => self.has_holes().then_some(CapabilityMut::Holes(self)),
             Wanted::BesideL2 => self.has_unit().then_some(CapabilityMut::BesideL2(self)),
             Wanted::OverHost => Some(CapabilityMut::OverHost(self)),
-            Wanted::OfCores => Some(CapabilityMut::OfCores(self)),
+            Wanted::PerCoreHardware => Some(CapabilityMut::PerCoreHardware(self)),
             Wanted::Part(part) if part == TypeId::of::<Self>() => Some(CapabilityMut::Part(self)),
             Wanted::CachedLeaves | Wanted::Part(_) => self.guest.capability_mut(wanted),
             Wanted::Runs => None,
@@ -332,7 +337,7 @@ impl Dimension for Nested {
     }
 }
 
-impl OfCores for Nested {
+impl PerCoreHardware for Nested {
     fn set_cores(&mut self, cores: usize) {
         self.guest.set_cores(cores);
         self.host.set_cores(cores);
@@ -349,7 +354,8 @@ impl Holes for Nested {
         self.loading
     }
 
-    /// A sub-page that the united bitmap calls a hole: of the guest, of the host, or of both.
+    /// Walks to a sub-page that the united bitmap marks as a hole: of the guest, of the host, or of
+    /// both.
     fn walk_hole(
         &mut self,
         request: WalkRequest,
@@ -358,19 +364,19 @@ impl Holes for Nested {
         if !request.walked {
             self.find_again(request, walker)?;
         }
-        let guest = self.settle_guest(request, walker)?;
+        let guest = self.resolve_guest(request, walker)?;
         let in_place = self.found.block.add(request.page.index_in(PageSize::Size2M) as u64);
         if guest.frame != in_place {
-            return self.settle_host(&request, guest, walker);
+            return self.resolve_host(&request, guest, walker);
         }
         let wanted = (guest_frame(in_place), Self::kind(&request, guest.allows));
         let Located { frame, allows } = self.host.locate_hole(wanted, walker.l2, walker.steps)?;
         Ok(Reach::of_page(frame, allows & guest.allows))
     }
 
-    /// Both bitmaps, united. The host's is found by the block of the machine, the guest's by the
-    /// block of the guest, for which the guest's directory entry is read again where no walk has
-    /// just read it and entries do not name it: P §V does not say where a TLB hit has it from.
+    /// The union of both bitmaps. The host's bitmap is found by the machine block, the guest's by
+    /// the guest block. After a TLB hit without the guest's block, the guest's directory entry is
+    /// read again: P §V does not say where the hardware finds the block.
     fn read_bitmap(
         &mut self,
         request: WalkRequest,
@@ -392,34 +398,34 @@ impl Holes for Nested {
         Ok(bitmap)
     }
 
-    /// The guest's kernel does not know the host's holes.
+    /// Available only if the host has no holes, since the guest's kernel does not know these.
     fn written_bitmap(&self, space: SpaceId, page: VirtualPage) -> Option<[u64; 8]> {
         let guest = self.guest.holes().filter(|_| !self.host_has_holes)?;
         guest.written_bitmap(space, page)
     }
 }
 
-/// The units of both at once (D Table I, "both"): hPA = gVA + OFFSET_G + OFFSET_V.
+/// The units of both dimensions at once (D Table I, "both"): hPA = gVA + OFFSET_G + OFFSET_V.
 impl BesideL2 for Nested {
     fn name(&self) -> &'static str {
         let unit = self.guest.beside_l2().or_else(|| self.host.dimension().beside_l2());
         unit.map_or("unit", BesideL2::name)
     }
 
-    /// One of them alone translates nothing, but helps its own walks. They are filled by those.
+    /// One unit alone only helps its own dimension's walks. Those walks also fill it.
     fn used(&self) -> BesideUse {
         let looked_up = self.guest_unit.looked_up && self.host.unit().looked_up;
         BesideUse { looked_up, ..BesideUse::default() }
     }
 
     fn find(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
-        let guest = self.guest_unit_finds(space, page)?;
+        let guest = self.find_in_guest_unit(space, page)?;
         let in_place = guest.frame_of(page);
-        let host = self.host.unit_finds(guest_frame(in_place))?;
+        let host = self.host.find_in_unit(guest_frame(in_place))?;
         Some(intersect(&guest, in_place, &host))
     }
 
-    /// Both look at the same time, which takes what the guest's takes.
+    /// Both units are looked up in parallel; the steps are those of the guest's unit.
     fn look_up(
         &mut self,
         space: SpaceId,
@@ -430,7 +436,7 @@ impl BesideL2 for Nested {
         let unit = self.guest.beside_l2_mut()?;
         let guest = unit.find(space, page)?;
         let in_place = guest.frame_of(page);
-        let host = self.host.unit_finds(guest_frame(in_place))?;
+        let host = self.host.find_in_unit(guest_frame(in_place))?;
         unit.look_up(space, page, purpose, steps);
         Some(intersect(&guest, in_place, &host))
     }

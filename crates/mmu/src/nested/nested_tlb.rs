@@ -1,18 +1,18 @@
-//! Where translations of guest-physical addresses are cached.
+//! Placement of cached gPA→hPA entries.
 
 use perforate_types::Unit;
 
 use crate::TlbGeometry;
 use crate::tlb::L2Tlb;
 
-/// Where gPA→hPA entries are cached.
+/// Structure that caches gPA→hPA entries.
 #[derive(Clone)]
 pub(super) enum NestedTlb {
-    /// In the second-level TLB.
+    /// The second-level TLB.
     Shared,
-    /// In a structure of its own.
+    /// A TLB for these entries only.
     Apart(Box<L2Tlb>),
-    /// Nowhere.
+    /// None: the entries are not cached.
     None,
 }
 
@@ -25,7 +25,7 @@ impl NestedTlb {
         }
     }
 
-    /// The structure, given the second-level TLB.
+    /// The structure that caches the entries, if any; `l2` is the second-level TLB.
     #[inline]
     pub(super) fn get<'a>(&'a mut self, l2: &'a mut L2Tlb) -> Option<(&'a mut L2Tlb, Unit)> {
         match self {

@@ -1,21 +1,20 @@
-//! A register that says where a run of the guest's memory lies.
+//! A register with the location of a run of guest memory.
 
 use perforate_types::{Frame, GuestFrame, SpaceId, Truth};
 
-/// A run of the guest's memory of which a register tells where it lies (P §V: the guest's hole
-/// bitmaps).
+/// A run of guest memory whose location is in a register (P §V: the guest's hole bitmaps).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegisteredRun {
-    /// First page.
+    /// First page of the run.
     pub first: GuestFrame,
-    /// Pages.
+    /// Number of 4KB pages.
     pub pages: u64,
-    /// Where the first page lies; the others follow.
+    /// Machine frame of the first page; the other pages are consecutive.
     pub located: Frame,
 }
 
 impl RegisteredRun {
-    /// Whether some of its pages, which are pages of `space`, may be elsewhere now, or nowhere.
+    /// True if a change in the host's `space` may move or unmap pages of the run.
     pub(super) fn is_moved_by(&self, space: SpaceId, truth: &Truth) -> bool {
         let (changed, start) = (truth.run(), self.first.number());
         changed.space == space

@@ -1,4 +1,4 @@
-//! A unit beside the second-level TLB.
+//! Units beside the second-level or first-level TLB.
 
 use perforate_types::{AccessKind, PageSize, Purpose, Steps};
 
@@ -18,19 +18,20 @@ impl Mmu {
         self.dimension.beside_l2()?.find(self.own.space, request.page)
     }
 
-    /// The same of a unit beside the first level.
+    /// The reach around a page that a unit beside the first level translates now.
     #[inline(always)]
     pub(super) fn find_beside_l1(&self, request: Request) -> Option<Reach> {
         if self.unit.beside_l1 { self.find_in_unit(request) } else { None }
     }
 
-    /// The TLBs are neither asked nor filled, and it takes no step.
-    pub(super) fn through_unit_beside_l1(
+    /// Translates by a unit beside the first level. No TLB is looked up or filled, and there are no
+    /// steps.
+    pub(super) fn translate_by_unit_beside_l1(
         &mut self,
         request: Request,
         reach: &Reach,
     ) -> Result<Found, PageFault> {
-        self.allow(request, reach.allows)?;
+        self.check_permissions(request, reach.allows)?;
         self.counters.beside_translations += 1;
         let fetch = request.kind == AccessKind::Fetch;
         let tlb = if fetch { &self.own.instruction } else { &self.own.data };
@@ -38,26 +39,27 @@ impl Mmu {
         Ok(Found { frame, slot, case: Case::BesideFirstLevel })
     }
 
-    /// Whether every access asks a unit together with the first level.
+    /// True if every access looks up a unit in parallel with the first level.
     pub fn has_unit_beside_l1(&self) -> bool {
         self.unit.beside_l1
     }
 
-    /// Only the first level is filled, with 4KB (D §III.A).
-    pub(super) fn through_unit(
+    /// Translates by a unit beside the second level. Only the first level is filled, with 4KB (D
+    /// §III.A).
+    pub(super) fn translate_by_unit(
         &mut self,
         request: Request,
         reach: &Reach,
         steps: &mut Steps,
     ) -> Result<Found, PageFault> {
-        self.allow(request, reach.allows)?;
-        let allows = self.dirtied(request, entry_of(reach), None);
+        self.check_permissions(request, reach.allows)?;
+        let allows = self.mark_dirty_if_store(request, entry_of(reach), None);
         let frame = reach.frame_of(request.page);
         let slot = self.fill_l1(request, PageSize::Size4K, frame, allows, steps);
         Ok(Found { frame, slot, case: Case::Regular })
     }
 
-    /// A walk has found what the unit did not have.
+    /// Fills the unit after a walk to a page that it missed.
     #[cold]
     #[inline(never)]
     pub(super) fn fill_unit(&mut self, request: WalkRequest, reach: &Reach, steps: &mut Steps) {

@@ -1,4 +1,4 @@
-//! Inside a perforated page: filter, bitmap, in-place and hole translations (P §IV.D).
+//! Translation inside a perforated page: filter, bitmap, in-place and hole translations (P §IV.D).
 
 use perforate_types::{Action, PageSize, Purpose, Steps, Unit};
 
@@ -8,9 +8,9 @@ use crate::tlb::{EntryKind, L2Entry, SUBPAGES_PER_BITMAP_ENTRY};
 use crate::{BitmapLoading, Walker};
 
 impl Mmu {
-    /// Cases 2–6: inside a perforated page.
+    /// Cases 2–6: translates inside a perforated page.
     #[inline(always)]
-    pub(super) fn through_perforated(
+    pub(super) fn translate_perforated(
         &mut self,
         request: Request,
         entry: L2Entry,
@@ -25,13 +25,14 @@ impl Mmu {
         let (hole, read) = self.is_hole(request, entry, walked, steps)?;
         if hole {
             let case = if read { Case::ReadHole } else { Case::BitmapHole };
-            return self.through_hole(request, case, walked || read, steps);
+            return self.translate_hole(request, case, walked || read, steps);
         }
         let case = if read { Case::ReadInPlace } else { Case::BitmapInPlace };
         self.generate(request, entry, slot, case, steps)
     }
 
-    /// Asks the bitmap; also tells whether it had to be read from memory.
+    /// Looks up the bitmap. Returns two flags: the sub-page is a hole, and the bitmap was read from
+    /// memory.
     #[inline(always)]
     pub(super) fn is_hole(
         &mut self,
@@ -51,7 +52,8 @@ impl Mmu {
         Ok((bitmap_bits(&bitmap, index) >> bit & 1 != 0, true))
     }
 
-    /// The bitmap of the block that an entry leads to: the guest's, where that is a block of the guest.
+    /// Reads the bitmap of an entry's block; for an intermediate entry, the guest's bitmap of a
+    /// guest block.
     fn read_bitmap(
         &mut self,
         request: Request,
@@ -68,7 +70,7 @@ impl Mmu {
         Ok(holes.read_bitmap(walk_request, entry.frame(), &mut walker)?)
     }
 
-    /// Fills the bitmap entry of the page, or all of its 2MB (the naive variant).
+    /// Fills the bitmap entry of the page, or all 16 of its 2MB page with naive loading.
     #[inline(always)]
     fn fill_bitmaps(&mut self, request: Request, bitmap: &[u64; 8], steps: &mut Steps) {
         if self.loading != BitmapLoading::Naive {
@@ -81,7 +83,7 @@ impl Mmu {
         }
     }
 
-    /// Fills the bitmap entry of sub-page `index`.
+    /// Fills the bitmap entry that covers sub-page `index`.
     fn fill_bitmap(&mut self, request: Request, index: u64, bitmap: &[u64; 8], steps: &mut Steps) {
         let page = request.page.align_down(PageSize::Size2M).add(index);
         let entry = L2Entry::bitmap(bitmap_bits(bitmap, index));
@@ -90,7 +92,7 @@ impl Mmu {
         }
     }
 
-    /// Reads a bitmap and fills of it what [`Self::fill_bitmaps`] says.
+    /// Reads a bitmap and fills entries as [`Self::fill_bitmaps`] does.
     #[inline(always)]
     pub(super) fn load_bitmap(
         &mut self,
@@ -104,7 +106,8 @@ impl Mmu {
         Ok(bitmap)
     }
 
-    /// A sub-page that is no hole: its 4KB translation goes into the first level only.
+    /// Translates a sub-page that is not a hole. Its 4KB translation is filled into the first level
+    /// only.
     #[inline(always)]
     fn generate(
         &mut self,
@@ -114,16 +117,16 @@ impl Mmu {
         case: Case,
         steps: &mut Steps,
     ) -> Result<Found, PageFault> {
-        self.allow(request, entry.allows())?;
-        let allows = self.dirtied(request, entry, slot);
+        self.check_permissions(request, entry.allows())?;
+        let allows = self.mark_dirty_if_store(request, entry, slot);
         let frame = entry.frame().add(request.page.index_in(PageSize::Size2M) as u64);
         let slot = self.fill_l1(request, PageSize::Size4K, frame, allows, steps);
         Ok(Found { frame, slot, case })
     }
 
-    /// A hole: its 4KB translation is found through the shadow entry and goes into both levels.
+    /// Translates a hole through the shadow entry. Its 4KB translation is filled into both levels.
     #[inline(always)]
-    pub(super) fn through_hole(
+    pub(super) fn translate_hole(
         &mut self,
         request: Request,
         case: Case,
@@ -135,15 +138,15 @@ impl Mmu {
         let holes = self.dimension.holes_mut().expect(HAS_HOLES);
         let reach = holes.walk_hole(walk_request, &mut walker)?;
         let entry = L2Entry::page(EntryKind::Hole, reach.frame, reach.allows, 0);
-        self.allow(request, entry.allows())?;
+        self.check_permissions(request, entry.allows())?;
         let slot = self.fill_l2(request, Purpose::Hole, entry, steps);
-        let allows = self.dirtied(request, entry, slot);
+        let allows = self.mark_dirty_if_store(request, entry, slot);
         let slot = self.fill_l1(request, PageSize::Size4K, entry.frame(), allows, steps);
         Ok(Found { frame: entry.frame(), slot, case })
     }
 }
 
-/// The filter bit of the region around a sub-page.
+/// Filter bit of the 256KB region around sub-page `index`.
 fn filter_bit(entry: L2Entry, index: usize) -> bool {
     entry.filter() >> (index / 64) & 1 != 0
 }

@@ -1,33 +1,34 @@
 //! Intermediate entries: a guest's large page over a host's 4KB pages (P §V).
 //!
-//! No entry can hold both steps at once there. The second-level TLB has the guest's page, gVA→gPA, and
-//! finds gPA→hPA entries of 4KB by a second look-up; together they are filled into the first level.
-//! Hardware without them holds an entry of 4KB for each page instead.
+//! A combined entry would cover 4KB only. Instead, the second-level TLB holds the guest's page
+//! (gVA→gPA) and finds gPA→hPA entries of 4KB by a second look-up. The combined translation is
+//! filled into the first level. Hardware without intermediate entries holds a combined 4KB entry
+//! for each page.
 
 use perforate_types::{AccessKind, Frame, GuestFrame, PageSize, Purpose, Steps};
 
 use super::{Case, Found, Mmu, PageFault, Request};
-use crate::nested::{HAS_HOLES, LocatedFor, asks};
+use crate::nested::{HAS_HOLES, LocatedFor, needs_bitmap};
 use crate::tlb::{EntryKind, L2Entry};
 use crate::{BitmapLoading, Reach, Walker, allow};
 
-/// Intermediate entries come of two dimensions only.
+/// Panic message: only two dimensions create intermediate entries.
 const IS_NESTED: &str = "an intermediate entry leads to guest-physical memory";
 
 impl Mmu {
-    /// The guest's page around one whose host has 4KB pages, which a walk has just found.
+    /// The entry of the guest's large page over 4KB host pages, if the last walk found one.
     #[inline(always)]
     pub(super) fn walked_intermediate(&self) -> Option<L2Entry> {
-        if !self.intermediate {
+        if !self.has_intermediate {
             return None;
         }
         let leaf = self.dimension.over_host()?.intermediate()?;
         Some(L2Entry::page(EntryKind::Intermediate, leaf.frame, leaf.allows, leaf.filter))
     }
 
-    /// Fills the guest's page that such a walk has found. A sub-page that its filter asks about goes the way of
-    /// a hit, with the bitmap; of any other the walk has the frame already. Where the TLB has no place for the
-    /// guest's page, the sub-page has an entry of 4KB.
+    /// Fills the guest's page that a walk found. If the filter needs the bitmap for this sub-page,
+    /// it is translated like a hit. Otherwise the walk has already found the frame. If the TLB
+    /// cannot hold the guest's page, the sub-page gets a 4KB entry.
     pub(super) fn fill_intermediate(
         &mut self,
         request: Request,
@@ -39,21 +40,21 @@ impl Mmu {
         if self.loading == BitmapLoading::Naive && entry.filter() != 0 {
             self.load_bitmap(request, entry, true, steps)?;
         }
-        if asks(self.loading, entry.filter(), request.page.index_in(PageSize::Size2M)) {
-            return self.through_intermediate(request, entry, slot, true, steps);
+        if needs_bitmap(self.loading, entry.filter(), request.page.index_in(PageSize::Size2M)) {
+            return self.translate_intermediate(request, entry, slot, true, steps);
         }
-        self.allow(request, reach.allows)?;
+        self.check_permissions(request, reach.allows)?;
         let own = L2Entry::page(EntryKind::Page4K, reach.frame, reach.allows, 0);
         let own_slot =
             if slot.is_none() { self.fill_l2(request, Purpose::Page, own, steps) } else { None };
-        let allows = self.dirtied(request, own, own_slot);
+        let allows = self.mark_dirty_if_store(request, own, own_slot);
         let slot = self.fill_l1(request, PageSize::Size4K, reach.frame, allows, steps);
         Ok(Found { frame: reach.frame, slot, case: Case::Regular })
     }
 
-    /// The guest's holes first (P §IV.C–D: a sub-page that is none goes into the first level only), then the
-    /// host's 4KB page.
-    pub(super) fn through_intermediate(
+    /// Translates by an intermediate entry: first the guest's holes (P §IV.C–D: a sub-page that is
+    /// not a hole is filled into the first level only), then the host's 4KB page.
+    pub(super) fn translate_intermediate(
         &mut self,
         request: Request,
         entry: L2Entry,
@@ -63,25 +64,25 @@ impl Mmu {
     ) -> Result<Found, PageFault> {
         let index = request.page.index_in(PageSize::Size2M);
         let mut case = Case::Intermediate;
-        if asks(self.loading, entry.filter(), index) {
+        if needs_bitmap(self.loading, entry.filter(), index) {
             let (is_hole, is_read) = self.is_hole(request, entry, walked, steps)?;
             if is_hole {
                 let case = if is_read { Case::ReadHole } else { Case::BitmapHole };
-                return self.through_hole(request, case, walked, steps);
+                return self.translate_hole(request, case, walked, steps);
             }
             case = if is_read { Case::IntermediateRead } else { Case::IntermediateBitmap };
         }
-        self.allow(request, entry.allows())?;
+        self.check_permissions(request, entry.allows())?;
         let page = GuestFrame::new(entry.frame().add(index as u64).number());
         let host = self.dimension.host_mut().expect(IS_NESTED);
-        // The host's dirty bit is set here, the guest's below.
+        // `locate` sets the host's dirty bit, the code below sets the guest's.
         let writes = request.kind == AccessKind::Write;
         let kind = if writes { AccessKind::Write } else { AccessKind::Read };
         let wanted = (page, kind);
         let located = host.locate(wanted, LocatedFor::Intermediate, &mut self.own.l2, steps);
         let located = located.map_err(PageFault::Host)?;
         let mut allows = entry.allows() & located.allows;
-        self.allow(request, allows)?;
+        self.check_permissions(request, allows)?;
         if writes && entry.allows() & allow::DIRTY == 0 {
             self.mark_dirty(request.page);
             if let Some(slot) = slot.filter(|_| entry.filter() == 0) {
@@ -93,7 +94,7 @@ impl Mmu {
         Ok(Found { frame: located.frame, slot, case })
     }
 
-    /// Reads the guest's bitmap of a block of the guest, whose place an intermediate entry tells.
+    /// Reads the guest's bitmap of a guest block, which an intermediate entry contains.
     pub(super) fn read_guest_bitmap(
         &mut self,
         request: Request,

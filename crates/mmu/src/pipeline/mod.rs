@@ -1,4 +1,4 @@
-//! The one translation loop: first-level TLB, second-level TLB, bitmap, walk.
+//! The translation loop: first-level TLB, second-level TLB, bitmap, walk.
 
 mod beside;
 mod cores;
@@ -23,8 +23,8 @@ use crate::{
     Parked, Reach, WalkCaches, WalkRequest, Walker, allow,
 };
 
-/// How a translation was found: a first-level hit, or the cases of P §IV.D (SPEC P-4). Case 7,
-/// where everything misses, is any of these after a walk ([`Translated::walked`]).
+/// Case of a translation: a first-level hit, or a case of P §IV.D (SPEC P-4). Case 7, in which all
+/// look-ups miss, is one of the others after a walk ([`Translated::walked`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Case {
     /// First-level TLB hit.
@@ -35,74 +35,75 @@ pub enum Case {
     Beside,
     /// 1: an ordinary page or the cached translation of a hole.
     Regular,
-    /// 1: a guest's page, and the page of its host that lies behind (P §V).
+    /// 1: a guest's page combined with the page of its host (P §V).
     Intermediate,
-    /// 3: the same where the filter asks the guest's bitmap, which the TLB has.
+    /// 3: like `Intermediate`, where the filter needs the guest's bitmap and the TLB holds it.
     IntermediateBitmap,
-    /// 5: the same, the guest's bitmap read from memory first.
+    /// 5: like `Intermediate`, after the guest's bitmap was read from memory.
     IntermediateRead,
-    /// 2: a perforated page whose filter says there is no hole near.
+    /// 2: a perforated page whose filter excludes holes near the address.
     Filtered,
-    /// 3: the cached bitmap says it is no hole.
+    /// 3: the cached bitmap says that the sub-page is not a hole.
     BitmapInPlace,
-    /// 4: the cached bitmap says it is a hole: walk through the shadow entry.
+    /// 4: the cached bitmap says that the sub-page is a hole, and a walk goes through the shadow
+    /// entry.
     BitmapHole,
-    /// 5: as 3, the bitmap read from memory first.
+    /// 5: like `BitmapInPlace`, after the bitmap was read from memory.
     ReadInPlace,
-    /// 6: as 4, the bitmap read from memory first.
+    /// 6: like `BitmapHole`, after the bitmap was read from memory.
     ReadHole,
 }
 
-/// A successful translation.
+/// Result of a successful translation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Translated {
-    /// Physical address.
+    /// Physical address of the access.
     pub physical: PhysicalAddress,
-    /// First-level slot that holds the translation now.
+    /// First-level slot that now holds the translation.
     pub slot: u32,
-    /// How it was found.
+    /// Case of the translation.
     pub case: Case,
-    /// Whether a walk found the page first (case 7).
+    /// True if a walk found the page (case 7).
     pub walked: bool,
 }
 
-/// The memory-management unit of one core, or of several that have the same tables: one of them is at
-/// work at a time ([`Mmu::run_on`]).
+/// The MMU of one core, or of several cores that share page tables. One core runs at a time
+/// ([`Mmu::run_on`]).
 pub struct Mmu {
-    /// Of the core at work.
-    own: OfCore,
-    parked: Parked<OfCore>,
+    /// Units of the running core.
+    own: CoreUnits,
+    parked: Parked<CoreUnits>,
     cores: usize,
-    core: usize,
+    running_core: usize,
     dimension: Box<dyn Dimension>,
     loading: BitmapLoading,
     bitmap_updates: BitmapUpdates,
-    /// Whether there are intermediate entries.
-    intermediate: bool,
+    /// True if the TLB holds intermediate entries.
+    has_intermediate: bool,
     coalescing: Option<Coalescing>,
-    /// The use made of a unit beside the second-level TLB.
+    /// Uses of the unit beside the second-level TLB.
     unit: BesideUse,
     tagged: bool,
-    /// Pages that the last walk has translated.
+    /// Pages that the last walk translated.
     translated: WalkedRange,
-    /// Of all cores.
+    /// Counts of all cores together.
     counters: MmuCounters,
 }
 
-/// What each core has for itself.
+/// TLBs and walk caches that exist once per core.
 #[derive(Clone)]
-struct OfCore {
+struct CoreUnits {
     data: L1Tlb,
     instruction: L1Tlb,
     l2: L2Tlb,
     caches: WalkCaches,
-    /// Pages that the core has walked to: a miss of any other page is compulsory.
+    /// Pages that the core has walked to; a miss of any other page is compulsory.
     walked: WalkedPages,
-    /// The address space that it runs.
+    /// The address space that runs on the core.
     space: SpaceId,
 }
 
-impl OfCore {
+impl CoreUnits {
     fn inspect(&self, core: usize, out: &mut Vec<CachedEntry>) {
         self.data.inspect((core, Unit::L1DataTlb), out);
         self.instruction.inspect((core, Unit::L1InstructionTlb), out);
@@ -111,16 +112,16 @@ impl OfCore {
     }
 }
 
-/// The pages that a walk has translated at once.
+/// All pages that a walk translated.
 #[derive(Clone)]
 enum WalkedRange {
-    /// The page of this size around the one that was looked for.
+    /// The page of this size around the requested page.
     Page(PageSize),
-    /// 4KB pages of a run.
+    /// The 4KB pages of a run.
     Run(Range<u64>),
 }
 
-/// One access under way.
+/// One access in progress.
 #[derive(Clone, Copy)]
 struct Request {
     kind: AccessKind,
@@ -128,7 +129,7 @@ struct Request {
 }
 
 impl Request {
-    /// The 4KB pages of the page of `size` around it.
+    /// Numbers of the 4KB pages in the page of `size` around the access.
     #[inline]
     fn around(self, size: PageSize) -> Range<u64> {
         let first = self.page.align_down(size).number();
@@ -136,7 +137,7 @@ impl Request {
     }
 }
 
-/// The 4KB translation found, before it is put together with the offset.
+/// A 4KB translation, without the offset in the page.
 struct Found {
     frame: Frame,
     slot: u32,
@@ -150,21 +151,21 @@ impl Found {
     }
 }
 
-/// The address in the 4KB `frame` that `address` has in its page.
+/// The physical address of `address`, whose page is in `frame`.
 #[inline]
 fn physical(frame: Frame, address: VirtualAddress) -> PhysicalAddress {
     frame.address().add(address.offset(PageSize::Size4K))
 }
 
 impl Mmu {
-    /// A unit with empty TLBs in front of `dimension`.
+    /// An MMU with empty TLBs in front of `dimension`.
     ///
     /// # Errors
-    /// A geometry that cannot exist.
+    /// [`ConfigError`] if a geometry is impossible.
     pub fn new(config: &MmuConfig, dimension: Box<dyn Dimension>) -> Result<Self, ConfigError> {
         config.validate()?;
         Ok(Self {
-            own: OfCore {
+            own: CoreUnits {
                 data: L1Tlb::new(config.l1(false)),
                 instruction: L1Tlb::new(config.l1(true)),
                 l2: L2Tlb::new(&config.tlb),
@@ -174,10 +175,10 @@ impl Mmu {
             },
             parked: Parked::default(),
             cores: 1,
-            core: 0,
+            running_core: 0,
             loading: loading_of(dimension.as_ref()),
             bitmap_updates: config.tlb.bitmap_updates,
-            intermediate: dimension.host().is_some_and(Host::has_intermediate_entries),
+            has_intermediate: dimension.host().is_some_and(Host::has_intermediate_entries),
             unit: dimension.beside_use(),
             dimension,
             coalescing: config.tlb.l2_coalescing,
@@ -189,7 +190,8 @@ impl Mmu {
 
     /// Number of slots of each unit, for the timing model.
     pub fn slots(&self) -> [usize; Unit::COUNT] {
-        // What a unit beside the first level translates is always ready.
+        // A translation by a unit beside the first level has a slot of its own that is always
+        // ready.
         let more = usize::from(self.unit.beside_l1);
         let [data, instruction] =
             [&self.own.data, &self.own.instruction].map(|tlb| tlb.slots() + more);
@@ -203,11 +205,11 @@ impl Mmu {
         [data, instruction, l2, caches, host_caches, nested_tlb, unit, host_unit]
     }
 
-    /// Translates an access of the running address space. `steps` is emptied first and then
-    /// tells what was done; it stays empty for a first-level hit.
+    /// Translates an access of the running address space. `steps` is cleared first and then
+    /// receives the steps; it stays empty for a first-level hit.
     ///
     /// # Errors
-    /// [`PageFault`]; the steps of a faulting translation are of no use.
+    /// [`PageFault`] if the access cannot complete; `steps` is then meaningless.
     #[inline]
     pub fn translate(
         &mut self,
@@ -238,8 +240,8 @@ impl Mmu {
         } += 1;
     }
 
-    /// Everything beyond a plain first-level hit. What it is made of is inlined into it: results
-    /// that are handed on from function to function through memory cost more than the work.
+    /// Translates an access beyond a plain first-level hit. The callees are inlined: returning
+    /// results through memory would cost more than the work itself.
     #[cold]
     #[inline(never)]
     fn translate_further(
@@ -256,12 +258,12 @@ impl Mmu {
                 Ok(found) => (found, false),
                 Err(_) => return Err(self.blame(request)),
             },
-            (None, Some(reach)) => match self.through_unit_beside_l1(request, &reach) {
+            (None, Some(reach)) => match self.translate_by_unit_beside_l1(request, &reach) {
                 Ok(found) => (found, false),
                 Err(_) => return Err(self.blame(request)),
             },
             (None, None) => {
-                // An access that faults comes again once the page is mapped, and is counted then.
+                // A faulting access is retried once the page is mapped, and is counted then.
                 let (found, walked) = match self.beyond_l1(request, steps) {
                     Ok(found) => found,
                     Err(PageFault::Protection) => return Err(self.blame(request)),
@@ -284,7 +286,8 @@ impl Mmu {
         Ok(Translated { physical: physical(frame, address), slot, case, walked })
     }
 
-    /// Tells whether a TLB of any size would have missed as well.
+    /// Counts the walk if it is the first to the page: a compulsory miss, or a first miss since the
+    /// reset.
     #[inline(always)]
     fn count_first_walk(&mut self, request: Request) {
         if !self.own.walked.is_known(self.own.space, request.page.number()) {
@@ -305,16 +308,16 @@ impl Mmu {
         self.counters.l2_first_misses += u64::from(first.in_measured_part);
     }
 
-    /// A first-level hit that lacks a permission, or a first store to a clean page. Setting the
-    /// dirty bit then is not charged, as in the papers' simulators.
+    /// A first-level hit whose permissions do not suffice: a first store to a clean page, or a
+    /// fault. Setting the dirty bit costs no time, as in the papers' simulators.
     fn first_store(&mut self, request: Request, hit: &L1Hit) -> Result<Found, PageFault> {
         if request.kind != AccessKind::Write || hit.allows & allow::WRITE == 0 {
             return Err(PageFault::Protection);
         }
         self.mark_dirty(request.page);
         self.own.data.mark_dirty(self.own.space, request.page);
-        // Of the entry of a page with holes it is not known whether the store went through it; a run is
-        // more than this page, and stays clean.
+        // The second level's entry is not marked dirty if it has holes, since the store may not
+        // have gone through it. A run covers more than this page and stays clean, too.
         if let Some((slot, entry)) = self.own.l2.look_up(self.own.space, request.page)
             && !entry.has_holes()
         {
@@ -323,14 +326,13 @@ impl Mmu {
         Ok(Found::first_level(hit))
     }
 
-    /// Sets the dirty bit of the leaf that translates the page, in memory and in a leaf that the
-    /// walk caches hold.
+    /// Sets the dirty bit of the leaf that translates the page, in memory and in the walk caches.
     fn mark_dirty(&mut self, page: VirtualPage) {
         self.dimension.mark(self.own.space, page, Mark::Dirty);
         self.own.caches.write_leaf(self.own.space, page);
     }
 
-    /// Whose fault a forbidden access is.
+    /// The page fault for a forbidden access, attributed to the guest or the host.
     #[cold]
     fn blame(&self, request: Request) -> PageFault {
         match self.dimension.over_host() {
@@ -339,7 +341,7 @@ impl Mmu {
         }
     }
 
-    /// A unit beside the second-level TLB is looked up together with it and wins.
+    /// Looks up the second level. A unit beside it is looked up in parallel and takes precedence.
     #[inline(always)]
     fn beyond_l1(
         &mut self,
@@ -349,7 +351,7 @@ impl Mmu {
         if self.unit.looked_up
             && let Some(reach) = self.look_up_unit(request, steps)
         {
-            let found = self.through_unit(request, &reach, steps)?;
+            let found = self.translate_by_unit(request, &reach, steps)?;
             return Ok((Found { case: Case::Beside, ..found }, false));
         }
         self.look_up_l2(request, steps)
@@ -365,12 +367,12 @@ impl Mmu {
             steps.beside(Purpose::Page, Action::Hit { unit: Unit::L2Tlb, slot });
             let found = match entry.kind() {
                 EntryKind::Perforated => {
-                    self.through_perforated(request, entry, Some(slot), false, steps)
+                    self.translate_perforated(request, entry, Some(slot), false, steps)
                 }
                 EntryKind::Intermediate => {
-                    self.through_intermediate(request, entry, Some(slot), false, steps)
+                    self.translate_intermediate(request, entry, Some(slot), false, steps)
                 }
-                _ => self.through_regular(request, entry, Some(slot), steps),
+                _ => self.translate_regular(request, entry, Some(slot), steps),
             }?;
             return Ok((found, false));
         }
@@ -387,20 +389,20 @@ impl Mmu {
         if self.unit.replaces_l2 {
             self.fill_unit(walk_request, &reach, steps);
             if self.find_in_unit(request).is_some() {
-                return self.through_unit(request, &reach, steps);
+                return self.translate_by_unit(request, &reach, steps);
             }
-            return self.through_walked(request, &reach, steps);
+            return self.translate_walked(request, &reach, steps);
         }
-        let found = self.through_walked(request, &reach, steps)?;
+        let found = self.translate_walked(request, &reach, steps)?;
         if self.unit.filled {
             self.fill_unit(walk_request, &reach, steps);
         }
         Ok(found)
     }
 
-    /// Fills what a walk has found, and translates through it.
+    /// Fills the TLB entries for a walk's result and completes the translation.
     #[inline(always)]
-    fn through_walked(
+    fn translate_walked(
         &mut self,
         request: Request,
         reach: &Reach,
@@ -416,19 +418,19 @@ impl Mmu {
             if self.loading == BitmapLoading::Naive {
                 self.load_bitmap(request, entry, true, steps)?;
             }
-            return self.through_perforated(request, entry, slot, true, steps);
+            return self.translate_perforated(request, entry, slot, true, steps);
         }
-        self.allow(request, entry.allows())?;
+        self.check_permissions(request, entry.allows())?;
         let slot = match self.coalescing {
             Some(coalescing) if reach.size == PageSize::Size4K => {
                 self.fill_coalesced(coalescing, request, reach, steps)
             }
             _ => self.fill_l2(request, Purpose::Page, entry, steps),
         };
-        self.through_regular(request, entry, slot, steps)
+        self.translate_regular(request, entry, slot, steps)
     }
 
-    /// Fills the run around a page, or the page alone.
+    /// Fills the run around a page; if there is no run to fill, the page alone.
     fn fill_coalesced(
         &mut self,
         coalescing: Coalescing,
@@ -452,7 +454,7 @@ impl Mmu {
         WalkRequest { space: self.own.space, page: request.page, write, walked }
     }
 
-    fn allow(&self, request: Request, allows: u8) -> Result<(), PageFault> {
+    fn check_permissions(&self, request: Request, allows: u8) -> Result<(), PageFault> {
         if allow::permits(allows, request.kind) { Ok(()) } else { Err(PageFault::Protection) }
     }
 
@@ -469,7 +471,7 @@ impl Mmu {
         Some(slot)
     }
 
-    /// Fills the first level from a page of `size` whose first frame is `frame`.
+    /// Fills the first level from a page of `size` whose first frame is `frame`. Returns the slot.
     #[inline(always)]
     fn fill_l1(
         &mut self,
@@ -488,8 +490,9 @@ impl Mmu {
         slot
     }
 
-    /// Sets the dirty bit where a store goes through an entry that does not know it set.
-    fn dirtied(&mut self, request: Request, entry: L2Entry, slot: Option<u32>) -> u8 {
+    /// Sets the dirty bit for a store through an entry that is not marked dirty. Returns the
+    /// updated permission bits.
+    fn mark_dirty_if_store(&mut self, request: Request, entry: L2Entry, slot: Option<u32>) -> u8 {
         let allows = entry.allows();
         if request.kind != AccessKind::Write || allows & allow::DIRTY != 0 {
             return allows;
@@ -501,25 +504,25 @@ impl Mmu {
         allows | allow::DIRTY
     }
 
-    /// Case 1: an ordinary page, one of a run, or a hole's 4KB translation.
+    /// Case 1: translates by an ordinary page, a page of a run, or a hole's 4KB translation.
     #[inline(always)]
-    fn through_regular(
+    fn translate_regular(
         &mut self,
         request: Request,
         entry: L2Entry,
         slot: Option<u32>,
         steps: &mut Steps,
     ) -> Result<Found, PageFault> {
-        self.allow(request, entry.allows())?;
-        let allows = self.dirtied(request, entry, slot);
+        self.check_permissions(request, entry.allows())?;
+        let allows = self.mark_dirty_if_store(request, entry, slot);
         let size = entry.kind().size();
         let frame = entry.frame().add(request.page.index_in(size) as u64);
         let slot = self.fill_l1(request, size, entry.frame(), allows, steps);
         Ok(Found { frame, slot, case: Case::Regular })
     }
 
-    /// Where a guest's tables were located since this was asked last, if the host notes it; what
-    /// was in `into` goes.
+    /// Replaces the contents of `into` with the locations of guest tables recorded since the last
+    /// call, if the host records locations.
     pub fn take_located(&mut self, into: &mut Vec<(GuestFrame, Frame)>) {
         into.clear();
         if let Some(host) = self.dimension.host_mut() {
@@ -532,7 +535,7 @@ impl Mmu {
         &self.counters
     }
 
-    /// Starts counting anew; cached translations stay.
+    /// Resets all counters; cached translations stay.
     pub fn reset_counters(&mut self) {
         self.counters = MmuCounters::default();
         self.on_all_cores(|mmu| mmu.own.walked.start_measuring());
@@ -541,35 +544,35 @@ impl Mmu {
         }
     }
 
-    /// The entries of the second-level TLB by kind.
+    /// Number of entries by kind in the second-level TLBs of all cores.
     pub fn l2_contents(&self) -> L2Contents {
         let mut sum = L2Contents::default();
-        self.l2_of_all().for_each(|l2| sum += l2.contents());
+        self.l2_of_all_cores().for_each(|l2| sum += l2.contents());
         sum
     }
 
-    /// The tables behind the TLBs.
+    /// The dimension behind the TLBs.
     pub fn dimension(&self) -> &dyn Dimension {
         self.dimension.as_ref()
     }
 
-    /// The tables behind the TLBs, to be changed by whoever keeps parts of them. What is cached of
-    /// them stays until it is shot down.
+    /// The dimension behind the TLBs, mutable. Cached translations stay until a shootdown.
     pub fn dimension_mut(&mut self) -> &mut dyn Dimension {
         self.dimension.as_mut()
     }
 
-    /// Puts the entries in TLBs and walk caches of the core at work into `out` in the order of units and
-    /// slots. For tests that compare it with a model: nothing is marked used.
+    /// Replaces the contents of `out` with the running core's TLB and walk-cache entries, in order
+    /// of units and slots. For tests: LRU state does not change.
     pub fn inspect(&self, out: &mut Vec<CachedEntry>) {
         out.clear();
-        self.own.inspect(self.core, out);
+        self.own.inspect(self.running_core, out);
         if let Some(host) = self.dimension.host() {
-            host.inspect(self.core, out);
+            host.inspect(self.running_core, out);
         }
     }
 
-    /// Puts the entries of the other cores into `out`, in the order of cores, then of units and slots.
+    /// Replaces the contents of `out` with the entries of the other cores, in order of cores, units
+    /// and slots.
     pub fn inspect_others(&self, out: &mut Vec<CachedEntry>) {
         out.clear();
         self.parked.numbered().for_each(|(core, own)| own.inspect(core, out));
@@ -579,19 +582,20 @@ impl Mmu {
         out.sort_by_key(|entry| entry.core);
     }
 
-    /// The core at work, and the address space that it runs.
-    pub fn at_work(&self) -> (usize, SpaceId) {
-        (self.core, self.own.space)
+    /// The running core, and the address space that runs on it.
+    pub fn running(&self) -> (usize, SpaceId) {
+        (self.running_core, self.own.space)
     }
 
-    /// What the first level for data allows of a page of the running address space, as bits of
-    /// [`allow`]; `None` where it does not hold the page. For tests of what copies of entries know.
+    /// Accesses that the first-level data TLB allows to a page of the running address space, as
+    /// bits of [`allow`]. `None` if it does not hold the page. For tests of stale copies of
+    /// entries.
     pub fn first_level_allows(&mut self, page: VirtualPage) -> Option<u8> {
         self.own.data.look_up(self.own.space, page).map(|hit| hit.allows)
     }
 
-    /// Figures of the unit and its tables, but for what the second-level TLB holds
-    /// ([`L2Contents::record`]).
+    /// Writes the counters of the MMU and its dimension to `out`. [`L2Contents::record`] writes the
+    /// contents of the second-level TLB.
     pub fn record(&self, instructions: u64, out: &mut Counters) {
         self.counters.record(instructions, out);
         if let Some(unit) = self.dimension.beside_l2() {

@@ -1,4 +1,4 @@
-//! Forgetting: shootdowns, context switches, flushes.
+//! Invalidation of cached translations: shootdowns, context switches, flushes.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use crate::nested::bitmap_bits;
 use crate::{BitmapUpdates, Host, RegisteredRun};
 
 impl Mmu {
-    /// Applies what the operating system did; a shootdown on all cores.
+    /// Applies an update of the operating system. A shootdown reaches all cores.
     pub fn apply(&mut self, update: &Update) {
         match update {
             Update::Shootdown(shootdown) => {
@@ -19,14 +19,14 @@ impl Mmu {
         }
     }
 
-    /// The same with shootdowns on the core at work only: what an operating system does that forgets the
-    /// others, for tests that are to find it.
+    /// Like [`Self::apply`], but a shootdown reaches only the running core. Tests use this to model
+    /// an operating system that forgets the other cores.
     pub fn apply_here(&mut self, update: &Update) {
         match update {
             Update::Truth(_) => {}
             Update::Table(operation) => {
                 if let TableOperation::SetControl { .. } = operation {
-                    self.on_all_cores(|mmu| mmu.own.caches.hear(operation));
+                    self.on_all_cores(|mmu| mmu.own.caches.on_table_operation(operation));
                 }
                 self.dimension.apply(operation);
             }
@@ -35,28 +35,28 @@ impl Mmu {
         }
     }
 
-    /// Applies what the host's operating system did to the virtual machine. The hardware does not
-    /// know which combined entries came of a guest-physical page, so that a shootdown ends them all
-    /// (INVEPT).
+    /// Applies an update of the host's operating system to the virtual machine. The hardware does
+    /// not know which combined entries depend on a guest-physical page, so a shootdown flushes all
+    /// of them (INVEPT).
     ///
     /// # Panics
-    /// In a native unit.
+    /// If the MMU is native.
     pub fn apply_host(&mut self, update: &Update) {
         let host = self.dimension.host_mut().expect("the unit is virtualized");
         match update {
-            Update::Truth(truth) => host.hear(truth),
+            Update::Truth(truth) => host.on_truth(truth),
             Update::Table(operation) => {
                 host.apply(operation);
                 if let TableOperation::SetControl { .. } = operation {
                     self.on_all_cores(|mmu| {
                         if let Some(host) = mmu.dimension.host_mut() {
-                            host.hear_control(operation);
+                            host.on_control_write(operation);
                         }
                     });
                 }
             }
             Update::Format(operation) => host.apply(&**operation),
-            // Of another virtual machine, whose entries have another tag.
+            // A shootdown for another virtual machine, whose entries have another tag.
             Update::Shootdown(shootdown) if shootdown.space() != host.space() => {}
             Update::Shootdown(shootdown) => self.on_all_cores(|mmu| {
                 if let Some(host) = mmu.dimension.host_mut() {
@@ -67,7 +67,8 @@ impl Mmu {
         }
     }
 
-    /// Forgets all that the core at work has cached, but for guest-physical addresses.
+    /// Flushes the TLBs, walk caches and unit of the running core. A separate nested TLB and the
+    /// host's walk caches keep their entries.
     fn flush_own(&mut self) {
         self.own.data.flush();
         self.own.instruction.flush();
@@ -77,15 +78,15 @@ impl Mmu {
         self.flush_unit();
     }
 
-    /// True once after pages of the registered run were mapped anew by the host.
+    /// True if the host changed the mapping of the registered run since the last call.
     pub fn take_moved_run(&mut self) -> bool {
         self.dimension.host_mut().is_some_and(Host::take_moved_run)
     }
 
-    /// Sets the register that says where a run of the guest's memory lies.
+    /// Sets the register with the location of a run of guest memory.
     ///
     /// # Panics
-    /// In a native unit.
+    /// If the MMU is native.
     pub fn set_register(&mut self, run: RegisteredRun) {
         self.dimension.host_mut().expect("the unit is virtualized").set_register(run);
     }
@@ -126,7 +127,7 @@ impl Mmu {
         }
     }
 
-    /// A bit of a bitmap has changed in memory.
+    /// Invalidates or updates the cached bitmap entry after a change of one bit in memory.
     fn change_bitmap(&mut self, space: SpaceId, page: VirtualPage) {
         let written = match self.bitmap_updates {
             BitmapUpdates::Invalidate => None,
@@ -150,7 +151,7 @@ impl Mmu {
         }
     }
 
-    /// Forgets what the TLBs have of these 4KB pages.
+    /// Invalidates the TLB entries of these 4KB pages.
     fn invalidate_tlbs(&mut self, space: SpaceId, pages: &Range<u64>) {
         self.own.data.invalidate_range(space, pages);
         self.own.instruction.invalidate_range(space, pages);
@@ -158,8 +159,8 @@ impl Mmu {
         self.own.walked.invalidate(space, pages);
     }
 
-    /// Runs another address space from now on. Without tags that ends what is cached of virtual
-    /// addresses; guest-physical ones are the virtual machine's and stay, as on x86-64.
+    /// Switches to another address space. Without tags, this flushes the entries of virtual
+    /// addresses; guest-physical entries belong to the virtual machine and stay, as on x86-64.
     pub fn switch(&mut self, space: SpaceId) {
         if !self.tagged && space != self.own.space {
             self.own.data.flush();
@@ -172,7 +173,7 @@ impl Mmu {
         self.own.space = space;
     }
 
-    /// Forgets every cached translation.
+    /// Flushes all cached translations of all cores.
     pub fn flush(&mut self) {
         self.on_all_cores(|mmu| {
             mmu.flush_own();
@@ -182,19 +183,19 @@ impl Mmu {
         });
     }
 
-    /// Forgets the first-level translations; for explaining what lies behind them.
+    /// Flushes the running core's first-level TLBs, to explain the levels behind them.
     pub fn flush_first_level(&mut self) {
         self.own.data.flush();
         self.own.instruction.flush();
     }
 
-    /// Forgets the 4KB translation of `page` in the second level; the walk caches keep theirs.
+    /// Invalidates the 4KB translation of `page` in the second level, but not in the walk caches.
     pub fn evict_page(&mut self, space: SpaceId, page: VirtualPage) {
         self.own.l2.invalidate_page(space, page);
         self.own.l2.invalidate_run(space, page);
     }
 
-    /// Forgets the bitmap entry that covers `page`.
+    /// Invalidates the bitmap entry that covers `page`.
     pub fn evict_bitmap(&mut self, space: SpaceId, page: VirtualPage) {
         self.own.l2.invalidate_bitmap(space, page);
     }

@@ -1,9 +1,9 @@
-//! The x86-64 four-level page table: written by operations on tables, read by walks.
+//! The x86-64 four-level page table. Table operations write it and walks read it.
 //!
-//! Other formats of page tables keep a [`Radix`] and write and walk it themselves where theirs differ:
-//! nodes of another layout ([`Radix::with_directories`]), entries that lead elsewhere. A walk of theirs
-//! is made of [`Radix::start_walk`], [`Radix::read`], [`Radix::descend`] and [`Radix::mark_entry`], and
-//! of what the [`Walker`] does: `locate`, `read` and `fill`.
+//! Other formats own a [`Radix`] and handle their differences themselves: nodes with another layout
+//! ([`Radix::with_directories`]), or entries that lead to other structures. Such a format builds
+//! its walks from [`Radix::start_walk`], [`Radix::read`], [`Radix::descend`] and
+//! [`Radix::mark_entry`], and from the [`Walker`]'s `locate`, `read` and `fill`.
 
 mod walk;
 
@@ -23,8 +23,9 @@ pub use walk::{Descent, Start};
 /// Level of the root node.
 const ROOT: Level = 4;
 
-/// Finds the entry of the level-1 node that covers a page in a level-2 node, whose format the address
-/// space's control register says; `None` where an entry of another kind takes its place.
+/// Finds the entry in a level-2 node that points to the level-1 node of a page. The address space's
+/// control register gives the node's format. Returns `None` if an entry of another kind is in its
+/// place.
 pub type FindEntry =
     Box<dyn Fn(&TableMemory, Option<u64>, Frame, VirtualPage) -> Option<PhysicalAddress> + Send>;
 
@@ -33,12 +34,12 @@ pub type FindEntry =
 pub struct Radix {
     memory: TableMemory,
     roots: Vec<Option<Frame>>,
-    /// Control registers, where they were set.
+    /// Control registers by address space, if set.
     controls: Vec<Option<u64>>,
-    /// Where entries lie in level-2 nodes that are laid out in another way.
+    /// Locates entries in level-2 nodes with another layout.
     directories: Option<FindEntry>,
-    /// The level-1 node found last, by space and 2MB region, while no node has come or gone: pages
-    /// are mapped in runs.
+    /// Level-1 node found last, by address space and 2MB region. Adding or removing a node clears
+    /// it. Consecutive mappings use the same node.
     latest: Option<(SpaceId, u64, Frame)>,
 }
 
@@ -58,18 +59,19 @@ pub const fn entry_in(node: Frame, level: Level, page: VirtualPage) -> PhysicalA
 }
 
 impl Radix {
-    /// No address spaces yet.
+    /// Tables without address spaces.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Tables whose level-2 nodes are laid out in another way and hold other entries as well, to
-    /// which it is blind: it writes, finds and walks what lies beneath level-1 nodes.
+    /// Tables whose level-2 nodes have another layout and also hold entries of another format. The
+    /// [`Radix`] does not interpret those entries: it handles only level-1 nodes and their pages.
     pub fn with_directories(find_entry: FindEntry) -> Self {
         Self { directories: Some(find_entry), ..Self::default() }
     }
 
-    /// Where the entry of `level` for `page` lies in `node`; `None` where another takes its place.
+    /// Address of the entry of `level` for `page` in `node`; `None` if an entry of another kind is
+    /// in its place.
     fn entry_of(
         &self,
         (space, node): (SpaceId, Frame),
@@ -84,12 +86,13 @@ impl Radix {
         }
     }
 
-    /// The simulated memory the tables live in, for entries that ordinary operations do not write.
+    /// The simulated memory of the tables, mutable, for entries that ordinary operations do not
+    /// write.
     pub fn memory_mut(&mut self) -> &mut TableMemory {
         &mut self.memory
     }
 
-    /// The control register of an address space, if it was set.
+    /// The control register of an address space, if set.
     pub fn control(&self, space: SpaceId) -> Option<u64> {
         *self.controls.get(usize::from(space.0))?
     }
@@ -107,8 +110,8 @@ impl Radix {
         *self.roots.get(usize::from(space.0))?
     }
 
-    /// Where the entry of `level` for `page` lies, found by descending through the tables; `None`
-    /// where there is no node of that level.
+    /// Address of the entry of `level` for `page`, found by descending the tables; `None` if there
+    /// is no node of that level.
     pub fn entry_address(
         &self,
         space: SpaceId,
@@ -126,10 +129,10 @@ impl Radix {
         self.entry_of((space, node), level, page)
     }
 
-    /// Like [`Self::entry_address`], where the node must exist.
+    /// Like [`Self::entry_address`], for a node that must exist.
     ///
     /// # Panics
-    /// If it does not.
+    /// If the node does not exist.
     pub fn existing_entry(
         &self,
         space: SpaceId,
@@ -140,7 +143,7 @@ impl Radix {
             .unwrap_or_else(|| panic!("{space:?} has no level-{level} node for {page:?}"))
     }
 
-    /// Where the entry of a 4KB page lies, whose node must exist.
+    /// Address of the entry of a 4KB page, whose level-1 node must exist.
     fn existing_page_entry(&mut self, space: SpaceId, page: VirtualPage) -> PhysicalAddress {
         let region = page.number() / PageSize::Size2M.pages();
         if let Some((latest_space, latest_region, node)) = self.latest
@@ -198,7 +201,7 @@ impl Radix {
     /// Carries out an operation on the tables.
     ///
     /// # Panics
-    /// If it does not fit them, which is a bug of the operating system model.
+    /// If the operation does not fit the tables, which is a bug of the operating-system model.
     pub fn write(&mut self, operation: &TableOperation) {
         match *operation {
             TableOperation::SetControl { space, control } => self.set_control(space, control),
@@ -227,7 +230,7 @@ impl Radix {
         }
     }
 
-    /// Level and place of the leaf that covers `page`.
+    /// Level and address of the leaf entry that covers `page`.
     fn leaf(&self, space: SpaceId, page: VirtualPage) -> Option<(Level, PhysicalAddress)> {
         (1..=3).find_map(|level| {
             let address = self.entry_address(space, page, level)?;
@@ -250,7 +253,8 @@ impl Radix {
         self.memory.set_entry(address, entry.with_permissions(permissions));
     }
 
-    /// Sets the accessed bit (and the dirty bit for a write) of `entry`, which is at `address`.
+    /// Sets the accessed bit of the entry at `address`, and the dirty bit if `write`. Returns the
+    /// new entry.
     #[inline]
     pub fn mark_entry(
         &mut self,
@@ -326,7 +330,7 @@ impl Dimension for Radix {
     }
 }
 
-/// A window lies in one node.
+/// A window is inside one level-1 node, so each page costs one read of the simulated memory.
 impl Runs for Radix {
     fn run_around(&self, request: &RunRequest) -> Run {
         let entry = self.entry_address(request.space, request.page, 1);

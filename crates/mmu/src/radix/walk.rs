@@ -1,4 +1,4 @@
-//! Walks down the tree, in the pieces of which walks of other formats are made too.
+//! Walks of the radix tree, in steps from which other formats also build their walks.
 
 use perforate_types::{
     AccessKind, Level, PageSize, PageTableEntry, PhysicalAddress, Purpose, VirtualPage,
@@ -8,23 +8,23 @@ use super::{ROOT, Radix, entry_in, leaf_size};
 use crate::walk::{Cached, Directory, WalkStart, purpose_of};
 use crate::{Node, Reach, WalkFault, WalkRequest, Walker, allow};
 
-/// Where a walk starts.
+/// Starting point of a walk.
 #[derive(Clone, Copy, Debug)]
 pub enum Start {
-    /// At the entry for the page in this node, which is of this level: the root, or the node of a
-    /// cached entry.
+    /// A node of this level: the root, or the node of a cached entry. The walk reads this node's
+    /// entry for the page next.
     Node(Level, Node),
-    /// Nowhere: the walk cache of level-2 entries has a leaf for the page in this slot.
+    /// No walk is needed: this slot of the level-2 walk cache holds a leaf for the page.
     Leaf(u32),
 }
 
 impl Radix {
-    /// Finds where a walk starts, level and node: at a walk-cache hit, or at the root. For a walk
+    /// Finds the level and node at which a walk starts: a walk-cache hit, or the root. For a walk
     /// to a hole, `directory` is [`Directory::Holes`].
     ///
     /// # Errors
-    /// [`WalkFault::NotMapped`] in an address space without tables, and where the root cannot be
-    /// located.
+    /// [`WalkFault::NotMapped`] if the address space has no tables; [`WalkFault::Host`] if the root
+    /// cannot be located.
     #[inline(always)]
     pub fn start_walk(
         &self,
@@ -36,11 +36,11 @@ impl Radix {
         self.start_at(request, found, walker)
     }
 
-    /// As [`Self::start_walk`], where the walk caches hold leaves as well
+    /// Like [`Self::start_walk`], for walk caches that also hold leaves
     /// ([`Wanted::CachedLeaves`](crate::Wanted::CachedLeaves)).
     ///
     /// # Errors
-    /// As there.
+    /// See [`Self::start_walk`].
     #[inline(always)]
     pub fn start_walk_or_leaf(
         &self,
@@ -59,7 +59,7 @@ impl Radix {
         Ok(Start::Node(level, node))
     }
 
-    /// Where a walk starts, given what the walk caches have.
+    /// The start of a walk after a walk-cache look-up.
     #[inline(always)]
     fn start_at(
         &self,
@@ -69,7 +69,7 @@ impl Radix {
     ) -> Result<(Level, Node), WalkFault> {
         if let Some(start) = found {
             walker.looked_up(Some(start.slot));
-            walker.located_before(start.node);
+            walker.record_cached_location(start.node);
             return Ok((start.level, start.node));
         }
         walker.looked_up(None);
@@ -77,11 +77,11 @@ impl Radix {
         Ok((ROOT, walker.locate(root)?))
     }
 
-    /// Reads the entry of `level` for `page` in `node` as the walker does; also tells where the
-    /// dimension itself has it.
+    /// Reads the entry of `level` for `page` in `node`, with a walker step. Returns the entry and
+    /// its address in this dimension.
     ///
     /// # Errors
-    /// [`WalkFault::NotMapped`] where the entry is not present.
+    /// [`WalkFault::NotMapped`] if the entry is not present.
     #[inline]
     pub fn read(
         &mut self,
@@ -96,13 +96,13 @@ impl Radix {
         if entry.is_present() { Ok((address, entry)) } else { Err(WalkFault::NotMapped) }
     }
 
-    /// Walks down from `node` of `level` until a leaf, or until the node of level `until` − 1
-    /// is known. Sets accessed bits on the way, and for a store the dirty bit of the leaf, unless
-    /// it has holes.
+    /// Descends from `node` of `level` until a leaf, or until the node of level `until` − 1 is
+    /// known. Sets accessed bits on the path. A store also sets the dirty bit of the leaf unless
+    /// the leaf has holes.
     ///
     /// # Errors
-    /// [`WalkFault::NotMapped`] where an entry on the way is not present, and where a node cannot
-    /// be located.
+    /// [`WalkFault::NotMapped`] if an entry on the path is not present; [`WalkFault::Host`] if a
+    /// node cannot be located.
     #[inline(always)]
     pub fn descend(
         &mut self,
@@ -122,11 +122,11 @@ impl Radix {
         Ok(Descent::Node(node))
     }
 
-    /// Goes on from an entry of `level` that [`Self::read`] returned: marks it, and locates the node
-    /// to which it points if it is no leaf.
+    /// Follows an entry of `level` that [`Self::read`] returned: marks it accessed and, if it is
+    /// not a leaf, locates its node.
     ///
     /// # Errors
-    /// [`WalkFault::Host`] where the node cannot be located.
+    /// [`WalkFault::Host`] if the node cannot be located.
     #[inline(always)]
     pub fn follow(
         &mut self,
@@ -148,17 +148,17 @@ impl Radix {
     }
 }
 
-/// Where a descent ended.
+/// End of a descent.
 #[derive(Clone, Copy, Debug)]
 pub enum Descent {
-    /// At a leaf of this level.
+    /// A leaf of this level.
     Leaf(Level, PageTableEntry),
-    /// At this node, whose entries were not read.
+    /// A node whose entries were not read.
     Node(Node),
 }
 
 impl Descent {
-    /// The leaf's reach.
+    /// Reach of the leaf.
     ///
     /// # Panics
     /// If the descent ended at a node.

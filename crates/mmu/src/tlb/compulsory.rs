@@ -1,26 +1,26 @@
-//! Compulsory misses: misses that a second-level TLB of any size has too (Hill and Smith's "three
-//! Cs", IEEE Transactions on Computers 38(12), 1989).
+//! Compulsory misses: misses that a second-level TLB of any size would also have (Hill and Smith's
+//! "three Cs", IEEE Transactions on Computers 38(12), 1989).
 //!
 //! A miss is compulsory if no walk has translated the page since the run began, or since the
-//! translation was invalidated. All other misses are of capacity or conflicts: a TLB that never evicts
-//! would have hit. Pages are noted by the range that their walk has translated, so that the first walk
-//! to a 2MB page counts once for all of it.
+//! translation was invalidated. All other misses are capacity or conflict misses: a TLB that never
+//! evicts would hit. A walk marks all pages that it translates, so that the first walk to a 2MB
+//! page counts once for all 512.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use perforate_types::SpaceId;
 
-/// 4KB pages of a chunk of an address space, a bit each.
+/// Number of 4KB pages in a chunk of an address space, with one bit each.
 const CHUNK_PAGES: u64 = 32_768;
 const CHUNK_WORDS: usize = CHUNK_PAGES as usize / 64;
 
-/// Pages of a chunk that a TLB of unlimited size would translate.
+/// The pages of a chunk that a TLB of unlimited size would translate.
 #[derive(Clone)]
 struct Chunk {
-    /// By a walk since the run began.
+    /// Pages walked to since the run began.
     in_run: [u64; CHUNK_WORDS],
-    /// By a walk since counting began.
+    /// Pages walked to since counting began.
     in_measured_part: [u64; CHUNK_WORDS],
 }
 
@@ -28,32 +28,33 @@ impl Chunk {
     const EMPTY: Self = Self { in_run: [0; CHUNK_WORDS], in_measured_part: [0; CHUNK_WORDS] };
 }
 
-/// First walks to the page of a miss, by the time that they are counted from.
+/// Classification of a miss: is its walk the first to the page?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FirstWalk {
-    /// The first walk since the run began or the translation was invalidated.
+    /// True for the first walk since the run began or the translation was invalidated.
     pub(crate) in_run: bool,
-    /// The first walk of either kind, or the first since counting began.
+    /// True if `in_run`, or for the first walk since counting began.
     pub(crate) in_measured_part: bool,
 }
 
-/// Address space and number of a chunk.
+/// Address space and chunk number.
 type Key = (SpaceId, u64);
 
-/// Chunks whose places are known without a search, by the lowest bits of their numbers.
+/// Size of the direct-mapped cache of chunk indices, by the lowest bits of the chunk number.
 const RECENT: usize = 16;
 
-/// Contents of a second-level TLB of unlimited size, as far as walks filled it.
+/// Contents of a second-level TLB of unlimited size that only walks fill.
 #[derive(Clone, Default)]
 pub(crate) struct WalkedPages {
-    /// Indices of `chunks` by address space and chunk number.
+    /// Indices into `chunks` by address space and chunk number.
     places: BTreeMap<Key, u32>,
     chunks: Vec<Chunk>,
     recent: [Option<(Key, u32)>; RECENT],
 }
 
 impl WalkedPages {
-    /// True if a walk has translated the page since counting began: nothing is to be noted.
+    /// True if a walk has translated the page since counting began, so that [`Self::walk`] would
+    /// have no effect. May be false for a known page.
     #[inline]
     pub(crate) fn is_known(&self, space: SpaceId, page: u64) -> bool {
         let key = (space, page / CHUNK_PAGES);
@@ -66,7 +67,7 @@ impl WalkedPages {
         }
     }
 
-    /// Notes a miss of `page`, for which a walk has translated the pages of `translated` at once.
+    /// Records a miss of `page`, whose walk translated all pages of `translated`.
     pub(crate) fn walk(&mut self, space: SpaceId, page: u64, translated: Range<u64>) -> FirstWalk {
         let (word, bit) = position(page);
         let chunk = self.chunk((space, page / CHUNK_PAGES));
@@ -85,7 +86,7 @@ impl WalkedPages {
         first
     }
 
-    /// Notes that a walk has translated these pages.
+    /// Marks the pages of `translated` as walked to.
     fn note(&mut self, space: SpaceId, translated: Range<u64>) {
         for number in chunks_of(&translated) {
             let chunk = self.chunk((space, number));
@@ -96,7 +97,7 @@ impl WalkedPages {
         }
     }
 
-    /// The translations of these pages are invalid.
+    /// Invalidates the translations of these pages.
     pub(crate) fn invalidate(&mut self, space: SpaceId, pages: &Range<u64>) {
         for number in chunks_of(pages) {
             let Some(&place) = self.places.get(&(space, number)) else { continue };
@@ -108,19 +109,19 @@ impl WalkedPages {
         }
     }
 
-    /// All translations of an address space are invalid.
+    /// Invalidates all translations of an address space.
     pub(crate) fn invalidate_space(&mut self, space: SpaceId) {
         for (_, &place) in self.places.range((space, 0)..=(space, u64::MAX)) {
             self.chunks[place as usize] = Chunk::EMPTY;
         }
     }
 
-    /// All translations are invalid.
+    /// Invalidates all translations of all address spaces.
     pub(crate) fn invalidate_all(&mut self) {
         self.chunks.fill(Chunk::EMPTY);
     }
 
-    /// Begins the measured part: no page has been walked to in it.
+    /// Begins the measured part: all pages become unvisited since counting began.
     pub(crate) fn start_measuring(&mut self) {
         for chunk in &mut self.chunks {
             chunk.in_measured_part = [0; CHUNK_WORDS];
@@ -149,18 +150,18 @@ impl WalkedPages {
     }
 }
 
-/// The word of a page in its chunk, and its bit there.
+/// Index of a page's word in its chunk, and its bit in the word.
 fn position(page: u64) -> (usize, u64) {
     let place = page % CHUNK_PAGES;
     ((place / 64) as usize, 1 << (place % 64))
 }
 
-/// Numbers of the chunks that pages lie in.
+/// Numbers of the chunks that contain these pages.
 fn chunks_of(pages: &Range<u64>) -> Range<u64> {
     pages.start / CHUNK_PAGES..pages.end.div_ceil(CHUNK_PAGES)
 }
 
-/// The words of a chunk that have bits of these pages, and the bits.
+/// The words of a chunk with bits of these pages, and masks of those bits.
 fn masks(pages: &Range<u64>, chunk: u64) -> impl Iterator<Item = (usize, u64)> + use<> {
     let first = chunk * CHUNK_PAGES;
     let from = pages.start.saturating_sub(first);
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_walk_of_the_measured_part_is_told_apart() {
+    fn the_first_walk_of_the_measured_part_is_counted_separately() {
         let mut pages = WalkedPages::default();
         pages.walk(SPACE, 512, 512..1024);
         pages.start_measuring();

@@ -1,39 +1,38 @@
-//! What the second-level TLB holds.
+//! Contents of the second-level TLB, by kind of entry.
 
 use std::ops::AddAssign;
 
 use perforate_types::{Counter, CounterUnit, Counters, Part, Prominence, spaced};
 
-/// How many entries of each kind the second-level TLB holds (P Fig. 8).
+/// Number of entries of each kind in the second-level TLB (P Fig. 8).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct L2Contents {
-    /// Empty places.
+    /// Entries that are empty.
     pub empty: u64,
-    /// 4KB pages.
+    /// Entries of 4KB pages.
     pub page_4k: u64,
-    /// Ordinary 2MB pages.
+    /// Entries of ordinary 2MB pages.
     pub page_2m: u64,
-    /// 1GB pages, if the TLB holds them.
+    /// Entries of 1GB pages, if the TLB holds these.
     pub page_1g: u64,
-    /// Perforated pages.
+    /// Entries of perforated pages.
     pub perforated: u64,
     /// 4KB translations of holes.
     pub hole: u64,
-    /// Bitmap entries.
+    /// Entries with bitmap bits.
     pub bitmap: u64,
-    /// Runs of 4KB pages, where the TLB coalesces.
+    /// Runs of 4KB pages, if the TLB coalesces.
     pub coalesced: u64,
     /// A guest's large pages over a host's 4KB pages.
     pub intermediate: u64,
-    /// Entries of guest-physical addresses, of whatever kind.
+    /// Entries of guest-physical addresses, of any kind.
     pub nested: u64,
 }
 
-/// What is known of a kind of entries: name in the series of results, label, what its colour stands
-/// for.
+/// A kind of entry: name in the series of results, label, and name of its colour.
 type Kind = (&'static str, &'static str, &'static str);
 
-/// The kinds, in the order in which charts stack them.
+/// All kinds, in the order in which charts stack them.
 const KINDS: [Kind; 10] = [
     ("perforated", "perforated", "perforated"),
     ("page_1g", "1GB page", "page-1g"),
@@ -47,7 +46,7 @@ const KINDS: [Kind; 10] = [
     ("empty", "empty", "empty"),
 ];
 
-/// Name of the counter of a kind.
+/// Name of the counter for a kind.
 fn counter_id(kind: &str) -> String {
     format!("l2_tlb_entries_{}", kind.strip_prefix("page_").unwrap_or(kind))
 }
@@ -68,7 +67,7 @@ impl AddAssign for L2Contents {
 }
 
 impl L2Contents {
-    /// Kinds and numbers, in the order of results.
+    /// Kinds and numbers of entries, in the order of results files.
     pub fn by_kind(&self) -> [(&'static str, u64); 10] {
         [
             ("empty", self.empty),
@@ -84,7 +83,7 @@ impl L2Contents {
         ]
     }
 
-    /// Writes the mean numbers of these samples out; of none, zeros.
+    /// Writes the mean number of entries over these samples to `out`; 0 without samples.
     pub fn record(samples: &[Self], out: &mut Counters) {
         for (place, (kind, _)) in Self::default().by_kind().into_iter().enumerate() {
             let entries: u64 = samples.iter().map(|sample| sample.by_kind()[place].1).sum();
@@ -92,7 +91,7 @@ impl L2Contents {
         }
     }
 
-    /// The counters of the kinds.
+    /// Descriptions of the counters of all kinds.
     pub(crate) fn counters() -> Vec<Counter> {
         let counter = |(key, label, colour): Kind| {
             let id = counter_id(key);

@@ -7,7 +7,7 @@ use perforate_types::{Frame, PageSize, SpaceId, Unit, VirtualPage};
 use super::{EntryKind, SetAssociative};
 use crate::{CachedContent, CachedEntry, TlbGeometry, allow};
 
-/// One translation in one word: the frame of the page's first 4KB, and [`allow`] bits below it.
+/// One translation in one word: the frame of the page's first 4KB, above the 8 [`allow`] bits.
 #[derive(Clone, Copy, Default)]
 struct L1Entry(u64);
 
@@ -25,12 +25,12 @@ impl L1Entry {
     }
 }
 
-/// A hit.
+/// Result of a first-level look-up.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct L1Hit {
-    /// Frame of the 4KB page asked for.
+    /// Frame of the requested 4KB page.
     pub(crate) frame: Frame,
-    /// Slot in the unit.
+    /// Slot in the first-level TLB.
     pub(crate) slot: u32,
     pub(crate) allows: u8,
 }
@@ -47,12 +47,12 @@ struct Array {
 pub(crate) struct L1Tlb {
     arrays: Vec<Array>,
     slots: usize,
-    /// The hit or fill before, by 4KB page: most look-ups repeat the one before, and what was
-    /// used last need not be marked used again. Forgotten when anything else changes.
+    /// The previous hit or fill, by 4KB page. Most look-ups repeat the previous one, and the most
+    /// recently used entry need not be marked used again. Any other change clears it.
     latest: (u64, L1Hit),
 }
 
-/// No page, as `latest`.
+/// Key of no page, for `latest`.
 const NONE: u64 = u64::MAX;
 
 #[inline]
@@ -108,8 +108,8 @@ impl L1Tlb {
         None
     }
 
-    /// Fills the translation of `page`, part of a page of `size` whose first frame is
-    /// `frame`, into the largest array that can hold it; it was looked up in vain.
+    /// Fills the translation of `page`, part of a page of `size` whose first frame is `frame`, into
+    /// the largest array that can hold it. The preceding look-up must have missed.
     pub(crate) fn fill(
         &mut self,
         space: SpaceId,
@@ -135,7 +135,7 @@ impl L1Tlb {
         slot
     }
 
-    /// Notes that the leaf behind `page` is dirty now.
+    /// Records that the leaf of `page` is dirty.
     pub(crate) fn mark_dirty(&mut self, space: SpaceId, page: VirtualPage) {
         self.latest.0 = NONE;
         for array in &mut self.arrays {
@@ -146,7 +146,7 @@ impl L1Tlb {
         }
     }
 
-    /// Forgets the 4KB translation of `page`.
+    /// Invalidates the 4KB translation of `page`.
     pub(crate) fn invalidate_page(&mut self, space: SpaceId, page: VirtualPage) {
         self.latest.0 = NONE;
         for array in &mut self.arrays {
@@ -157,7 +157,7 @@ impl L1Tlb {
         }
     }
 
-    /// Forgets every translation that overlaps a range of 4KB pages.
+    /// Invalidates every translation that overlaps a range of 4KB pages.
     pub(crate) fn invalidate_range(&mut self, space: SpaceId, pages: &Range<u64>) {
         self.latest.0 = NONE;
         for array in &mut self.arrays {
@@ -176,7 +176,7 @@ impl L1Tlb {
         }
     }
 
-    /// Lists the entries of the TLB.
+    /// Lists all entries of the TLB.
     pub(crate) fn inspect(&self, (core, unit): (usize, Unit), out: &mut Vec<CachedEntry>) {
         for (index, array) in self.arrays.iter().enumerate() {
             for (slot, key, entry) in array.entries.iter_slots() {

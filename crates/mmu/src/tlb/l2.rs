@@ -1,12 +1,12 @@
-//! Second-level TLB: 4KB, 2MB, perforated, hole and bitmap entries share one array (P §IV.C), and
-//! with them runs of 4KB pages, where it coalesces.
+//! Second-level TLB. 4KB, 2MB, perforated, hole and bitmap entries share one array (P §IV.C); so do
+//! runs of 4KB pages, if the TLB coalesces.
 //!
-//! Every kind of entry has an index and a key of its own: the number of its 4KB page, 2MB region,
-//! 1GB region, 128KB of bitmap, or window of pages. A window has at most one run at a time.
+//! Every kind of entry has its own index and key: the number of its 4KB page, 2MB region, 1GB
+//! region, 128KB of bitmap coverage, or window of pages. A window has at most one run at a time.
 //!
-//! An entry goes where the machine holds entries of its size ([`EntryKind::size`]): into any way of
-//! the shared array, into some of the ways, or into an array that 2MB or 1GB pages have of their own.
-//! It is looked up in all ways, as no other way can hold its key.
+//! The machine determines where entries of a size ([`EntryKind::size`]) are placed: in any way of
+//! the shared array, in some ways, or in a separate array for 2MB or 1GB pages. A look-up compares
+//! all ways, as no other way can hold the key.
 
 use std::ops::Range;
 
@@ -15,34 +15,34 @@ use perforate_types::{Frame, PageSize, SpaceId, Unit, VirtualPage};
 use super::{L2Contents, SetAssociative};
 use crate::{CachedContent, CachedEntry, TlbConfig, TlbGeometry, Ways, allow};
 
-/// Sub-pages whose holes one bitmap entry tells: 32 bits fit a TLB entry (P §IV.C).
+/// Sub-pages covered by one bitmap entry: 32 bits fit a TLB entry (P §IV.C).
 pub(crate) const SUBPAGES_PER_BITMAP_ENTRY: u64 = 32;
 
-/// Kinds of entries of the second-level TLB.
+/// Kind of an entry of the second-level TLB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum EntryKind {
-    /// A 4KB page.
+    /// An ordinary 4KB page.
     #[default]
     Page4K,
     /// An ordinary 2MB page.
     Page2M,
-    /// A 1GB page.
+    /// An ordinary 1GB page.
     Page1G,
     /// A perforated page with its filter.
     Perforated,
     /// The 4KB translation of a hole.
     Hole,
-    /// 32 bits of hole bitmap.
+    /// 32 bits of a hole bitmap.
     Bitmap,
-    /// A run of 4KB pages (TLB coalescing). What a look-up returns is the entry of the one page.
+    /// A run of 4KB pages (TLB coalescing). A look-up returns the entry of a single page.
     Run,
-    /// A guest's 2MB page, perhaps with its filter, whose frame is a guest's: the host has 4KB pages
-    /// there (P §V).
+    /// A guest's 2MB page, possibly with a filter, with a guest frame: the host has 4KB pages there
+    /// (P §V).
     Intermediate,
 }
 
 impl EntryKind {
-    /// Size of the page that an entry of this kind translates.
+    /// Page size of the translation in an entry of this kind.
     #[inline]
     pub(crate) const fn size(self) -> PageSize {
         match self {
@@ -53,7 +53,7 @@ impl EntryKind {
     }
 }
 
-/// Kinds in the order of their numbers in an entry.
+/// Kinds in the order of their encodings in an entry.
 const KINDS: [EntryKind; 8] = [
     EntryKind::Page4K,
     EntryKind::Page2M,
@@ -65,9 +65,9 @@ const KINDS: [EntryKind; 8] = [
     EntryKind::Intermediate,
 ];
 
-/// One entry in one word: kind (3 bits), what it allows (4 bits), and above them a page's filter
-/// (8 bits) and first frame (40 bits), or 32 bits of bitmap. A run has the place of its first page in
-/// place of the filter, and its length less one in the highest bits.
+/// One entry in one word: kind (3 bits), [`allow`] bits (4 bits), then a page's filter (8 bits) and
+/// first frame (40 bits), or 32 bits of bitmap. A run has the index of its first page instead of
+/// the filter, and its length minus one in the highest bits.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct L2Entry(pub(crate) u64);
 
@@ -77,7 +77,7 @@ const FRAME_SHIFT: u32 = 16;
 const FRAME_MASK: u64 = (1 << 40) - 1;
 
 impl L2Entry {
-    /// An entry of a page, ordinary or perforated, or of a hole.
+    /// An entry for an ordinary or perforated page, or for a hole.
     #[inline]
     pub(crate) fn page(kind: EntryKind, frame: Frame, allows: u8, filter: u8) -> Self {
         Self(
@@ -88,7 +88,7 @@ impl L2Entry {
         )
     }
 
-    /// An entry of bitmap bits.
+    /// An entry for bitmap bits.
     #[inline]
     pub(crate) fn bitmap(bits: u32) -> Self {
         Self(u64::from(bits) << BITS_SHIFT | EntryKind::Bitmap as u64)
@@ -99,25 +99,25 @@ impl L2Entry {
         KINDS[(self.0 & 7) as usize]
     }
 
-    /// The accesses that a page's entry allows, as bits of [`allow`].
+    /// Accesses that a page's entry allows, as bits of [`allow`].
     #[inline]
     pub(crate) fn allows(self) -> u8 {
         (self.0 >> ALLOWS_SHIFT & 15) as u8
     }
 
-    /// First frame of a page.
+    /// First frame of the page.
     #[inline]
     pub(crate) fn frame(self) -> Frame {
         Frame::new(self.0 >> FRAME_SHIFT & FRAME_MASK)
     }
 
-    /// Filter of a perforated page.
+    /// Filter of a page with holes.
     #[inline]
     pub(crate) fn filter(self) -> u8 {
         (self.0 >> BITS_SHIFT) as u8
     }
 
-    /// Whether it is of a page with holes.
+    /// True if the entry's page has holes.
     #[inline]
     pub(crate) fn has_holes(self) -> bool {
         match self.kind() {
@@ -127,14 +127,14 @@ impl L2Entry {
         }
     }
 
-    /// The bits of a bitmap entry.
+    /// Bits of a bitmap entry.
     #[inline]
     pub(crate) fn bits(self) -> u32 {
         (self.0 >> BITS_SHIFT) as u32
     }
 }
 
-/// The kind of thing that a key names; part of the key.
+/// Kind of key: part of each key.
 #[derive(Clone, Copy)]
 pub(crate) enum Tag {
     Page4K = 0,
@@ -144,14 +144,14 @@ pub(crate) enum Tag {
     Page1G = 4,
 }
 
-/// Bits of a key that are its [`Tag`].
+/// Number of bits of the [`Tag`] in a key.
 const TAG_BITS: u32 = 3;
-/// Bits of a key below the number: an address space, and the tag. Numbers of 4KB pages have at most
-/// 45 bits, those of addresses of 57.
+/// Number of bits of the tag and address space in a key, below the page number. Numbers of 4KB
+/// pages have at most 45 bits (57-bit addresses).
 const NUMBER_SHIFT: u32 = 16 + TAG_BITS;
 
 impl Tag {
-    /// Of what is not a run, whose windows the TLB knows.
+    /// The number in the key of `page`. Not for runs, whose windows only the TLB knows.
     const fn number(self, page: VirtualPage) -> u64 {
         match self {
             Self::Page4K | Self::Run => page.number(),
@@ -170,14 +170,14 @@ impl Tag {
     }
 }
 
-/// Address spaces from here on are virtual machines, whose pages are guest-physical.
+/// First address-space number of virtual machines, whose pages are guest-physical.
 pub(crate) const NESTED: u16 = 1 << 15;
 
 const fn space_of(key: u64) -> u16 {
     (key >> TAG_BITS) as u16
 }
 
-/// Ways of the shared array that take entries of one size.
+/// Ways of the shared array for entries of one size.
 #[derive(Clone)]
 enum Places {
     All,
@@ -199,15 +199,15 @@ impl Places {
 #[derive(Clone)]
 pub(crate) struct L2Tlb {
     pub(crate) shared: SetAssociative<L2Entry>,
-    /// Array of its own of 2MB entries.
+    /// Separate array of 2MB entries.
     large: Option<SetAssociative<L2Entry>>,
-    /// Array of its own of 1GB entries.
+    /// Separate array of 1GB entries.
     huge: Option<SetAssociative<L2Entry>>,
-    /// Ways of `shared` by page size.
+    /// Ways of `shared` for each page size.
     places: [Places; 3],
-    /// True if a 1GB entry was filled since the TLB was emptied: few programs have any.
+    /// True if a 1GB entry was filled since the last flush: most programs have none.
     has_huge: bool,
-    /// Pages of a window of runs; 0 where the TLB does not coalesce.
+    /// Pages in a window of runs; 0 if the TLB does not coalesce.
     pub(crate) window: u64,
 }
 
@@ -224,8 +224,7 @@ impl L2Tlb {
         }
     }
 
-    /// A TLB of guest-physical addresses apart from the second level, for pages of 4KB and 2MB. It does
-    /// not coalesce.
+    /// A separate TLB of guest-physical addresses, for pages of 4KB and 2MB. It does not coalesce.
     pub(crate) fn nested(geometry: TlbGeometry) -> Self {
         Self {
             shared: SetAssociative::new(geometry),
@@ -237,7 +236,7 @@ impl L2Tlb {
         }
     }
 
-    /// All arrays, in the order of their slots.
+    /// All arrays, in order of their slots.
     fn arrays(&self) -> impl Iterator<Item = &SetAssociative<L2Entry>> {
         std::iter::once(&self.shared).chain(&self.large).chain(&self.huge)
     }
@@ -254,7 +253,7 @@ impl L2Tlb {
         self.arrays().map(SetAssociative::entries).sum()
     }
 
-    /// The array of its own that entries of this size have, and its first slot.
+    /// The separate array for entries of this size, if any, and its first slot.
     #[inline]
     fn own(&mut self, size: PageSize) -> Option<(&mut SetAssociative<L2Entry>, usize)> {
         let shared = self.shared.slots();
@@ -273,7 +272,7 @@ impl L2Tlb {
         self.shared.look_up(tag.number(page), tag.key(space, page))
     }
 
-    /// Looks up an entry of a large page where entries of its size are.
+    /// Looks up the entry of a large page in the array for its size.
     #[inline]
     fn find_large(
         &mut self,
@@ -289,7 +288,7 @@ impl L2Tlb {
         Some((slot as u32, self.shared.value(slot)))
     }
 
-    /// Looks up 4KB and 2MB entries, runs and 1GB entries at once.
+    /// Looks up 4KB, 2MB, run and 1GB entries. The hardware does this in parallel.
     #[inline]
     pub(crate) fn look_up(&mut self, space: SpaceId, page: VirtualPage) -> Option<(u32, L2Entry)> {
         if let Some(slot) = self.find(Tag::Page4K, space, page) {
@@ -309,7 +308,7 @@ impl L2Tlb {
         self.find_large((Tag::Page1G, PageSize::Size1G), space, page)
     }
 
-    /// Looks up the 32 bits of bitmap that tell of `page`.
+    /// Looks up the 32 bitmap bits that cover `page`; returns the slot and the bits.
     pub(crate) fn look_up_bitmap(
         &mut self,
         space: SpaceId,
@@ -319,8 +318,9 @@ impl L2Tlb {
         Some((slot as u32, self.shared.value(slot).bits()))
     }
 
-    /// Fills an entry for `page`; `None` where the machine holds no entries of its size. An entry for
-    /// a page was looked up in vain; one of bitmap bits may be there already.
+    /// Fills an entry for `page` and returns its slot; `None` if the machine holds no entries of
+    /// this size. For a page entry, the preceding look-up must have missed; a bitmap entry may be
+    /// present already.
     pub(crate) fn fill(
         &mut self,
         space: SpaceId,
@@ -343,7 +343,7 @@ impl L2Tlb {
         self.insert_absent(entry.kind().size(), (tag.number(page), tag.key(space, page)), entry)
     }
 
-    /// Puts an entry of this size, whose key is absent, in place of the least recently used one.
+    /// Replaces the least recently used entry of this size. The key must be absent.
     #[inline]
     fn insert_absent(
         &mut self,
@@ -362,7 +362,7 @@ impl L2Tlb {
         Some(slot as u32)
     }
 
-    /// Puts a 4KB-grained entry in place of one with its key, if there is one.
+    /// Fills a 4KB-grained entry; replaces an entry with the same key, if any.
     pub(crate) fn insert_small(&mut self, number: u64, key: u64, entry: L2Entry) -> Option<u32> {
         match self.shared.find_key(number, key) {
             Some(slot) => {
@@ -373,8 +373,8 @@ impl L2Tlb {
         }
     }
 
-    /// Notes that the leaf behind `entry` is dirty now, if `slot` still holds it: what was filled
-    /// since may have taken its place.
+    /// Records that the leaf of `entry` is dirty, if `slot` still holds `entry`: a later fill may
+    /// have replaced it.
     pub(crate) fn mark_dirty(&mut self, slot: u32, entry: L2Entry) {
         let mut slot = slot as usize;
         for array in self.arrays_mut() {
@@ -398,8 +398,8 @@ impl L2Tlb {
         self.shared.invalidate(Tag::Bitmap.number(page), Tag::Bitmap.key(space, page));
     }
 
-    /// Rewrites the bitmap entry that covers `page`, if there is one; that is no use of it. Returns
-    /// whether there was.
+    /// Rewrites the bitmap entry that covers `page`, without marking it used. Returns false if
+    /// there is no such entry.
     pub(crate) fn update_bitmap(&mut self, space: SpaceId, page: VirtualPage, bits: u32) -> bool {
         let slot = self.shared.find_key(Tag::Bitmap.number(page), Tag::Bitmap.key(space, page));
         if let Some(slot) = slot {
@@ -408,8 +408,8 @@ impl L2Tlb {
         slot.is_some()
     }
 
-    /// Forgets every entry that overlaps a range of 4KB pages, bitmap entries included. Over a host
-    /// with smaller pages, a large page of a guest is in small entries.
+    /// Invalidates every entry that overlaps a range of 4KB pages, including bitmap entries. Over a
+    /// host with smaller pages, a guest's large page has several small entries.
     pub(crate) fn invalidate_range(&mut self, space: SpaceId, pages: &Range<u64>) {
         let window = self.window;
         let overlaps = |number: u64, length: u64| {
@@ -437,7 +437,7 @@ impl L2Tlb {
         self.has_huge = false;
     }
 
-    /// Forgets everything but guest-physical addresses.
+    /// Invalidates everything except guest-physical entries.
     pub(crate) fn flush_virtual(&mut self) {
         self.invalidate_if(|key| space_of(key) & NESTED == 0);
     }
@@ -446,7 +446,7 @@ impl L2Tlb {
         self.arrays_mut().for_each(|array| array.invalidate_if(&is_dead));
     }
 
-    /// Lists the entries of the TLB.
+    /// Lists all entries of the TLB.
     pub(crate) fn inspect(&self, (core, unit): (usize, Unit), out: &mut Vec<CachedEntry>) {
         let mut first_slot = 0;
         for (index, array) in self.arrays().enumerate() {
@@ -470,7 +470,7 @@ impl L2Tlb {
         }
     }
 
-    /// First page, pages and content of the entry whose key has this number.
+    /// First page, number of pages, and content of an entry whose key contains `number`.
     fn inspected(&self, number: u64, entry: L2Entry) -> (u64, u64, CachedContent) {
         let (kind, frame, allows) = (entry.kind(), entry.frame(), entry.allows());
         let page = |filter| CachedContent::Page { kind, frame, allows, filter };
@@ -490,7 +490,7 @@ impl L2Tlb {
         }
     }
 
-    /// The numbers of entries now.
+    /// Number of entries of each kind.
     pub(crate) fn contents(&self) -> L2Contents {
         let mut contents = L2Contents { empty: self.entries() as u64, ..L2Contents::default() };
         for (key, entry) in self.arrays().flat_map(SetAssociative::iter) {
@@ -519,8 +519,8 @@ mod tests {
     use super::*;
     use crate::{Coalescing, CoalescingForm, L2Part, MmuConfig, Run};
 
-    /// Every kind of entry, many of each, of virtual and of guest-physical addresses: none is ever in a
-    /// way that is not for its size.
+    /// Fills many entries of every kind, with virtual and guest-physical addresses: no entry is
+    /// ever in a way that is not for its size.
     #[test]
     fn entries_of_every_kind_stay_in_the_ways_for_their_size() {
         let geometry = TlbGeometry { entries: 64, ways: 8 };

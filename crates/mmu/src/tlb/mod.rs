@@ -1,4 +1,4 @@
-//! TLBs: arrays of translations, and what hardware has of them at each level.
+//! TLBs: set-associative arrays, and the first-level and second-level TLBs built from these.
 
 mod compulsory;
 mod contents;

@@ -4,18 +4,18 @@ use std::ops::Range;
 
 use crate::TlbGeometry;
 
-/// Key of an empty place. No translation has it: page numbers use fewer than 64 bits.
+/// Key of an empty slot. Page numbers use fewer than 64 bits, so no translation has this key.
 const EMPTY: u64 = u64::MAX;
 
-/// Places compared in one go, as straight code. Sets take up whole groups; where the ways are no
-/// multiple of it, the places left over stay empty for ever.
+/// Number of slots compared together, in straight-line code. A set consists of whole groups; if the
+/// associativity is not a multiple of a group, the remaining slots stay empty.
 const GROUP: usize = 4;
 
-/// Steps of the clock leave the low bits for the way. 2⁴⁸ uses take weeks.
+/// Increment of the LRU clock. The bits below it hold the way. 2⁴⁸ uses take weeks.
 const TICK: u64 = 1 << 16;
 
-/// Values by 64-bit key, in sets of which an index selects one; a place is named by its slot, counted
-/// over all groups.
+/// A set-associative array of values with 64-bit keys. An index selects the set. A slot number
+/// counts the slots of all groups.
 #[derive(Clone)]
 pub struct SetAssociative<V> {
     groups: Vec<Group<V>>,
@@ -26,18 +26,19 @@ pub struct SetAssociative<V> {
     live: usize,
 }
 
-/// Some places of a set.
+/// A group of slots of one set.
 #[derive(Clone, Copy)]
 struct Group<V> {
     keys: [u64; GROUP],
-    /// When a place was used last, in units of [`TICK`] (0 for an empty place), plus its way: the
-    /// least of a set names the way to replace. Places left over are never the least.
+    /// Time of each slot's last use in units of [`TICK`] (0 for an empty slot), plus its way. The
+    /// minimum of a set thus gives the way to replace. Unused remaining slots are never the
+    /// minimum.
     last_used: [u64; GROUP],
     values: [V; GROUP],
 }
 
 impl<V: Copy + Default> SetAssociative<V> {
-    /// An empty array; the number of its sets is a power of two.
+    /// An empty array. The number of sets must be a power of two.
     pub fn new(geometry: TlbGeometry) -> Self {
         let groups_per_set = geometry.ways.div_ceil(GROUP);
         let group = |index: usize| Group {
@@ -58,18 +59,18 @@ impl<V: Copy + Default> SetAssociative<V> {
         }
     }
 
-    /// Bytes of this computer's memory that an array takes.
+    /// Bytes of the simulating computer's memory for an array of this geometry.
     pub fn host_bytes(geometry: TlbGeometry) -> u64 {
         let groups = geometry.entries / geometry.ways.max(1) * geometry.ways.div_ceil(GROUP);
         (groups as u64).saturating_mul(size_of::<Group<V>>() as u64)
     }
 
-    /// Entries it can hold.
+    /// Number of entries that the array can hold.
     pub(crate) fn entries(&self) -> usize {
         self.entries
     }
 
-    /// No slot is as large.
+    /// Upper bound of slot numbers: every slot is smaller.
     #[inline]
     pub fn slots(&self) -> usize {
         self.groups.len() * GROUP
@@ -80,20 +81,21 @@ impl<V: Copy + Default> SetAssociative<V> {
         self.live == 0
     }
 
-    /// The groups of the set that `index` selects.
+    /// Range of groups of the set that `index` selects.
     #[inline]
     fn set(&self, index: u64) -> Range<usize> {
         let start = (index & self.set_mask) as usize * self.groups_per_set;
         start..start + self.groups_per_set
     }
 
-    /// The place of `key` in the set that `index` selects. Nothing is marked used.
+    /// The slot of `key` in the set that `index` selects. LRU state does not change.
     #[inline]
     pub fn find_key(&self, index: u64, key: u64) -> Option<usize> {
         self.find(index, |other| other == key)
     }
 
-    /// All ways are compared: where the key is found cannot be foretold.
+    /// Compares all ways without early exit: the matching way is unpredictable, so a branch would
+    /// cost more.
     #[inline]
     fn find(&self, index: u64, is_wanted: impl Fn(u64) -> bool) -> Option<usize> {
         let set = self.set(index);
@@ -108,7 +110,7 @@ impl<V: Copy + Default> SetAssociative<V> {
         (found != usize::MAX).then_some(found)
     }
 
-    /// Marks a place used.
+    /// Marks a slot most recently used.
     #[inline]
     pub(crate) fn touch(&mut self, slot: usize) {
         self.clock += TICK;
@@ -116,7 +118,7 @@ impl<V: Copy + Default> SetAssociative<V> {
         *used = self.clock | (*used & (TICK - 1));
     }
 
-    /// Finds `key` in the set that `index` selects and marks it used.
+    /// Finds `key` in the set that `index` selects and marks it most recently used.
     #[inline]
     pub fn look_up(&mut self, index: u64, key: u64) -> Option<usize> {
         let slot = self.find_key(index, key)?;
@@ -124,8 +126,8 @@ impl<V: Copy + Default> SetAssociative<V> {
         Some(slot)
     }
 
-    /// Like [`Self::look_up`], but asks the place first where the key is most likely: large sets
-    /// take long to compare.
+    /// Like [`Self::look_up`], but compares the slot `likely` first, since comparing a large set
+    /// takes long.
     #[inline]
     pub(crate) fn look_up_near(&mut self, likely: usize, index: u64, key: u64) -> Option<usize> {
         if self.key(likely) != key {
@@ -135,8 +137,8 @@ impl<V: Copy + Default> SetAssociative<V> {
         Some(likely)
     }
 
-    /// Like [`Self::look_up_near`] with two keys, of which at most one is there, in one comparison of
-    /// the set.
+    /// Like [`Self::look_up_near`] for two keys, of which at most one is present. The set is
+    /// compared once.
     #[inline]
     pub(crate) fn look_up_either(
         &mut self,
@@ -155,26 +157,27 @@ impl<V: Copy + Default> SetAssociative<V> {
         self.groups[slot / GROUP].keys[slot % GROUP]
     }
 
-    /// The value in a place.
+    /// The value in a slot.
     #[inline]
     pub fn value(&self, slot: usize) -> V {
         self.groups[slot / GROUP].values[slot % GROUP]
     }
 
-    /// The value in a place, to be changed.
+    /// The value in a slot, mutable.
     #[inline]
     pub fn value_mut(&mut self, slot: usize) -> &mut V {
         &mut self.groups[slot / GROUP].values[slot % GROUP]
     }
 
-    /// Puts `key` in place of itself, an empty place, or the least recently used entry.
+    /// Inserts `key` and returns its slot. Replaces the entry with the same key, an empty slot, or
+    /// the least recently used entry.
     pub fn insert(&mut self, index: u64, key: u64, value: V) -> usize {
         let slot = self.find_key(index, key).unwrap_or_else(|| self.victim(index));
         self.put(slot, key, value);
         slot
     }
 
-    /// Like [`Self::insert`], where `key` is known to be absent.
+    /// Like [`Self::insert`], for a key that must be absent.
     #[inline]
     pub(crate) fn insert_absent(&mut self, index: u64, key: u64, value: V) -> usize {
         debug_assert!(self.find_key(index, key).is_none());
@@ -183,7 +186,7 @@ impl<V: Copy + Default> SetAssociative<V> {
         slot
     }
 
-    /// Like [`Self::insert_absent`], in one of these ways, counted from 0.
+    /// Like [`Self::insert_absent`], restricted to these ways, counted from 0.
     pub(crate) fn insert_absent_among(
         &mut self,
         ways: &Range<usize>,
@@ -209,7 +212,7 @@ impl<V: Copy + Default> SetAssociative<V> {
         *used = self.clock | (*used & (TICK - 1));
     }
 
-    /// The place to replace: empty ones were used at time 0 and so go first.
+    /// The slot to replace. Empty slots have time 0 and are chosen first.
     #[inline]
     fn victim(&self, index: u64) -> usize {
         let set = self.set(index);
@@ -221,7 +224,7 @@ impl<V: Copy + Default> SetAssociative<V> {
         first + (oldest & (TICK - 1)) as usize
     }
 
-    /// Like [`Self::victim`], among these ways of the set.
+    /// Like [`Self::victim`], restricted to these ways of the set.
     fn victim_among(&self, ways: &Range<usize>, index: u64) -> usize {
         let first = self.set(index).start;
         let groups = first + ways.start / GROUP..first + ways.end.div_ceil(GROUP);
@@ -237,7 +240,7 @@ impl<V: Copy + Default> SetAssociative<V> {
         }
     }
 
-    /// Empties every place whose key satisfies `dead`.
+    /// Empties every slot whose key satisfies `dead`.
     pub fn invalidate_if(&mut self, dead: impl Fn(u64) -> bool) {
         for slot in 0..self.slots() {
             if self.key(slot) != EMPTY && dead(self.key(slot)) {
@@ -253,12 +256,12 @@ impl<V: Copy + Default> SetAssociative<V> {
         self.live -= 1;
     }
 
-    /// Keys and values of the live entries.
+    /// Keys and values of the occupied slots.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, V)> {
         self.iter_slots().map(|(_, key, value)| (key, value))
     }
 
-    /// Slots, keys and values of the live entries, in order of slots.
+    /// Slots, keys and values of the occupied slots, in order of slots.
     pub(crate) fn iter_slots(&self) -> impl Iterator<Item = (usize, u64, V)> {
         let places = self.groups.iter().flat_map(|group| group.keys.iter().zip(&group.values));
         let live = places.enumerate().filter(|(_, (key, _))| **key != EMPTY);

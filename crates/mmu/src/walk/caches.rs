@@ -1,76 +1,76 @@
-//! Page-walk caches: non-leaf entries by level (Intel's paging-structure caches), and level-2
-//! entries that are leaves of a size of their own, where page tables have such (G §3.7).
+//! Page-walk caches: non-leaf entries by level (Intel's paging-structure caches), and level-2 leaf
+//! entries of page tables with other leaf sizes (G §3.7).
 
 use perforate_types::{GapTolerance, PageSize, SpaceId, TableOperation, Unit, VirtualPage};
 
 use crate::tlb::SetAssociative;
 use crate::{CachedContent, CachedEntry, Node, TlbGeometry, WalkCacheConfig};
 
-/// Kinds of cached entries: by the node that they point to.
+/// Kind of a cached entry, by the node that it points to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Directory {
-    /// The next node of ordinary pages.
+    /// An ordinary entry: points to the next node of ordinary pages.
     Ordinary,
-    /// Of a level-2 entry: the level-1 node of the holes in a 2MB page (P §IV.B).
+    /// A shadow level-2 entry: points to the level-1 node of the holes in a 2MB page (P §IV.B).
     Holes,
 }
 
-/// The kind beside those of [`Directory`]: a level-2 entry that is a leaf. Only its place is here;
-/// the dimension keeps what it says.
+/// Third kind besides those of [`Directory`]: a level-2 entry that is a leaf. The cache holds only
+/// its key; the dimension stores its content.
 const LEAF: u64 = 2;
 
-/// A level. `None` where the machine has no such cache.
+/// The cache of one level; `None` if the machine has no such cache.
 type Cache = Option<SetAssociative<Node>>;
 
 /// The walk caches of one core. A hit at level *n* yields the node of level *n* − 1.
 #[derive(Clone)]
 pub struct WalkCaches {
-    /// Caches of level-2, level-3 and level-4 entries.
+    /// Caches of level-2, level-3 and level-4 entries, in this order.
     caches: [Cache; 3],
-    /// First slot of each.
+    /// First slot of each cache.
     first_slots: [usize; 3],
-    /// Where each was hit last.
+    /// Slot of the last hit in each cache.
     latest: [usize; 3],
-    /// 4KB pages that a leaf covers, where an address space says nothing else; `None` where level-2
-    /// entries are no leaves.
+    /// 4KB pages that a leaf covers, for address spaces without an entry in `leaf_pages_of`. `None`
+    /// if level-2 leaves are not cached.
     leaf_pages: Option<u64>,
-    /// The same of address spaces that do.
+    /// 4KB pages that a leaf covers, for address spaces whose control register is set.
     leaf_pages_of: Vec<Option<u64>>,
 }
 
-/// The leaf or the cached start of a walk that a look-up found.
+/// Result of a look-up: a leaf, or the start of a walk.
 pub(crate) enum Cached {
     /// A leaf, by its slot in the unit `WalkCache`.
     Leaf(u32),
-    /// A node.
+    /// A node at which the walk starts.
     Start(WalkStart),
 }
 
-/// Where a walk begins that a look-up has shortened.
+/// Start of a walk that a walk-cache hit has shortened.
 pub(crate) struct WalkStart {
     /// Level of the node to read next.
     pub(crate) level: u8,
-    /// That node.
+    /// The node to read next.
     pub(crate) node: Node,
     /// Slot of the entry in the unit `WalkCache`.
     pub(crate) slot: u32,
 }
 
-/// Key of the entry of that kind that is the `number`-th of its address space.
+/// Key of the entry of this kind with index `number` in its address space.
 #[inline]
 const fn key(space: SpaceId, number: u64, kind: u64) -> u64 {
     number << 18 | (space.0 as u64) << 2 | kind
 }
 
-/// Number of the entry of `level` that covers `page`.
+/// Index of the entry of `level` that covers `page`.
 #[inline]
 const fn number(page: VirtualPage, level: u8) -> u64 {
     page.number() >> (9 * (level - 1))
 }
 
 impl WalkCaches {
-    /// Empty caches; `leaf_pages` are the 4KB pages that a leaf of level 2 covers, if there are
-    /// leaves to be held.
+    /// Empty caches. `leaf_pages` is the number of 4KB pages that a level-2 leaf covers, if leaves
+    /// are cached.
     pub fn new(config: &WalkCacheConfig, leaf_pages: Option<u64>) -> Self {
         let cache = |level| {
             let TlbGeometry { entries, .. } = config.geometry(level);
@@ -83,7 +83,8 @@ impl WalkCaches {
         Self { caches, first_slots, latest: [0; 3], leaf_pages, leaf_pages_of: Vec::new() }
     }
 
-    /// Leaves of an address space cover so many 4KB pages. Nothing of it is cached yet.
+    /// Sets the number of 4KB pages that a leaf of `space` covers. No entry of `space` may be
+    /// cached yet.
     pub(crate) fn set_leaf_pages(&mut self, space: SpaceId, pages: u64) {
         let index = usize::from(space.0);
         if self.leaf_pages_of.len() <= index {
@@ -92,9 +93,9 @@ impl WalkCaches {
         self.leaf_pages_of[index] = Some(pages);
     }
 
-    /// An operation on tables, which may be a write of the control register (G §3.7). Where leaves are
-    /// held nowhere, a guest's write of it ends in the hypervisor.
-    pub(crate) fn hear(&mut self, operation: &TableOperation) {
+    /// Handles a write to the control register (G §3.7); other operations have no effect. If leaves
+    /// are not cached, a guest's write is left to the hypervisor.
+    pub(crate) fn on_table_operation(&mut self, operation: &TableOperation) {
         if let TableOperation::SetControl { space, control } = *operation
             && self.leaf_pages.is_some()
             && let Ok(Some(mode)) = GapTolerance::from_control(control)
@@ -109,8 +110,8 @@ impl WalkCaches {
         own.or(self.leaf_pages)
     }
 
-    /// What selects the set of `page` at `level`. At level 2 that is the larger kind of entry, so that
-    /// one look at a set finds a leaf or a table.
+    /// Set index of `page` at `level`. At level 2, it is that of the larger kind of entry, so that
+    /// one look-up of a set finds a leaf or a table.
     #[inline]
     fn index(&self, space: SpaceId, page: VirtualPage, level: u8) -> u64 {
         if level > 2 {
@@ -120,7 +121,7 @@ impl WalkCaches {
         page.number() >> pages.ilog2()
     }
 
-    /// Number of slots of all levels.
+    /// Number of slots of all caches together.
     pub fn slots(&self) -> usize {
         self.caches.iter().flatten().map(SetAssociative::slots).sum()
     }
@@ -130,7 +131,7 @@ impl WalkCaches {
         (self.first_slots[usize::from(level) - 2] + slot) as u32
     }
 
-    /// The deepest cached start of a walk for `page`. For a hole's walk, `directory` is
+    /// The deepest cached start of a walk for `page`. For a walk to a hole, `directory` is
     /// [`Directory::Holes`] at level 2.
     pub(crate) fn look_up(
         &mut self,
@@ -142,7 +143,7 @@ impl WalkCaches {
         at_level2.or_else(|| self.look_up_above(space, page))
     }
 
-    /// The deepest cached start of a walk for `page` at level 2 or above.
+    /// The deepest cached start of a walk for `page` in the caches of levels 3 and 4.
     #[inline]
     fn look_up_above(&mut self, space: SpaceId, page: VirtualPage) -> Option<WalkStart> {
         (3..=4).find_map(|level| self.look_up_level(level, space, page, Directory::Ordinary))
@@ -165,8 +166,8 @@ impl WalkCaches {
         Some(WalkStart { level: level - 1, node, slot: self.slot(level, slot) })
     }
 
-    /// Remembers that the entry of `level` covering `page`, which was looked up in vain, points
-    /// to `node`. Returns the slot, or `None` where the machine caches no entries of that level.
+    /// Caches the entry of `level` that covers `page` and points to `node`. The preceding look-up
+    /// must have missed. Returns the slot, or `None` if the machine does not cache this level.
     pub(crate) fn fill(
         &mut self,
         space: SpaceId,
@@ -178,7 +179,7 @@ impl WalkCaches {
         self.fill_by(SetAssociative::insert_absent, (space, page), (level, directory), node)
     }
 
-    /// As [`Self::fill`], for an entry that was not looked up, and may be there.
+    /// Like [`Self::fill`], for an entry that was not looked up and may be present.
     pub(crate) fn fill_again(
         &mut self,
         space: SpaceId,
@@ -204,7 +205,7 @@ impl WalkCaches {
         Some(self.slot(level, slot))
     }
 
-    /// Key of the leaf that covers `page`, if leaves are held.
+    /// Key of the leaf that covers `page`, if leaves are cached.
     #[inline]
     fn leaf_key(&self, space: SpaceId, page: VirtualPage) -> Option<u64> {
         Some(key(space, page.number() / self.leaf_pages(space)?, LEAF))
@@ -230,16 +231,16 @@ impl WalkCaches {
         self.look_up_above(space, page).map(Cached::Start)
     }
 
-    /// Makes a place for the leaf that covers `page`, which was looked up in vain. Returns the slot,
-    /// or `None` where the machine caches no entries of level 2.
+    /// Allocates a slot for the leaf that covers `page`, whose look-up missed. Returns `None` if
+    /// the machine does not cache level-2 entries.
     pub(crate) fn fill_leaf(&mut self, space: SpaceId, page: VirtualPage) -> Option<u32> {
         let (set, key) = (self.index(space, page, 2), self.leaf_key(space, page)?);
         let slot = self.caches[0].as_mut()?.insert_absent(set, key, Node::default());
         Some(self.slot(2, slot))
     }
 
-    /// Notes that the leaf that translates `page` is written, if it is held here: that is a use of
-    /// its place.
+    /// Marks the leaf that translates `page` as used if it is cached, since a write of the leaf
+    /// uses its slot.
     #[inline]
     pub(crate) fn write_leaf(&mut self, space: SpaceId, page: VirtualPage) {
         let set = self.index(space, page, 2);
@@ -248,7 +249,7 @@ impl WalkCaches {
         }
     }
 
-    /// Forgets every entry that covers `page`.
+    /// Invalidates every entry that covers `page`.
     pub(crate) fn invalidate(&mut self, space: SpaceId, page: VirtualPage) {
         for level in 2..=4 {
             let set = self.index(space, page, level);
@@ -265,21 +266,21 @@ impl WalkCaches {
         }
     }
 
-    /// Forgets every entry that covers one of `pages` pages from `page` on.
+    /// Invalidates every entry that covers one of the `pages` pages from `page` on.
     pub(crate) fn invalidate_range(&mut self, space: SpaceId, page: VirtualPage, pages: u64) {
         for index in (0..pages).step_by(PageSize::Size2M.pages() as usize) {
             self.invalidate(space, page.add(index));
         }
     }
 
-    /// Forgets everything of `space`.
+    /// Invalidates every entry of `space`.
     pub(crate) fn invalidate_space(&mut self, space: SpaceId) {
         for cache in self.caches.iter_mut().flatten() {
             cache.invalidate_if(|key| (key >> 2) as u16 == space.0);
         }
     }
 
-    /// Lists the entries of the walk caches.
+    /// Lists all entries of the walk caches.
     pub(crate) fn inspect(&self, (core, unit): (usize, Unit), out: &mut Vec<CachedEntry>) {
         for (index, cache) in self.caches.iter().enumerate() {
             let level = index as u8 + 2;
@@ -307,7 +308,7 @@ impl WalkCaches {
         }
     }
 
-    /// Forgets everything.
+    /// Invalidates all entries of all levels.
     pub(crate) fn flush(&mut self) {
         for cache in self.caches.iter_mut().flatten() {
             cache.invalidate_if(|_| true);
@@ -341,7 +342,7 @@ mod tests {
         }
     }
 
-    /// 8 entries in 4 ways are 2 sets: tables of even and of odd 2MB regions.
+    /// 8 entries in 4 ways are 2 sets, for tables of even and odd 2MB regions.
     #[test]
     fn sets_are_selected_by_the_number_of_the_region() {
         let config =
@@ -362,8 +363,8 @@ mod tests {
         assert!(!is_held(&mut caches, 8));
     }
 
-    /// Leaves of 4MB and the two tables of the same 4MB compete in one set; of 1MB, four leaves and a
-    /// table in 2MB.
+    /// A 4MB leaf and the two tables of the same 4MB compete in one set. With 1MB leaves, four
+    /// leaves and a table of 2MB compete.
     #[test]
     fn a_leaf_and_the_tables_of_the_same_memory_lie_in_one_set() {
         for (leaf_pages, first, next) in [(1024, 512, 1024), (256, 256, 512)] {
@@ -398,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_is_filled_again_in_its_place() {
+    fn fill_again_replaces_an_entry_in_place() {
         let config = WalkCacheConfig::fully_associative(0, 0, 4);
         let mut caches = WalkCaches::new(&config, None);
         let (space, page) = (SpaceId(1), VirtualPage::new(512));

@@ -1,4 +1,4 @@
-//! The page walker and what it reads: simulated memory, and caches of the entries that led there.
+//! The page walker, its simulated memory, and its walk caches.
 
 mod caches;
 mod table_memory;

@@ -1,20 +1,20 @@
-//! The part of simulated physical memory that the walker reads: page-table nodes and hole
-//! bitmaps, as real 64-bit words at real physical addresses.
+//! Simulated physical memory that the walker reads: page-table nodes and hole bitmaps, as 64-bit
+//! words at physical addresses.
 
 use perforate_types::{Frame, PageTableEntry, PhysicalAddress};
 
 /// Frames per group of the two-level index.
 const GROUP: usize = 1024;
-/// Place of a frame that holds nothing.
+/// Place of a frame without contents: never written, or cleared.
 const ABSENT: u32 = u32::MAX;
-/// Set in the place of a frame with few words.
+/// Flag in the place of a frame stored as [`FewWords`].
 const IS_FEW: u32 = 1 << 31;
-/// Words that a frame with few words has at most.
+/// Maximum number of words in [`FewWords`].
 const MOST_FEW: usize = 7;
 
-/// Sparse memory of 64-bit words. Frames never written read as zero and take no host memory. A frame takes
-/// host memory in proportion to what was written to it: a page-table node for a single page takes 80 bytes,
-/// and 4KB with its eighth entry.
+/// Sparse memory of 64-bit words. Frames that were never written read as zero and take no host
+/// memory. A frame's host memory depends on its contents: a page-table node with up to seven
+/// entries takes 80 bytes, and 4KB from its eighth entry on.
 #[derive(Default)]
 pub struct TableMemory {
     groups: Vec<Option<Box<[u32; GROUP]>>>,
@@ -22,11 +22,11 @@ pub struct TableMemory {
     few: Pool<FewWords>,
 }
 
-/// A frame with few words that were written: all others are zero.
+/// A frame in which few words were written. All other words are zero.
 #[derive(Clone, Copy, Default)]
 struct FewWords {
     words: [u64; MOST_FEW],
-    /// Their indices in the frame.
+    /// Indices of `words` in the frame.
     indices: [u16; MOST_FEW],
     count: u16,
 }
@@ -38,7 +38,7 @@ impl FewWords {
         known.iter().position(|&known| usize::from(known) == index)
     }
 
-    /// The place of a word, a new one if it is new; `None` if there is none left.
+    /// The position of word `index`, added if it is new; `None` if there is no room.
     #[inline]
     fn find_or_add(&mut self, index: usize) -> Option<usize> {
         self.find(index).or_else(|| {
@@ -50,7 +50,7 @@ impl FewWords {
     }
 }
 
-/// Contents of frames, of one size, and places that are free again.
+/// Storage for frames of one representation, with a free list.
 struct Pool<T> {
     contents: Vec<T>,
     free: Vec<u32>,
@@ -69,7 +69,7 @@ impl<T> Pool<T> {
             return place;
         }
         if self.contents.len() == self.contents.capacity() {
-            // By a quarter: doubling gigabytes asks for many that are never used.
+            // Grows by a quarter: doubling gigabytes would reserve much memory that is never used.
             self.contents.reserve_exact(self.contents.len() / 4 + 16);
         }
         self.contents.push(content);
@@ -77,14 +77,14 @@ impl<T> Pool<T> {
     }
 }
 
-/// Index of a word in its frame.
+/// Index of a 64-bit word in its frame, 0–511.
 #[inline]
 const fn index_in_frame(address: PhysicalAddress) -> usize {
     (address.value() as usize & 0xfff) / 8
 }
 
 impl TableMemory {
-    /// Empty memory.
+    /// Memory in which every word is zero.
     pub fn new() -> Self {
         Self::default()
     }
@@ -127,7 +127,8 @@ impl TableMemory {
         self.word_of_few(address.page(), place, index)
     }
 
-    /// A word of a frame that holds few words or nothing so far.
+    /// A word of a frame that is absent or stored as [`FewWords`]; the eighth word converts it to a
+    /// whole frame.
     fn word_of_few(&mut self, frame: Frame, mut place: u32, index: usize) -> &mut u64 {
         if place == ABSENT {
             place = self.few.add(FewWords::default()) | IS_FEW;
@@ -162,7 +163,7 @@ impl TableMemory {
         self.set_word(address, entry.bits());
     }
 
-    /// Writes the page-table entry at `address`; returns what was there.
+    /// Writes the page-table entry at `address`; returns the previous entry.
     pub fn replace_entry(
         &mut self,
         address: PhysicalAddress,
@@ -172,7 +173,7 @@ impl TableMemory {
         PageTableEntry::from_bits(before)
     }
 
-    /// Sets a whole frame to zero.
+    /// Sets all words of a frame to zero. Its storage becomes free for other frames.
     pub fn clear_frame(&mut self, frame: Frame) {
         let place = self.place(frame);
         if place == ABSENT {

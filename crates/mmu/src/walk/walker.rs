@@ -1,5 +1,5 @@
-//! The page walker and its means: walk caches, the list of steps, and, in the first of two
-//! dimensions, the dimension beneath, through which guest-physical addresses are located.
+//! The page walker and its resources: walk caches, the list of steps, and, for a guest's dimension,
+//! the host's dimension, which locates guest-physical addresses.
 
 use perforate_types::{Action, Frame, GuestFrame, Level, PhysicalAddress, Purpose, Steps, Unit};
 
@@ -8,17 +8,18 @@ use crate::tlb::L2Tlb;
 use crate::walk::Directory;
 use crate::{WalkCaches, WalkFault, WalkRequest};
 
-/// A page-table node: its frame as its own dimension counts frames, and where that lies in the
-/// machine. The two differ in guests only.
+/// A page-table node: its frame number in its own dimension, and its location in the machine. The
+/// two differ only in guests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Node {
-    /// Frame of the dimension's own output space; the tables' contents are kept by it.
+    /// Frame in the dimension's output space; the dimension stores the node's contents under this
+    /// number.
     pub frame: Frame,
-    /// Frame of the machine, which the walker reads.
+    /// Machine frame, which the walker reads.
     pub located: Frame,
 }
 
-/// Purpose of a read of an entry of `level`.
+/// Purpose of reading an entry of `level`.
 pub(crate) const fn purpose_of(level: Level) -> Purpose {
     match level {
         4 => Purpose::Level4,
@@ -28,19 +29,19 @@ pub(crate) const fn purpose_of(level: Level) -> Purpose {
     }
 }
 
-/// The hardware page walker while it walks one dimension.
+/// The hardware page walker during a walk of one dimension.
 pub struct Walker<'a> {
     pub(crate) caches: &'a mut WalkCaches,
     pub(crate) l2: &'a mut L2Tlb,
     pub(crate) steps: &'a mut Steps,
-    /// The dimension beneath, in a guest.
+    /// The host's dimension, in a guest.
     pub(crate) host: Option<&'a mut Host>,
-    /// Whether this is the second dimension of two.
+    /// True if this is the second dimension of two.
     pub(crate) is_host: bool,
 }
 
 impl<'a> Walker<'a> {
-    /// For a dimension with none beneath.
+    /// A walker for a dimension without a host.
     #[inline(always)]
     pub(crate) fn native(
         caches: &'a mut WalkCaches,
@@ -50,7 +51,7 @@ impl<'a> Walker<'a> {
         Self { caches, l2, steps, host: None, is_host: false }
     }
 
-    /// The same walker in the guest's dimension, which lies on `host`.
+    /// This walker for the guest's dimension over `host`.
     pub(crate) fn above<'b>(&'b mut self, host: &'b mut Host) -> Walker<'b> {
         let Walker { caches, l2, steps, .. } = self;
         Walker { caches, l2, steps, host: Some(host), is_host: false }
@@ -66,7 +67,7 @@ impl<'a> Walker<'a> {
         if self.is_host { Unit::HostWalkCache } else { Unit::WalkCache }
     }
 
-    /// Notes a look-up of the walk caches.
+    /// Records a look-up of the walk caches; `slot` is `None` for a miss.
     #[inline]
     pub(crate) fn looked_up(&mut self, slot: Option<u32>) {
         let unit = self.walk_cache();
@@ -74,7 +75,7 @@ impl<'a> Walker<'a> {
         self.steps.then(self.purpose(Purpose::Page), action);
     }
 
-    /// Notes a fill of the walk caches.
+    /// Records a fill of the walk caches.
     #[inline]
     fn filled(&mut self, level: Level, slot: u32) {
         let action = Action::Fill { unit: self.walk_cache(), slot };
@@ -90,7 +91,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// As [`Self::fill`], for an entry that was read without looking it up, and may be there.
+    /// Like [`Self::fill`], for an entry that was read without a look-up and may be cached already.
     #[inline]
     pub fn fill_again(
         &mut self,
@@ -105,9 +106,8 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Makes a place in the walk cache of level-2 entries for one just read that is a leaf. Returns
-    /// the slot, for which the dimension keeps the entry; `None` where the machine caches no such
-    /// entries.
+    /// Allocates a slot in the level-2 walk cache for a leaf entry just read, whose content the
+    /// dimension stores. Returns `None` if the machine does not cache such entries.
     #[inline]
     pub fn fill_leaf(&mut self, request: &WalkRequest) -> Option<u32> {
         let slot = self.caches.fill_leaf(request.space, request.page)?;
@@ -115,55 +115,54 @@ impl<'a> Walker<'a> {
         Some(slot)
     }
 
-    /// Reads simulated memory, at an address of the machine.
+    /// Records a read of simulated memory at a machine address, after all earlier steps.
     #[inline]
     pub fn read(&mut self, purpose: Purpose, address: PhysicalAddress) {
         self.steps.then(self.purpose(purpose), Action::Read { address });
     }
 
-    /// Reads simulated memory, at an address of the machine, together with the step before.
+    /// Records a read of simulated memory at a machine address, in parallel with the previous step.
     #[inline]
     pub fn read_beside(&mut self, purpose: Purpose, address: PhysicalAddress) {
         self.steps.beside(self.purpose(purpose), Action::Read { address });
     }
 
-    /// Whether this dimension lies on another, so that each of its tables has to be located.
+    /// True if this dimension has a host, so that each of its tables must be located.
     #[inline]
     pub fn is_guest(&self) -> bool {
         self.host.is_some()
     }
 
-    /// Notes that the read before fell on padding, so that another one follows.
-    pub fn fell_on_padding(&mut self) {
-        self.steps.fell_on_padding();
+    /// Records that the previous read fell on padding, so that another read follows.
+    pub fn record_padding_read(&mut self) {
+        self.steps.record_padding_read();
     }
 
-    /// The unit of this dimension beside the second-level TLB.
+    /// The unit beside the second-level TLB in this dimension.
     pub fn unit_beside(&self) -> Unit {
         Unit::beside_l2(self.purpose(Purpose::Page))
     }
 
-    /// Notes what else was done, after everything before it. The purpose is that of the dimension
-    /// itself, host or not.
+    /// Records any other action, after all earlier steps. `purpose` is given for the first
+    /// dimension and converted if this is the host.
     #[inline]
     pub fn note(&mut self, purpose: Purpose, action: Action) {
         self.steps.then(self.purpose(purpose), action);
     }
 
-    /// Notes a table that a walk cache knew, where somebody checks the places of tables.
+    /// Records the location of a table that a walk cache held, if a checker asked for locations.
     #[inline(always)]
-    pub(crate) fn located_before(&mut self, node: Node) {
+    pub(crate) fn record_cached_location(&mut self, node: Node) {
         if let Some(host) = &mut self.host {
-            host.noted(GuestFrame::new(node.frame.number()), node.located);
+            host.record_location(GuestFrame::new(node.frame.number()), node.located);
         }
     }
 
-    /// Where a table of this dimension lies in the machine. The walker sets accessed bits in
-    /// tables, so the host must allow writing them, as x86-64 has it where nested tables have
-    /// accessed and dirty bits.
+    /// Locates a table of this dimension in the machine. The walker sets accessed bits in tables,
+    /// so the host must allow writes, as on x86-64 with accessed and dirty bits in nested tables.
     ///
     /// # Errors
-    /// [`WalkFault::Host`] where the host has it nowhere.
+    /// [`WalkFault::Host`] if the host does not map the frame or forbids writes.
     #[inline(always)]
     pub fn locate(&mut self, frame: Frame) -> Result<Node, WalkFault> {
         match &mut self.host {

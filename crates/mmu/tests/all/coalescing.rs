@@ -1,8 +1,8 @@
 //! TLB coalescing (G §5.7, CoLT), worked out by hand.
 //!
-//! One process with ordinary tables: root 0x10, level 3 0x11, level 2 0x12, level 1 0x13. Pages are
+//! One process has ordinary tables: root 0x10, level 3 0x11, level 2 0x12, level 1 0x13. Pages are
 //! counted from 1GB, the first page of a window of any length. The first level holds one 4KB entry,
-//! so that another page drives out the one before; the second level holds 64.
+//! so that each page evicts the previous one; the second level holds 64.
 
 use perforate_mmu::{
     Coalescing, CoalescingForm, ConfigError, L2Contents, Mmu, MmuConfig, PageFault, Radix,
@@ -15,7 +15,7 @@ use perforate_types::{
 
 const SPACE: SpaceId = SpaceId(1);
 const FIRST: VirtualPage = VirtualPage::new(1 << 18);
-/// Frame of page 0 where pages are contiguous. Frames need not be aligned to windows.
+/// Frame of page 0 in contiguous mappings. Frames need not be aligned to windows.
 const FRAME: u64 = 0x9003;
 
 fn config(l2_coalescing: Option<Coalescing>) -> MmuConfig {
@@ -29,7 +29,7 @@ fn coalescing(pages: u64, form: CoalescingForm) -> Option<Coalescing> {
     Some(Coalescing { pages, form })
 }
 
-/// A unit with tables and no pages.
+/// An MMU with table nodes but no pages.
 fn unit(pages: u64, form: CoalescingForm) -> Mmu {
     let config = config(coalescing(pages, form));
     let mut mmu = Mmu::new(&config, Box::new(Radix::new())).unwrap();
@@ -59,12 +59,12 @@ fn unmap(mmu: &mut Mmu, page: u64) {
     mmu.apply(&Update::Shootdown(Shootdown::Page { space: SPACE, page }));
 }
 
-/// Pages that are contiguous.
+/// Maps these pages to consecutive frames.
 fn contiguous(mmu: &mut Mmu, pages: std::ops::Range<u64>) {
     pages.for_each(|page| map(mmu, page, FRAME + page));
 }
 
-/// Runs in windows of 8, with pages 0 to 31 contiguous.
+/// An MMU with runs in windows of 8; pages 0 to 31 are contiguous.
 fn runs_of_8() -> Mmu {
     let mut mmu = unit(8, CoalescingForm::Runs);
     contiguous(&mut mmu, 0..32);
@@ -80,8 +80,8 @@ fn translate(mmu: &mut Mmu, kind: AccessKind, page: u64) -> Result<(u64, bool), 
     Ok((found.physical.page().number(), walked))
 }
 
-/// Loads from these pages; those whose load missed the second level. Every frame is that of
-/// contiguous pages.
+/// Loads from these pages; returns those that missed the second level. All pages must be
+/// contiguous.
 fn misses(mmu: &mut Mmu, pages: impl IntoIterator<Item = u64>) -> Vec<u64> {
     let mut missed = Vec::new();
     for page in pages {
@@ -94,7 +94,7 @@ fn misses(mmu: &mut Mmu, pages: impl IntoIterator<Item = u64>) -> Vec<u64> {
     missed
 }
 
-/// 4KB entries and runs in the second level.
+/// Number of 4KB entries and of runs in the second level.
 fn held(mmu: &Mmu) -> (u64, u64) {
     let L2Contents { page_4k, coalesced, empty, .. } = mmu.l2_contents();
     assert_eq!(empty + page_4k + coalesced, 64);
@@ -118,7 +118,7 @@ fn eight_contiguous_pages_take_one_entry_and_one_walk() {
 }
 
 #[test]
-fn n_contiguous_pages_touched_in_order_miss_n_times_by_the_window() {
+fn n_contiguous_pages_miss_once_per_window() {
     for pages in [2, 4, 8, 16, 32] {
         for form in [CoalescingForm::Groups, CoalescingForm::Runs] {
             let mut mmu = unit(pages, form);
@@ -129,8 +129,8 @@ fn n_contiguous_pages_touched_in_order_miss_n_times_by_the_window() {
     }
 }
 
-/// Pages that are mapped when touched, as a page fault does: the run grows, and after the second
-/// page every touch of a window finds one that is longer than the one that is held.
+/// Pages are mapped when touched, as by page faults, so that the run grows. From the second page
+/// on, every touch finds a longer run than the one held.
 #[test]
 fn a_longer_run_takes_the_place_of_a_shorter_one() {
     let mut mmu = unit(8, CoalescingForm::Runs);
@@ -147,12 +147,12 @@ fn a_longer_run_takes_the_place_of_a_shorter_one() {
 fn a_hole_in_the_middle_makes_two_runs_of_which_one_is_held() {
     let mut mmu = runs_of_8();
     unmap(&mut mmu, 3);
-    // The longer run, 4 to 7, stays when 0 to 2 are wanted: these are single entries.
+    // The longer run, 4 to 7, stays when 0 to 2 are accessed; those get single entries.
     assert_eq!(misses(&mut mmu, [5, 4, 7, 6]), [5]);
     assert_eq!(misses(&mut mmu, [0, 1, 2, 0, 1, 2, 4]), [0, 1, 2]);
     assert_eq!(held(&mmu), (3, 1));
     assert_eq!(translate(&mut mmu, AccessKind::Read, 3), Err(PageFault::NotMapped));
-    // The other way round, the longer one takes the place.
+    // In the other order, the longer run replaces the shorter one.
     let mut mmu = runs_of_8();
     unmap(&mut mmu, 3);
     assert_eq!(misses(&mut mmu, [0, 1, 2]), [0]);
@@ -187,14 +187,14 @@ fn other_permissions_end_a_run() {
 fn a_store_through_a_clean_run_dirties_its_page_alone() {
     let mut mmu = runs_of_8();
     assert_eq!(misses(&mut mmu, [0, 1]), [0]);
-    // The second level: a hit in the run, then another page, then the first one again.
+    // In the second level: a hit in the run.
     assert_eq!(translate(&mut mmu, AccessKind::Write, 2), Ok((FRAME + 2, false)));
-    // The first level: a hit on a clean page.
+    // In the first level: a hit on a clean page.
     assert_eq!(misses(&mut mmu, [5]), []);
     assert_eq!(translate(&mut mmu, AccessKind::Write, 5), Ok((FRAME + 5, false)));
     let dirty: Vec<u64> = (0..8).filter(|&page| is_dirty(&mmu, page)).collect();
     assert_eq!(dirty, [2, 5]);
-    // The entry still is that of clean pages, so that no store is overlooked.
+    // The run is still marked clean, so that every first store is noticed.
     for page in [6, 2, 7] {
         assert_eq!(translate(&mut mmu, AccessKind::Write, page), Ok((FRAME + page, false)));
         assert!(is_dirty(&mmu, page));
@@ -212,7 +212,7 @@ fn clean_and_dirty_pages_do_not_share_an_entry() {
     assert_eq!(held(&mmu), (1, 1), "0 alone, 0 and 1, then 0 to 2");
     assert_eq!(misses(&mut mmu, [3, 7]), [3]);
     assert_eq!(misses(&mut mmu, [0, 1, 2]), [1, 2], "the clean run is the longer one");
-    // A store whose walk makes its page dirty is not stopped by clean neighbours.
+    // A walk for a store makes its page dirty; clean neighbours do not matter.
     assert_eq!(translate(&mut mmu, AccessKind::Write, 8), Ok((FRAME + 8, true)));
     assert_eq!(misses(&mut mmu, [9, 8]), [9]);
     assert_eq!(mmu.counters().coalesced_pages, 2 + 3 + 5 + 7);
@@ -228,7 +228,7 @@ fn a_shootdown_in_the_middle_ends_the_run() {
     assert_eq!(translate(&mut mmu, AccessKind::Read, 4), Ok((0x777, true)));
     assert_eq!(misses(&mut mmu, [6, 7, 9]), [6]);
     assert_eq!(held(&mmu), (1, 2));
-    // A page that the run does not hold is none of its business.
+    // A shootdown of a page outside the run does not affect the run.
     mmu.apply(&Update::Shootdown(Shootdown::Page { space: SPACE, page: FIRST.add(4) }));
     assert_eq!(held(&mmu), (0, 2));
     mmu.evict_page(SPACE, FIRST.add(5));
@@ -275,8 +275,8 @@ fn groups_are_whole_or_not_at_all() {
     assert_eq!(held(&mmu), (14, 0));
 }
 
-/// 32 pages: the longest run there is, and one at the end of its window, whose numbers fill the
-/// 5 bits that an entry has for each.
+/// Windows of 32 pages: the longest possible run, and a run at the end of its window, whose index
+/// and length fill their 5-bit fields.
 #[test]
 fn windows_of_32_pages() {
     let mut mmu = unit(32, CoalescingForm::Runs);

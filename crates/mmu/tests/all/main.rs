@@ -1,6 +1,7 @@
-//! The memory-management unit with ordinary page tables, from outside.
+//! Tests of the MMU with ordinary page tables, through its public interface.
 
 mod coalescing;
+mod counters;
 mod parts;
 mod small_entries;
 mod storm;

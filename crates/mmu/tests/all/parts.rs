@@ -1,10 +1,10 @@
-//! A second-level TLB of which page sizes take some of the ways, worked out by hand.
+//! A second-level TLB whose ways are divided among page sizes, worked out by hand.
 //!
-//! The second level has 4 sets of 4 ways, as an Ice Lake in small: 4KB pages take all ways, 2MB pages
-//! ways 1 and 2, 1GB pages ways 3 and 4. One process with ordinary tables: 2MB pages from 1GB on, 4KB
-//! pages in the 2MB behind the last of these, 1GB pages from 2GB on. The pages that are used are all of
-//! set 0. The first level holds one entry of a size, so that the page before is driven out. No walk
-//! caches: a walk reads 2, 3 or 4 entries.
+//! The second level has 4 sets of 4 ways, a small Ice Lake: 4KB pages use all ways, 2MB pages ways
+//! 1 and 2, 1GB pages ways 3 and 4. One process has ordinary tables: 2MB pages from 1GB on, 4KB
+//! pages in the 2MB after the last of these, 1GB pages from 2GB on. All accessed pages map to set
+//! number 0. The first level holds one entry per size, so that each page evicts the previous one.
+//! There are no walk caches: a walk reads 2, 3 or 4 entries.
 
 use perforate_mmu::{
     ConfigError, L2Contents, L2Part, Mmu, MmuConfig, Radix, TlbConfig, TlbGeometry, Ways,
@@ -17,7 +17,7 @@ use perforate_types::{
 const SPACE: SpaceId = SpaceId(1);
 const GIGABYTE: u64 = 1 << 18;
 const HUGE: VirtualPage = VirtualPage::new(2 * GIGABYTE);
-/// 2MB pages and 4KB pages that are mapped.
+/// Number of mapped 2MB pages; those of 4KB and 1GB follow.
 const LARGE_PAGES: u64 = 64;
 const SMALL_PAGES: u64 = 256;
 const HUGE_PAGES: u64 = 6;
@@ -41,15 +41,15 @@ fn ways(first: usize, last: usize) -> L2Part {
     L2Part::Ways(Ways::Range { first, last })
 }
 
-/// 4KB and 2MB pages in the first half, 4KB and 1GB pages in the second.
+/// Divides the ways: 4KB and 2MB pages in the first half, 4KB and 1GB pages in the second.
 fn halves(tlb: &mut TlbConfig) {
     (tlb.l2_2m, tlb.l2_1g) = (ways(1, 2), ways(3, 4));
 }
 
 fn config(change: impl Fn(&mut TlbConfig)) -> MmuConfig {
-    let one = TlbGeometry { entries: 1, ways: 1 };
-    let mut config = MmuConfig::plain(one, TlbGeometry { entries: 16, ways: 4 });
-    (config.tlb.l1_data_2m, config.tlb.l1_data_1g) = (Some(one), Some(one));
+    let single = TlbGeometry { entries: 1, ways: 1 };
+    let mut config = MmuConfig::plain(single, TlbGeometry { entries: 16, ways: 4 });
+    (config.tlb.l1_data_2m, config.tlb.l1_data_1g) = (Some(single), Some(single));
     change(&mut config.tlb);
     config
 }
@@ -80,9 +80,9 @@ fn touch(mmu: &mut Mmu, page: VirtualPage) {
     reads(mmu, page);
 }
 
-/// Entries that the walker read to translate a page: none if the second level held it.
+/// Number of entries that the walker reads to translate a page: 0 if the second level holds it.
 fn reads(mmu: &mut Mmu, page: VirtualPage) -> usize {
-    // Out of the first level by pages of the other sizes and of another set.
+    // The first level must not hit.
     mmu.flush_first_level();
     let mut steps = Steps::new();
     let found = mmu.translate(AccessKind::Read, page.address(), &mut steps).unwrap();
@@ -96,12 +96,12 @@ fn a_2mb_page_never_takes_a_way_for_other_pages() {
     for index in [0, 1, 2] {
         assert_eq!(reads(&mut mmu, large(index)), 3);
     }
-    // Ways 3 and 4 are empty, and large(0) is gone all the same.
+    // Ways 3 and 4 are empty, yet large(0) was evicted.
     let held = L2Contents { empty: 14, page_2m: 2, ..L2Contents::default() };
     assert_eq!(mmu.l2_contents(), held);
     assert_eq!((reads(&mut mmu, large(2)), reads(&mut mmu, large(1))), (0, 0));
     assert_eq!(reads(&mut mmu, large(0)), 3);
-    // An array that takes 2MB pages everywhere holds all three.
+    // Without the restriction, the array holds all three.
     let mut mmu = unit(|_| {});
     (0..3).for_each(|index| touch(&mut mmu, large(index)));
     assert_eq!([0, 1, 2].map(|index| reads(&mut mmu, large(index))), [0, 0, 0]);
@@ -112,10 +112,11 @@ fn the_least_recently_used_entry_of_the_part_goes() {
     let mut mmu = unit(halves);
     [large(0), large(1)].into_iter().for_each(|page| touch(&mut mmu, page)); // ways 1 and 2
     [small(0), small(1)].into_iter().for_each(|page| touch(&mut mmu, page)); // ways 3 and 4, which are empty
-    // All four ways take 4KB pages; large(0) was used longest ago.
+    // All four ways take 4KB pages; large(0) is the least recently used.
     assert_eq!(reads(&mut mmu, small(2)), 4); // way 1
     assert_eq!(reads(&mut mmu, large(1)), 0);
-    // Of ways 1 and 2, small(2) was used longest ago; small(0) and small(1) are older, in other ways.
+    // Of ways 1 and 2, small(2) is the least recently used; small(0) and small(1) are older, in
+    // other ways.
     assert_eq!(reads(&mut mmu, large(2)), 3);
     assert_eq!((reads(&mut mmu, small(0)), reads(&mut mmu, small(1))), (0, 0));
     assert_eq!(reads(&mut mmu, small(2)), 4, "it was driven out");
@@ -126,39 +127,39 @@ fn a_1gb_page_has_its_own_ways_and_its_own_key() {
     let mut mmu = unit(halves);
     assert_eq!((reads(&mut mmu, HUGE), reads(&mut mmu, HUGE.add(70_000))), (2, 0));
     assert_eq!(mmu.l2_contents().page_1g, 1);
-    // 2MB pages come and go in ways 1 and 2.
+    // 2MB pages are filled and evicted in ways 1 and 2.
     (0..8).for_each(|index| touch(&mut mmu, large(index)));
     assert_eq!(reads(&mut mmu, HUGE), 0);
-    // The 1GB page is number 2 of its size, as a 4KB page or a 2MB page may be of theirs.
+    // The 1GB page has number 2 at its size; a 4KB or 2MB page may have the same number at its own.
     let page = VirtualPage::new(HUGE.number() / GIGABYTE);
     mmu.apply(&Shootdown::Page { space: SPACE, page }.into());
     assert_eq!(reads(&mut mmu, HUGE), 0);
-    // Where no entries are for 1GB, the first level alone has them.
+    // Without second-level entries for 1GB, only the first level holds such pages.
     let mut mmu = unit(|_| {});
     assert_eq!((reads(&mut mmu, HUGE), reads(&mut mmu, HUGE)), (2, 2));
 }
 
-/// The number of the gigabyte selects the set, not that of the 2MB or 4KB inside it that is used.
+/// The number of the 1GB page selects the set, not that of the accessed 2MB or 4KB inside the page.
 #[test]
 fn four_1gb_pages_in_a_row_take_a_set_each() {
     let own = L2Part::Own(TlbGeometry { entries: 4, ways: 1 });
     for part in [own, ways(4, 4)] {
         let mut mmu = unit(|tlb| tlb.l2_1g = part);
-        // The same place in each: 2MB number 5, 4KB number 2561.
+        // The same offset in each 1GB page: 2MB number 5, 4KB number 2561.
         let used = |index| huge(index).add(5 * 512 + 1);
         (0..4).for_each(|index| touch(&mut mmu, used(index)));
         assert_eq!(mmu.l2_contents().page_1g, 4, "{part:?}");
         for index in 0..4 {
             assert_eq!(reads(&mut mmu, huge(index).add(70_000)), 0, "{index} of {part:?}");
         }
-        // The fifth has the set of the first.
+        // The fifth page uses the set of the first.
         assert_eq!(reads(&mut mmu, used(4)), 2);
         let held = [1, 2, 3, 4].map(|index| reads(&mut mmu, huge(index)));
         assert_eq!((held, reads(&mut mmu, huge(0))), ([0; 4], 2), "{part:?}");
     }
 }
 
-/// 1GB entries of an address space go with it, those of another one stay.
+/// A shootdown of an address space removes its 1GB entries only.
 #[test]
 fn the_end_of_an_address_space_ends_its_1gb_entries_alone() {
     let own = L2Part::Own(TlbGeometry { entries: 4, ways: 1 });
@@ -216,8 +217,8 @@ fn an_array_of_its_own_leaves_the_others_alone() {
     assert_eq!([0, 1, 2, 3].map(|index| reads(&mut mmu, small(index))), [0; 4]);
 }
 
-/// For pages of one size, an array that takes all sizes everywhere never misses more. (Of a mixture it
-/// may: ways that 2MB pages cannot take are a shelter for 4KB pages.)
+/// For pages of one size, an array in which all sizes use all ways never misses more than a divided
+/// one. (For a mixture it may: ways closed to 2MB pages protect 4KB pages.)
 #[test]
 fn ways_for_all_sizes_are_never_worse_for_pages_of_one_size() {
     let streams: [fn(u64) -> VirtualPage; 2] = [
@@ -231,7 +232,7 @@ fn ways_for_all_sizes_are_never_worse_for_pages_of_one_size() {
                 state ^= state << 13;
                 state ^= state >> 7;
                 state ^= state << 17;
-                // Some pages are used more than others.
+                // Some pages are accessed more often than others.
                 reads(&mut mmu, page_of((state >> 20) % (1 + (state >> 40) % 64)));
             }
             mmu.counters().l2_misses
@@ -241,7 +242,7 @@ fn ways_for_all_sizes_are_never_worse_for_pages_of_one_size() {
 }
 
 #[test]
-fn ways_that_there_are_not_are_refused() {
+fn ways_that_do_not_exist_are_refused() {
     let refused = |change: fn(&mut TlbConfig)| config(change).validate().unwrap_err();
     let message = refused(|tlb| tlb.l2_2m = ways(3, 5)).to_string();
     assert_eq!(message, "tlb.l2_2m: ways 3-5 of 4; expected ways from 1 to 4, such as \"1-4\"");
@@ -257,7 +258,7 @@ fn ways_that_there_are_not_are_refused() {
     assert_eq!(entries(|_| {}), [16, 16, 0]);
 }
 
-/// Sets are selected by bits of a number.
+/// Set selection uses bits of a number, so the number of sets is a power of two.
 #[test]
 fn a_tlb_has_a_power_of_two_of_sets() {
     let valid = |entries, ways| {
@@ -270,4 +271,24 @@ fn a_tlb_has_a_power_of_two_of_sets() {
         let key = "tlb.l1_data_2m";
         assert_eq!(valid(entries, ways), Err(ConfigError::Geometry { key, entries, ways }));
     }
+}
+
+/// A page that was walked to before counting began, and hits from then on, is no miss at all; one that
+/// is walked to again is the first miss since.
+#[test]
+fn hits_are_no_first_misses_when_counting_begins_anew() {
+    let mut mmu = unit(halves);
+    touch(&mut mmu, small(0));
+    mmu.reset_counters();
+    assert_eq!(reads(&mut mmu, small(0)), 0, "the second level holds it");
+    let misses = |mmu: &Mmu| {
+        let counters = mmu.counters();
+        [counters.l2_misses, counters.l2_first_misses, counters.l2_compulsory_misses]
+    };
+    assert_eq!(misses(&mmu), [0, 0, 0]);
+    mmu.evict_page(SPACE, small(0));
+    touch(&mut mmu, small(0));
+    assert_eq!(misses(&mmu), [1, 1, 0]);
+    touch(&mut mmu, small(1));
+    assert_eq!(misses(&mmu), [2, 2, 1]);
 }

@@ -1,10 +1,10 @@
-//! A second-level TLB that holds 4KB entries only (`l2_2m = "none"`; D Table VI), worked out by
-//! hand: 2MB pages live in the first level alone, 4KB pages in both.
+//! A second-level TLB that holds only 4KB entries (`l2_2m = "none"`; D Table VI), worked out by
+//! hand: 2MB pages are in the first level only, 4KB pages in both.
 //!
-//! One process with two 2MB pages at 1GB and 1GB + 2MB and a 4KB page at 1GB + 4MB, ordinary
-//! tables: root 0x10, level 3 0x11, level 2 0x12, level 1 0x13. The first level holds one entry of
-//! each size, so that the other page drives out the first. No walk caches: a walk reads 3 entries
-//! for a 2MB page, 4 for a 4KB page.
+//! One process has two 2MB pages at 1GB and 1GB + 2MB, 4KB pages from 1GB + 4MB on, and ordinary
+//! tables: root 0x10, level 3 0x11, level 2 0x12, level 1 0x13. The first level holds one entry per
+//! size, so that each page evicts the previous one. There are no walk caches: a walk reads 3
+//! entries for a 2MB page, 4 for a 4KB page.
 
 use perforate_mmu::{L2Contents, L2Part, Mmu, MmuConfig, Radix, TlbGeometry};
 use perforate_types::{
@@ -19,9 +19,9 @@ const SMALL: VirtualPage = VirtualPage::new((1 << 18) + 1024);
 const OTHER_SMALL: VirtualPage = VirtualPage::new((1 << 18) + 1025);
 
 fn unit(l2_2m: L2Part) -> Mmu {
-    let one = TlbGeometry { entries: 1, ways: 1 };
-    let mut config = MmuConfig::plain(one, TlbGeometry { entries: 512, ways: 4 });
-    (config.tlb.l1_data_2m, config.tlb.l2_2m) = (Some(one), l2_2m);
+    let single = TlbGeometry { entries: 1, ways: 1 };
+    let mut config = MmuConfig::plain(single, TlbGeometry { entries: 512, ways: 4 });
+    (config.tlb.l1_data_2m, config.tlb.l2_2m) = (Some(single), l2_2m);
     let mut mmu = Mmu::new(&config, Box::new(Radix::new())).unwrap();
     mmu.switch(SPACE);
     let zero = VirtualPage::new(0);
@@ -45,7 +45,7 @@ fn unit(l2_2m: L2Part) -> Mmu {
     mmu
 }
 
-/// Frame of `page`, entries read, and whether the second level was filled.
+/// Loads from `page`. Returns its frame, the entries read, and true if the second level was filled.
 fn load(mmu: &mut Mmu, page: VirtualPage) -> (u64, usize, bool) {
     let mut steps = Steps::new();
     let found = mmu.translate(AccessKind::Read, page.address(), &mut steps).unwrap();
@@ -61,10 +61,10 @@ fn load(mmu: &mut Mmu, page: VirtualPage) -> (u64, usize, bool) {
 fn large_pages_live_in_the_first_level_only() {
     let mut mmu = unit(L2Part::NONE);
     assert_eq!(load(&mut mmu, LARGE.add(7)), (0x1007, 3, false));
-    // The whole page is in the first level.
+    // The whole 2MB page is in the first level.
     assert_eq!(load(&mut mmu, LARGE.add(500)), (0x11f4, 0, false));
     assert_eq!(load(&mut mmu, OTHER_LARGE), (0x2000, 3, false));
-    // Driven out of the first level, it has to be walked again.
+    // After its eviction from the first level, the page is walked to again.
     assert_eq!(load(&mut mmu, LARGE.add(7)), (0x1007, 3, false));
     assert_eq!(mmu.counters().l2_misses, 3);
     assert_eq!(mmu.l2_contents(), L2Contents { empty: 512, ..L2Contents::default() });
@@ -80,7 +80,7 @@ fn small_pages_still_live_in_both_levels() {
     assert_eq!(mmu.l2_contents().page_4k, 2);
 }
 
-/// The same accesses where the second level takes 2MB pages: the third access hits it.
+/// Repeats the accesses with 2MB pages in the second level: the third access hits there.
 #[test]
 fn without_the_restriction_the_second_level_hits() {
     let mut mmu = unit(L2Part::ALL);

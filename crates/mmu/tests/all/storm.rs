@@ -1,8 +1,9 @@
-//! Storms over ordinary page tables with pages of all three sizes, natively and over a host, with random
-//! geometries of TLBs and walk caches: what they hold is compared with the reference for state after
-//! every access and every change. Guest and host change between any two accesses.
+//! Random tests of ordinary page tables with pages of all three sizes, natively and over a host,
+//! with random geometries of TLBs and walk caches. After every access and every change, their
+//! contents are compared with the reference model. Guest and host mappings change between any two
+//! accesses.
 //!
-//! `STORM_SEED=n` replays a storm.
+//! `STORM_SEED=n` repeats one random test.
 
 use perforate_mmu::{
     Attempt, Dimension, Host, L2Part, Mmu, MmuConfig, Nested, PageFault, Radix, TlbGeometry,
@@ -14,18 +15,18 @@ use perforate_types::{
     TableOperation, Truth, Update, VirtualPage,
 };
 
-/// Storms of either kind, and steps of each.
+/// Number of random tests, native and virtualized, and of steps in each.
 const STORMS: u64 = 60;
 const STEPS: u64 = 1500;
-/// Address spaces of programs.
+/// Number of the programs' address spaces.
 const SPACES: u16 = 3;
-/// The virtual machine in its host.
+/// Address space of the virtual machine in its host.
 const MACHINE: SpaceId = SpaceId(7);
-/// Gigabytes of an address space in which something happens, and of a guest's memory.
+/// Gigabytes of each address space in use, and of the guest's memory.
 const GIGABYTES: u64 = 4;
 const PAGES_1G: u64 = 1 << 18;
 
-/// Random numbers by splitmix64.
+/// Pseudo-random numbers by splitmix64.
 struct Random(u64);
 
 impl Random {
@@ -45,7 +46,7 @@ impl Random {
         all[self.below(all.len() as u64) as usize]
     }
 
-    /// A page among few, in all gigabytes: storms meet the same pages again.
+    /// A page from a small set that spans all gigabytes, so that tests reuse pages.
     fn page(&mut self) -> VirtualPage {
         let region = self.below(3);
         let small = self.one_of(&[0, 1, 63, 64, 511]);
@@ -53,7 +54,7 @@ impl Random {
     }
 }
 
-/// An operating system in small: what it has mapped in one address space, and the nodes for that.
+/// A minimal operating system: the leaves and table nodes of one address space.
 #[derive(Default)]
 struct Tables {
     leaves: Vec<(VirtualPage, PageSize)>,
@@ -68,7 +69,7 @@ fn level_of(size: PageSize) -> Level {
     }
 }
 
-/// First page of the node of a level around a page.
+/// First page covered by the node of `level` around `page`.
 fn node_around(page: VirtualPage, level: Level) -> VirtualPage {
     VirtualPage::new(page.number() >> (9 * level) << (9 * level))
 }
@@ -79,8 +80,8 @@ struct Storm {
     reference: Reference,
     own: Vec<Tables>,
     host: Option<Tables>,
-    /// Frames given to nodes so far, of the own tables and of the host's.
-    given: [u64; 2],
+    /// Frame numbers allocated to nodes so far, for the programs' tables and the host's tables.
+    allocated: [u64; 2],
     cores: usize,
     found: u64,
 }
@@ -147,10 +148,10 @@ impl Storm {
         let own = (0..SPACES).map(|_| Tables::default()).collect();
         let host = is_virtual.then(Tables::default);
         let reference = Reference::new(setup);
-        Self { random, mmu, reference, own, host, given: [1 << 19, 1 << 30], cores, found: 0 }
+        Self { random, mmu, reference, own, host, allocated: [1 << 19, 1 << 30], cores, found: 0 }
     }
 
-    fn tell(&mut self, side: Side, update: impl Into<Update>) {
+    fn apply(&mut self, side: Side, update: impl Into<Update>) {
         let update = update.into();
         match side {
             Side::Host => self.mmu.apply_host(&update),
@@ -166,21 +167,21 @@ impl Storm {
         &mut self.own[usize::from(space.0)]
     }
 
-    /// Makes the nodes above a leaf of `level`.
+    /// Adds the missing nodes down to `level`, for a leaf of that level.
     fn add_nodes(&mut self, side: Side, space: SpaceId, page: VirtualPage, level: Level) {
         for level in (level..=4).rev() {
             let page = node_around(page, level);
             if !self.tables(space).nodes.contains(&(level, page)) {
                 self.tables(space).nodes.push((level, page));
-                let given = &mut self.given[usize::from(side == Side::Host)];
-                *given += 1;
-                let frame = Frame::new(*given);
-                self.tell(side, TableOperation::AddNode { space, level, page, frame, branch: 0 });
+                let allocated = &mut self.allocated[usize::from(side == Side::Host)];
+                *allocated += 1;
+                let frame = Frame::new(*allocated);
+                self.apply(side, TableOperation::AddNode { space, level, page, frame, branch: 0 });
             }
         }
     }
 
-    /// Unmaps what overlaps a page of `size`, and removes the nodes inside it.
+    /// Unmaps the pages that overlap a page of `size`, and removes the nodes below its level.
     fn clear(&mut self, side: Side, space: SpaceId, page: VirtualPage, size: PageSize) {
         let (first, end) = (page.number(), page.number() + size.pages());
         let overlaps = |&(leaf, of): &(VirtualPage, PageSize)| {
@@ -198,15 +199,15 @@ impl Storm {
         inside.sort_unstable();
         for (level, page) in inside {
             self.tables(space).nodes.retain(|&node| node != (level, page));
-            self.tell(side, TableOperation::RemoveNode { space, level, page, branch: 0 });
-            self.tell(side, Shootdown::Page { space, page });
+            self.apply(side, TableOperation::RemoveNode { space, level, page, branch: 0 });
+            self.apply(side, Shootdown::Page { space, page });
         }
     }
 
     fn unmap(&mut self, side: Side, space: SpaceId, page: VirtualPage, size: PageSize) {
         self.tables(space).leaves.retain(|&leaf| leaf != (page, size));
-        self.tell(side, Truth::Unmap { run: PageRun::new(space, page, size.pages()) });
-        self.tell(side, TableOperation::Unmap { space, page, size });
+        self.apply(side, Truth::Unmap { run: PageRun::new(space, page, size.pages()) });
+        self.apply(side, TableOperation::Unmap { space, page, size });
         self.shoot_down(side, space, page, size);
     }
 
@@ -216,7 +217,7 @@ impl Storm {
             PageSize::Size4K => Shootdown::Page { space, page },
             _ => Shootdown::Large { space, page, size },
         };
-        self.tell(side, shootdown);
+        self.apply(side, shootdown);
     }
 
     fn map(&mut self, side: Side, space: SpaceId, page: VirtualPage, size: PageSize) {
@@ -225,7 +226,7 @@ impl Storm {
         self.add_nodes(side, space, page, level_of(size));
         let frame = match side {
             Side::Host => self.random.below(1 << 22),
-            // A guest's memory has so much.
+            // A guest frame must be inside the guest's memory.
             _ => self.random.page().number(),
         };
         let frame = Frame::new(frame).align_down(size);
@@ -234,15 +235,15 @@ impl Storm {
             if side == Side::Host { Permissions::ALL } else { self.random.one_of(&all) };
         let run = PageRun::new(space, page, size.pages());
         self.tables(space).leaves.push((page, size));
-        self.tell(side, Truth::Map { run, frame, permissions });
-        self.tell(side, TableOperation::Map { space, page, size, frame, permissions });
+        self.apply(side, Truth::Map { run, frame, permissions });
+        self.apply(side, TableOperation::Map { space, page, size, frame, permissions });
     }
 
     fn protect(&mut self, side: Side, space: SpaceId, page: VirtualPage, size: PageSize) {
         let permissions = self.random.one_of(&[Permissions::READ, Permissions::ALL]);
         let run = PageRun::new(space, page, size.pages());
-        self.tell(side, Truth::Protect { run, permissions });
-        self.tell(side, TableOperation::Protect { space, page, size, permissions });
+        self.apply(side, Truth::Protect { run, permissions });
+        self.apply(side, TableOperation::Protect { space, page, size, permissions });
         self.shoot_down(side, space, page, size);
     }
 
@@ -250,7 +251,7 @@ impl Storm {
         self.random.one_of(&[PageSize::Size4K, PageSize::Size2M, PageSize::Size1G])
     }
 
-    /// The operating system, or the host's, changes something.
+    /// Makes a random change to the mappings of the operating system or of the host.
     fn change(&mut self) {
         let is_host = self.host.is_some() && self.random.one_in(2);
         let side = if is_host { Side::Host } else { Side::Own };
@@ -309,8 +310,8 @@ impl Storm {
     }
 }
 
-/// Runs storms; returns how many translations they had.
-fn rage(is_virtual: bool) -> u64 {
+/// Runs all random tests; returns the number of successful translations.
+fn run_storms(is_virtual: bool) -> u64 {
     let asked = std::env::var("STORM_SEED").ok().and_then(|seed| seed.parse().ok());
     let seeds = asked.map_or(0..STORMS, |seed: u64| seed..seed + 1);
     let of_seed = |seed| {
@@ -325,11 +326,11 @@ fn rage(is_virtual: bool) -> u64 {
 }
 
 #[test]
-fn pages_of_all_sizes_are_held_as_the_reference_has_it() {
-    assert!(rage(false) > STORMS * STEPS / 20, "most accesses should find something");
+fn pages_of_all_sizes_agree_with_the_reference() {
+    assert!(run_storms(false) > STORMS * STEPS / 20, "most accesses should find something");
 }
 
 #[test]
-fn pages_of_guest_and_host_are_held_as_the_reference_has_it() {
-    assert!(rage(true) > STORMS * STEPS / 20, "most accesses should find something");
+fn pages_of_guest_and_host_agree_with_the_reference() {
+    assert!(run_storms(true) > STORMS * STEPS / 20, "most accesses should find something");
 }

@@ -1,3 +1,3 @@
-//! The oracle, from outside.
+//! Tests of the oracle through its public interface.
 
 mod oracle;

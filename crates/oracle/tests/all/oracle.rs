@@ -1,4 +1,4 @@
-//! Every truth by hand, and random ones against a plain map of 4KB pages.
+//! Every kind of truth by hand, and random truths compared with a plain map of 4KB pages.
 
 use std::collections::BTreeMap;
 
@@ -44,7 +44,7 @@ fn frame_of(oracle: &Oracle, number: u64) -> Option<u64> {
     oracle.translate(SPACE, page(number)).map(|(frame, _)| frame.number())
 }
 
-/// First page, number of pages and first frame of every run.
+/// First page, number of pages and first frame of every extent.
 fn extents(oracle: &Oracle) -> Vec<(u64, u64, u64)> {
     let numbers = |extent: &perforate_oracle::Extent| {
         (extent.page.number(), extent.pages, extent.frame.number())
@@ -84,7 +84,7 @@ fn parts_of_a_run_go_and_come_back() {
     assert_eq!(oracle.mappings(SPACE).count(), 0);
 }
 
-/// However it came about, what goes on alike is one entry.
+/// Pages that continue each other are one extent, whatever the order of the truths.
 #[test]
 fn there_is_one_entry_for_each_run() {
     let mut oracle = oracle(&[map(10, 1, 100), map(12, 1, 102)]);
@@ -134,7 +134,7 @@ fn check_names_the_difference() {
     let right = PhysicalAddress::new(0x40_1234);
     let check = |oracle: &mut Oracle, kind, got| oracle.check(SPACE, address, kind, got);
     for _ in 0..2 {
-        // The second round is answered from what the first remembered.
+        // The second iteration is answered from the cache.
         assert_eq!(check(&mut oracle, AccessKind::Read, Some(right)), Ok(()));
         assert_eq!(check(&mut oracle, AccessKind::Fetch, None), Ok(()), "RW is not executable");
         let wrong = check(&mut oracle, AccessKind::Write, Some(PhysicalAddress::new(0x1234)));
@@ -150,7 +150,7 @@ fn check_names_the_difference() {
     assert_eq!(stale, "read of 0x201234 in address space 3: expected a fault, got 0x401234");
 }
 
-/// Answers for more 2MB regions than are remembered are forgotten with a run over all of them.
+/// A run over more 2MB regions than the cache has invalidates all answers.
 #[test]
 fn a_long_run_forgets_all_answers() {
     let gigabytes = 64 << 18;
@@ -162,7 +162,7 @@ fn a_long_run_forgets_all_answers() {
     assert_eq!(oracle.check(SPACE, address, AccessKind::Read, None), Ok(()));
 }
 
-/// One of few truths about few pages, so that contradictions are common.
+/// A random truth about few pages, so that contradictions are common.
 fn truth() -> impl Strategy<Value = Truth> {
     let number = (0..3u64, 0..5u64).prop_map(|(region, index)| region * 512 + index * 100);
     let pages = prop_oneof![Just(1u64), Just(100), Just(112), Just(512), 1..700u64];
@@ -170,15 +170,15 @@ fn truth() -> impl Strategy<Value = Truth> {
     let permissions = prop_oneof![Just(RW), Just(Permissions::READ)];
     prop_oneof![
         (number.clone(), pages.clone(), frame).prop_map(|(n, pages, f)| map(n, pages, f)),
-        // Where it goes on as the region before it does.
+        // A mapping that continues the region before it.
         (number.clone(), pages.clone()).prop_map(|(n, pages)| map(n, pages, n + 4096)),
         (number.clone(), pages.clone()).prop_map(|(n, pages)| unmap(n, pages)),
         (number, pages, permissions).prop_map(|(n, pages, p)| protect(n, pages, p)),
     ]
 }
 
-/// The same in a plain map of pages, if it does not contradict it.
-fn follow(pages: &mut BTreeMap<u64, (u64, Permissions)>, truth: &Truth) -> bool {
+/// Applies a truth to a plain map of pages; returns false if it contradicts the map.
+fn apply_to_plain_map(pages: &mut BTreeMap<u64, (u64, Permissions)>, truth: &Truth) -> bool {
     let numbers = truth.run().numbers();
     let mapped = numbers.clone().filter(|number| pages.contains_key(number)).count() as u64;
     let fits = match truth {
@@ -208,7 +208,7 @@ proptest! {
         let mut oracle = Oracle::new();
         let mut pages = BTreeMap::new();
         for truth in &truths {
-            prop_assert_eq!(oracle.apply(truth).is_ok(), follow(&mut pages, truth));
+            prop_assert_eq!(oracle.apply(truth).is_ok(), apply_to_plain_map(&mut pages, truth));
             for number in (0..4).flat_map(|region| [0, 1, 99, 100, 300, 511].map(|i| region * 512 + i)) {
                 let expected = pages.get(&number).map(|&(frame, _)| frame);
                 prop_assert_eq!(frame_of(&oracle, number), expected);
@@ -222,11 +222,11 @@ proptest! {
         let listed: BTreeMap<_, _> =
             oracle.mappings(SPACE).map(|(p, (f, allows))| (p.number(), (f.number(), allows))).collect();
         prop_assert_eq!(&listed, &pages);
-        let goes_on = |(one, next): (&perforate_oracle::Extent, &perforate_oracle::Extent)| {
+        let continues = |(one, next): (&perforate_oracle::Extent, &perforate_oracle::Extent)| {
             one.end() == next.page
                 && one.frame.add(one.pages) == next.frame
                 && one.permissions == next.permissions
         };
-        prop_assert!(!oracle.extents(SPACE).zip(oracle.extents(SPACE).skip(1)).any(goes_on));
+        prop_assert!(!oracle.extents(SPACE).zip(oracle.extents(SPACE).skip(1)).any(continues));
     }
 }

@@ -1,4 +1,4 @@
-//! How memory is to be aged.
+//! Options of the ageing of memory.
 
 use std::fmt;
 
@@ -42,7 +42,7 @@ pub enum AgeingPreset {
 }
 
 impl AgeingPreset {
-    /// All of them.
+    /// All presets, in ascending order of use.
     pub const ALL: [Self; 3] = [Self::DesktopDay, Self::KernelBuild, Self::Weeks];
 }
 

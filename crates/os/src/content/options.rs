@@ -38,14 +38,14 @@ impl Default for ContentDistribution {
 }
 
 impl ContentDistribution {
-    /// Checks that it does not contradict itself.
+    /// Checks that the options do not contradict each other.
     ///
     /// # Errors
-    /// The contradiction, and what would be right.
+    /// Names the contradiction and the valid range.
     pub fn check(&self) -> Result<(), ConfigError> {
         let together = self.zero.value() + self.duplicate.value();
         let percent = (together * 1e11).round() / 1e9;
-        // Shares are written in percent, so their binary sums may be a trifle off.
+        // Shares are written in percent, so their binary sums can have a rounding error.
         let exceeds = |limit: f64| together > limit + 1e-9;
         let problem = match (self.duplicate > Share::NONE, self.distinct) {
             _ if exceeds(1.0) => format!("zero and duplicate are {percent}% together"),

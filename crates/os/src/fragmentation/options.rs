@@ -30,7 +30,7 @@ pub(super) struct FragmentationOptions {
     allocation: Allocation,
 }
 
-/// At any sub-page.
+/// Default of `align`: clusters start at any sub-page.
 fn anywhere() -> u16 {
     1
 }

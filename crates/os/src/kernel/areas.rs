@@ -1,4 +1,4 @@
-//! Areas come, go and grow: mmap, munmap, madvise for large pages, brk, stacks.
+//! Changes of areas: mmap, munmap, madvise for large pages, brk, stacks.
 
 use std::ops::Range;
 
@@ -8,22 +8,22 @@ use super::{Core, range};
 use crate::OsError;
 use crate::space::{Area, Attributes, LargePageAdvice, is_canonical, pages_of, region_of};
 
-/// Farthest that a touch below a stack extends it, in pages: 8MB, Linux's default limit.
+/// Largest distance of a touch below a stack that extends it, in pages: 8MB, Linux's default limit.
 const STACK_GROWTH_PAGES: u64 = (8 << 20) >> 12;
 
-/// The whole pages that a byte range touches.
+/// The whole pages that overlap a byte range.
 pub(super) fn page_range(start: VirtualAddress, length_bytes: u64) -> Result<Range<u64>, OsError> {
     let invalid = OsError::InvalidRange { start: start.value(), length_bytes };
     let Some(end) = start.value().checked_add(length_bytes) else { return Err(invalid) };
     let pages = start.value() >> 12..end.div_ceil(4096);
     let last = pages.end.max(pages.start + 1) - 1;
-    // Both ends in the same half.
+    // Both ends must lie in the same half of the address space.
     let in_one_half =
         is_canonical(pages.start) && is_canonical(last) && (pages.start >> 51) == (last >> 51);
     if in_one_half { Ok(pages) } else { Err(invalid) }
 }
 
-/// Maps an area over whatever was there.
+/// Maps an area and unmaps whatever was in its place.
 pub(super) fn map(
     core: &mut Core,
     id: SpaceId,
@@ -39,7 +39,7 @@ pub(super) fn map(
     Ok(())
 }
 
-/// Unmaps an area, or the part of areas that lies in these pages.
+/// Unmaps areas, or their parts, within these pages.
 pub(super) fn unmap(
     core: &mut Core,
     id: SpaceId,
@@ -51,7 +51,7 @@ pub(super) fn unmap(
     Ok(())
 }
 
-/// Remembers what the program says of large pages (MADV_HUGEPAGE, MADV_NOHUGEPAGE).
+/// Stores the program's advice on large pages (MADV_HUGEPAGE, MADV_NOHUGEPAGE).
 pub(super) fn advise_large_pages(
     core: &mut Core,
     id: SpaceId,
@@ -64,7 +64,7 @@ pub(super) fn advise_large_pages(
     Ok(())
 }
 
-/// brk: the heap, which begins at `start`, ends at `end` now.
+/// brk: moves the end of the heap, which begins at `start`, to `end`.
 pub(super) fn brk(
     core: &mut Core,
     id: SpaceId,
@@ -75,7 +75,7 @@ pub(super) fn brk(
     let length = end.value().saturating_sub(start.value());
     let pages = page_range(start, length)?;
     let (space, _) = core.parts(id, updates)?;
-    // The page where the program's data end and the heap begins may be mapped already.
+    // The last page of the program's data, where the heap begins, may be mapped already.
     let first = match space.areas.find(pages.start) {
         Some(area) if area.attributes.backing != Backing::Heap => pages.start + 1,
         _ => pages.start,
@@ -90,7 +90,7 @@ pub(super) fn brk(
     map(core, id, old_end..new_end, attributes, updates)
 }
 
-/// An area for a page that has none: a stack may grow, an implicit area may be made.
+/// Makes an area for a page outside all areas: a stack grows, or an implicit area is made.
 #[cold]
 pub(super) fn make(
     core: &mut Core,

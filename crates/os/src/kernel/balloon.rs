@@ -1,6 +1,6 @@
-//! The balloon driver of a guest: it takes memory from the guest so that the hypervisor can give it
-//! to others. What becomes of the frames under the guest is the host's business: it drops them
-//! from the guest's memory (MADV_DONTNEED), which splits or punches its 2MB pages.
+//! Balloon driver of a guest: takes memory from the guest, so that the hypervisor can give it to
+//! other guests. The host drops the frames from the guest's memory (MADV_DONTNEED), which splits or
+//! punches its 2MB pages.
 
 use std::fmt;
 
@@ -36,9 +36,9 @@ impl fmt::Display for SelfBalloonConfig {
     }
 }
 
-/// Exchanges scattered frames for whole blocks, until so many blocks are free or there is no more to be
-/// exchanged: free frames and page cache, but no memory of programs. Returns the frames that the
-/// balloon took.
+/// Exchanges scattered frames for whole blocks, until `blocks` blocks are free or nothing is left
+/// to exchange. Uses free frames and page cache, but no memory of programs. Returns the frames that
+/// the balloon took.
 pub(super) fn make_blocks(
     core: &mut Core,
     reclaim: &mut Reclaim,
@@ -56,8 +56,8 @@ pub(super) fn make_blocks(
     }
 }
 
-/// The balloon takes up to this many more frames and returns them. It reclaims memory as
-/// programs do, and stops where there is none left.
+/// Moves up to `frames` more frames into the balloon and returns them. Inflating reclaims memory as
+/// programs do, and stops when no memory is left.
 pub(super) fn inflate(
     core: &mut Core,
     reclaim: &mut Reclaim,
@@ -73,8 +73,8 @@ pub(super) fn inflate(
     taken
 }
 
-/// Self-ballooning (D §IV): the balloon takes `frames` frames, wherever they are, and as many are
-/// added in one run at the end of memory. Returns the frames that the balloon took.
+/// Self-ballooning (D §IV): the balloon takes `frames` frames at any place, and as many are added
+/// in one run at the end of memory. Returns the frames that the balloon took.
 pub(super) fn exchange(
     core: &mut Core,
     reclaim: &mut Reclaim,

@@ -1,5 +1,5 @@
-//! Calls to a kernel other than those of the programs that it runs: setup, threads in the background,
-//! the hypervisor's calls, single acts for experiments and tests, and all its figures.
+//! Public operations of a kernel other than programs' requests: setup, background threads, calls of
+//! the hypervisor, single actions for experiments and tests, and all counters.
 
 use std::ops::Range;
 
@@ -22,14 +22,14 @@ use crate::{
     Policy, Zones,
 };
 
-/// Configuration.
+/// Configuration of the kernel and the layout of its memory.
 impl Kernel {
-    /// The configuration it was made from.
+    /// The configuration that the kernel was made from.
     pub fn config(&self) -> &KernelConfig {
         &self.core.config
     }
 
-    /// The format of its page tables.
+    /// The format of the page tables that the kernel was configured with.
     pub fn tables(&self) -> TableFormat {
         self.core.config.tables
     }
@@ -46,13 +46,13 @@ impl Kernel {
         self.core.memory.top_table(TopTable::is_flat).map(Frame::address)
     }
 
-    /// The frame after the last that there can be: beyond the memory's size with an I/O gap or
-    /// room for memory added later.
+    /// The first frame number beyond all memory, including memory that can be added. Beyond the
+    /// memory's size if there is an I/O gap or room for added memory.
     pub fn end_frame(&self) -> Frame {
         Frame::new(self.core.memory.end_frame())
     }
 
-    /// Runs of frames in which memory is or can be added: what a hypervisor has to back.
+    /// Runs of frames in which memory is present or can be added, which a hypervisor has to back.
     pub fn memory_slots(&self) -> Vec<Range<Frame>> {
         let config = &self.core.config;
         if config.snapshot.is_some() {
@@ -75,20 +75,21 @@ impl Kernel {
     }
 }
 
-/// Processes and address spaces.
+/// Processes and address spaces of the kernel.
 impl Kernel {
     /// Address space of the running process.
     pub fn current(&self) -> SpaceId {
         self.processes.current()
     }
 
-    /// What happens from here on happens on this processor, and to the process that it runs. A switch
-    /// says which that is where it has run none.
+    /// Makes `processor` the one that following calls act on, with the process that it runs. If the
+    /// processor has run nothing, a [`ProgramEvent::Switch`](perforate_types::ProgramEvent::Switch)
+    /// must follow.
     pub fn run_on(&mut self, processor: usize) {
         self.processes.run_on(processor);
     }
 
-    /// The address space that a processor runs, if it runs any.
+    /// Address space that a processor runs; `None` if it runs no living process.
     pub fn running(&self, processor: usize) -> Option<SpaceId> {
         self.processes.running(processor)
     }
@@ -98,7 +99,7 @@ impl Kernel {
         self.processes.iter()
     }
 
-    /// The parts of `pages` that the running process may read: what populating them touches.
+    /// Parts of `pages` that the running process may read, which are those that populating touches.
     pub fn readable_within(&self, pages: Range<u64>) -> Vec<Range<u64>> {
         let Ok(space) = self.core.space(self.current()) else { return Vec::new() };
         let areas = space.areas_within(pages);
@@ -106,18 +107,12 @@ impl Kernel {
         readable.map(|area| area.pages()).collect()
     }
 
-    /// An empty address space that belongs to no process.
-    ///
-    /// # Errors
-    /// If all 65536 tags are in use.
+    /// Creates an empty address space that belongs to no process.
     pub fn create_space(&mut self) -> Result<SpaceId, OsError> {
         self.core.create_space()
     }
 
-    /// Unmaps everything in an address space and forgets it; its tag may be used again.
-    ///
-    /// # Errors
-    /// If there is no such address space.
+    /// Unmaps everything in an address space and frees its number for reuse.
     pub fn destroy_space(
         &mut self,
         space: SpaceId,
@@ -127,75 +122,75 @@ impl Kernel {
     }
 }
 
-/// Figures, and the state of memory.
+/// Counters, and the state of memory.
 impl Kernel {
     /// Share of mapped memory that a superpage or an entry of 2MB or more translates (holes
-    /// excluded), when most was mapped.
+    /// excluded), at the maximum of mapped memory.
     pub fn large_page_coverage(&self) -> f64 {
         self.core.large_page_coverage()
     }
 
-    /// Mapped memory in bytes at this moment; a frame counts once for every page that maps it.
+    /// Mapped memory in bytes at this moment. A frame counts once for every page that maps it.
     pub fn mapped_bytes(&self) -> u64 {
         self.core.usage().mapped_pages() * FRAME_BYTES
     }
 
-    /// The work that the kernel has done since it booted.
+    /// Work that the kernel has done since boot.
     pub fn work(&self) -> Work {
         self.core.ledger.total()
     }
 
-    /// Translations added since it booted, those apart of sub-pages of a page that was there: so many
-    /// faults it takes to bring the same in by touching it.
+    /// Translations added since boot, not counting sub-pages of a page that was mapped before.
+    /// Equals the number of faults that would map the same memory on demand.
     pub fn pages_brought_in(&self) -> u64 {
         self.core.ledger.pages_brought_in()
     }
 
-    /// Compaction and claims so far.
+    /// Counts of compaction and claims since boot.
     pub fn compaction(&self) -> CompactionCounts {
         self.compaction.counts
     }
 
-    /// Free frames, by zone.
+    /// Free frames of each zone.
     pub fn zones(&self) -> &Zones {
         self.core.memory.zones()
     }
 
-    /// The free blocks of each order at this moment.
+    /// Number of free blocks of each order at this moment.
     pub fn free_memory(&self) -> FreeMemory {
         FreeMemory::of(self.core.memory.zones())
     }
 
-    /// A picture of physical memory at this moment.
+    /// Map of physical memory at this moment.
     pub fn memory_map(&self) -> MemoryMap {
         memory_map::map(&self.core)
     }
 
-    /// The state of every frame at this moment, as a snapshot of a real machine would tell it.
-    ///
-    /// # Errors
-    /// If the memory is larger than a snapshot can be.
+    /// State of every frame at this moment, in the form of a snapshot of a real machine.
     pub fn occupancy(&self) -> Result<Occupancy, OsError> {
         memory_map::occupancy(&self.core)
     }
 
-    /// The longest run of contiguous memory that is free or, with `compacts`, can be made free by
-    /// moving things, if there is room for them; in bytes.
+    /// Length in bytes of the longest contiguous run that is free. With `compacts`, also counts
+    /// runs that can be emptied, if there is room for their data.
     pub fn longest_run_bytes(&mut self, compacts: bool) -> u64 {
         contiguous::longest_run_bytes(&mut self.core, compacts)
     }
 
-    /// The object that a page of shared memory belongs to, and its place there; `None` for private
-    /// memory and where there is no area.
+    /// The shared object of a page, and the page's place in the object; `None` for private memory
+    /// and outside all areas.
     pub fn shared_place(&self, space: SpaceId, page: VirtualPage) -> Option<SharedPlace> {
         sharing::place(&self.core, space, page)
     }
 
-    /// Counts everything anew and compares it with what is recorded: every frame is used once and
-    /// as often mapped as its count of references says; whoever maps a frame alone by an entry of
-    /// its own is recorded as its owner; figures of use, reservations, blocks with perforated pages
-    /// and slots of the swap space are right; all shootdowns are sent. Takes time in proportion to
-    /// the memory; to be called between operations.
+    /// Recounts everything and compares the result with the kernel's records:
+    /// - every frame is used once;
+    /// - its reference count equals its number of mappings;
+    /// - a page that alone maps a frame by its own entry is recorded as the frame's owner;
+    /// - counts of use, reservations, blocks with perforated pages and swap slots are right;
+    /// - all shootdowns are sent.
+    ///
+    /// The time is proportional to the memory. Call it between operations only.
     ///
     /// # Errors
     /// A description of what is wrong.
@@ -204,50 +199,51 @@ impl Kernel {
     }
 }
 
-/// Kernel threads in the background, and their knobs.
+/// Kernel threads in the background, and their parameters.
 impl Kernel {
     /// Background compaction of the whole memory, if a fault has woken kcompactd since its last
-    /// pass. After passes that emptied nothing it sleeps through some calls for it, as faults do
-    /// without their searches.
+    /// pass. After passes that emptied no block, kcompactd skips some of its calls, as faults skip
+    /// their searches.
     pub fn kcompactd_pass(&mut self, updates: &mut Vec<Update>) -> CompactionCounts {
         self.compaction.kcompactd_pass(&mut self.core, updates)
     }
 
-    /// Background compaction (Linux: kcompactd): once over all blocks from the lowest address on,
-    /// those in which nothing stays are emptied into free frames of others, as long as there are
-    /// enough outside wholly free 2MB blocks. Holes of perforated pages are patched on the way.
+    /// Background compaction (Linux: kcompactd): one pass over all blocks, lowest address first.
+    /// Empties every block without unmovable frames into free frames of other blocks, while enough
+    /// free frames remain outside wholly free 2MB blocks. Patches holes of perforated pages on the
+    /// way.
     ///
-    /// Linux ends where its two scanners meet. It also moves single pages out of blocks that
-    /// cannot be emptied; that makes no 2MB block and is left out.
+    /// Linux stops where its two scanners meet. Linux also moves single pages out of blocks that
+    /// cannot be emptied; that frees no 2MB block and is left out here.
     pub fn compact(&mut self, updates: &mut Vec<Update>) -> CompactionCounts {
         self.compaction.compact(&mut self.core, updates)
     }
 
-    /// Sets the knobs of same-page merging.
+    /// Sets the parameters of same-page merging.
     pub fn set_ksm(&mut self, config: KsmConfig) {
         self.ksm.set(config);
     }
 
     /// One pass of the merging scanner over the next `pages_to_scan` pages, or up to the end of all
-    /// address spaces. Pages for whose merging memory is short (a table node) stay as they are.
+    /// address spaces. If memory for a table node is short, a page stays unmerged.
     pub fn ksm_pass(&mut self, updates: &mut Vec<Update>) -> KsmPass {
         self.ksm.pass(&mut self.core, updates)
     }
 
-    /// Sets the knobs of background promotion.
+    /// Sets the parameters of background promotion.
     pub fn set_khugepaged(&mut self, config: KhugepagedConfig) {
         self.khugepaged.set(config);
     }
 
     /// One pass of background promotion over the next `pages_to_scan` pages, or up to the end of
-    /// all address spaces. A region for which memory is short stays as it is.
+    /// all address spaces. If memory is short, a region stays as it is.
     pub fn khugepaged_pass(&mut self, updates: &mut Vec<Update>) -> KhugepagedPass {
         let Self { core, compaction, khugepaged, .. } = self;
         khugepaged.pass(&mut Context { core, compaction }, updates)
     }
 
-    /// Contents of all pages that nothing else is said of are drawn from `distribution` from now
-    /// on. To be called before programs write: what was written earlier is not remembered.
+    /// Draws the contents of all pages without an explicit content from `distribution` from now on.
+    /// Call it before programs write: earlier writes are not remembered.
     ///
     /// # Errors
     /// If the distribution contradicts itself.
@@ -258,12 +254,12 @@ impl Kernel {
         contents::set_distribution(&mut self.core, distribution)
     }
 
-    /// Says what is on a page, as a trace or snapshot with hashes knows it. Equal identities are
-    /// equal contents; 0 ([`crate::ZERO_PAGE`]) is a page of zeros.
+    /// Sets the content of a page, as a trace or snapshot with hashes knows it. Equal identities
+    /// are equal contents; 0 ([`crate::ZERO_PAGE`]) is a page of zeros.
     ///
     /// # Errors
-    /// If nothing is mapped at `page`, or if it shares its frame, so that no content but the one
-    /// it has is possible before a write has copied it.
+    /// If nothing is mapped at `page`, or its frame is shared and the content differs: only a write
+    /// can then change it.
     pub fn set_content(
         &mut self,
         space: SpaceId,
@@ -273,31 +269,28 @@ impl Kernel {
         contents::set(&mut self.core, space, page, identity)
     }
 
-    /// Content of a mapped page; `None` where nothing is mapped.
+    /// Content identity of a mapped page; `None` if nothing is mapped.
     pub fn content(&self, space: SpaceId, page: VirtualPage) -> Option<u64> {
         contents::of_page(&self.core, space, page)
     }
 }
 
-/// Mechanisms that stand outside this crate.
+/// Access for mechanisms outside this crate.
 impl Kernel {
-    /// An address space.
-    ///
-    /// # Errors
-    /// If there is no such address space.
+    /// The address space with this number.
     pub fn space(&self, space: SpaceId) -> Result<&AddressSpace, OsError> {
         self.core.space(space)
     }
 
-    /// What a mechanism keeps about free memory, if it is of this type.
+    /// The index of free memory that a mechanism maintains, if it has type `T`.
     pub fn free_index<T: FreeIndex>(&self) -> Option<&T> {
         self.core.memory.free_index()
     }
 
-    /// A mechanism acts on an address space, as one operation.
+    /// Runs `act` of a mechanism on an address space, as one operation.
     ///
     /// # Errors
-    /// If there is no such address space, or as `act` says.
+    /// If there is no such address space, or `act` fails.
     pub fn change_space<T>(
         &mut self,
         space: SpaceId,
@@ -310,11 +303,11 @@ impl Kernel {
         })
     }
 
-    /// A backer acts without a touch, as one operation. A kernel whose policy has no backer of this
-    /// type gets one.
+    /// Runs `act` on the backer of type `B` without a touch, as one operation. If the policy has no
+    /// backer of this type, `make` adds one.
     ///
     /// # Errors
-    /// As `act` says.
+    /// If `act` fails.
     pub fn with_backer<B: Backer, T>(
         &mut self,
         make: impl FnOnce(&dyn Policy) -> B,
@@ -329,14 +322,14 @@ impl Kernel {
     }
 }
 
-/// Single pages and frames, as policies, event storms and experiments treat them.
+/// Operations on single pages and frames, for policies, event storms and experiments.
 impl Kernel {
     /// Punches sub-page `page` of an ordinary or perforated 2MB page out as a hole.
     ///
     /// # Errors
-    /// If the tables have no shadow directories, the page is not part of a 2MB page or is a hole
-    /// already, the data of shared memory were to move for one address space alone, or memory
-    /// runs out.
+    /// - If the tables have no shadow directories, or memory runs out.
+    /// - If the page is not part of a 2MB page, or is a hole already.
+    /// - If data of shared memory would move for one address space only.
     pub fn punch(
         &mut self,
         space: SpaceId,
@@ -349,13 +342,14 @@ impl Kernel {
         })
     }
 
-    /// Brings the data of hole `page` back in place. After the last hole the page is an ordinary
+    /// Moves the data of hole `page` back in place. After the last hole, the page is an ordinary
     /// 2MB page again.
     ///
     /// # Errors
-    /// If the page is not a hole, its in-place frame is used by somebody else, the 2MB mapping
-    /// allows more than the program may do there, the page is private and the rest shared or the
-    /// other way round, or others map the shared memory elsewhere.
+    /// - If the page is not a hole, or its in-place frame is in use.
+    /// - If the 2MB mapping grants more than the program may do at the page.
+    /// - If the page is private and the rest is shared memory, or the reverse.
+    /// - If other spaces map the shared memory to another frame.
     pub fn patch(
         &mut self,
         space: SpaceId,
@@ -367,13 +361,13 @@ impl Kernel {
         result
     }
 
-    /// Maps the 2MB page at `page` of `from` in `to` as well, at the same address, each space
-    /// with its own holes from then on (P-2). What was private there becomes shared memory
-    /// (MAP_SHARED) of both.
+    /// Maps the 2MB page at `page` of `from` in `to` too, at the same address. From then on each
+    /// space has its own holes (P-2). Private memory there becomes shared memory (MAP_SHARED) of
+    /// both.
     ///
     /// # Errors
     /// If there is no 2MB page at `page`, something is mapped there in `to`, a private page there
-    /// still waits for its copy on write, or memory runs out.
+    /// is copy-on-write, or memory runs out.
     pub fn share(
         &mut self,
         from: SpaceId,
@@ -387,7 +381,7 @@ impl Kernel {
         })
     }
 
-    /// `frame` is failing; it is taken out of use if its data can be moved.
+    /// Handles a failing `frame`: retires it if its data can be moved.
     pub fn hard_fault(&mut self, frame: Frame, updates: &mut Vec<Update>) -> HardFault {
         self.core.note_peak();
         let outcome = hard_fault::serve(&mut self.core, &self.processes, frame, updates);
@@ -396,10 +390,10 @@ impl Kernel {
     }
 }
 
-/// The guest of a hypervisor: memory is taken from it, and added to it.
+/// Operations on a guest by its hypervisor: taking memory away and adding it.
 impl Kernel {
-    /// The balloon takes up to this many more frames and returns them. It reclaims memory as
-    /// programs do, and stops where there is none left.
+    /// Moves up to `frames` more frames into the balloon and returns them. Inflating reclaims
+    /// memory as programs do, and stops when no memory is left.
     pub fn inflate_balloon(&mut self, frames: u64, updates: &mut Vec<Update>) -> Vec<Frame> {
         self.core.note_peak();
         let taken = balloon::inflate(&mut self.core, &mut self.reclaim, frames, updates);
@@ -407,8 +401,8 @@ impl Kernel {
         taken
     }
 
-    /// The balloon gives up to this many frames back to the guest, in the order in which it took
-    /// them, and returns them.
+    /// Returns up to `frames` frames from the balloon to the guest, oldest first. The result lists
+    /// these frames.
     pub fn deflate_balloon(&mut self, frames: u64) -> Vec<Frame> {
         let memory = &mut self.core.memory;
         (0..frames).map_while(|_| memory.remove_oldest_frame(OtherUse::Balloon)).collect()
@@ -419,22 +413,22 @@ impl Kernel {
         self.core.memory.other_frames(OtherUse::Balloon) * FRAME_BYTES
     }
 
-    /// Memory is added at the end of the physical address space, in one free run.
+    /// Adds memory at the end of the physical address space, as one free run.
     ///
     /// # Errors
-    /// If there is no room for so many frames.
+    /// If there is no room for `frames` frames.
     pub fn hot_add(&mut self, frames: u64) -> Result<Range<Frame>, OsError> {
         let added = self.core.memory.hot_add(frames)?;
         Ok(Frame::new(added.start)..Frame::new(added.end))
     }
 
-    /// Self-ballooning (D §IV): the balloon takes `frames` frames, wherever they are, and as many are
-    /// added in one run at the end of memory. No data move. Returns the frames that the balloon
-    /// took, which are the hypervisor's now.
+    /// Self-ballooning (D §IV): the balloon takes `frames` frames at any place, and as many are
+    /// added in one run at the end of memory. No data move. Returns the frames in the balloon,
+    /// which now belong to the hypervisor.
     ///
     /// # Errors
-    /// If there is no room to add so many, or not so much memory to be had; nothing has changed
-    /// then but that memory was reclaimed.
+    /// If there is no room to add `frames` frames, or not enough free memory. Nothing has changed
+    /// then, except that memory may have been reclaimed.
     pub fn self_balloon(
         &mut self,
         frames: u64,
@@ -443,8 +437,8 @@ impl Kernel {
         balloon::exchange(&mut self.core, &mut self.reclaim, frames, updates)
     }
 
-    /// Slow compaction (D §IV): moves up to `frames` frames out of the run of whole 2MB blocks that is
-    /// cheapest to have, until one of `run_frames` frames is free.
+    /// Slow compaction (D §IV): moves up to `frames` frames out of the cheapest run of whole 2MB
+    /// blocks, until a run of `run_frames` frames is free.
     pub fn approach_run(
         &mut self,
         run_frames: u64,
@@ -458,12 +452,12 @@ impl Kernel {
         approach
     }
 
-    /// Self-ballooning for large pages (D §IV): exchanges scattered free frames for whole 2MB blocks,
-    /// as far as there are fewer free than asked for. Returns the frames that the balloon took, which
-    /// are the hypervisor's now.
+    /// Self-ballooning for large pages (D §IV): exchanges scattered free frames for whole 2MB
+    /// blocks, until as many blocks are free as configured. Returns the frames that the balloon
+    /// took, which now belong to the hypervisor.
     ///
     /// # Errors
-    /// If memory that was free cannot be had after all.
+    /// If an allocation of free frames fails.
     pub fn self_balloon_blocks(
         &mut self,
         config: SelfBalloonConfig,
@@ -474,14 +468,14 @@ impl Kernel {
     }
 }
 
-/// The hypervisor itself.
+/// Operations for the hypervisor in this crate.
 impl Kernel {
-    /// Maps pages to a run of contiguous frames, 4KB by 4KB, with what they held before. Like all memory
-    /// of a program they may be moved later. Returns the first frame.
+    /// Maps pages to a run of contiguous frames by 4KB pages, and moves their present contents
+    /// there. Like all program memory, the pages may be moved later. Returns the first frame.
     ///
     /// # Errors
-    /// If there is no such run, and nothing is mapped then; or no memory for the tables of all pages,
-    /// and some of them are mapped then.
+    /// If there is no such run (nothing is mapped), or memory for tables runs out (some of the
+    /// pages are mapped).
     pub(crate) fn back_contiguously(
         &mut self,
         id: SpaceId,
@@ -493,34 +487,34 @@ impl Kernel {
         contiguous_backing::back(core, compaction, id, pages, permissions, updates)
     }
 
-    /// A frame for a table that belongs to no address space: a shadow table. It counts as a page table
-    /// and stays where it is.
+    /// Allocates a frame for a table that belongs to no address space: a shadow table. It counts as
+    /// a page table and is unmovable.
     ///
     /// # Errors
     /// If there is no free frame.
-    pub(crate) fn take_table(&mut self) -> Result<Frame, OsError> {
+    pub(crate) fn allocate_shadow_table(&mut self) -> Result<Frame, OsError> {
         let core = &mut self.core;
         let frame = core.memory.allocate_nodes(0).map_err(|error| core.with_estimate(error))?;
         core.own_tables.insert(frame);
         Ok(frame)
     }
 
-    /// Gives the frame of such a table back.
+    /// Frees the frame of a shadow table.
     ///
     /// # Panics
-    /// If it is none.
-    pub(crate) fn give_back_table(&mut self, frame: Frame) {
+    /// If the frame holds no such table.
+    pub(crate) fn free_shadow_table(&mut self, frame: Frame) {
         let is_own = self.core.own_tables.remove(&frame);
         assert!(is_own, "{frame:?} holds no table of the kernel's own");
         self.core.memory.free(frame, 0);
     }
 
-    /// Counts an operation on such tables as work done.
+    /// Counts an operation on shadow tables as work done.
     pub(crate) fn note_operation(&mut self, operation: &TableOperation) {
         self.core.ledger.table(operation);
     }
 
-    /// Takes memory from programs if it is short, so that tables find room.
+    /// Reclaims memory from programs if it is short, so that tables can be allocated.
     pub(crate) fn make_room_for_tables(&mut self, updates: &mut Vec<Update>) {
         self.reclaim.relieve(&mut self.core, None, updates);
         demotion::conclude(&mut self.core, updates);

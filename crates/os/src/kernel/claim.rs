@@ -1,6 +1,6 @@
-//! Making 2MB pages out of blocks that others use in part: what can be moved is moved away, what
-//! stays becomes holes, if the policy accepts that (P §III.A, §VI). A block in which nothing
-//! stays is what direct compaction would make.
+//! Makes 2MB pages from blocks that others use in part: movable frames are migrated, fixed frames
+//! become holes if the policy accepts them (P §III.A, §VI). A block without fixed frames is what
+//! direct compaction would produce.
 
 use perforate_types::{Frame, HoleSet, Update};
 
@@ -10,28 +10,28 @@ use super::deferral::Deferral;
 use crate::BlockUse;
 use crate::memory::BLOCK_ORDER;
 
-/// Blocks with fewer holes are taken first: these are the least usable frames of a block, one
-/// bound after the other. The first is P §III.C's 25 % of holes.
+/// Lower bounds of the usable frames of a block, tried in this order, so that blocks with fewer
+/// holes are taken first. The first is P §III.C's 25 % of holes.
 const LEAST_USABLE: [u64; 4] = [384, 256, 128, 1];
 
-/// Where a search for blocks goes on, so that no block is looked at again too soon.
+/// Position of a search for blocks, so that no block is visited again too soon.
 #[derive(Clone, Copy, Debug, Default)]
 struct Search {
-    /// Searches of all blocks in vain.
+    /// Deferral after searches of all blocks in vain.
     deferral: Deferral,
     next_block: u64,
-    /// Place in [`LEAST_USABLE`] of the bound that has been met last.
+    /// Index into [`LEAST_USABLE`] of the bound that was met last.
     bound: usize,
-    /// Blocks looked at since better ones were looked for.
-    looked_at: u64,
+    /// Blocks visited since the search last began at the first bound.
+    visited: u64,
 }
 
-/// The searches for blocks.
+/// Searches for blocks to claim.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ClaimCursor {
-    /// For blocks whose contents are moved.
+    /// Search for blocks whose movable contents are migrated.
     direct: Search,
-    /// For blocks in which everything stays.
+    /// Search for blocks in which everything stays.
     in_place: Search,
 }
 
@@ -40,7 +40,7 @@ impl ClaimCursor {
         if direct { &mut self.direct } else { &mut self.in_place }
     }
 
-    /// There may be blocks now where none were found before.
+    /// Ends deferrals: new blocks may be available.
     pub(super) fn end_deferral(&mut self) {
         self.direct.deferral.reset();
         self.in_place.deferral.reset();
@@ -48,10 +48,11 @@ impl ClaimCursor {
 }
 
 impl Search {
-    /// The bound to begin with: after a round over all `blocks` there may be better ones again.
+    /// Index of the bound to begin with. After a round over all `blocks`, better blocks may exist
+    /// again.
     fn first_bound(&mut self, blocks: u64) -> usize {
-        if self.looked_at >= blocks {
-            (self.looked_at, self.bound) = (0, 0);
+        if self.visited >= blocks {
+            (self.visited, self.bound) = (0, 0);
         }
         self.bound
     }
@@ -59,20 +60,20 @@ impl Search {
     fn next_block(&mut self, blocks: u64) -> Frame {
         let block = Frame::new(self.next_block << BLOCK_ORDER);
         self.next_block = (self.next_block + 1) % blocks;
-        self.looked_at += 1;
+        self.visited += 1;
         block
     }
 }
 
-/// A block taken for a program: all its frames but the holes are the taker's.
+/// A block taken for a program, which owns all its frames except the holes.
 pub(super) struct ClaimedBlock {
     pub block: Frame,
     pub holes: HoleSet,
 }
 
 impl Compaction {
-    /// A block for a 2MB page of a program, whole or with holes as the policy accepts them.
-    /// `advised`: the program asked for large pages there.
+    /// Takes a block for a 2MB page, whole or with holes that the policy accepts. `advised` is true
+    /// in areas with MADV_HUGEPAGE.
     pub(super) fn claim_block(
         &mut self,
         core: &mut Core,
@@ -102,22 +103,22 @@ impl Compaction {
                     return claimed;
                 }
             }
-            self.claims.search(direct).looked_at = 0;
+            self.claims.search(direct).visited = 0;
         }
         self.claims.search(direct).bound = 0;
         self.claims.search(direct).deferral.failed();
         None
     }
 
-    /// Whether a search can find anything at all and is not deferred.
+    /// True if a search can succeed and is not deferred.
     fn may_claim(&mut self, core: &mut Core, direct: bool) -> bool {
         let one_hole = [0].into_iter().collect();
         let perforates = matches!(core.policy.use_block(&one_hole), BlockUse::WithHoles(_));
         (direct || perforates) && self.claims.search(direct).deferral.is_due()
     }
 
-    /// Takes the block if it has at least so many usable frames and the policy accepts what stays
-    /// in it as holes.
+    /// Takes the block if it has at least `least_usable` usable frames and the policy accepts the
+    /// remaining frames as holes.
     fn try_claim(
         &mut self,
         core: &mut Core,

@@ -1,5 +1,5 @@
-//! Compaction: what is movable in a block is moved to frames elsewhere, so that the block becomes
-//! whole or has holes only where something stays.
+//! Compaction: migrates the movable frames of a block elsewhere, so that the block becomes free or
+//! has holes only at fixed frames.
 
 use perforate_types::{Frame, HoleSet, Update};
 
@@ -8,22 +8,22 @@ use super::deferral::Deferral;
 use super::{Core, migration, patching};
 use crate::memory::{BLOCK_ORDER, BlockContents};
 
-/// Figures of compaction and of the claiming of blocks.
+/// Counts of compaction and of claimed blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CompactionCounts {
-    /// Blocks looked at.
+    /// Number of blocks visited.
     pub blocks_scanned: u64,
-    /// Frames whose contents were looked at: those of blocks that could not be told at a glance.
+    /// Number of frames examined one by one, in blocks whose counters did not suffice.
     pub frames_scanned: u64,
-    /// Frames whose contents were copied elsewhere.
+    /// Number of frames whose contents were migrated.
     pub frames_migrated: u64,
-    /// Blocks that became whole by it.
+    /// Number of blocks that were emptied.
     pub blocks_emptied: u64,
-    /// Blocks taken with holes.
+    /// Number of blocks that were taken with holes.
     pub blocks_perforated: u64,
 }
 
-/// Compaction, and the claiming of blocks and runs for which it makes room.
+/// Compaction, and the claiming of blocks and runs that it empties.
 #[derive(Default)]
 pub(super) struct Compaction {
     pub(super) counts: CompactionCounts,
@@ -31,25 +31,25 @@ pub(super) struct Compaction {
     pub(super) kcompactd: Kcompactd,
 }
 
-/// State of kcompactd.
+/// State of kcompactd between its passes.
 #[derive(Default)]
 pub(super) struct Kcompactd {
-    /// Whether it was woken since it ran last.
+    /// True if kcompactd was woken since it last ran.
     is_awake: bool,
-    /// Passes that emptied nothing.
+    /// Deferral after passes that emptied nothing.
     fruitless: Deferral,
 }
 
 impl Kcompactd {
-    /// A fault found no whole block.
+    /// Wakes kcompactd: a fault found no whole block.
     pub(super) fn wake(&mut self) {
         self.is_awake |= self.fruitless.is_due();
     }
 }
 
 impl Compaction {
-    /// Compacts the whole memory if a fault has woken kcompactd since its last pass, and passes that
-    /// emptied nothing do not defer this one.
+    /// Compacts the whole memory if a fault has woken kcompactd since its last pass. Wake-ups after
+    /// passes that emptied nothing are deferred.
     pub(super) fn kcompactd_pass(
         &mut self,
         core: &mut Core,
@@ -67,7 +67,7 @@ impl Compaction {
         done
     }
 
-    /// Empties blocks in which nothing stays into free frames of others, from the lowest address on.
+    /// Empties blocks without fixed frames into free frames of other blocks, lowest address first.
     pub(super) fn compact(
         &mut self,
         core: &mut Core,
@@ -107,14 +107,14 @@ impl Compaction {
         }
     }
 
-    /// The frames of a block were looked at one by one.
+    /// Counts the frames of one block as examined one by one.
     pub(super) fn note_frames_scanned(&mut self, core: &mut Core) {
         let frames = HoleSet::SUBPAGES as u64;
         self.counts.frames_scanned += frames;
         core.ledger.scanned(frames);
     }
 
-    /// A block that others used in part was taken but for `holes`.
+    /// Counts a partly used block that was taken except for `holes`.
     pub(super) fn note_block_taken(&mut self, holes: &HoleSet) {
         if holes.is_empty() {
             self.counts.blocks_emptied += 1;
@@ -123,8 +123,8 @@ impl Compaction {
         }
     }
 
-    /// Moves all that is movable out of the block and takes its free and moved frames. Where that
-    /// fails half-way, what was taken is free again and `false` is returned.
+    /// Migrates all movable frames out of the block and takes its free and emptied frames. On
+    /// failure, frees what was taken and returns false.
     pub(super) fn evacuate(
         &mut self,
         core: &mut Core,
@@ -132,7 +132,7 @@ impl Compaction {
         contents: &BlockContents,
         updates: &mut Vec<Update>,
     ) -> bool {
-        // No whole block is broken up for it: that would be moving the problem.
+        // Whole free blocks are not split for this: that would only move the problem.
         let needed = contents.movable.count() as u64;
         if core.memory.small_free_frames() < needed + contents.free.count() as u64 {
             return false;

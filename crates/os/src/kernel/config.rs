@@ -1,12 +1,22 @@
-//! Configuration of a kernel.
+//! Configuration of a kernel, and the options that make it.
 
 use std::sync::Arc;
 
+use perforate_config::{ConfigError, Size, Work, options};
 use perforate_types::GapTolerance;
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize};
 
-use super::Defrag;
+use super::{Daemon, Defrag, KhugepagedConfig, KsmConfig, SelfBalloonConfig, Setting};
 use crate::memory::{FrameLayout, IoGap, TopTable};
-use crate::{Ageing, FaultMap, Fragmentation, HostSnapshot, ZoneLayout};
+use crate::{Ageing, ContentDistribution, FaultMap, Fragmentation, HostSnapshot, ZoneLayout};
+
+/// Largest swap space: as much as the largest memory.
+const MOST_SWAP_BYTES: u64 = 1 << 46;
+/// Largest memory that can be added. Booting with free room takes time for each 4MB of it.
+const MOST_ADDED_BYTES: u64 = 4 << 40;
+/// Added memory comes in whole blocks of the buddy allocator's largest order.
+const ADDED_BLOCK_BYTES: u64 = 4 << 20;
 
 /// The format of the page tables, as far as frames are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -43,40 +53,168 @@ impl TableFormat {
     }
 }
 
-/// Everything that a [`super::Kernel`] is made from, besides its policy.
-#[derive(Clone, Debug, PartialEq, Default)]
-pub struct KernelConfig {
-    /// Size of physical memory in bytes, a multiple of 4096.
-    pub memory_bytes: u64,
-    /// Injected fragmentation.
-    pub fragmentation: Option<Fragmentation>,
-    /// Seed of the fragmentation.
-    pub seed: u64,
-    /// Format of the page tables.
-    pub tables: TableFormat,
-    /// How memory is divided into zones.
-    pub zones: ZoneLayout,
-    /// The I/O gap; without one, memory begins at address 0 and has no gaps.
-    pub io_gap: Option<IoGap>,
-    /// Room for memory that is added at run time, at the end of the physical address space: in a
-    /// guest, what its balloon holds from the start (D §VI.C).
-    pub hot_add_bytes: u64,
-    /// Frames that are faulty and never used.
-    pub faulty: Option<FaultMap>,
-    /// Effort of a fault for a 2MB page when no whole block is free.
-    pub defrag: Defrag,
-    /// Swap space in bytes; without any, no memory of programs is swapped out.
-    pub swap_bytes: u64,
-    /// Whether background compaction had its time before the program started.
-    pub compacted: bool,
-    /// The past of memory before the program started.
-    pub ageing: Option<Ageing>,
-    /// The memory of a real machine that this one begins as; its size, layout and zones are then the
-    /// snapshot's, whatever is said of them here.
-    pub snapshot: Option<Arc<HostSnapshot>>,
-    /// For traces without map events: a touch outside any area makes an anonymous area that
-    /// allows everything, of the aligned 2MB region around it (less what other areas hold).
-    pub implicit_maps: bool,
+/// Compaction before the program starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum EarlyCompaction {
+    /// Background compaction has run over all of memory.
+    Background,
+}
+
+options! {
+    /// Everything that a [`super::Kernel`] is made from, besides its policy. The rows are options of users.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+    #[serde(default, deny_unknown_fields)]
+    pub struct KernelConfig, Setting {
+        /// Swap space, for example 2G; memory of the program is swapped out when physical memory is
+        /// short, and host memory may be smaller than its guest's [default: none].
+        swap: Size, Memory {
+            is_rare: true,
+            brief: "Swap space [default: none]",
+            default: "none",
+            phrase: |it| (it.swap.0 > 0).then(|| format!("{} of swap", in_words(it.swap))),
+            work: Some(Work {
+                counters: &["swap_outs"],
+                missing: "memory never was so short that the program's had to be swapped out",
+            }),
+        };
+        /// Injected fragmentation, or none, as with age or memory-from:
+        /// portion=P%,holes=H%,clustered|dispersed and if wanted ,unallocated or ,unusable=U%.
+        #[serde(deserialize_with = "some_fragmentation")]
+        fragmentation: Option<Fragmentation>, Memory {
+            ideal_ignores: true,
+            snapshot_says: true,
+            brief: "Injected fragmentation, or none",
+        };
+        /// Age memory by a simulated system uptime: PRESET[,unusable=U%][,slab=S%][,pinned=P%][,free=F%] (see `perforate list
+        /// ageing`).
+        age: Option<Ageing>, Memory {
+            ideal_ignores: true,
+            snapshot_says: true,
+            brief: "Age memory by a simulated uptime (see `perforate list ageing`)",
+            phrase: |it| it.age.as_ref().map(|age| format!("aged: {age}")),
+        };
+        /// Faulty frames: uniform=S%, clustered=S%, or a file with one frame number a line.
+        #[serde(deserialize_with = "some_faulty")]
+        #[schemars(with = "Option<String>")]
+        faulty: Option<FaultMap>, Memory {
+            is_rare: true,
+            ideal_ignores: true,
+            snapshot_says: true,
+            form: "SPEC|FILE",
+            phrase: |it| it.faulty.as_ref().map(|faulty| format!("faulty: {faulty}")),
+        };
+        /// Zones of memory: single, x86 (DMA, DMA32, Normal) or sizes such as dma=16M,dma32=2G.
+        zones: ZoneLayout, Memory {
+            is_rare: true,
+            ideal_ignores: true,
+            snapshot_says: true,
+            default: "none",
+            phrase: |it| phrase_of_zones(it.zones),
+        };
+        /// Compaction before the run: none or background [default: none].
+        compaction: Option<EarlyCompaction>, System {
+            is_rare: true,
+            ideal_ignores: true,
+            phrase: |it| it.compaction.map(|_| "compacted in the background".into()),
+            idle: |it, _| {
+                let has_past = it.age.is_some() || it.snapshot.is_some();
+                (!has_past).then(|| {
+                    "memory has no past (age, memory-from): there is nothing to move".into()
+                })
+            },
+        };
+        /// Compaction in page faults, as Linux's transparent_hugepage/defrag: always, defer,
+        /// defer+madvise, madvise or never [default: never].
+        defrag: Defrag, System {
+            ideal_ignores: true,
+            brief: "Compaction in page faults, as in Linux [default: never]",
+            default: "none",
+            phrase: |it| (it.defrag != Defrag::Never).then(|| format!("defrag {}", it.defrag)),
+            idle: |_, setting| lacks_large_pages(setting),
+            work: Some(Work {
+                counters: &["compaction_blocks_scanned"],
+                missing: "no page fault lacked a 2MB block for which to compact memory",
+            }),
+        };
+        /// Background promotion while the program runs: default, or
+        /// every=INSTRUCTIONS,pages-to-scan=4096,max-ptes-none=511,… with Linux's knobs.
+        khugepaged: Option<Daemon<KhugepagedConfig>>, System {
+            brief: "Background promotion while the program runs; default: as Linux",
+            phrase: |it| it.khugepaged.map(|daemon| daemon.phrase("khugepaged")),
+            idle: |_, setting| lacks_large_pages(setting),
+            work: Some(Work {
+                counters: &[
+                    "khugepaged_pages_made_whole",
+                    "khugepaged_pages_made_perforated",
+                    "khugepaged_holes_patched",
+                ],
+                missing: "it made no page larger",
+            }),
+        };
+        /// Same-page merging while the program runs: default, or every=INSTRUCTIONS,
+        /// pages-to-scan=100,max-page-sharing=256; needs contents.
+        ksm: Option<Daemon<KsmConfig>>, System {
+            is_rare: true,
+            ideal_ignores: true,
+            phrase: |it| it.ksm.map(|daemon| daemon.phrase("same-page merging")),
+            work: Some(Work { counters: &["ksm_pages_merged"], missing: "it merged no pages" }),
+        };
+        /// Contents of the pages: zero=5%,duplicate=20%,distinct=64[,regions=40%][,run=8].
+        contents: Option<ContentDistribution>, System {
+            is_rare: true,
+            phrase: |it| it.contents.map(|contents| format!("contents: {contents}")),
+        };
+        /// Physical addresses from 3GB to 4GB without memory: none, pc, or reclaimed (256M stays below,
+        /// the rest lies above) [default: none].
+        io_gap: Option<IoGap>, Virtual {
+            is_rare: true,
+            snapshot_says: true,
+            phrase: |it| it.io_gap.map(|gap| match gap.kept_bytes {
+                None => "I/O gap".into(),
+                Some(_) => "I/O gap, memory below it moved above".into(),
+            }),
+            idle: |it, setting| it.io_gap.and_then(|gap| idle_gap(gap, it.memory_bytes, setting)),
+        };
+        /// Room above memory for what self-ballooning adds [default: none].
+        hot_add: Size, Virtual {
+            is_rare: true,
+            snapshot_says: true,
+            default: "none",
+            phrase: |it| (it.hot_add.0 > 0).then(|| format!("room for {} more", in_words(it.hot_add))),
+            idle: |it, setting| {
+                let is_used = it.self_balloon.is_some() || setting.switches_modes;
+                (!is_used).then(|| "it needs modes or self-balloon".into())
+            },
+        };
+        /// Exchange a guest's scattered free memory for whole 2MB blocks while the program runs (D §IV):
+        /// default, or every=INSTRUCTIONS,blocks=16; needs hot-add.
+        self_balloon: Option<Daemon<SelfBalloonConfig>>, Virtual {
+            is_rare: true,
+            is_guest_only: true,
+            brief: "Exchange a guest's scattered free memory for 2MB blocks (D §IV)",
+            phrase: |it| it.self_balloon.map(|daemon| daemon.phrase("self-ballooning")),
+            idle: |_, setting| (!setting.is_virtual).then(|| "no GUEST+HOST is compared".into()),
+        };
+    } and {
+        /// Size of physical memory in bytes, a multiple of 4096.
+        #[serde(skip_deserializing)]
+        memory_bytes: u64;
+        /// Seed of injected fragmentation, ageing and faulty frames.
+        #[serde(skip)]
+        seed: u64;
+        /// Format of the page tables.
+        #[serde(skip)]
+        tables: TableFormat;
+        /// Memory of a real machine that this one starts as. Its size, layout and zones win over those
+        /// named here.
+        #[serde(skip)]
+        snapshot: Option<Arc<HostSnapshot>>;
+        /// For traces without map events: a touch outside any area makes an anonymous area that
+        /// allows everything, of the aligned 2MB region around it (less what other areas hold).
+        #[serde(skip)]
+        implicit_maps: bool;
+    }
 }
 
 impl KernelConfig {
@@ -85,8 +223,100 @@ impl KernelConfig {
         Self { memory_bytes, ..Self::default() }
     }
 
-    /// Where memory lies in the physical address space.
-    pub(super) fn layout(&self) -> FrameLayout {
-        FrameLayout { io_gap: self.io_gap, hot_add_bytes: self.hot_add_bytes }
+    /// Room for memory that is added at run time, at the end of the physical address space. In a guest,
+    /// the balloon holds it from the start (D §VI.C). Whole blocks, so that it can be one run of them.
+    pub fn hot_add_bytes(&self) -> u64 {
+        self.hot_add.bytes().next_multiple_of(ADDED_BLOCK_BYTES)
     }
+
+    /// Place of memory in the physical address space.
+    pub(super) fn layout(&self) -> FrameLayout {
+        FrameLayout { io_gap: self.io_gap, hot_add_bytes: self.hot_add_bytes() }
+    }
+
+    /// Checks that the options do not contradict each other.
+    ///
+    /// # Errors
+    /// The first option that is wrong: too large, of no use without another one, outside the memory, or
+    /// fragmentation that is injected and produced by ageing at once.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let wrong = |key: &str, problem: &str| Err(ConfigError::new(problem).under(key));
+        match (&self.ksm, &self.contents) {
+            (Some(_), None) => {
+                return wrong("ksm", "needs contents: without them no two pages are equal");
+            }
+            (None, Some(_)) => return wrong("contents", "has no effect without ksm"),
+            (_, Some(contents)) => contents.check().map_err(|error| error.under("contents"))?,
+            (None, None) => {}
+        }
+        if self.swap.0 > MOST_SWAP_BYTES {
+            return wrong("swap", "at most 64T can be simulated");
+        }
+        if self.hot_add.0 > MOST_ADDED_BYTES {
+            return wrong("hot-add", "at most 4T can be added");
+        }
+        if self.self_balloon.is_some() && self.hot_add.0 == 0 {
+            return wrong("self-balloon", "needs hot-add: without it there is no room for blocks");
+        }
+        if self.age.is_some() && self.fragmentation.is_some() {
+            let problem = "produces fragmentation, and fragmentation injects it: choose one";
+            return wrong("age", problem);
+        }
+        if let Err(problem) = self.zones.check(self.memory_bytes) {
+            return wrong("zones", problem);
+        }
+        if let Some(list @ FaultMap::Frames(_)) = &self.faulty {
+            let frames = self.memory_bytes / crate::memory::FRAME_BYTES;
+            list.frames(frames, 0).map_err(|error| error.under("faulty"))?;
+        }
+        Ok(())
+    }
+}
+
+/// Injected fragmentation; `None` if no region is fragmented, as at the start of an axis.
+fn some_fragmentation<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Fragmentation>, D::Error> {
+    let given = Option::<Fragmentation>::deserialize(deserializer)?;
+    Ok(given.filter(|fragmentation| !fragmentation.is_none()))
+}
+
+/// Faulty frames; `None` if no frame is faulty.
+fn some_faulty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<FaultMap>, D::Error> {
+    let given = Option::<FaultMap>::deserialize(deserializer)?;
+    Ok(given.filter(|faulty| !faulty.is_none()))
+}
+
+fn lacks_large_pages(setting: &Setting) -> Option<String> {
+    setting.lacks("2MB pages", |policy| policy.maps_large())
+}
+
+/// Natively, the I/O gap matters only to schemes that need contiguous memory.
+fn idle_gap(gap: IoGap, memory_bytes: u64, setting: &Setting) -> Option<String> {
+    if memory_bytes <= gap.kept_bytes.unwrap_or(gap.start_bytes) {
+        return Some("memory ends below the gap".into());
+    }
+    (!setting.is_virtual && !setting.has_segments)
+        .then(|| "no GUEST+HOST and no scheme with direct segments is compared".into())
+}
+
+fn phrase_of_zones(zones: ZoneLayout) -> Option<String> {
+    match zones {
+        ZoneLayout::Single => None,
+        ZoneLayout::X86 => Some("zones of x86-64".into()),
+        ZoneLayout::Sizes { dma_bytes, dma32_bytes } => {
+            let (dma, dma32) = (in_words(Size(dma_bytes)), in_words(Size(dma32_bytes)));
+            Some(format!("zones: DMA {dma}, DMA32 {dma32}"))
+        }
+    }
+}
+
+/// A size in the largest unit of which it is a multiple: `16GB`.
+pub fn in_words(Size(bytes): Size) -> String {
+    for (shift, unit) in [(40, "TB"), (30, "GB"), (20, "MB")] {
+        if bytes >= 1 << shift && bytes.is_multiple_of(1 << shift) {
+            return format!("{}{unit}", bytes >> shift);
+        }
+    }
+    format!("{}MB", bytes >> 20)
 }

@@ -1,9 +1,10 @@
-//! Contents of pages.
+//! Contents of pages, as 64-bit identities.
 //!
-//! The contents are those that programs give their pages, whatever frames hold them: merging and
-//! copying frames alters nothing here. What no one has told is drawn from the distribution, and
-//! is unique without one. A child draws what its parent draws, as it begins with the same pages; so
-//! what both touch at the same address only after the fork counts as equal too.
+//! The contents are those that programs give their pages, independent of frames: merging and
+//! copying frames changes nothing here. A content that is not known is drawn from the distribution;
+//! without a distribution it is unique. A child draws the same contents as its parent, as both
+//! begin with the same pages. So pages that both touch at the same address only after the fork
+//! count as equal too.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,25 +15,25 @@ use super::{Core, sharing};
 use crate::OsError;
 use crate::content::{ContentDistribution, unique, written};
 
-/// Contents by address space and page.
+/// Content identities by address space and page.
 #[derive(Default)]
 pub(super) struct PageContents {
     distribution: Option<ContentDistribution>,
-    /// Whether anybody asked for contents; before that none are kept.
+    /// True once contents were asked for; none are stored before.
     are_kept: bool,
-    /// From which stream an address space draws.
+    /// Stream from which each address space draws.
     streams: BTreeMap<SpaceId, u64>,
     next_stream: u64,
-    /// Contents that are not drawn.
-    given: BTreeMap<(SpaceId, u64), u64>,
-    /// Pages written since.
+    /// Contents that were set and are not drawn.
+    explicit: BTreeMap<(SpaceId, u64), u64>,
+    /// Number of writes that made a new content.
     written: u64,
 }
 
 impl PageContents {
-    /// Content of a page.
+    /// Content identity of a page.
     pub(super) fn identity(&self, space: SpaceId, page: u64) -> u64 {
-        if let Some(&identity) = self.given.get(&(space, page)) {
+        if let Some(&identity) = self.explicit.get(&(space, page)) {
             return identity;
         }
         let stream = self.streams.get(&space).copied().unwrap_or_default();
@@ -42,55 +43,55 @@ impl PageContents {
         }
     }
 
-    /// A new address space draws contents of its own.
+    /// Assigns a stream of its own to a new address space.
     pub(super) fn add_space(&mut self, space: SpaceId) {
         self.streams.insert(space, self.next_stream);
         self.next_stream += 1;
     }
 
-    /// `child` begins with the contents of `parent`.
+    /// Gives `child` the contents of `parent`.
     pub(super) fn fork(&mut self, parent: SpaceId, child: SpaceId) {
         let stream = self.streams.get(&parent).copied().unwrap_or_default();
         self.streams.insert(child, stream);
-        for (page, identity) in self.given_in(parent, &(0..u64::MAX)) {
-            self.given.insert((child, page), identity);
+        for (page, identity) in self.explicit_in(parent, &(0..u64::MAX)) {
+            self.explicit.insert((child, page), identity);
         }
     }
 
-    /// The pages have no content any more; the next ones there are drawn again.
+    /// Forgets the contents of pages that were unmapped; their next contents are drawn again.
     pub(super) fn forget(&mut self, space: SpaceId, pages: &Range<u64>) {
-        if !self.given.is_empty() {
-            for (page, _) in self.given_in(space, pages) {
-                self.given.remove(&(space, page));
+        if !self.explicit.is_empty() {
+            for (page, _) in self.explicit_in(space, pages) {
+                self.explicit.remove(&(space, page));
             }
         }
     }
 
-    /// The pages of `to` from `first` on have the contents of `pages` of `from`.
+    /// Copies the contents of `pages` of `from` to the pages of `to` from `first` on.
     pub(super) fn copy(&mut self, from: SpaceId, pages: Range<u64>, to: SpaceId, first: u64) {
         if self.are_kept {
             for page in pages.clone() {
                 let identity = self.identity(from, page);
-                self.given.insert((to, first + (page - pages.start)), identity);
+                self.explicit.insert((to, first + (page - pages.start)), identity);
             }
         }
     }
 
-    /// A write gives the page a content that no other has.
+    /// Gives a written page a content that no other page has.
     pub(super) fn write(&mut self, space: SpaceId, page: u64) {
         if self.are_kept {
             self.written += 1;
-            self.given.insert((space, page), written(self.written));
+            self.explicit.insert((space, page), written(self.written));
         }
     }
 
-    fn given_in(&self, space: SpaceId, pages: &Range<u64>) -> Vec<(u64, u64)> {
+    fn explicit_in(&self, space: SpaceId, pages: &Range<u64>) -> Vec<(u64, u64)> {
         let range = (space, pages.start)..(space, pages.end);
-        self.given.range(range).map(|(&(_, page), &identity)| (page, identity)).collect()
+        self.explicit.range(range).map(|(&(_, page), &identity)| (page, identity)).collect()
     }
 }
 
-/// Draws the contents of all pages that nothing else is said of from `distribution`.
+/// Draws the contents of all pages without an explicit content from `distribution`.
 pub(super) fn set_distribution(
     core: &mut Core,
     distribution: ContentDistribution,
@@ -101,7 +102,7 @@ pub(super) fn set_distribution(
     Ok(())
 }
 
-/// mremap: the pages of `space` from `to` on have the contents of `pages`, as far as these have any.
+/// mremap: copies the contents of the present pages among `pages` to the pages from `to` on.
 pub(super) fn move_range(
     core: &mut Core,
     space: SpaceId,
@@ -123,7 +124,7 @@ pub(super) fn move_range(
     Ok(())
 }
 
-/// Gives a mapped page a content, unless it shares its frame.
+/// Sets the content of a mapped page. Fails if the page shares its frame and the content differs.
 pub(super) fn set(
     core: &mut Core,
     space: SpaceId,
@@ -142,30 +143,30 @@ pub(super) fn set(
     if private && core.memory.is_shared(frame) {
         return Err(OsError::SharedContent { space, page });
     }
-    core.contents.given.insert((space, number), identity);
+    core.contents.explicit.insert((space, number), identity);
     spread(core, space, number);
     Ok(())
 }
 
-/// Gives the content of a page of shared memory to all others that map it.
+/// Copies the content of a page of shared memory to all other pages that map the same memory.
 pub(super) fn spread(core: &mut Core, space: SpaceId, page: u64) {
     if core.contents.are_kept {
-        for (other, there) in sharing::mapped_elsewhere(core, space, page) {
-            core.contents.copy(space, page..page + 1, other, there);
+        for (other, other_page) in sharing::mapped_elsewhere(core, space, page) {
+            core.contents.copy(space, page..page + 1, other, other_page);
         }
     }
 }
 
-/// A page of shared memory has the content that others see there.
+/// Copies to a page of shared memory the content that other pages have for the same memory.
 pub(super) fn receive(core: &mut Core, space: SpaceId, page: u64) {
     if core.contents.are_kept
-        && let Some(&(other, there)) = sharing::mapped_elsewhere(core, space, page).first()
+        && let Some(&(other, other_page)) = sharing::mapped_elsewhere(core, space, page).first()
     {
-        core.contents.copy(other, there..there + 1, space, page);
+        core.contents.copy(other, other_page..other_page + 1, space, page);
     }
 }
 
-/// Content of a mapped page; `None` where nothing is mapped.
+/// Content of a mapped page; `None` if nothing is mapped.
 pub(super) fn of_page(core: &Core, space: SpaceId, page: VirtualPage) -> Option<u64> {
     core.space(space).ok()?.frame_of(page.number())?;
     Some(core.contents.identity(space, page.number()))

@@ -1,5 +1,5 @@
-//! Taking long runs of contiguous memory: free ones first, then such as compaction can empty
-//! (Linux: `alloc_contig_range`).
+//! Allocation of long runs of contiguous memory: free runs first, then runs that compaction can
+//! empty (Linux: `alloc_contig_range`).
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,46 +15,45 @@ use crate::{OsError, OtherUse};
 /// Frames of a 2MB block.
 const BLOCK_FRAMES: u64 = 1 << BLOCK_ORDER;
 
-/// 2MB pages that can be moved, by the number of the block they lie in.
+/// Movable 2MB pages, by the number of their block.
 type LargePages = BTreeMap<u64, RegionPlace>;
 
 /// Frames taken so far, by block.
 type Taken = BTreeMap<u64, HoleSet>;
 
-/// What came of a step towards a run.
+/// Result of one step of slow compaction towards a free run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Approach {
-    /// There is such a run now, and it is free.
+    /// A run of the requested length is free.
     Free,
-    /// Something was moved, and more is to be.
+    /// Frames were moved, and more must be moved.
     Nearer,
-    /// Nothing can be moved that would help.
+    /// No migration can free such a run.
     Impossible,
 }
 
-/// A run that somebody asks for.
+/// A request for a run.
 #[derive(Clone, Debug)]
 pub(super) struct RunRequest {
     /// Length in 2MB blocks.
     pub blocks: u64,
-    /// Most faulty frames that it may contain.
+    /// Largest number of faulty frames that the run may contain.
     pub faulty_frames: u64,
-    /// Whether what is movable goes elsewhere if there is no free run: the contents of the run with the
-    /// fewest such frames.
+    /// True if the run with the fewest movable frames is emptied when no run is free.
     pub compacts: bool,
-    /// Frames that it must lie in; all of memory where it is not said.
+    /// Range of frames that must contain the run; `None` for all memory.
     pub within: Option<Range<u64>>,
 }
 
 impl RunRequest {
-    /// A run of free blocks, wherever.
+    /// A request for a run of free blocks at any place.
     pub(super) const fn free(blocks: u64) -> Self {
         Self { blocks, faulty_frames: 0, compacts: false, within: None }
     }
 }
 
 impl Compaction {
-    /// Takes a run of 2MB blocks that nobody has. So much is left as reclaim would leave free.
+    /// Takes a free run of 2MB blocks. Leaves as much memory free as reclaim would.
     pub(super) fn take_run(
         &mut self,
         core: &mut Core,
@@ -63,7 +62,7 @@ impl Compaction {
     ) -> Result<Run, OsError> {
         let (blocks, most_blocks) = (request.blocks, most_run_blocks(core));
         let longest = if blocks > most_blocks {
-            // Nothing is that long.
+            // No run can be that long: find the length of the longest one.
             self.try_run(core, &RunRequest { blocks: u64::MAX, ..request.clone() }, updates)
         } else {
             self.try_run(core, request, updates)
@@ -74,7 +73,7 @@ impl Compaction {
         })
     }
 
-    /// As [`Self::take_run`]; the error is the longest run there is, in frames.
+    /// Like [`Self::take_run`]; the error is the length of the longest run, in frames.
     fn try_run(
         &mut self,
         core: &mut Core,
@@ -103,8 +102,8 @@ impl Compaction {
         }
     }
 
-    /// Moves up to `frames` frames out of the run that is cheapest to have, and leaves it free as far as
-    /// it is: where nobody takes its frames meanwhile, the next step goes on from there.
+    /// Moves up to `frames` frames out of the cheapest run. The emptied frames are freed; if
+    /// nothing else takes them, the next step continues from there.
     pub(super) fn approach_run(
         &mut self,
         core: &mut Core,
@@ -133,8 +132,9 @@ impl Compaction {
         }
     }
 
-    /// Empties blocks of a run until so many frames were moved. What is free of the run is held
-    /// meanwhile, so that nothing is moved within it. Returns whether anything was moved.
+    /// Empties blocks of a run until `frames` frames were moved. The free frames of the run are
+    /// held meanwhile, so that no frame is moved within the run. Returns true if any frame was
+    /// moved.
     fn empty_part(
         &mut self,
         core: &mut Core,
@@ -167,8 +167,8 @@ impl Compaction {
         self.counts.frames_migrated > before
     }
 
-    /// Takes a run that others use in part and moves them away. Where that fails half-way, what was
-    /// taken is free again and `false` is returned.
+    /// Takes a run that others use in part and migrates its contents. On failure, frees what was
+    /// taken and returns false.
     fn empty_run(
         &mut self,
         core: &mut Core,
@@ -185,7 +185,7 @@ impl Compaction {
         let needed = run.movable_frames + free_inside as u64;
         core.memory.drop_page_cache(needed);
         let has_room = core.free_frames() >= needed;
-        // Dropping page cache may have made more of the run free.
+        // Dropping page cache may have freed more frames of the run.
         for (&number, free) in &mut taken {
             *free = core.memory.zones().free_in_pageblock(numbered(number));
         }
@@ -203,7 +203,8 @@ impl Compaction {
         is_empty
     }
 
-    /// Moves away what is in a block of a run; its frames are then in `taken`, but for faulty ones.
+    /// Migrates the contents of one block of a run. `taken` then contains all its frames except
+    /// faulty ones.
     fn empty_block(
         &mut self,
         core: &mut Core,
@@ -229,7 +230,8 @@ impl Compaction {
             if taken.contains(index) || core.memory.owner(frame) == Some(Owner::Retired) {
                 continue;
             }
-            // What it held may have been dropped for want of memory while others were moved.
+            // Content of this frame may have been dropped for lack of memory while other frames
+            // were moved.
             if !core.memory.take(frame) {
                 if !migration::migrate(core, frame, updates) || !core.memory.take(frame) {
                     return false;
@@ -242,8 +244,8 @@ impl Compaction {
         true
     }
 
-    /// Copies a 2MB page to another whole block, which leaves the one it had free. Without a block
-    /// it becomes 4KB pages, and `false` is returned.
+    /// Copies a 2MB page to another whole block, which frees its old block. Without a block, splits
+    /// it into 4KB pages and returns false.
     fn move_large_page(
         &mut self,
         core: &mut Core,
@@ -253,7 +255,7 @@ impl Compaction {
         let to = core.memory.allocate_block();
         let Ok((space, mut effects)) = core.parts(id, updates) else { return false };
         let Some(to) = to else {
-            // Where that fails too, its frames have no owners and are found to stay.
+            // If the split fails too, the frames have no owners and count as unmovable.
             let _ = space.split_large(number, &HoleSet::FULL, &mut effects);
             return false;
         };
@@ -270,8 +272,8 @@ impl Compaction {
     }
 }
 
-/// The frames of a run that pages get, congruent with them modulo 2MB; what lies around them in the
-/// run is free again.
+/// The frames of a run for `pages`, congruent with the pages modulo 2MB. Frees the frames of the
+/// run around them.
 pub(super) fn keep_for(core: &mut Core, run: &Run, pages: &Range<u64>) -> Range<u64> {
     let first = run.first().number() + index_of(pages.start) as u64;
     let frames = first..first + (pages.end - pages.start);
@@ -280,7 +282,7 @@ pub(super) fn keep_for(core: &mut Core, run: &Run, pages: &Range<u64>) -> Range<
     frames
 }
 
-/// Gives back frames that nobody has, but for faulty ones.
+/// Frees frames that are not in use, except faulty ones.
 pub(super) fn free_good_frames(core: &mut Core, frames: Range<u64>) {
     let mut start = frames.start;
     for faulty in core.memory.retired_within(&frames) {
@@ -290,8 +292,8 @@ pub(super) fn free_good_frames(core: &mut Core, frames: Range<u64>) {
     core.memory.free_range(start..frames.end);
 }
 
-/// The longest run of contiguous memory that is free or, with `compacts`, can be made free by
-/// moving things, if there is room for them; in bytes.
+/// Length in bytes of the longest contiguous run that is free. With `compacts`, also counts runs
+/// that can be emptied, if there is room for their data.
 pub(super) fn longest_run_bytes(core: &mut Core, compacts: bool) -> u64 {
     let large_pages = movable_large_pages(core, compacts);
     let blocks = u64::MAX; // Longer than there can be.
@@ -300,15 +302,15 @@ pub(super) fn longest_run_bytes(core: &mut Core, compacts: bool) -> u64 {
     core.memory.find_run(&wanted).map_or_else(|frames| frames * FRAME_BYTES, |_| 0)
 }
 
-/// Blocks that a run may have at most for the high watermark to be kept, if page cache is
-/// dropped for it.
+/// Length in blocks of the longest run that can be taken without going below the high watermark, if
+/// page cache is dropped for it.
 fn most_run_blocks(core: &Core) -> u64 {
     let page_cache = core.memory.other_frames(OtherUse::PageCache);
     let frames = core.free_frames() + page_cache;
     frames.saturating_sub(core.memory.high_watermark()) / BLOCK_FRAMES
 }
 
-/// The 2MB pages that one mapping alone has and that may move, if any are to.
+/// Movable 2MB pages with a single mapping; none if `moves` is false.
 fn movable_large_pages(core: &mut Core, moves: bool) -> LargePages {
     if !moves {
         return LargePages::new();

@@ -1,5 +1,6 @@
-//! Memory that is backed with contiguous frames before it is touched: all of it, so that a register
-//! can say where it lies (P §V: a guest's hole bitmaps), or as much as there is in one piece.
+//! Backs memory with contiguous frames before its first touch. Either all of the memory is
+//! contiguous, so that a register can hold its location (P §V: a guest's hole bitmaps), or as much
+//! as one free run allows.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -13,7 +14,8 @@ use crate::OsError;
 use crate::memory::{BLOCK_ORDER, FRAME_BYTES};
 use crate::space::{first_of, pages_of, region_of, regions_of};
 
-/// Maps pages to a run of contiguous frames, with what they held before; returns the first frame.
+/// Maps pages to a run of contiguous frames and moves their contents there. Returns the first
+/// frame.
 pub(super) fn back(
     core: &mut Core,
     compaction: &mut Compaction,
@@ -44,8 +46,8 @@ pub(super) fn back(
     Ok(Frame::new(frames.start))
 }
 
-/// Maps as many pages from the start of `pages` on, where nothing is mapped, as there are contiguous
-/// frames for. See [`Context::back_in_advance`].
+/// Maps unmapped pages from the start of `pages` on, as many as contiguous frames exist for. See
+/// [`Context::back_in_advance`].
 pub(super) fn back_longest(
     context: &mut Context<'_>,
     id: SpaceId,
@@ -68,7 +70,7 @@ pub(super) fn back_longest(
         let whole = region.start == next && region.end <= pages.end;
         let aligned = frame.number().is_multiple_of(HoleSet::SUBPAGES as u64);
         let (space, mut effects) = core.parts(id, updates)?;
-        let (mapped, size, brought_in) = if large && whole && aligned {
+        let (mapped, size, first_touch) = if large && whole && aligned {
             let mapped = space.map_large(region_of(next), frame, permissions, &mut effects);
             (mapped, HoleSet::SUBPAGES as u64, FirstTouch::Large)
         } else {
@@ -79,18 +81,19 @@ pub(super) fn back_longest(
             effects.memory.free_range(frame.number()..frames.end);
             return Err(error);
         }
-        effects.ledger.bring_in(brought_in);
+        effects.ledger.bring_in(first_touch);
         next += size;
     }
     Ok(pages.end - pages.start)
 }
 
-/// Whether what is free is kept for what cannot wait.
+/// True if free memory is at or below the high watermark, so that nothing is backed in advance.
 pub(super) fn is_memory_short(core: &Core) -> bool {
     core.free_frames() <= core.memory.high_watermark()
 }
 
-/// Takes frames for `pages`, which is cut to what there is; none where memory is short.
+/// Takes frames for `pages` and shortens `pages` to the frames that were found. `None` if memory is
+/// short.
 fn take_longest(
     core: &mut Core,
     compaction: &mut Compaction,
@@ -118,7 +121,7 @@ fn take_longest(
     Some(keep_for(core, &run, pages))
 }
 
-/// Takes the largest part of a 2MB block that is of use and that there is.
+/// Takes the largest useful part of a 2MB block that is free.
 fn take_part_of_block(core: &mut Core, pages: &mut Range<u64>) -> Option<Range<u64>> {
     let wanted = pages.end - pages.start;
     let enough = wanted.next_power_of_two().trailing_zeros().min(BLOCK_ORDER);

@@ -1,5 +1,5 @@
-//! Writes to pages that are read-only although their areas may be written: copy on write after a
-//! fork or a merge, and what is left of it once nobody else maps the frame.
+//! Writes to read-only pages of writable areas: copy on write after a fork or a merge, and pages
+//! left read-only after their frame is no longer shared.
 
 use perforate_types::{Permissions, SpaceId, Update};
 
@@ -7,8 +7,8 @@ use super::Core;
 use crate::OsError;
 use crate::space::{AddressSpace, Attributes, Departure, Effects};
 
-/// A write to a page that is mapped read-only although its area may be written: the frame is
-/// copied if others map it too, else it only gets its permissions back.
+/// Serves a write to a read-only page of a writable area. Copies the frame if other pages map it;
+/// else only restores the permissions.
 pub(super) fn make_writable(
     core: &mut Core,
     id: SpaceId,

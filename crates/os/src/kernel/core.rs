@@ -1,9 +1,9 @@
-//! The state that every part of the kernel acts on: physical memory, the address spaces in it, the
-//! contents of their pages, and the account of all work.
+//! State shared by all parts of the kernel: physical memory, address spaces, the contents of their
+//! pages, and the account of all work.
 //!
-//! Operations that keep no state between calls are free functions on it, in modules named by what
-//! they do. What keeps state (compaction, reclaim, same-page merging, …) is a component that owns
-//! it, beside the core.
+//! Operations without state between calls are free functions on the core, in modules named after
+//! the operation. Parts with state (compaction, reclaim, same-page merging, …) are components
+//! beside the core that own their state.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -24,34 +24,32 @@ use crate::{
     PageLayout, Policy, TableFormat,
 };
 
-/// The state that every part of the kernel acts on.
+/// State shared by all parts of the kernel.
 pub struct Core {
-    /// The configuration of the kernel.
     pub(super) config: KernelConfig,
-    /// Which page sizes are wanted.
+    /// The policy that chooses page sizes.
     pub(super) policy: Box<dyn Policy>,
-    /// Physical memory.
     pub(super) memory: PhysicalMemory,
-    /// Address spaces by number.
+    /// Address spaces, indexed by their number; `None` for a number that is free.
     pub(super) spaces: Vec<Option<Box<AddressSpace>>>,
-    /// Contents of pages.
+    /// Content identities of pages.
     pub(super) contents: PageContents,
-    /// Account of the work.
+    /// Counts of the work done.
     pub(super) ledger: Ledger,
-    /// Faults by kind.
+    /// Number of faults of each kind.
     pub(super) faults: FaultCounts,
-    /// Memory use when most was mapped.
+    /// Memory use at the maximum of mapped memory.
     pub(super) peak: Peak,
-    /// The most there was of what comes and goes, as far as it was noted.
+    /// Maxima of memory uses that rise and fall; `None` before the first sample.
     pub(super) most: Option<Levels>,
     /// Frames of tables that belong to no address space.
     pub(super) own_tables: BTreeSet<Frame>,
-    /// Sub-pages punched up to the last operation that was concluded.
+    /// Number of sub-pages that were punched up to the end of the last operation.
     pub(super) concluded_punches: u64,
 }
 
 impl Core {
-    /// A memory without address spaces.
+    /// A core without address spaces.
     pub(super) fn new(
         config: KernelConfig,
         policy: Box<dyn Policy>,
@@ -73,13 +71,13 @@ impl Core {
         }
     }
 
-    /// An empty address space that belongs to no process.
+    /// Creates an empty address space that belongs to no process.
     pub(super) fn create_space(&mut self) -> Result<SpaceId, OsError> {
         let format = self.policy.table_format(self.config.tables, &self.memory);
         self.create_space_with(format)
     }
 
-    /// An empty address space with tables of this format.
+    /// Creates an empty address space with tables of the format.
     pub(super) fn create_space_with(&mut self, format: TableFormat) -> Result<SpaceId, OsError> {
         let free = self.spaces.iter().position(Option::is_none).unwrap_or(self.spaces.len());
         let id = SpaceId(u16::try_from(free).map_err(|_| OsError::TooManySpaces)?);
@@ -94,7 +92,7 @@ impl Core {
         Ok(id)
     }
 
-    /// The address space of this number.
+    /// The address space with this number.
     pub(super) fn space(&self, space: SpaceId) -> Result<&AddressSpace, OsError> {
         match self.spaces.get(usize::from(space.0)) {
             Some(Some(found)) => Ok(found),
@@ -102,12 +100,12 @@ impl Core {
         }
     }
 
-    /// All address spaces.
+    /// All address spaces in use, in ascending order of number.
     pub fn live_spaces(&self) -> impl Iterator<Item = &AddressSpace> {
         self.spaces.iter().flatten().map(|space| &**space)
     }
 
-    /// An address space and what operations on it act on besides.
+    /// An address space, and the state that operations on it change.
     pub(super) fn parts<'a>(
         &'a mut self,
         space: SpaceId,
@@ -120,7 +118,7 @@ impl Core {
         Ok((found, Effects { memory, updates, ledger }))
     }
 
-    /// Acts on two different address spaces at once.
+    /// Runs `act` on two different address spaces at once.
     pub(super) fn with_two_spaces<T>(
         &mut self,
         first: SpaceId,
@@ -137,8 +135,8 @@ impl Core {
         result
     }
 
-    /// The first mapped 2MB region from this one on, address space after address space: how
-    /// scanners go round.
+    /// The first mapped 2MB region from the given one on, in the order in which scanners visit
+    /// address spaces.
     pub(super) fn next_region(&self, (id, number): SpaceRegion) -> Option<SpaceRegion> {
         let first = usize::from(id.0);
         (first..self.spaces.len()).find_map(|slot| {
@@ -148,12 +146,12 @@ impl Core {
         })
     }
 
-    /// Whether a switch to or from the address space touches registers of its overlay.
+    /// True if a switch to or from the address space loads or saves registers of its overlay.
     pub(super) fn has_registers(&self, space: SpaceId) -> bool {
         self.space(space).ok().and_then(AddressSpace::overlay).is_some_and(Overlay::is_in_registers)
     }
 
-    /// The address space and page whose overlay keeps this frame.
+    /// The address space and page whose overlay maps this frame without a table entry.
     pub(super) fn kept_page(&self, frame: Frame) -> Option<SpacePage> {
         (0..self.spaces.len()).find_map(|slot| {
             let id = SpaceId(slot as u16);
@@ -162,7 +160,7 @@ impl Core {
         })
     }
 
-    /// Physical memory.
+    /// Physical memory of the machine.
     pub fn memory(&self) -> &PhysicalMemory {
         &self.memory
     }
@@ -172,7 +170,7 @@ impl Core {
         self.memory.zones().free_frames()
     }
 
-    /// Counts a page as touched.
+    /// Counts a page as touched, once.
     pub(super) fn touch(&mut self, space: SpaceId, page: u64) {
         if let Some(Some(space)) = self.spaces.get_mut(usize::from(space.0)) {
             let set = space.touched.get_or_default(region_of(page));
@@ -180,7 +178,7 @@ impl Core {
         }
     }
 
-    /// Counts these sub-pages of a region as touched.
+    /// Counts sub-pages of a region as touched, each once.
     pub(super) fn touch_subpages(&mut self, space: SpaceId, number: u64, subpages: &HoleSet) {
         if let Some(Some(space)) = self.spaces.get_mut(usize::from(space.0)) {
             let set = space.touched.get_or_default(number);
@@ -190,14 +188,13 @@ impl Core {
         }
     }
 
-    /// Whether pages of 2MB or more may back memory, as far as its area and the policy are
-    /// concerned.
+    /// True if the area's attributes and the policy allow pages of 2MB or more.
     pub(super) fn wants_large(&self, attributes: &Attributes) -> bool {
         attributes.eligible() && self.policy.wants_large(attributes)
     }
 
-    /// The orders that may back the first touch of a page, as far as its area, what is mapped around it
-    /// and the policy are concerned.
+    /// The orders that may back the first touch of a page: allowed by its area, by the mappings
+    /// around it and by the policy.
     pub(super) fn orders_at_touch(
         &self,
         id: SpaceId,
@@ -206,7 +203,7 @@ impl Core {
     ) -> Result<Orders, OsError> {
         let space = self.space(id)?;
         let (region, gigabyte) = (pages_of(region_of(page)), pages_of_gigabyte(gigabyte_of(page)));
-        // What is swapped comes back as 4KB pages.
+        // Swapped pages are read back as 4KB pages.
         let fits = area.spans(&region)
             && space.region(region_of(page)).is_none()
             && !space.is_claimed(&region)
@@ -224,13 +221,13 @@ impl Core {
         Ok(self.orders(area, page, OrderPurpose::Fault, offered))
     }
 
-    /// Whether the policy ever has 1GB pages.
+    /// True if the policy ever maps 1GB pages.
     fn has_huge_pages(&self) -> bool {
         let policy = &self.policy;
         policy.rule::<HugePageRule>().is_some() || policy.rule::<PageLayout>().is_some()
     }
 
-    /// The orders that the policy wants of those offered to an area.
+    /// The orders that the policy chooses among those offered to an area.
     pub(super) fn orders(
         &self,
         area: &Area,
@@ -245,7 +242,7 @@ impl Core {
         self.policy.orders_for(&OrderRequest { area, page, purpose, offered, memory })
     }
 
-    /// Whether the policy makes a 2MB page with these holes.
+    /// True if the policy makes a 2MB page with these holes.
     pub(super) fn accepts(&self, holes: &HoleSet) -> bool {
         match self.policy.use_block(holes) {
             BlockUse::Pages => false,
@@ -254,20 +251,20 @@ impl Core {
         }
     }
 
-    /// The holes that injected fragmentation gives a region, if it covers it.
+    /// Holes that injected fragmentation gives a region; `None` if the region is not fragmented.
     pub(super) fn injected_holes(&self, number: u64) -> Option<HoleSet> {
         self.config.fragmentation?.holes(self.config.seed, number)
     }
 
-    /// Whether injected fragmentation covers any of these regions.
+    /// True if injected fragmentation covers any of the regions.
     pub(super) fn is_any_fragmented(&self, mut regions: Range<u64>) -> bool {
         self.config.fragmentation.is_some()
             && regions.any(|region| self.injected_holes(region).is_some())
     }
 
-    /// Completes an out-of-memory error with a memory size that would do: what is used now, and
-    /// for every page of an area that is not mapped yet its frame, its share of foreign frames
-    /// and of tables.
+    /// Completes an out-of-memory error with a sufficient memory size. The estimate is the current
+    /// use plus, for every unmapped page of an area, its frame and its share of foreign frames and
+    /// tables.
     pub(super) fn with_estimate(&self, error: OsError) -> OsError {
         let OsError::OutOfMemory { asked_bytes, free_bytes, memory_bytes, .. } = error else {
             return error;
@@ -279,7 +276,8 @@ impl Core {
         let foreign = self.config.fragmentation.map_or(0.0, share);
         let used_bytes = memory_bytes - free_bytes;
         let more_bytes = (untouched_pages * FRAME_BYTES) as f64 * (1.0 + foreign) * 1.02;
-        // Faulty frames and what the rest of the system has grow with the memory.
+        // The numbers of faulty frames and of frames of the rest of the system grow with the
+        // memory.
         let others = OtherUse::ALL.into_iter().map(|usage| self.memory.other_frames(usage));
         let lost_bytes = (self.memory.retired_frames() + others.sum::<u64>()) * FRAME_BYTES;
         let usable_share = 1.0 - (lost_bytes as f64 / memory_bytes as f64).min(0.999);

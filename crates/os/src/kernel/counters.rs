@@ -1,4 +1,4 @@
-//! The kernel's figures.
+//! Counters of the kernel.
 
 use perforate_types::{
     Counter, CounterUnit, CounterValue, Counters, Prominence, figures, registered, spaced,
@@ -10,31 +10,31 @@ use crate::OtherUse;
 use crate::memory::{FRAME_BYTES, TopTable};
 use crate::space::Usage;
 
-/// Faults by kind.
+/// Number of faults of each kind.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FaultCounts {
     /// First touches of a page or region.
     pub page: u64,
-    /// Touches, by a fault or in advance, for which others had the frames of shared memory.
+    /// Touches of shared memory, by a fault or in advance, for which another mapping had the frame.
     pub shared_memory: u64,
     /// First touches of a lazily allocated hole.
     pub hole: u64,
     /// Writes to a page mapped read-only for copy-on-write.
     pub copy_on_write: u64,
-    /// The page was mapped already.
+    /// Faults on pages that were mapped already.
     pub spurious: u64,
-    /// Touches of pages of an overlay, a direct segment: false positives of the hardware's filter, and touches
-    /// while the registers were cleared.
+    /// Touches of pages that an overlay (a direct segment) translates: false positives of the
+    /// hardware's filter, and touches while the registers were cleared.
     pub overlay: u64,
-    /// Accesses that are not allowed.
+    /// Accesses that the program may not make.
     pub segmentation: u64,
-    /// Extents that moved since one of their frames failed.
+    /// Extents that were relocated because one of their frames failed.
     pub extents_relocated: u64,
     /// Distinct pages touched by a fault or populated.
     pub touched_pages: u64,
 }
 
-/// Memory use when most was mapped.
+/// Memory use at the maximum of mapped memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Peak {
     mapped_pages: u64,
@@ -42,7 +42,7 @@ pub(super) struct Peak {
 }
 
 figures! {
-    /// The figures of memory as a whole, reclaim and compaction.
+    /// Counters of memory as a whole, of reclaim and of compaction.
     pub(super) static KERNEL: Kernel, "Memory" {
         /// Distinct 4KB pages that a fault or populate brought in.
         faulted_bytes, Bytes, Listed: |it| bytes(it.core.faults.touched_pages);
@@ -79,7 +79,7 @@ figures! {
         blocks_claimed_with_holes, Count, Listed: |it| it.compaction().blocks_perforated;
     }
 
-    /// What translation takes of memory besides page tables.
+    /// Memory that translation takes besides page tables.
     pub(super) static BITMAP: Kernel, "Memory" {
         /// The hole bitmap of the whole memory.
         hole_bitmap_bytes, "hole bitmap", Bytes, Table,
@@ -87,7 +87,7 @@ figures! {
             |it| bytes(it.core.memory.top_table_frames(TopTable::is_hole_bitmap));
     }
 
-    /// Faults.
+    /// Numbers of faults by kind.
     pub(super) static FAULTS: Kernel, "Memory" {
         /// First touches of a page or region.
         page_faults, Count, Table: |it| it.core.faults.page;
@@ -110,12 +110,12 @@ figures! {
     }
 }
 
-/// Bytes of so many frames.
+/// Size of `frames` frames in bytes.
 fn bytes(frames: u64) -> u64 {
     frames * FRAME_BYTES
 }
 
-/// The counter of what the rest of the system has of memory.
+/// Counter of the memory that the rest of the system uses in one way.
 fn other(usage: OtherUse) -> Counter {
     Counter {
         id: usage.counter().into(),
@@ -146,12 +146,12 @@ pub fn counters() -> Vec<Counter> {
 }
 
 impl Kernel {
-    /// Writes the kernel's figures as they are at this moment.
+    /// Writes the kernel's counters at this moment.
     pub fn counters(&self, out: &mut Counters) {
         self.counters_of(Span::Moment, out);
     }
 
-    /// Writes the kernel's figures; of what comes and goes, for this span.
+    /// Writes the kernel's counters; levels of memory use refer to `span`.
     pub fn counters_of(&self, span: Span, out: &mut Counters) {
         for table in [KERNEL, BITMAP, FAULTS] {
             out.record(table, self);
@@ -159,7 +159,7 @@ impl Kernel {
         let now = Levels::now(&self.core);
         let levels = match span {
             Span::Moment => now,
-            Span::Run => self.core.most.map_or(now, |most| most.most(now)),
+            Span::Run => self.core.most.map_or(now, |most| most.max(now)),
         };
         for table in [levels::MEMORY, levels::TABLES, levels::PAGES] {
             out.record(table, &levels);
@@ -171,13 +171,12 @@ impl Kernel {
         self.core.policy.counters(out);
         let mut mechanisms = self.mechanisms_now();
         if span == Span::Run {
-            mechanisms.raise(&self.mechanisms_most);
+            mechanisms.raise(&self.mechanisms_maxima);
         }
         mechanisms.iter().for_each(|(name, value)| out.set(name, value));
     }
 
-    /// Figures of merging and of what maps memory by itself, such as segments: totals, and levels at
-    /// this moment.
+    /// Counters of merging and of backers, such as segments: totals, and levels at this moment.
     fn mechanisms_now(&self) -> Counters {
         let mut now = Counters::default();
         self.ksm.counters(&self.core, &mut now);
@@ -185,37 +184,37 @@ impl Kernel {
         now
     }
 
-    /// Remembers the most that figures of mechanisms came to. It takes longer than
-    /// [`Core::note_peak`], and is for events that may leave nothing of what a mechanism keeps.
+    /// Updates the maxima of mechanisms' counters. Slower than [`Core::note_peak`]; called before
+    /// events that may remove all mappings of a mechanism.
     pub(super) fn note_mechanisms(&mut self) {
         let now = self.mechanisms_now();
-        self.mechanisms_most.raise(&now);
+        self.mechanisms_maxima.raise(&now);
     }
 }
 
 impl Core {
-    /// Extents that moved since one of their frames failed.
+    /// Number of extents that were relocated because one of their frames failed.
     pub fn extents_relocated(&self) -> u64 {
         self.faults.extents_relocated
     }
 
     /// Share of mapped memory that a superpage or an entry of 2MB or more translates (holes
-    /// excluded), when most was mapped.
+    /// excluded), at the maximum of mapped memory.
     pub(super) fn large_page_coverage(&self) -> f64 {
         CounterValue::from(self.large_page_coverage_parts()).as_f64()
     }
 
-    /// The two numbers of which that is the quotient.
+    /// Numerator and denominator of [`Self::large_page_coverage`], in pages.
     fn large_page_coverage_parts(&self) -> (u64, u64) {
         let peak = self.peak_now();
         (peak.large_mapped_pages, peak.mapped_pages)
     }
 
-    /// Remembers the memory use. To be called before whatever makes something of it shrink.
+    /// Updates the maxima of memory use. Call it before an operation that reduces any of them.
     pub(super) fn note_peak(&mut self) {
         self.peak = self.peak_now();
         let now = Levels::now(self);
-        self.most = Some(self.most.map_or(now, |most| most.most(now)));
+        self.most = Some(self.most.map_or(now, |most| most.max(now)));
     }
 
     fn peak_now(&self) -> Peak {
@@ -226,14 +225,14 @@ impl Core {
         Peak { mapped_pages: usage.mapped_pages(), large_mapped_pages: usage.large_mapped_pages() }
     }
 
-    /// Frames of page tables.
+    /// Number of frames of page tables, including tables that belong to no address space.
     pub(super) fn table_frames(&self) -> u64 {
         let flat = self.memory.top_table_frames(TopTable::is_flat);
         let own = self.own_tables.len() as u64 + flat;
         own + self.live_spaces().map(|space| space.table_frames()).sum::<u64>()
     }
 
-    /// Pages mapped in all address spaces, by kind.
+    /// Mapped pages of all address spaces, by kind.
     pub fn usage(&self) -> Usage {
         self.live_spaces().map(|space| space.usage()).fold(Usage::default(), |sum, usage| Usage {
             pages: sum.pages + usage.pages,

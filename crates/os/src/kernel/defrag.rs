@@ -26,7 +26,7 @@ pub enum Defrag {
 }
 
 impl Defrag {
-    /// Whether a fault moves contents itself, in an area that is advised or not.
+    /// True if a fault migrates frames itself; `advised` is true in areas with MADV_HUGEPAGE.
     pub(super) const fn is_direct(self, advised: bool) -> bool {
         match self {
             Self::Always => true,
@@ -35,12 +35,12 @@ impl Defrag {
         }
     }
 
-    /// Whether any fault wakes kcompactd.
+    /// True if faults wake kcompactd, in advised or other areas.
     pub const fn wakes_kcompactd(self) -> bool {
         self.wakes(false) || self.wakes(true)
     }
 
-    /// Whether a fault wakes kcompactd.
+    /// True if a fault wakes kcompactd; `advised` is true in areas with MADV_HUGEPAGE.
     pub(super) const fn wakes(self, advised: bool) -> bool {
         match self {
             Self::Defer => true,
@@ -50,7 +50,7 @@ impl Defrag {
     }
 }
 
-/// Linux's name of the mode.
+/// Writes Linux's name of the mode.
 impl fmt::Display for Defrag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&write(self))

@@ -1,4 +1,4 @@
-//! System calls of programs, each handed to the part of the kernel that does it.
+//! System calls of programs: dispatches each to the part of the kernel that serves it.
 
 use std::ops::Range;
 
@@ -42,7 +42,7 @@ impl Kernel {
                 if !populate {
                     return Ok(());
                 }
-                self.work_in_advance(updates)?;
+                self.finish_work_in_advance(updates)?;
                 self.populate(id, pages, updates)
             }
             ProgramEvent::Unmap { start, length } => {
@@ -86,8 +86,8 @@ impl Kernel {
         }
     }
 
-    /// Memory that is populated now does not wait for what mechanisms would do in advance.
-    fn work_in_advance(&mut self, updates: &mut Vec<Update>) -> Result<(), OsError> {
+    /// Completes all work in advance, so that mechanisms map memory before it is populated.
+    fn finish_work_in_advance(&mut self, updates: &mut Vec<Update>) -> Result<(), OsError> {
         let Self { core, compaction, backers, .. } = self;
         while backers.have_work() {
             backers.proceed(&mut Context { core, compaction }, updates)?;

@@ -1,4 +1,4 @@
-//! Page faults: which kind each is, and whether the program may do that.
+//! Page faults: classifies each fault and checks the permissions of its area.
 
 use perforate_types::{AccessKind, Backing, SpaceId, Update};
 
@@ -8,7 +8,7 @@ use super::{Core, FaultOutcome, areas, copy_on_write, single_page, swap};
 use crate::OsError;
 use crate::space::Present;
 
-/// Serves the fault of an access.
+/// Serves the page fault of an access.
 pub(super) fn serve(
     context: &mut Context<'_>,
     backers: &mut Backers,
@@ -80,7 +80,8 @@ pub(super) fn serve(
     Ok(FaultOutcome::Mapped)
 }
 
-/// Whether the overlay has a page without a table entry, and served its touch.
+/// Lets the overlay serve the touch of a page; true if it translates the page without a table
+/// entry.
 fn touch_overlay(
     core: &mut Core,
     id: SpaceId,
@@ -91,7 +92,7 @@ fn touch_overlay(
     space.touch_overlay(page, &mut effects)
 }
 
-/// The program may not do that.
+/// Counts an access that the program may not make.
 #[cold]
 fn refuse(core: &mut Core) -> FaultOutcome {
     core.faults.segmentation += 1;

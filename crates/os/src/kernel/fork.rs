@@ -1,11 +1,11 @@
-//! fork: the same frames in two address spaces, those of private memory read-only until a write
-//! copies them.
+//! fork: maps the same frames in two address spaces. Private memory is read-only until a write
+//! copies it.
 
 use crate::OsError;
 use crate::space::{ALL_PAGES, AddressSpace, Effects, first_of, page_at};
 
 impl AddressSpace {
-    /// fork: `child`, which is empty, maps what this space maps.
+    /// Maps everything that this space maps in `child` too, which is empty.
     pub(super) fn copy_to(
         &mut self,
         child: &mut Self,

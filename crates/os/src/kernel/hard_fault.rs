@@ -1,5 +1,5 @@
-//! A frame fails while it is in use (P §VI names hard faults among the reasons for a hole): its
-//! data are copied elsewhere and the frame is never used again.
+//! Hard faults: a frame fails while it is in use (P §VI names hard faults among the reasons for a
+//! hole). Its data are copied to another frame, and the frame is never used again.
 
 use perforate_types::{Frame, SpaceId, Update};
 
@@ -11,24 +11,24 @@ use crate::space::Departure;
 /// Outcome of the failure of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HardFault {
-    /// It was free, or reserved and not touched yet.
+    /// The frame was free, or reserved and not touched yet.
     WasFree,
-    /// Its data were copied elsewhere.
+    /// The data of the frame were copied to another frame.
     Moved,
-    /// It was part of an extent that has a hole there now.
+    /// The frame was part of an extent, which has a hole there now.
     Punched,
-    /// It was part of a direct segment; its page escapes it (D §V).
+    /// The frame was part of a direct segment; its page escapes the segment (D §V).
     Escaped,
-    /// It was part of an extent that lies elsewhere now, as a gap-tolerant superpage can.
+    /// The frame was part of an extent that was moved, as a gap-tolerant superpage can be.
     Relocated,
-    /// It was part of an extent that was split into 4KB pages.
+    /// The frame was part of an extent that was split into 4KB pages.
     Split,
-    /// It stays in use: it holds kernel data or tables, is shared, is part of a 1GB page, or there
-    /// is no memory to copy it to. A real machine would stop a program, or altogether.
+    /// The frame stays in use: it holds kernel data or tables, is shared, is part of a 1GB page, or
+    /// no memory is left for the copy. A real machine would kill a program or panic.
     Uncorrected,
 }
 
-/// Takes a failing frame out of use, if its data can be moved.
+/// Retires a failing frame if its data can be moved.
 pub(super) fn serve(
     core: &mut Core,
     processes: &Processes,
@@ -37,7 +37,7 @@ pub(super) fn serve(
 ) -> HardFault {
     migration::refresh_owners(core);
     let outcome = move_away(core, processes, frame, updates);
-    // At once: a page that is demoted needs a frame for a node, and must not get this one.
+    // Retire the frame at once: a demotion allocates a frame for a node, and must not get this one.
     if outcome != HardFault::Uncorrected && !core.memory.retire(frame) {
         return HardFault::Uncorrected;
     }
@@ -65,7 +65,7 @@ fn move_away(
     if migration::migrate(core, frame, updates) {
         return HardFault::Moved;
     }
-    // An owner that is recorded may have left while the frame is a part of a 2MB page.
+    // A recorded owner may have unmapped the frame while it is a part of a 2MB page.
     if core.memory.is_shared(frame) {
         return HardFault::Uncorrected;
     }
@@ -90,8 +90,8 @@ fn replace_kept_frame(
     mechanism.replace_frame(space, page, &mut effects)
 }
 
-/// The page of an extent that `frame` is in place for. Frames fail seldom: all mappings are
-/// looked through.
+/// The page of an extent whose in-place frame is `frame`. Visits all mappings, as frames fail
+/// seldom.
 fn extent_around(core: &Core, processes: &Processes, frame: Frame) -> Option<(SpaceId, u64)> {
     processes.iter().find_map(|(_, id)| {
         let space = core.space(id).ok()?;

@@ -1,9 +1,9 @@
-//! A check that the kernel's records agree, for tests and for whoever changes the kernel.
+//! Consistency check of the kernel's records, for tests and for changes of the kernel.
 
 use super::Core;
 use crate::memory::{Recount, expect};
 
-/// Counts everything anew and compares it with what is recorded; see
+/// Recounts everything and compares the result with the records; see
 /// [`super::Kernel::check_invariants`].
 pub(super) fn check(core: &Core) -> Result<(), String> {
     let mut recount = Recount::default();

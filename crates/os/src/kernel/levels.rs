@@ -1,21 +1,22 @@
-//! What comes and goes: how much of it there is at a moment, and how much there was at most.
+//! Levels of memory use: quantities that rise and fall with programs, at one moment and at their
+//! maximum over a run.
 
 use perforate_types::figures;
 
 use super::Core;
 use crate::memory::FRAME_BYTES;
 
-/// What figures of what comes and goes say.
+/// Time to which counters of levels refer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Span {
-    /// What there is at this moment.
+    /// The levels at this moment.
     Moment,
-    /// What there was at most (of free memory: at least) at any moment of the run, each figure for
-    /// itself. When a program has ended there is nothing left of it to count.
+    /// The maximum of each level over the run (of free memory: the minimum), each by itself. At the
+    /// end of a run the programs have ended and use no memory any more.
     Run,
 }
 
-/// How much there is of what comes and goes with programs, in pages, frames and extents.
+/// Levels of memory use, in pages, frames and extents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Levels {
     mapped_pages: u64,
@@ -32,7 +33,7 @@ pub(super) struct Levels {
 }
 
 impl Levels {
-    /// What there is now.
+    /// The levels at this moment.
     pub(super) fn now(core: &Core) -> Self {
         let usage = core.usage();
         Self {
@@ -50,8 +51,8 @@ impl Levels {
         }
     }
 
-    /// The most of both, of free memory the least.
-    pub(super) fn most(self, other: Self) -> Self {
+    /// The maximum of both for each level; for free memory, the minimum.
+    pub(super) fn max(self, other: Self) -> Self {
         Self {
             mapped_pages: self.mapped_pages.max(other.mapped_pages),
             reserved_frames: self.reserved_frames.max(other.reserved_frames),
@@ -68,13 +69,13 @@ impl Levels {
     }
 }
 
-/// Bytes of so many frames.
+/// Size of `frames` frames in bytes.
 fn bytes(frames: u64) -> u64 {
     frames * FRAME_BYTES
 }
 
 figures! {
-    /// Memory of programs.
+    /// Levels of the memory of programs.
     pub(super) static MEMORY: Levels, "Memory" {
         /// Memory mapped by the operating system, at most; a frame counts once for every page that
         /// maps it.
@@ -87,14 +88,14 @@ figures! {
         free_bytes, Bytes, Listed: |it| bytes(it.free_frames);
     }
 
-    /// What translation takes of memory.
+    /// Level of the memory that page tables take.
     pub(super) static TABLES: Levels, "Memory" {
         /// Page-table nodes, with shadow nodes and nodes of holes, at most.
         page_table_bytes, "page tables, peak", Bytes, Main,
             part("translation_memory", "page tables", "level1"): |it| bytes(it.table_frames);
     }
 
-    /// What is mapped.
+    /// Levels of mapped pages and holes.
     pub(super) static PAGES: Levels, "Memory" {
         /// 4KB pages mapped, holes apart, at most.
         base_pages, Count, Listed: |it| it.base_pages;
@@ -135,7 +136,7 @@ mod tests {
     #[test]
     fn of_every_level_the_most_is_kept_and_of_free_memory_the_least() {
         let expected = Levels { free_frames: 3, ..all(7) };
-        assert_eq!(all(3).most(all(7)), expected);
-        assert_eq!(all(7).most(all(3)), expected);
+        assert_eq!(all(3).max(all(7)), expected);
+        assert_eq!(all(7).max(all(3)), expected);
     }
 }

@@ -1,7 +1,7 @@
-//! The picture of this kernel's physical memory.
+//! Map of this kernel's physical memory.
 //!
-//! Made on demand from what the kernel has: the allocator knows what is free, address spaces know
-//! what they map. The work grows with what is mapped and with the number of free blocks, not with
+//! Made on demand from the kernel's records: the allocator has the free frames, address spaces have
+//! their mappings. The cost grows with the mapped memory and the number of free blocks, not with
 //! the size of the memory.
 
 use std::collections::BTreeMap;
@@ -18,37 +18,37 @@ use crate::{
 
 /// Use of the frames of one block.
 enum BlockUse {
-    /// All of them are this.
+    /// All frames have this class.
     Whole(FrameClass),
-    /// Frame by frame.
+    /// Class of each frame.
     Frames(Box<[FrameClass; 512]>),
 }
 
-/// Use of all frames; those that nobody names are unmovable.
+/// Use of all frames; frames that are not recorded are unmovable.
 #[derive(Default)]
 struct FrameUses {
     blocks: BTreeMap<u64, BlockUse>,
-    /// Runs of wholly free blocks: first block → number.
+    /// Runs of wholly free blocks: first block → number of blocks.
     free: BTreeMap<u64, u64>,
 }
 
-/// A picture of physical memory at this moment.
+/// Map of physical memory at this moment.
 pub(super) fn map(core: &Core) -> MemoryMap {
     let mut uses = FrameUses::default();
-    tell_uses(core, &mut uses);
+    record_uses(core, &mut uses);
     uses.into_map(core.memory.end_frame())
 }
 
-/// The state of every frame at this moment.
+/// State of every frame at this moment.
 pub(super) fn occupancy(core: &Core) -> Result<Occupancy, OsError> {
     let mut uses = FrameUses::default();
-    tell_uses(core, &mut uses);
+    record_uses(core, &mut uses);
     uses.into_occupancy(core.memory.end_frame())
 }
 
-/// Says of every frame what it is used for. What nobody names here is unmovable: page tables,
-/// the hole bitmap, injected frames of others.
-fn tell_uses(core: &Core, uses: &mut FrameUses) {
+/// Records the use of all frames. Frames that are not recorded here are unmovable: page tables, the
+/// hole bitmap, injected frames of others.
+fn record_uses(core: &Core, uses: &mut FrameUses) {
     for zone in core.memory.zones().iter() {
         for (first, frames) in zone.buddy.free_runs() {
             uses.add_free(first, frames);
@@ -57,7 +57,7 @@ fn tell_uses(core: &Core, uses: &mut FrameUses) {
             uses.frames(block, &free, FrameClass::Free);
         }
     }
-    tell_recorded(core, uses);
+    record_owned(core, uses);
     for (block, frames, class) in core.memory.residents() {
         uses.frames(block, &frames, class);
     }
@@ -69,8 +69,8 @@ fn tell_uses(core: &Core, uses: &mut FrameUses) {
     }
 }
 
-/// Says what the frames hold whose owners are recorded, the frames of a block together.
-fn tell_recorded(core: &Core, uses: &mut FrameUses) {
+/// Records the frames whose owners are known, block by block.
+fn record_owned(core: &Core, uses: &mut FrameUses) {
     for (block, records) in core.memory.recorded() {
         if let Some(pages) = records.pages_alone() {
             uses.frames(block, &pages, FrameClass::Movable);
@@ -86,7 +86,7 @@ fn tell_recorded(core: &Core, uses: &mut FrameUses) {
     }
 }
 
-/// The class of what a recorded frame holds.
+/// Class of a frame with this owner.
 fn class_of(owner: Owner) -> FrameClass {
     match owner {
         Owner::Page(..) => FrameClass::Movable,
@@ -106,7 +106,7 @@ fn class_of_use(usage: OtherUse) -> FrameClass {
 
 impl FrameVisitor for FrameUses {
     fn frames(&mut self, block: Frame, frames: &HoleSet, class: FrameClass) {
-        // The block of a perforated page with nothing left in place may be free by now.
+        // The block of a perforated page without any in-place sub-page may be free.
         if frames.is_empty() {
             return;
         }
@@ -114,8 +114,8 @@ impl FrameVisitor for FrameUses {
             return self.blocks(block, 1, class);
         }
         let number = block.number() >> BLOCK_ORDER;
-        let all = || BlockUse::Frames(Box::new([FrameClass::Unmovable; 512]));
-        let known = self.blocks.entry(number).or_insert_with(all);
+        let unmovable = || BlockUse::Frames(Box::new([FrameClass::Unmovable; 512]));
+        let known = self.blocks.entry(number).or_insert_with(unmovable);
         if let BlockUse::Whole(whole) = *known {
             if whole >= class {
                 return;
@@ -142,32 +142,33 @@ impl FrameVisitor for FrameUses {
 }
 
 impl FrameUses {
-    /// A free run of frames that begins and ends with 2MB blocks.
+    /// Records a free run of frames that consists of whole 2MB blocks.
     fn add_free(&mut self, start: Frame, frames: u64) {
         self.free.insert(start.number() >> BLOCK_ORDER, frames >> BLOCK_ORDER);
     }
 
-    /// The state of each of `frames` frames.
+    /// The state of each of the first `frames` frames.
     fn into_occupancy(mut self, frames: u64) -> Result<Occupancy, OsError> {
         for (first, blocks) in std::mem::take(&mut self.free) {
             self.blocks(Frame::new(first << BLOCK_ORDER), blocks, FrameClass::Free);
         }
-        let mut made = OccupancyBuilder::default();
-        let gap = |made: &mut OccupancyBuilder, end: u64| {
-            made.push_run(FrameState::Unmovable, end.min(frames).saturating_sub(made.frames()))
+        let mut occupancy = OccupancyBuilder::default();
+        let gap = |occupancy: &mut OccupancyBuilder, end: u64| {
+            occupancy
+                .push_run(FrameState::Unmovable, end.min(frames).saturating_sub(occupancy.frames()))
         };
         for (number, block_use) in self.blocks {
-            gap(&mut made, number << BLOCK_ORDER)?;
+            gap(&mut occupancy, number << BLOCK_ORDER)?;
             let part = block_frames(number, frames);
             match block_use {
-                BlockUse::Whole(class) => made.push_run(state_of(class), part.into())?,
+                BlockUse::Whole(class) => occupancy.push_run(state_of(class), part.into())?,
                 BlockUse::Frames(classes) => classes[..usize::from(part)]
                     .iter()
-                    .try_for_each(|&class| made.push(state_of(class)))?,
+                    .try_for_each(|&class| occupancy.push(state_of(class)))?,
             }
         }
-        gap(&mut made, frames)?;
-        made.finish()
+        gap(&mut occupancy, frames)?;
+        occupancy.finish()
     }
 
     /// The map of a memory of `frames` frames.
@@ -192,7 +193,7 @@ impl FrameUses {
     }
 }
 
-/// The state that a real machine's snapshot has for frames of this class.
+/// State that a snapshot of a real machine has for frames of this class.
 fn state_of(class: FrameClass) -> FrameState {
     match class {
         FrameClass::Free => FrameState::Free,
@@ -210,7 +211,7 @@ fn state_of(class: FrameClass) -> FrameState {
     }
 }
 
-/// Blocks up to `end` that nothing is said of.
+/// Adds unmovable blocks up to `end` for blocks without a record.
 fn fill_gap(map: &mut MemoryMap, end: u64, frames: u64) {
     let whole = end.min(frames >> BLOCK_ORDER).saturating_sub(map.blocks());
     if whole > 0 {
@@ -223,7 +224,7 @@ fn fill_gap(map: &mut MemoryMap, end: u64, frames: u64) {
 }
 
 impl BlockUse {
-    /// Counts the block's first `frames` frames.
+    /// Counts the block's first `frames` frames by class.
     fn count(&self, frames: u16) -> BlockFrames {
         match self {
             Self::Whole(class) => BlockFrames::uniform(*class, frames),

@@ -1,4 +1,4 @@
-//! Moving what a frame holds to another frame, under the same page.
+//! Migration: moves the content of a frame to another frame, under the same page.
 
 use perforate_types::{Frame, SpaceId, Update};
 
@@ -6,18 +6,18 @@ use super::Core;
 use crate::memory::Owner;
 use crate::space::Departure;
 
-/// Records anew what frames hold, if a frame may have lost the one of its mappings that was
-/// recorded: after a fork, mostly. Page faults do without, as all mappings are looked through.
+/// Records the owners of frames again, if a frame may have lost its recorded mapping (mostly after
+/// a fork). Too slow for page faults, since it visits all mappings.
 pub(super) fn refresh_owners(core: &mut Core) {
-    if core.memory.take_owners_left() {
+    if core.memory.take_owners_stale() {
         for space in core.spaces.iter().flatten() {
             space.record_owners(&mut core.memory);
         }
     }
 }
 
-/// Copies what the frame holds to another frame; the frame is free then. Returns whether it
-/// could be done.
+/// Copies the content of a frame to another frame and frees it. Returns false if that is
+/// impossible.
 pub(super) fn migrate(core: &mut Core, frame: Frame, updates: &mut Vec<Update>) -> bool {
     let is_moved = match core.memory.owner(frame) {
         Some(Owner::Other(usage, number)) => core.memory.move_other(usage, number, frame),
@@ -31,7 +31,8 @@ pub(super) fn migrate(core: &mut Core, frame: Frame, updates: &mut Vec<Update>) 
     is_moved
 }
 
-/// Copies what `page` maps by an entry of its own, if that is still `from`.
+/// Copies the content of `page` to a new frame, if the page has an entry of its own that still maps
+/// `from`.
 fn migrate_page(
     core: &mut Core,
     id: SpaceId,

@@ -1,46 +1,48 @@
 //! One simulated operating system with its own memory.
 //!
-//! `space` keeps the mappings of one address space in order; the files here decide what is mapped,
-//! and when. [`Kernel`] owns a [`Core`], which everybody acts on, and components, each with the
-//! state of one thing it does; operations without state of their own are free functions on the
-//! core. This file has the operations that a running program causes; `calls` has all others.
+//! `space` maintains the mappings of one address space; the files here decide what is mapped, and
+//! when. [`Kernel`] owns a [`Core`], on which all parts act, and components, each with the state of
+//! one subsystem. Operations without state of their own are free functions on the core. This file
+//! has the operations that a running program causes; `calls` has all other public operations.
 //!
 //! System calls:
-//! - `event`: hands each to the part of the kernel that does it.
-//! - `areas`: mmap, munmap, brk, stacks. `populate`: memory touched in advance.
-//! - `range`: unmapping and protecting; 2MB pages of which a range covers a part are split or
-//!   punched.
+//! - `event`: dispatches each call to the part of the kernel that serves it.
+//! - `areas`: mmap, munmap, brk, stacks. `populate`: memory that is touched in advance.
+//! - `range`: unmapping and protecting; splits or punches 2MB pages that a range covers in part.
 //! - `remap`: mremap.
-//! - `processes`, `fork`: address spaces and processes come, are copied and go.
+//! - `processes`, `fork`: creates, copies and destroys address spaces and processes.
 //!
 //! Page faults:
-//! - `fault`: which kind of fault it is, and whether the program may do that.
-//! - `first_touch`: the ordered list of backers that map a page where nothing was.
-//! - `single_page`: the frame of a 4KB page or of a hole.
-//! - `copy_on_write`: writes to pages that are read-only for now.
-//! - `sharing`: MAP_SHARED; a touch joins the frames that others map.
+//! - `fault`: classifies a fault and checks permissions.
+//! - `first_touch`: the ordered list of backers that map a page for the first time.
+//! - `single_page`: allocates the frame of a 4KB page or of a hole.
+//! - `copy_on_write`: writes to read-only pages of writable areas.
+//! - `sharing`: MAP_SHARED; a touch joins the frames that other spaces map.
 //!
 //! Memory for 2MB pages:
-//! - `claim`: blocks that others use in part are taken, whole or with holes.
-//! - `compaction`: what is movable is moved away; kcompactd. `migration`: one frame is moved.
-//! - `defrag`, `deferral`: when faults look for such blocks at all.
-//! - `patching`: holes go back in place.
-//! - `demotion`: 2MB pages with too many holes become 4KB pages.
-//! - `reservation`: reserved frames are given up.
+//! - `claim`: takes partly used blocks, emptied or with holes.
+//! - `compaction`: moves movable frames away; kcompactd. `migration`: moves one frame.
+//! - `defrag`, `deferral`: decide when faults look for such blocks.
+//! - `patching`: moves the data of holes back in place.
+//! - `demotion`: turns 2MB pages with too many holes into 4KB pages.
+//! - `reservation`: gives up reserved frames.
 //! - `contiguous`: runs of any length.
-//! - `subpage`: punching and patching a single sub-page, for policies, tests and experiments.
+//! - `subpage`: punches and patches a single sub-page, for policies, tests and experiments.
 //!
-//! Beside the programs:
-//! - `khugepaged`: 4KB pages become 2MB pages in the background.
-//! - `ksm`, `contents`: pages of equal content are merged; what is on which page.
-//! - `reclaim`, `swap`: memory is taken from programs when it is short, and comes back.
-//! - `contiguous_backing`: guest memory that is contiguous in the host.
+//! Background work:
+//! - `khugepaged`: promotes 4KB pages to 2MB pages.
+//! - `ksm`, `contents`: merges pages of equal content; tracks the content of each page.
+//! - `reclaim`, `swap`: takes memory from programs when it is short, and reads it back.
+//! - `contiguous_backing`: backs guest memory contiguously in the host.
 //! - `balloon`: a guest gives memory to its hypervisor, and exchanges it for contiguous memory.
-//! - `hard_fault`: frames that fail.
+//! - `hard_fault`: retires failing frames.
 //!
-//! Figures and checks: `counters` and `levels` (use of memory, now and at most), `work` (what was
-//! done, for whoever knows its cost), `effort` (what an event will take, for whoever bounds it),
-//! `memory_map` (what lies where), `invariants` (everything counted anew).
+//! Counters and checks:
+//! - `counters`, `levels`: use of memory, now and at its maximum.
+//! - `work`: counts of operations, for cost models.
+//! - `effort`: bounds the work of an event in advance.
+//! - `memory_map`: content of physical memory.
+//! - `invariants`: recounts everything.
 
 mod areas;
 mod balloon;
@@ -54,6 +56,7 @@ mod contiguous_backing;
 mod copy_on_write;
 mod core;
 mod counters;
+mod daemon;
 mod deferral;
 mod defrag;
 mod demotion;
@@ -76,6 +79,7 @@ mod range;
 mod reclaim;
 mod remap;
 mod reservation;
+mod setting;
 mod sharing;
 mod single_page;
 mod subpage;
@@ -91,9 +95,10 @@ use crate::{AgeingOutcome, OsError, Policy, ageing};
 pub use balloon::SelfBalloonConfig;
 use compaction::Compaction;
 pub use compaction::CompactionCounts;
-pub use config::{KernelConfig, TableFormat};
+pub use config::{EarlyCompaction, KernelConfig, TableFormat, in_words};
 pub use contiguous::Approach;
 pub use counters::counters;
+pub use daemon::Daemon;
 pub use deferral::Deferral;
 pub use defrag::Defrag;
 use first_touch::Backers;
@@ -107,6 +112,7 @@ pub use levels::Span;
 pub(crate) use populate::POPULATE_WRITE;
 use processes::Processes;
 use reclaim::Reclaim;
+pub use setting::Setting;
 use sharing::SharedObjects;
 pub use sharing::SharedPlace;
 pub use subpage::HoleContent;
@@ -116,22 +122,22 @@ pub use work::{FirstTouch, Work};
 /// Outcome of a page fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultOutcome {
-    /// The access will succeed now.
+    /// The page is mapped; the access will succeed when retried.
     Mapped,
-    /// The program may not do that.
+    /// The program may not make this access.
     Segfault,
 }
 
-/// A page of an address space.
+/// A page of an address space: space and page number (address ÷ 4KB).
 type SpacePage = (SpaceId, u64);
-/// A 2MB region of an address space.
+/// A 2MB region of an address space: space and region number (address ÷ 2MB).
 type SpaceRegion = (SpaceId, u64);
 
-/// One simulated operating system with its own memory. Nothing is shared between two of them.
+/// One simulated operating system with its own memory. Two kernels share no state.
 ///
-/// Updates are in order: a node is added before anything is mapped below it and removed after the
-/// last mapping below it; whatever takes a translation away or alters it is followed at once by
-/// its shootdowns, before its frames are used again.
+/// Updates are in order. A node is added before anything is mapped below it, and removed after the
+/// last mapping below it. Every update that removes or changes a translation is followed directly
+/// by its shootdowns, before its frames are used again.
 pub struct Kernel {
     core: Core,
     processes: Processes,
@@ -141,13 +147,13 @@ pub struct Kernel {
     shared_objects: SharedObjects,
     ksm: Ksm,
     khugepaged: Khugepaged,
-    /// The most that figures of mechanisms came to, as far as it was noted.
-    mechanisms_most: Counters,
+    /// Maximum of each mechanism's counters, as sampled before events that can lower them.
+    mechanisms_maxima: Counters,
     aged: Option<AgeingOutcome>,
 }
 
 impl Kernel {
-    /// A machine that has just booted, with one empty process, number 0.
+    /// Boots a machine with one empty process, number 0.
     ///
     /// # Errors
     /// If the memory is too small or too large, or policy and page tables do not fit.
@@ -163,12 +169,15 @@ impl Kernel {
         }
         let (memory, aged) = boot_memory(&config, policy.as_ref())?;
         let backers = Backers::new(&config, policy.as_ref());
-        let compacted = config.compacted;
+        let KernelConfig { compaction: early_compaction, ksm, khugepaged, contents, .. } = config;
         let mut core = Core::new(config, policy, memory);
         let processes = Processes::new(core.create_space()?);
         let mut compaction = Compaction::default();
-        if compacted {
+        if early_compaction.is_some() {
             compaction.compact(&mut core, &mut Vec::new()); // Nothing is mapped: no updates.
+        }
+        if let Some(contents) = contents {
+            contents::set_distribution(&mut core, contents)?;
         }
         Ok(Self {
             core,
@@ -177,15 +186,17 @@ impl Kernel {
             compaction,
             reclaim: Reclaim::default(),
             shared_objects: SharedObjects::default(),
-            ksm: Ksm::default(),
-            khugepaged: Khugepaged::default(),
-            mechanisms_most: Counters::default(),
+            ksm: Ksm::new(ksm.map_or_else(Default::default, |daemon| daemon.knobs)),
+            khugepaged: Khugepaged::new(
+                khugepaged.map_or_else(Default::default, |daemon| daemon.knobs),
+            ),
+            mechanisms_maxima: Counters::default(),
             aged,
         })
     }
 
-    /// Does what the running process asks for. [`ProgramEvent::Switch`] changes which that is; a
-    /// process that no fork made starts empty.
+    /// Serves a request of the running process. [`ProgramEvent::Switch`] changes which process
+    /// runs; a process that was not forked starts empty.
     ///
     /// # Errors
     /// If memory runs out, or the event names a range outside the address space.
@@ -197,7 +208,7 @@ impl Kernel {
         self.event_in(self.current(), event, updates)
     }
 
-    /// Does what the process of `space` asks for.
+    /// Serves a request of the process of `space`.
     ///
     /// # Errors
     /// As [`Self::event`], or if there is no such address space.
@@ -207,7 +218,7 @@ impl Kernel {
         event: &ProgramEvent,
         updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
-        if takes_away(event) {
+        if removes_mappings(event) {
             self.note_mechanisms();
         }
         self.operation(updates, |kernel, updates| {
@@ -219,7 +230,7 @@ impl Kernel {
     /// Serves the page fault of an access to `page`.
     ///
     /// # Errors
-    /// If memory runs out or there is no such address space.
+    /// If memory runs out, there is no such address space, or the policy failed.
     pub fn fault(
         &mut self,
         space: SpaceId,
@@ -240,22 +251,22 @@ impl Kernel {
         result.map_err(|error| self.core.with_estimate(error))
     }
 
-    /// Whether the policy answered all that it was asked.
+    /// Checks that the policy has answered all questions so far.
     ///
     /// # Errors
-    /// Why it did not.
+    /// The policy's error, if it failed.
     pub fn check_policy(&self) -> Result<(), OsError> {
         self.core.policy.failure().map_or(Ok(()), Err)
     }
 
-    /// Whether a mechanism has something to do in advance of touches.
+    /// True if a mechanism has memory to map in advance of touches.
     pub fn has_work_in_advance(&self) -> bool {
         self.backers.have_work()
     }
 
-    /// Does a part of what mechanisms have to do in advance of touches. To be called after events
-    /// and faults, as long as there is work: the updates of large mappings are never all held at
-    /// once.
+    /// Does a part of the work that mechanisms have in advance of touches. Call it after events and
+    /// faults while [`Self::has_work_in_advance`]: this bounds the number of updates that are held
+    /// at once for large mappings.
     ///
     /// # Errors
     /// As [`Self::event`].
@@ -266,7 +277,7 @@ impl Kernel {
         })
     }
 
-    /// Does one operation: its shootdowns go out together at its end.
+    /// Does one operation; its shootdowns are sent together at its end.
     fn operation<T>(
         &mut self,
         updates: &mut Vec<Update>,
@@ -280,13 +291,13 @@ impl Kernel {
     }
 }
 
-/// Whether an event may take away whatever a mechanism keeps.
-fn takes_away(event: &ProgramEvent) -> bool {
+/// True if the event can remove mappings that a mechanism counts.
+fn removes_mappings(event: &ProgramEvent) -> bool {
     use ProgramEvent::{Exec, Exit, Remap, Unmap};
     matches!(event, Exec | Exit { .. } | Remap { .. } | Unmap { .. })
 }
 
-/// Memory as the first process finds it, and what ageing did to it.
+/// Physical memory before the first process starts, and the outcome of ageing.
 fn boot_memory(
     config: &KernelConfig,
     policy: &dyn Policy,
@@ -306,10 +317,10 @@ fn boot_memory(
     if let Some(faulty) = &config.faulty {
         memory.retire_all(&faulty.frames(memory.end_frame(), config.seed)?);
     }
-    let aged = match &config.ageing {
+    let aged = match &config.age {
         Some(ageing) => Some(ageing::age(&mut memory, ageing, config.seed)?),
         None => None,
     };
-    memory.set_swap_bytes(config.swap_bytes);
+    memory.set_swap_bytes(config.swap.0);
     Ok((memory, aged))
 }

@@ -1,4 +1,5 @@
-//! Patching: holes whose data can lie in place again become a part of their 2MB page.
+//! Patching: moves the data of holes back in place, so that the holes become part of their 2MB page
+//! again.
 
 use perforate_types::{Frame, Permissions, SpaceId, Update, VirtualPage};
 
@@ -6,10 +7,10 @@ use super::{Core, migration, subpage};
 use crate::memory::complement;
 use crate::space::{Departure, Present, first_of, page_at, pages_of, region_of};
 
-/// Patches the allocated holes of a 2MB page with holes whose in-place frames are free or, with
-/// `moves`, hold what can be moved away; returns how many. Two kinds of hole stay: unallocated
-/// ones, as patching them would use memory that nobody touched, and those with permissions or
-/// a shared frame of their own.
+/// Patches the allocated holes of a 2MB page whose in-place frames are free or, with `moves`, can
+/// be emptied by migration. Returns the number of patched holes. Two kinds of hole stay. Patching
+/// an unallocated hole would use memory that was never touched. A hole with permissions or a shared
+/// frame of its own cannot be patched.
 pub(super) fn patch_holes(
     core: &mut Core,
     id: SpaceId,
@@ -17,16 +18,16 @@ pub(super) fn patch_holes(
     moves: bool,
     updates: &mut Vec<Update>,
 ) -> u64 {
-    let mut patched = patch_alike(core, id, number, moves, updates);
+    let mut patched = patch_equal_permissions(core, id, number, moves, updates);
     if end_copy_on_write(core, id, number, updates) {
-        patched += patch_alike(core, id, number, moves, updates);
+        patched += patch_equal_permissions(core, id, number, moves, updates);
     }
     patched
 }
 
-/// Makes a 2MB page with holes writable that waits for its copy on write although nobody else
-/// maps it any more, if holes that were written keep permissions of their own only for that.
-/// Returns whether it did so.
+/// Ends copy-on-write of a 2MB page with holes that no other space maps any more: makes it
+/// writable. Does so only if a hole that was written differs in permissions for this reason alone.
+/// Returns true if the page was made writable.
 fn end_copy_on_write(core: &mut Core, id: SpaceId, number: u64, updates: &mut Vec<Update>) -> bool {
     let Some(permissions) = permissions_after_copies(core, id, number) else { return false };
     let (space, mut effects) = core.parts(id, updates).expect("it was just looked at");
@@ -42,7 +43,7 @@ fn permissions_after_copies(core: &Core, id: SpaceId, number: u64) -> Option<Per
     let space = core.space(id).ok()?;
     let holed = space.holed(number)?;
     let in_place = complement(&holed.holes);
-    // All sub-pages in place are of one area.
+    // All in-place sub-pages belong to one area.
     let first = in_place.iter().next()?;
     let area = space.areas.find(page_at(number, first))?.attributes;
     let permissions = area.effective();
@@ -59,8 +60,8 @@ fn permissions_after_copies(core: &Core, id: SpaceId, number: u64) -> Option<Per
     holed.holes.iter().any(was_written).then_some(permissions)
 }
 
-/// Patches the holes whose permissions are those of the page.
-fn patch_alike(
+/// Patches the holes whose permissions equal those of the page.
+fn patch_equal_permissions(
     core: &mut Core,
     id: SpaceId,
     number: u64,
@@ -68,7 +69,7 @@ fn patch_alike(
     updates: &mut Vec<Update>,
 ) -> u64 {
     let mut patched = 0;
-    // Frames that are free come first: what is moved away must not go there.
+    // Holes with free in-place frames come first: migration must not use these frames.
     for moves in [false, true].into_iter().take(1 + usize::from(moves)) {
         for (page, in_place) in patchable(core, id, number) {
             let is_free = core.memory.zones().is_free(in_place);
@@ -82,7 +83,7 @@ fn patch_alike(
     patched
 }
 
-/// Patches holes of the one page with holes that a block is mapped as.
+/// Patches holes of the page that is mapped to a block, if exactly one page with holes is.
 pub(super) fn patch_block(core: &mut Core, block: Frame, updates: &mut Vec<Update>) -> u64 {
     match *core.memory.holed_pages_of(block) {
         [(id, page)] => patch_holes(core, id, region_of(page.number()), true, updates),
@@ -90,7 +91,7 @@ pub(super) fn patch_block(core: &mut Core, block: Frame, updates: &mut Vec<Updat
     }
 }
 
-/// Pages of holes that may be patched, and their in-place frames.
+/// Pages of holes that may be patched, with their in-place frames.
 fn patchable(core: &Core, id: SpaceId, number: u64) -> Vec<(u64, Frame)> {
     let Ok(space) = core.space(id) else { return Vec::new() };
     let Some(holed) = space.holed(number) else { return Vec::new() };

@@ -10,13 +10,13 @@ use super::{Core, single_page, swap};
 use crate::OsError;
 use crate::space::{Area, Extent, Present, page_at, pages_of, regions_of, subpages_of};
 
-/// Linux's MADV_POPULATE_READ: the pages are faulted in now.
+/// Linux's MADV_POPULATE_READ: faults the pages in now.
 pub(super) const POPULATE_READ: i32 = 22;
-/// Linux's MADV_POPULATE_WRITE. Recorded traces begin with it for the pages that exist already.
+/// Linux's MADV_POPULATE_WRITE. Recorded traces use it at their start for pages that exist already.
 pub(crate) const POPULATE_WRITE: i32 = 23;
 
-/// Touches all pages at once, except for those that the program has no data at: the holes of
-/// unallocated fragmentation.
+/// Touches all pages now, except unallocated holes of injected fragmentation, where the program has
+/// no data.
 pub(super) fn populate(
     context: &mut Context<'_>,
     backers: &mut Backers,
@@ -29,12 +29,12 @@ pub(super) fn populate(
         if !part.attributes.effective().allow(AccessKind::Read) {
             continue;
         }
-        // The whole area decides the page size, not the part that is populated.
+        // The page size depends on the whole area, not on the populated part.
         let Some(area) = context.core.space(id)?.areas.find(part.start) else { continue };
         let pages = part.pages();
         for number in regions_of(&pages) {
-            let untouched = untouched_holes(context.core, area, number);
-            let touched = subpages_of(&pages, number).minus(&untouched);
+            let unallocated = unallocated_holes(context.core, area, number);
+            let touched = subpages_of(&pages, number).minus(&unallocated);
             for (done, index) in touched.iter().enumerate() {
                 let touch = Touch { space: id, page: page_at(number, index), area };
                 reclaim.relieve(context.core, Some((id, number)), updates);
@@ -44,7 +44,7 @@ pub(super) fn populate(
                 }
                 result?;
                 if done == 0 && is_mapped_whole(context.core, id, number, &touched) {
-                    // Nothing is left to be mapped, and so to be reclaimed.
+                    // All sub-pages are mapped, so the rest needs no fault and no reclaim.
                     context.core.touch_subpages(id, number, &touched);
                     break;
                 }
@@ -54,7 +54,7 @@ pub(super) fn populate(
     Ok(())
 }
 
-/// Whether memory is not short, and an extent translates all these sub-pages of a region.
+/// True if memory is not short and an extent translates all these sub-pages of a region.
 fn is_mapped_whole(core: &Core, id: SpaceId, number: u64, subpages: &HoleSet) -> bool {
     let region = core.space(id).ok().and_then(|space| space.region(number));
     let extent = region.and_then(|region| region.mapping.extent());
@@ -64,8 +64,8 @@ fn is_mapped_whole(core: &Core, id: SpaceId, number: u64, subpages: &HoleSet) ->
     !core.memory.is_short() && extent.is_some_and(is_whole)
 }
 
-/// The sub-pages of a region that the program has no data at.
-fn untouched_holes(core: &Core, area: Area, number: u64) -> HoleSet {
+/// Unallocated holes of a region: sub-pages without data of the program.
+fn unallocated_holes(core: &Core, area: Area, number: u64) -> HoleSet {
     match core.config.fragmentation {
         Some(fragmentation)
             if !fragmentation.allocated

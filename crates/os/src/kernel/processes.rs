@@ -1,4 +1,4 @@
-//! Processes coming and going, and which of them runs.
+//! Living processes: creation, exit, and which process each CPU runs.
 
 use std::collections::BTreeMap;
 
@@ -10,18 +10,18 @@ use super::{Core, range};
 use crate::OsError;
 use crate::space::{ALL_PAGES, Departure};
 
-/// Living processes.
+/// Living processes and their address spaces.
 pub(super) struct Processes {
     spaces: BTreeMap<ProcessId, SpaceId>,
     current: SpaceId,
-    /// The processor that runs it.
+    /// Number of the processor that runs `current`.
     processor: usize,
-    /// What each processor runs, if it has run anything.
+    /// Address space that each processor runs; `None` if it has run nothing.
     running: Vec<Option<SpaceId>>,
 }
 
 impl Processes {
-    /// Process 0, which runs in this address space.
+    /// Starts with process 0, which runs in this address space.
     pub(super) fn new(space: SpaceId) -> Self {
         let running = vec![Some(space)];
         Self { spaces: [(ProcessId(0), space)].into(), current: space, processor: 0, running }
@@ -32,8 +32,8 @@ impl Processes {
         self.current
     }
 
-    /// What happens from here on happens on this processor, and to what it runs: a switch is to say
-    /// what that is if it has run nothing.
+    /// Makes `processor` the one that following calls act on, with the process that it runs. If it
+    /// has run nothing, a switch must follow.
     pub(super) fn run_on(&mut self, processor: usize) {
         if self.running.len() <= processor {
             self.running.resize(processor + 1, None);
@@ -42,17 +42,17 @@ impl Processes {
         self.current = self.running[processor].unwrap_or(self.current);
     }
 
-    /// The address space that a processor runs, if it runs any that lives.
+    /// Address space that a processor runs; `None` if it runs no living process.
     pub(super) fn running(&self, processor: usize) -> Option<SpaceId> {
         self.running.get(processor).copied().flatten()
     }
 
-    /// Processes and their address spaces.
+    /// Living processes and their address spaces.
     pub(super) fn iter(&self) -> impl Iterator<Item = (ProcessId, SpaceId)> + '_ {
         self.spaces.iter().map(|(&process, &space)| (process, space))
     }
 
-    /// Another process runs now; one that no fork made starts empty.
+    /// Switches to a process; a process that was not forked starts empty.
     pub(super) fn switch(&mut self, core: &mut Core, process: ProcessId) -> Result<(), OsError> {
         let before = self.running[self.processor];
         let had_registers = before.is_some_and(|before| core.has_registers(before));
@@ -65,7 +65,7 @@ impl Processes {
             }
         };
         self.running[self.processor] = Some(self.current);
-        // A processor that ran nothing has nothing to save.
+        // A processor that has run nothing has no registers to save.
         let is_other = before.is_some_and(|before| before != self.current);
         let with_registers = is_other && (had_registers || core.has_registers(self.current));
         core.ledger.done.context_switches += u64::from(is_other);
@@ -73,13 +73,13 @@ impl Processes {
         Ok(())
     }
 
-    /// The address space of a process, if it lives.
+    /// Address space of a living process.
     pub(super) fn space(&self, process: ProcessId) -> Option<SpaceId> {
         self.spaces.get(&process).copied()
     }
 
-    /// fork: the child starts with a copy of its parent's memory. Frames are shared, private
-    /// ones read-only until a write copies them. Where memory runs out there is no child.
+    /// fork: the child starts with a copy of its parent's memory. Frames are shared; private pages
+    /// are read-only until a write copies them. If memory runs out, no child is created.
     pub(super) fn fork(
         &mut self,
         core: &mut Core,
@@ -95,7 +95,8 @@ impl Processes {
         let (space, mut effects) = core.parts(parent, updates)?;
         space.leave_overlay(&ALL_PAGES, Departure::Forked, &mut effects)?;
         self.exit(core, backers, child, updates)?;
-        // The child's tables are as large as the parent's, and a fork cannot wait half-way.
+        // The child's tables are as large as the parent's, and a fork cannot be interrupted by
+        // reclaim.
         let tables = core.space(parent)?.table_frames();
         reclaim.make_room(core, core.memory.high_watermark() + tables, None, updates);
         let format = core.space(parent)?.tables();
@@ -111,7 +112,7 @@ impl Processes {
         copied
     }
 
-    /// Ends a process; one that is not known is ignored, as its start was before the trace's.
+    /// Ends a process. An unknown process is ignored, since it may have started before the trace.
     pub(super) fn exit(
         &mut self,
         core: &mut Core,
@@ -125,7 +126,7 @@ impl Processes {
         }
     }
 
-    /// Unmaps everything in an address space and forgets it; its tag may be used again.
+    /// Unmaps everything in an address space and frees its number for reuse.
     pub(super) fn destroy_space(
         &mut self,
         core: &mut Core,
@@ -147,7 +148,7 @@ impl Processes {
     }
 }
 
-/// exec: the program of the address space was replaced, and nothing is mapped any more.
+/// exec: unmaps everything in the address space.
 pub(super) fn clear_space(
     core: &mut Core,
     id: SpaceId,

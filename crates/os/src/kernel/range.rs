@@ -1,5 +1,5 @@
-//! Dropping and protecting the mappings of a range. An extent of which the range has a part is
-//! broken up, or the part is detached from it.
+//! Unmaps and protects ranges. An extent that overlaps the range in part is broken up, or the part
+//! is detached from it.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use crate::space::{
     first_of, page_at, subpages_of,
 };
 
-/// Unmaps all pages of a range and gives up their frames; areas stay.
+/// Unmaps all pages of a range and releases their frames; areas stay.
 pub(super) fn unmap(
     core: &mut Core,
     id: SpaceId,
@@ -36,7 +36,7 @@ pub(super) fn unmap(
     Ok(())
 }
 
-/// Gives a range other permissions; `accessible` is false where nothing is allowed (PROT_NONE).
+/// Changes the permissions of a range; `accessible` is false for PROT_NONE.
 pub(super) fn protect(
     core: &mut Core,
     id: SpaceId,
@@ -54,7 +54,7 @@ pub(super) fn protect(
     protect_mappings(core, id, pages, updates)
 }
 
-/// Gives the mappings of a range the permissions that their areas have now.
+/// Gives the mappings of a range the present permissions of their areas.
 pub(super) fn protect_mappings(
     core: &mut Core,
     id: SpaceId,
@@ -69,7 +69,7 @@ pub(super) fn protect_mappings(
 }
 
 impl AddressSpace {
-    /// Unmaps an extent and gives up its frames, or breaks up one that `pages` has a part of.
+    /// Unmaps an extent and releases its frames; breaks it up if `pages` covers only a part.
     fn drop_extent(
         &mut self,
         first: u64,
@@ -85,8 +85,8 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Unmaps these sub-pages of a region and gives up their frames. An extent of which a part goes
-    /// is broken up, or the part is detached: only that can fail, and before anything has changed.
+    /// Unmaps sub-pages of a region and releases their frames. An extent that loses a part is
+    /// broken up, or the part is detached. Only this step can fail, and it fails before any change.
     pub(super) fn drop_subpages(
         &mut self,
         number: u64,

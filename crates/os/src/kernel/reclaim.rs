@@ -1,18 +1,18 @@
 //! Reclaim of program memory (Linux: `mm/vmscan.c`).
 //!
 //! An allocation that finds memory short drops page cache and slab by itself
-//! (`memory/pressure.rs`). Where that is not enough, the kernel takes memory from programs before
-//! it serves a fault or an event, up to the high watermark: first frames that are only reserved,
-//! then pages that were advised free (MADV_FREE), then private anonymous memory, which goes to
-//! swap (`swap`) if there is any.
+//! (`memory/pressure.rs`). If that does not suffice, the kernel takes memory from programs before
+//! it serves a fault or an event, up to the high watermark. The order is: reserved frames, pages
+//! that were advised free (MADV_FREE), private anonymous memory. The last goes to swap (`swap`), if
+//! there is any.
 //!
-//! Choices of ours:
-//! - The kernel sees no TLB and so no accessed bits: victims are chosen by a clock without them,
-//!   2MB region after region, address space after address space, and a region goes as a whole. It
+//! Own choices:
+//! - The kernel sees no TLB and so no accessed bits. A clock chooses victims without them, 2MB
+//!   region after region, address space after address space. A region is taken as a whole, and
 //!   comes back page by page, as 4KB pages.
-//! - Nor are there dirty bits. A page that was advised free goes even if it was written since,
-//!   where Linux would keep it; only a write that faults takes the advice back.
-//! - Pages that others map too stay, as do 1GB pages, shared and file memory.
+//! - There are no dirty bits either. A page that was advised free is dropped even if it was written
+//!   since, where Linux would keep it. Only a write that faults revokes the advice.
+//! - Pages that several page-table entries map stay, as do 1GB pages, shared and file memory.
 //! - Two processes that swap the same page in after a fork get a frame each, without a swap cache.
 
 use std::ops::Range;
@@ -24,20 +24,20 @@ use super::{Core, SpaceRegion, reservation, swap};
 use crate::OsError;
 use crate::space::{AddressSpace, Departure, Mapping, Present, page_at, pages_of, subpages_of};
 
-/// State and figures of reclaim.
+/// State and counts of reclaim.
 #[derive(Default)]
 pub(super) struct Reclaim {
-    /// Where the next victim is looked for.
+    /// Region from which the next victim is searched.
     pub(super) hand: SpaceRegion,
-    /// Rounds of the clock without a victim.
+    /// Defers searches after rounds of the clock without a victim.
     rounds: Deferral,
-    /// Pages given up that had been advised free.
+    /// Number of pages dropped that had been advised free.
     pub(super) advised_pages: u64,
 }
 
 impl Reclaim {
-    /// Takes memory from programs if it is short. Whoever is about to touch a page names its
-    /// region, which is the last to go.
+    /// Takes memory from programs if it is short. `avoid` is the region of a page that is about to
+    /// be touched; it is taken last.
     #[inline]
     pub(super) fn relieve(
         &mut self,
@@ -50,8 +50,8 @@ impl Reclaim {
         }
     }
 
-    /// Takes memory from programs until this many frames are free, if dropping page cache and slab
-    /// does not do.
+    /// Takes memory from programs until `free_frames` frames are free, unless dropping page cache
+    /// and slab suffices.
     #[cold]
     pub(super) fn make_room(
         &mut self,
@@ -77,9 +77,9 @@ impl Reclaim {
         while core.free_frames() < free_frames && self.reclaim_region(core, avoid, updates) {}
     }
 
-    /// After an operation on a page of `place` that failed for want of memory: takes memory from
-    /// programs and returns whether there was any to take, so that the operation may be tried
-    /// again. It ends, as what is taken either is gone or fills up the swap.
+    /// Takes memory from programs after an operation on a page of `place` failed for lack of
+    /// memory. Returns true if any was taken, so that the operation can be retried. Retries end, as
+    /// every call frees memory for good or fills the swap space.
     pub(super) fn relieves<T>(
         &mut self,
         core: &mut Core,
@@ -90,7 +90,7 @@ impl Reclaim {
         if !matches!(result, Err(OsError::OutOfMemory { .. })) {
             return false;
         }
-        // What is free may lie in too small pieces: more than that is asked for.
+        // Free memory may lie in pieces that are too small, so more is requested.
         let wanted = core.free_frames() + core.memory.high_watermark();
         if reservation::release(core, wanted, updates) {
             return true;
@@ -102,7 +102,7 @@ impl Reclaim {
         self.reclaim_region(core, Some(place), updates)
     }
 
-    /// Takes one region's pages; returns whether any frame is free now that was not.
+    /// Takes the pages of one region; returns true if frames were freed.
     fn reclaim_region(
         &mut self,
         core: &mut Core,
@@ -113,8 +113,8 @@ impl Reclaim {
             self.rounds.reset();
             return true;
         }
-        // The region of the fault itself, if nothing else is left: its page is not mapped yet, or
-        // will be found swapped.
+        // If nothing else is left, the region of the fault itself: its page is not mapped yet, or
+        // will be read back from swap.
         if avoid.is_some_and(|place| swap::write_out(core, place, updates)) {
             return true;
         }
@@ -122,8 +122,8 @@ impl Reclaim {
         false
     }
 
-    /// Drops the pages of a region that were advised free. The advice is forgotten even where a
-    /// page stays since others map it too.
+    /// Drops the pages of a region that were advised free. The advice is forgotten even if a page
+    /// stays because other pages map its frame.
     fn drop_advised(&mut self, core: &mut Core, updates: &mut Vec<Update>) -> bool {
         for slot in 0..core.spaces.len() {
             let id = SpaceId(slot as u16);
@@ -147,14 +147,13 @@ impl Reclaim {
     }
 }
 
-/// Whether there is anything to take, at a glance.
+/// True if there may be memory to take (a cheap test).
 fn may_reclaim(core: &Core) -> bool {
     core.memory.swap.free_slots() > 0 || core.live_spaces().any(AddressSpace::is_advised_free)
 }
 
-/// Unmaps these pages and frees their frames; returns whether it could be done and there were
-/// any. A 2MB page of which only a part goes is split or punched, for which a frame may be
-/// missing.
+/// Unmaps these pages and frees their frames. Returns false if there are none or unmapping failed.
+/// A 2MB page that loses a part is split or punched, for which a frame may be missing.
 pub(super) fn take_out(
     core: &mut Core,
     id: SpaceId,
@@ -166,8 +165,8 @@ pub(super) fn take_out(
         return false;
     }
     let Ok((space, mut effects)) = core.parts(id, updates) else { return false };
-    // A larger extent that was not broken up keeps all its pages: others map some of them, or no
-    // frame was left for a node.
+    // A larger extent that was not broken up keeps all its pages: some are shared, or no frame was
+    // left for a node.
     if space.region(number).is_none() {
         return false;
     }
@@ -179,13 +178,13 @@ pub(super) fn take_out(
         && space.drop_subpages(number, &pages, &mut effects).is_ok()
 }
 
-/// The mapped pages of a region that are private anonymous memory of nobody else and have no
-/// permissions of their own, which swap would not remember. What a 2MB page translates in
-/// place stays together; what an overlay keeps stays.
+/// Mapped pages of a region that can be reclaimed: private anonymous memory that is not shared.
+/// Pages with permissions of their own stay, as swap would not store them. The in-place part of a
+/// 2MB page stays together. Pages that an overlay keeps stay.
 pub(super) fn reclaimable(core: &Core, id: SpaceId, number: u64) -> HoleSet {
     let Ok(space) = core.space(id) else { return HoleSet::EMPTY };
     let in_place_stays = match space.region(number).map(|region| &region.mapping) {
-        None if !changeable(space, number) => return HoleSet::EMPTY,
+        None if !has_breakable_extent(space, number) => return HoleSet::EMPTY,
         Some(Mapping::Extent(extent)) => Some(extent.is_shared(&core.memory)),
         _ => None,
     };
@@ -213,20 +212,21 @@ pub(super) fn reclaimable(core: &Core, id: SpaceId, number: u64) -> HoleSet {
     pages
 }
 
-/// Breaks up an extent of other size than 2MB in a region of which single pages are to go, unless
-/// others map it too, so that nothing of it can go. Without memory for a node it stays.
+/// Breaks up an extent of another size than 2MB in a region of which single pages are to be taken.
+/// A shared extent stays, since nothing of it can be taken. Without memory for a node the extent
+/// stays too.
 pub(super) fn break_up(core: &mut Core, (id, number): SpaceRegion, updates: &mut Vec<Update>) {
     let Ok((space, mut effects)) = core.parts(id, updates) else { return };
     let Some(&first) = space.wide_within(&pages_of(number)).first() else { return };
     let extent = space.extent(first);
     if !extent.stays_whole() && !extent.is_shared(effects.memory) {
-        // Where it fails the region has nothing to reclaim.
+        // If this fails, the region has nothing to reclaim.
         let _ = space.break_up(first, &mut effects);
     }
 }
 
-/// MADV_FREE: the mapped pages may be dropped when memory is short; swapped ones are dropped at
-/// once, as in Linux.
+/// MADV_FREE: mapped pages may be dropped when memory is short. Swapped pages are dropped at once,
+/// as in Linux.
 pub(super) fn advise_free(
     core: &mut Core,
     id: SpaceId,
@@ -254,8 +254,8 @@ pub(super) fn advise_free(
     Ok(())
 }
 
-/// Whether an extent of other size than 2MB maps a part of the region and may be changed.
-fn changeable(space: &AddressSpace, number: u64) -> bool {
+/// True if an extent of another size than 2MB maps a part of the region and may be broken up.
+fn has_breakable_extent(space: &AddressSpace, number: u64) -> bool {
     let extents = space.wide_within(&pages_of(number));
     extents.into_iter().any(|first| !space.extent(first).stays_whole())
 }

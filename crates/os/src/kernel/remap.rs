@@ -1,4 +1,4 @@
-//! mremap: a mapping moves, its frames stay.
+//! mremap: moves a mapping and keeps its frames.
 
 use std::ops::Range;
 
@@ -10,8 +10,8 @@ use crate::space::{
     AddressSpace, Departure, Effects, Present, covers, first_of, page_at, subpages_of,
 };
 
-/// Moves a mapping, grows it or shrinks it. A part of nothing is what Linux has for it: shared memory
-/// is mapped a second time, private memory is not; and nothing becomes nothing.
+/// Moves, grows or shrinks a mapping. As in Linux, an empty `from` maps shared memory a second time
+/// and does nothing for private memory. An empty `to` does nothing.
 pub(super) fn remap(
     core: &mut Core,
     id: SpaceId,
@@ -24,8 +24,8 @@ pub(super) fn remap(
         areas.find(from.end.max(from.start + 1) - 1).map(|area| area.attributes)
     };
     let Some(attributes) = attributes else { return Ok(()) };
-    let is_second = from.is_empty() && from.start != to.start && attributes.is_shared();
-    if to.is_empty() || (from.is_empty() && !is_second) {
+    let maps_again = from.is_empty() && from.start != to.start && attributes.is_shared();
+    if to.is_empty() || (from.is_empty() && !maps_again) {
         return Ok(());
     }
     if from.start == to.start {
@@ -107,8 +107,8 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Moves an extent as one where all of it moves and its mechanism can do that; else breaks it
-    /// up, and its pages are left to the caller.
+    /// Moves an extent in one piece if the range covers the extent and its mechanism supports the
+    /// move. Else breaks the extent up and leaves its pages to the caller.
     fn move_wide(
         &mut self,
         first: u64,
@@ -125,7 +125,7 @@ impl AddressSpace {
         mechanism.break_up(self, first, effects)
     }
 
-    /// Takes the mapping of one page away, not its frame.
+    /// Unmaps one page and keeps its frame.
     fn take_page(
         &mut self,
         page: u64,

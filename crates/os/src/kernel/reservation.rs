@@ -1,13 +1,13 @@
-//! Frames that are reserved for a 2MB page and not touched yet are given to others: all that
-//! are needed where memory is short, a single one that fails.
+//! Release of frames that are reserved for a 2MB page and not touched yet: as many as are needed if
+//! memory is short, or a single frame that fails.
 
 use perforate_types::{Frame, HoleSet, PageSize, SpaceId, Update};
 
 use super::Core;
 use super::processes::Processes;
 
-/// Gives reserved frames that were not touched yet to everybody, from the lowest address of
-/// the first address space on, until `free_frames` are free. Returns whether there were any.
+/// Frees reserved frames that were not touched, from the lowest address of the first address space
+/// on, until `free_frames` are free. Returns true if any was freed.
 pub(super) fn release(core: &mut Core, free_frames: u64, updates: &mut Vec<Update>) -> bool {
     let mut released = 0;
     for slot in 0..core.spaces.len() {
@@ -25,7 +25,7 @@ pub(super) fn release(core: &mut Core, free_frames: u64, updates: &mut Vec<Updat
     released > 0
 }
 
-/// Gives up the reservation of a frame; returns whether there was one.
+/// Frees a reserved frame; returns false if the frame was not reserved.
 pub(super) fn release_frame(
     core: &mut Core,
     processes: &Processes,

@@ -1,4 +1,4 @@
-//! The frame of a single page: of a 4KB page, or of a hole.
+//! Allocation of a single frame for a 4KB page or a hole.
 
 use perforate_types::{Permissions, SpaceId, Update};
 
@@ -6,7 +6,7 @@ use super::{Core, FirstTouch, sharing};
 use crate::OsError;
 use crate::space::Present;
 
-/// Maps a 4KB page where nothing is mapped.
+/// Maps a 4KB page that is not mapped.
 pub(super) fn map(
     core: &mut Core,
     id: SpaceId,
@@ -24,8 +24,8 @@ pub(super) fn map(
     Ok(())
 }
 
-/// Gives an unallocated hole a frame, in place if that one is to be had (the hole is patched
-/// then); does nothing where `page` is not one.
+/// Allocates a frame for an unallocated hole. If the in-place frame is available, the hole is
+/// patched instead. Does nothing if `page` is not an unallocated hole.
 pub(super) fn fill_hole(
     core: &mut Core,
     id: SpaceId,

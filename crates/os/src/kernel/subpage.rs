@@ -1,4 +1,4 @@
-//! Operations on single sub-pages and blocks, as policies, event storms and experiments use them.
+//! Punching and patching of single sub-pages, for policies, event storms and experiments.
 
 use perforate_types::{PageSize, Permissions, SpaceId, Update, VirtualPage};
 
@@ -6,18 +6,18 @@ use super::{Core, contents, sharing, swap};
 use crate::OsError;
 use crate::space::{Departure, Present, region_of};
 
-/// Fate of the data of a sub-page that is punched out.
+/// Treatment of the data of a sub-page that is punched out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoleContent {
-    /// They are gone; the sub-page faults on touch.
+    /// The data are lost; the sub-page faults on its next touch.
     Unallocated,
-    /// They are copied to a new frame.
+    /// The data are copied to a new frame.
     Moved,
-    /// They stay in place, with other permissions than the rest of the page (P Fig. 1).
+    /// The data stay in place, with permissions that differ from the rest of the page (P Fig. 1).
     Permissions(Permissions),
 }
 
-/// Punches a sub-page out as a hole.
+/// Punches a sub-page out as a hole. Errors: [`super::Kernel::punch`].
 pub(super) fn punch(
     core: &mut Core,
     id: SpaceId,
@@ -58,14 +58,14 @@ pub(super) fn punch(
             space.detach_with(detacher, page, true, permissions, &mut effects)
         }
         HoleContent::Permissions(permissions) => {
-            // Private data that others also see are copied before they can be written.
+            // Private data whose frame is shared are copied before the hole becomes writable.
             let copies = permissions.write && private && others_map_it;
             space.detach_with(detacher, page, copies, permissions, &mut effects)
         }
     }
 }
 
-/// Brings the data of a hole back in place.
+/// Moves the data of a hole back in place. Errors: [`super::Kernel::patch`].
 pub(super) fn patch(
     core: &mut Core,
     space: SpaceId,
@@ -93,7 +93,7 @@ pub(super) fn patch(
     if let Some(Present::Detached(frame, permissions)) = present
         && frame == in_place
     {
-        // A page that waits for its copy on write must not become writable.
+        // A copy-on-write page must not become writable.
         let waits = holed.permissions.write && !permissions.write;
         if waits && effects.memory.is_shared(frame) {
             return Err(occupied);

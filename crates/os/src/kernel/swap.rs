@@ -1,5 +1,5 @@
-//! Swap: private anonymous memory goes to swap space, 2MB region by 2MB region, and comes back page
-//! by page.
+//! Swap: writes private anonymous memory to swap space by 2MB regions, and reads it back page by
+//! page.
 
 use perforate_types::{AccessKind, HoleSet, SpaceId, Update};
 
@@ -11,8 +11,9 @@ use crate::space::{
 use crate::{OsError, Victim};
 
 impl Reclaim {
-    /// Swaps out the next region of the clock in which there is anything to swap and that the policy
-    /// does not spare; if it spares all, one of them.
+    /// Swaps out the next region of the clock that has pages to swap and that the policy does not
+    /// spare. If the policy spares all regions, takes one of them. Returns false if nothing was
+    /// swapped out.
     pub(super) fn swap_out_next(
         &mut self,
         core: &mut Core,
@@ -29,7 +30,7 @@ impl Reclaim {
             || (spares && self.swap_out_round(core, avoid, |_, _| true, updates))
     }
 
-    /// The same for the first region of a round that is to be taken.
+    /// Swaps out the first region of one round for which `takes` is true.
     fn swap_out_round(
         &mut self,
         core: &mut Core,
@@ -60,7 +61,7 @@ impl Reclaim {
     }
 }
 
-/// Whether the policy lets reclaim take a region.
+/// True if the policy lets reclaim take a region.
 fn reclaims(core: &Core, (id, number): SpaceRegion) -> bool {
     let Ok(space) = core.space(id) else { return true };
     let first = space.areas.parts(pages_of(number)).next();
@@ -75,7 +76,7 @@ fn reclaims(core: &Core, (id, number): SpaceRegion) -> bool {
     core.policy.reclaims(&victim)
 }
 
-/// Writes what can be reclaimed of a region to swap, as much as there is room for.
+/// Writes the reclaimable pages of a region to swap, as many as there are free slots.
 pub(super) fn write_out(
     core: &mut Core,
     (id, number): SpaceRegion,
@@ -94,9 +95,9 @@ pub(super) fn write_out(
     true
 }
 
-/// Swaps out the extents of other sizes than 2MB in a region of which all pages can go; returns
-/// whether there were any. As they go as a whole it takes no frame for a node: memory may have
-/// none left.
+/// Swaps out extents of other sizes than 2MB that overlap the region, if all their pages can be
+/// taken. Returns true if there were any. Taking an extent as a whole needs no frame for a node:
+/// memory may have none left.
 fn write_extents_out(
     core: &mut Core,
     (id, number): SpaceRegion,
@@ -108,12 +109,12 @@ fn write_extents_out(
         let Ok(space) = core.space(id) else { return is_any };
         let extent = space.extent(first);
         let (pages, mechanism) = (first..first + extent.pages(), extent.mechanism());
-        let goes = |number: u64| {
+        let can_go = |number: u64| {
             let reclaimable = reclaim::reclaimable(core, id, number);
             subpages_of(&pages, number).iter().all(|index| reclaimable.contains(index))
         };
         let has_room = core.memory.swap.free_slots() >= extent.pages();
-        if extent.stays_whole() || !has_room || !regions_of(&pages).all(goes) {
+        if extent.stays_whole() || !has_room || !regions_of(&pages).all(can_go) {
             continue;
         }
         let Ok((space, mut effects)) = core.parts(id, updates) else { return is_any };
@@ -127,7 +128,7 @@ fn write_extents_out(
     is_any
 }
 
-/// The content of these pages, for which there is room and which are mapped no more, is in swap.
+/// Records that the content of unmapped pages is in swap. There must be enough free slots.
 fn set_swapped(
     core: &mut Core,
     id: SpaceId,
@@ -142,8 +143,8 @@ fn set_swapped(
     }
 }
 
-/// Brings `page` in from swap if it is there, as a 4KB page or as an allocated hole; returns
-/// whether it was.
+/// Reads `page` from swap, as a 4KB page or as an allocated hole. Returns false if it is not in
+/// swap.
 #[inline]
 pub(super) fn read_in(
     core: &mut Core,
@@ -174,15 +175,16 @@ fn read(
         None => single_page::map(core, id, page, permissions, updates)?,
     }
     let is_shared = end(core, id, page, updates)?;
-    // What would have been a copy on write had the page stayed.
+    // A write to a slot that is shared would have been a copy on write if the page had stayed in
+    // memory.
     if is_shared && kind == AccessKind::Write {
         core.contents.write(id, page);
     }
     Ok(())
 }
 
-/// The content of a swapped page is in memory again; returns whether its slot is kept by
-/// another address space.
+/// Ends the swapping of a page whose content is in memory again. Returns true if another address
+/// space still uses its slot.
 pub(super) fn end(
     core: &mut Core,
     id: SpaceId,
@@ -195,7 +197,7 @@ pub(super) fn end(
     Ok(effects.memory.swap.release(slot))
 }
 
-/// Brings in all of a region that is swapped, before others share it.
+/// Reads all swapped pages of a region back, before other spaces share the region.
 pub(super) fn read_region_in(
     core: &mut Core,
     id: SpaceId,

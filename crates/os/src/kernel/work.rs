@@ -1,8 +1,8 @@
-//! An account of the work the kernel did, for whoever knows what each kind of it costs.
+//! Account of the work that the kernel did, for models of its cost.
 //!
 //! The kernel has no clock. It counts actions: faults by kind, frames cleared and copied, entries
-//! written, shootdowns sent. Operations on page tables and shootdowns are counted where they are told,
-//! so whatever makes them is counted; what a mechanism has besides, it counts where it tells it.
+//! written, shootdowns sent. Operations on page tables and shootdowns are counted when they are
+//! emitted, whatever causes them. A mechanism counts its own kinds of operation when it emits them.
 
 use perforate_types::{
     CounterUnit, CounterValue, Counters, Figure, ProgramEvent, Prominence, Shootdown, SpaceId,
@@ -15,7 +15,7 @@ const BLOCK_PAGES: u64 = 512;
 /// `tlb_single_page_flush_ceiling`.
 const FLUSH_CEILING: u64 = 33;
 
-/// Declares a struct whose values can be subtracted from and added to each other, field by field.
+/// Declares a struct of counters with field-by-field subtraction and addition.
 #[macro_export]
 macro_rules! fieldwise {
     (
@@ -32,7 +32,7 @@ macro_rules! fieldwise {
         impl ::std::ops::Sub for $name {
             type Output = Self;
 
-            /// The difference between an earlier moment and this one.
+            /// The difference between this moment and an earlier one.
             fn sub(self, earlier: Self) -> Self {
                 Self { $($field: self.$field - earlier.$field,)* }
             }
@@ -46,10 +46,11 @@ macro_rules! fieldwise {
     };
 }
 
-/// Declares the account: its fields, their difference and their counters have one list. What stands
-/// behind a name is what tables of reports call it that show it.
+/// Declares the account from one list: its fields, their difference and their counters. A string
+/// after a name is the label of the counter in tables of reports; `of` names
+/// the sum that the counter is a part of.
 macro_rules! account {
-    ($($(#[doc = $meaning:literal])+ $name:ident $(, $label:literal)?;)*) => {
+    ($($(#[doc = $meaning:literal])+ $name:ident $(of $sum:literal)? $(, $label:literal)?;)*) => {
         $crate::fieldwise! {
             /// Number of operations of each kind that the kernel did, since it booted or between two moments.
             #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,6 +63,7 @@ macro_rules! account {
             /// The counters of the account, each under its name with `work_` before it.
             pub const FIGURES: &[Figure<Self>] = &[$({
                 const LABELS: &[&str] = &[$($label)?];
+                const SUMS: &[&str] = &[$($sum)?];
                 Figure {
                     id: concat!("work_", stringify!($name)),
                     label: LABELS.first().copied(),
@@ -72,7 +74,10 @@ macro_rules! account {
                         true => Prominence::Listed,
                         false => Prominence::Table,
                     },
-                    part: None,
+                    part: match SUMS {
+                        [sum] => Some((*sum, stringify!($name), "other")),
+                        _ => None,
+                    },
                     value: |work| CounterValue::Count(work.$name),
                 }
             },)*];
@@ -87,25 +92,25 @@ macro_rules! account {
 
 account! {
     /// Faults that mapped a 4KB page.
-    faults_4k;
+    faults_4k of "work_faults";
     /// Faults that mapped an ordinary 2MB page.
-    faults_2m;
+    faults_2m of "work_faults";
     /// Faults that mapped a 1GB page.
-    faults_1g;
+    faults_1g of "work_faults";
     /// Faults that mapped a perforated page.
-    faults_perforated;
+    faults_perforated of "work_faults";
     /// Faults that gave an unallocated hole its frame.
-    faults_hole;
+    faults_hole of "work_faults";
     /// Writes to a page that was read-only, whether a frame was copied or not.
-    faults_copy_on_write;
+    faults_copy_on_write of "work_faults";
     /// Faults that read a page from swap (Linux: major faults).
-    faults_swap;
+    faults_swap of "work_faults";
     /// Faults that brought in gap-tolerant superpages.
-    faults_superpage;
+    faults_superpage of "work_faults";
     /// Faults that made a direct segment, in which the page lies.
-    faults_segment;
+    faults_segment of "work_faults";
     /// Faults after which nothing had to be mapped: spurious ones and refused accesses.
-    faults_other;
+    faults_other of "work_faults";
     /// 4KB frames of anonymous memory cleared one by one.
     frames_zeroed_4k;
     /// 2MB blocks of anonymous memory cleared whole.
@@ -154,15 +159,15 @@ account! {
     /// Pages that escaped a direct segment.
     pages_escaped;
     /// Shootdowns of 4KB translations.
-    shootdowns_page;
+    shootdowns_page of "work_shootdowns";
     /// Shootdowns of bitmap entries.
-    shootdowns_bitmap;
+    shootdowns_bitmap of "work_shootdowns";
     /// Shootdowns of entries of 2MB or 1GB.
-    shootdowns_large;
+    shootdowns_large of "work_shootdowns";
     /// Shootdowns of gap-tolerant superpages, each of them a flush.
-    shootdowns_superpage;
+    shootdowns_superpage of "work_shootdowns";
     /// Shootdowns of whole address spaces.
-    shootdowns_space;
+    shootdowns_space of "work_shootdowns";
     /// Operations that ended with a shootdown: all of one operation go out together, and the
     /// other processors are interrupted once.
     shootdown_batches;
@@ -174,8 +179,8 @@ account! {
 }
 
 impl Work {
-    /// The work but for its shootdowns: what another processor can do without interrupting the
-    /// programs.
+    /// This account with all counts of shootdowns set to zero: the work that another CPU can do
+    /// without interrupting the programs.
     pub fn apart_from_shootdowns(self) -> Self {
         Self {
             shootdowns_page: 0,
@@ -190,51 +195,51 @@ impl Work {
         }
     }
 
-    /// Writes every figure under `work_…`.
+    /// Writes every counter under `work_…`.
     pub fn record(&self, out: &mut Counters) {
         out.record(Self::FIGURES, self);
     }
 }
 
-/// The kind of memory that a first touch brought in.
+/// The kind of mapping that a first touch made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FirstTouch {
-    /// A 4KB page.
+    /// A page of 4KB.
     #[default]
     Page,
     /// A frame for an unallocated hole.
     Hole,
     /// An ordinary 2MB page.
     Large,
-    /// A 1GB page.
+    /// One page of 1GB.
     Huge,
-    /// Gap-tolerant superpages.
+    /// One or more gap-tolerant superpages.
     Superpage {
-        /// Their pages.
+        /// Number of 4KB pages in these superpages.
         pages: u64,
     },
-    /// A run of contiguous memory, of which an overlay translates more than the page touched.
+    /// A run of contiguous memory, of which an overlay translates more than the touched page.
     Run {
-        /// Its pages that begin cleared.
+        /// Number of pages of the run that are cleared.
         cleared: u64,
     },
     /// A 2MB page with holes.
     WithHoles {
-        /// Its sub-pages that are not holes.
+        /// Number of sub-pages that are not holes.
         in_place: u64,
     },
 }
 
-/// The account as it is kept: work done, and the batch of shootdowns that is not sent yet.
+/// The account while it is kept: work done, and the shootdowns of the current batch.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ledger {
-    /// Work done.
+    /// Counts of the work done.
     pub done: Work,
-    /// Of the translations added, those of single sub-pages of a larger page.
+    /// Sub-pages of larger pages, out of the translations added.
     pub subpages_mapped: u64,
-    /// Whether new frames are cleared: those of anonymous memory. What a file holds is read.
+    /// True if new frames are cleared: those of anonymous memory. Frames of files are read instead.
     pub clears: bool,
-    brought_in: FirstTouch,
+    last_mapped: FirstTouch,
     entries_waiting: u64,
     flush_waiting: bool,
     /// The address that was invalidated last in this batch.
@@ -242,13 +247,13 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// Counts an operation on page tables that is told.
+    /// Counts an emitted operation on page tables.
     #[inline]
     pub(crate) fn table(&mut self, operation: &TableOperation) {
         let done = &mut self.done;
         match operation {
             TableOperation::SetControl { .. } => {}
-            // Larger nodes count their other frames themselves.
+            // Code that makes a larger node counts its other frames.
             TableOperation::AddNode { .. } => done.frames_zeroed_tables += 1,
             TableOperation::RemoveNode { .. } => {}
             TableOperation::Map { .. } => done.pages_mapped += 1,
@@ -257,7 +262,7 @@ impl Ledger {
         }
     }
 
-    /// Counts a call of the program.
+    /// Counts a system call of the program.
     pub(crate) fn call(&mut self, event: &ProgramEvent) {
         use ProgramEvent::{
             Advise, Brk, Exec, Exit, Fork, Gap, Map, Phase, Protect, Remap, Switch, Unmap,
@@ -276,9 +281,9 @@ impl Ledger {
         }
     }
 
-    /// Counts a shootdown. One instruction invalidates all entries that TLBs have for an address, its
-    /// 4KB and 2MB entries and the bitmap entry around it (P §IV.E: changes of bitmaps go with the shootdown
-    /// that is there in any case).
+    /// Counts a shootdown. One instruction invalidates all TLB entries for an address: its 4KB and
+    /// 2MB entries and the bitmap entry around it. P §IV.E: a bitmap change needs no shootdown
+    /// besides that of the mapping.
     #[inline]
     pub(crate) fn shootdown(&mut self, shootdown: Shootdown) {
         let done = &mut self.done;
@@ -295,7 +300,8 @@ impl Ledger {
                 done.shootdowns_large += 1;
                 (space, page)
             }
-            // Its translations are in as many 4KB entries as it has pages, too many to name.
+            // Its translations are in as many 4KB entries as it has pages, too many to invalidate
+            // one by one.
             Shootdown::Superpage { .. } => {
                 done.shootdowns_superpage += 1;
                 self.flush_waiting = true;
@@ -312,12 +318,12 @@ impl Ledger {
         }
     }
 
-    /// Whether shootdowns are not sent yet.
+    /// True if shootdowns were counted and not sent yet.
     pub(crate) fn is_waiting(&self) -> bool {
         self.entries_waiting > 0 || self.flush_waiting
     }
 
-    /// The operation is over: what is to be shot down for it goes out together.
+    /// Ends the operation: its shootdowns are sent as one batch.
     #[inline]
     pub(crate) fn send(&mut self) {
         if !self.is_waiting() {
@@ -333,7 +339,7 @@ impl Ledger {
         self.last_invalidated = None;
     }
 
-    /// New memory was mapped where there was none.
+    /// Counts new memory that was mapped for the first time.
     #[inline]
     pub(crate) fn bring_in(&mut self, what: FirstTouch) {
         let cleared = u64::from(self.clears);
@@ -352,22 +358,23 @@ impl Ledger {
                 self.done.frames_zeroed_4k += cleared * in_place;
             }
         }
-        // The hole that is filled with its perforated page is not what the touch brought in.
+        // A hole that is filled together with its perforated page is not the mapping that the touch
+        // made.
         if what != FirstTouch::Hole {
-            self.brought_in = what;
+            self.last_mapped = what;
         }
     }
 
-    /// Memory that others map already was mapped here as well: nothing is cleared.
+    /// Counts a mapping of frames that other pages map already: nothing is cleared.
     #[inline]
     pub(crate) fn join(&mut self, what: FirstTouch) {
-        self.brought_in = what;
+        self.last_mapped = what;
     }
 
-    /// A fault was served by what was brought in last.
+    /// Counts a fault as served by the last mapping made.
     #[inline]
     pub(crate) fn first_touch(&mut self) {
-        match self.brought_in {
+        match self.last_mapped {
             FirstTouch::Page | FirstTouch::Hole => self.done.faults_4k += 1,
             FirstTouch::Large => self.done.faults_2m += 1,
             FirstTouch::Huge => self.done.faults_1g += 1,
@@ -377,26 +384,26 @@ impl Ledger {
         }
     }
 
-    /// The work done so far, as if the operation were over.
+    /// The work done so far, as if the operation were complete.
     pub(crate) fn total(mut self) -> Work {
         self.send();
         self.done
     }
 
-    /// Translations added since it booted, those apart of sub-pages of a page that was there: so many
-    /// faults it takes to bring the same in by touching it.
+    /// Translations added since boot, not counting sub-pages of a page that was mapped before.
+    /// Equals the number of faults that would map the same memory on demand.
     pub(crate) fn pages_brought_in(&self) -> u64 {
         self.done.pages_mapped - self.subpages_mapped
     }
 
-    /// A scanner (compaction, khugepaged, same-page merging) looked at `frames` frames.
+    /// Counts `frames` frames that a scanner (compaction, khugepaged, same-page merging) examined.
     pub(crate) fn scanned(&mut self, frames: u64) {
         self.done.frames_scanned += frames;
     }
 
-    /// The content of `frames` frames moved to others under the same pages. The changes and
-    /// shootdowns that follow count themselves; the copies are a part of the migration and not
-    /// counted as copied frames.
+    /// Counts `frames` frames whose content moved to another frame under the same page. The updates
+    /// and shootdowns of the migration are counted separately. Its copies are not counted as copied
+    /// frames.
     pub(crate) fn migrated(&mut self, frames: u64) {
         self.done.frames_migrated += frames;
     }

@@ -1,18 +1,19 @@
-//! What one 2MB block is made of, and taking it frame by frame.
+//! Contents of one 2MB block, and taking it frame by frame.
 
 use perforate_types::{Frame, HoleSet};
 
 use super::owners::{Owner, RecordsOfBlock};
 use super::{BLOCK_ORDER, PhysicalMemory, complement};
 
-/// The frames of a 2MB block by what can be done with them. Together they are the whole block.
+/// Frames of a 2MB block, classified by what can be done with them. Every frame is in exactly one
+/// of the sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BlockContents {
-    /// Free.
+    /// Indices of free frames.
     pub free: HoleSet,
-    /// Used, but what they hold can be copied elsewhere.
+    /// Indices of used frames whose contents can be migrated.
     pub movable: HoleSet,
-    /// Used by what stays: they would be the holes of a perforated page.
+    /// Indices of used frames that stay: the holes of a perforated page in this block.
     pub fixed: HoleSet,
 }
 
@@ -22,8 +23,8 @@ impl PhysicalMemory {
         self.zones.iter().map(|zone| zone.buddy.range().end >> BLOCK_ORDER).max().unwrap_or(0)
     }
 
-    /// What the block is made of. Pages of programs count as movable if one alone maps them;
-    /// whether it still does is for the one who moves them to see.
+    /// Classifies the frames of a block. A page of a program counts as movable if its frame is not
+    /// shared. The recorded mapping may be gone; migration checks that.
     pub(crate) fn contents(&self, block: Frame) -> BlockContents {
         let free = self.zones.free_in_pageblock(block);
         let mut movable = HoleSet::EMPTY;
@@ -44,26 +45,27 @@ impl PhysicalMemory {
         BlockContents { free, movable, fixed }
     }
 
-    /// Every frame whose contents are recorded, by block and in order: its place in the block and its
-    /// owner. What is there since a snapshot is not ([`Self::residents`]).
+    /// Blocks with recorded owners, in ascending order: the first frame, and the index and owner of
+    /// each frame. Excludes frames of a snapshot ([`Self::residents`]).
     pub(crate) fn recorded(&self) -> impl Iterator<Item = (Frame, RecordsOfBlock<'_>)> {
         self.owners.blocks()
     }
 
-    /// The most frames of the block that can be got: free ones and those whose owner is known.
+    /// Upper bound of the frames of the block that can be obtained: free ones and those with a
+    /// known owner.
     pub(crate) fn at_most_usable(&self, block: Frame) -> u64 {
         let residents = self.residents.as_ref().map_or(0, |known| known.recorded(block));
         self.zones.free_in_pageblock(block).count() as u64 + self.owners.recorded(block) + residents
     }
 
-    /// Takes these frames of the block, which are free.
+    /// Takes these frames of the block, which must be free.
     pub(crate) fn take_frames(&mut self, block: Frame, frames: &HoleSet) {
         for index in frames.iter() {
             assert!(self.zones.take(block.add(index as u64)), "frame was free");
         }
     }
 
-    /// Gives back these frames of the block, which have one owner.
+    /// Frees these frames of the block, which must have a single owner.
     pub fn free_frames_of(&mut self, block: Frame, frames: &HoleSet) {
         for (index, order) in aligned_runs(frames) {
             self.free(block.add(index as u64), order);
@@ -71,7 +73,8 @@ impl PhysicalMemory {
     }
 }
 
-/// A set as aligned runs of 2^order frames, each as long as can be: place and order.
+/// Splits a set into aligned runs of 2^order frames, each as long as possible: index of the first
+/// frame, and order.
 pub(super) fn aligned_runs(frames: &HoleSet) -> impl Iterator<Item = (usize, u32)> {
     let mut left = *frames;
     std::iter::from_fn(move || {
@@ -96,7 +99,7 @@ mod tests {
     use crate::ZoneLayout;
     use perforate_types::{SpaceId, VirtualPage};
 
-    /// A frame is free, or its contents are movable, or they stay.
+    /// A frame in use is movable, and free after it was freed.
     #[test]
     fn a_frame_is_movable_while_it_is_used() {
         let mut memory = PhysicalMemory::new(64 << 20, ZoneLayout::Single).expect("valid");

@@ -1,21 +1,21 @@
-//! Buddy allocator with orders 0–10 and Linux's grouping by mobility. Its own memory grows with
-//! what was touched, not with the size of the simulated memory.
+//! Buddy allocator with orders 0–10 and Linux's grouping by mobility. Its own memory grows with the
+//! touched memory, not with the size of the simulated memory.
 //!
-//! Pairs of pageblocks (4MB, order 10) that are wholly free are kept as runs, pageblocks without
-//! a free frame not at all; only partly free ones have bitmaps. The smallest sufficient order is
-//! split first. Single frames and pairs come from the highest pageblock, larger blocks from the
-//! lowest, so that they meet only when memory is short. Inside a pageblock the lower half of a block
-//! is used first, as in Linux (`expand()`): pages touched one after the other get ascending frames.
+//! Pairs of pageblocks (4MB, order 10) that are wholly free are stored as runs. Pageblocks without
+//! a free frame are not stored. Only partly free ones have bitmaps. The smallest sufficient order
+//! is split first. Single frames and pairs come from the highest pageblock and larger blocks from
+//! the lowest, so that they meet only when memory is short. Inside a pageblock the lower half of a
+//! block is used first, as in Linux (`expand()`): pages touched in sequence get ascending frames.
 //!
-//! Every pageblock has a [`MigrateType`], at first movable. An allocation takes free blocks of
-//! its own type; where there are none, it opens a wholly free pair or steals from another type's
-//! pageblocks, largest block first, and claims the pageblock if at least half of it is free. Two
-//! simplifications of Linux: what is left of a block stolen without a claim stays with its
+//! Every pageblock has a [`MigrateType`], initially movable. An allocation takes free blocks of its
+//! own type. If there are none, it opens a wholly free pair, or else steals from pageblocks of
+//! another type, largest block first. It claims the pageblock if at least half of it is free. Two
+//! simplifications of Linux: the rest of a block that was stolen without a claim keeps its
 //! pageblock's type, and a pair that becomes wholly free counts as movable again.
 //!
-//! Pageblocks that are mapped as pages with holes are *set aside*: their free frames are the places of
-//! holes, and a hole whose place is taken cannot be patched (P §VI). They are used when nothing else is
-//! free.
+//! Pageblocks that are mapped as pages with holes are *set aside*: their free frames are the places
+//! of holes, and a hole whose place is taken cannot be patched (P §VI). They are used only if
+//! nothing else is free.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -30,11 +30,11 @@ use super::runs::Runs;
 const MAX_ORDER: u32 = 10;
 /// Frames of a block of the largest order.
 const PAIR_FRAMES: u64 = 1 << MAX_ORDER;
-/// Pageblocks whose state is kept together.
+/// Number of pageblocks in a group.
 const GROUP: usize = 1024;
-/// Free frames from which on a stealing allocation claims the whole pageblock.
+/// Number of free frames from which a stealing allocation claims the whole pageblock.
 const CLAIM_FRAMES: u64 = PAGEBLOCK_FRAMES / 2;
-/// Lists of pageblocks with free frames.
+/// Number of lists of pageblocks with free frames.
 const LISTS: usize = 2 * MigrateType::COUNT;
 
 /// Free frames of one range of memory, in power-of-two blocks.
@@ -45,31 +45,31 @@ pub struct Buddy {
     /// Wholly free pairs of pageblocks, by frame number ÷ 1024.
     whole: Runs,
     groups: Vec<Option<Box<Group>>>,
-    /// Pageblocks that have a free block of an order below the largest: of each type, then those of
-    /// each type that are set aside.
+    /// Pageblocks with a free block of an order below the largest: one list for each type, then one
+    /// for each type that is set aside.
     lists: [[NumberSet; PAGEBLOCK_ORDER as usize + 1]; LISTS],
-    /// Free blocks of each list and order.
+    /// Number of free blocks of each list and order.
     counts: [[u64; PAGEBLOCK_ORDER as usize + 1]; LISTS],
     with_state: usize,
-    /// Allocations that took a block of another type.
+    /// Number of allocations that took a block of another type.
     steals: u64,
-    /// Pageblocks that changed their type by it.
+    /// Number of pageblocks whose type changed by stealing.
     claims: u64,
-    /// Frames of pageblocks set aside that were allocated.
+    /// Number of frames allocated from pageblocks that are set aside.
     taken_from_aside: u64,
 }
 
-/// State of neighbouring pageblocks.
+/// State of a group of neighbouring pageblocks.
 #[derive(Clone, Debug)]
 struct Group {
-    /// Those that are partly free.
+    /// The partly free pageblocks.
     pageblocks: [Option<Box<Pageblock>>; GROUP],
     types: [MigrateType; GROUP],
     is_set_aside: [bool; GROUP],
 }
 
 impl Group {
-    /// The list of a pageblock.
+    /// Index of the list that holds a pageblock.
     fn list(&self, number: u64) -> usize {
         let index = number as usize % GROUP;
         list_of(self.types[index], self.is_set_aside[index])
@@ -85,10 +85,10 @@ impl Buddy {
         Self::over(0..frames)
     }
 
-    /// The free frames of a range that starts at a multiple of 1024.
+    /// A range of frames, all free. It starts at a multiple of 1024.
     ///
     /// # Panics
-    /// If it does not.
+    /// If the start is not a multiple of 1024.
     pub(crate) fn over(range: Range<u64>) -> Self {
         assert!(range.start.is_multiple_of(PAIR_FRAMES));
         let mut buddy = Self {
@@ -108,7 +108,8 @@ impl Buddy {
             buddy.free_frames = (pairs.end - pairs.start) * PAIR_FRAMES;
             buddy.whole.insert(pairs.start, pairs.end);
         }
-        // The rest of a memory that is no multiple of 4MB: its binary digits, largest first.
+        // The rest of a memory that is not a multiple of 4MB: one block for each binary digit,
+        // largest first.
         let mut start = pairs.end * PAIR_FRAMES;
         for order in (0..MAX_ORDER).rev().filter(|order| range.end >> order & 1 != 0) {
             buddy.free(Frame::new(start), order);
@@ -117,7 +118,7 @@ impl Buddy {
         buddy
     }
 
-    /// The frames it is about, free or not.
+    /// The frames that the allocator manages, free or not.
     pub fn range(&self) -> Range<u64> {
         self.range.clone()
     }
@@ -127,7 +128,7 @@ impl Buddy {
         self.free_frames
     }
 
-    /// Free blocks of exactly this order, as `/proc/buddyinfo` counts them.
+    /// Number of free blocks of exactly this order, as `/proc/buddyinfo` counts them.
     ///
     /// # Panics
     /// If `order` is above [`Self::MAX_ORDER`].
@@ -135,8 +136,8 @@ impl Buddy {
         MigrateType::ALL.iter().map(|&kind| self.free_blocks_of(kind, order)).sum()
     }
 
-    /// Free blocks of exactly this order in pageblocks of this type, as `/proc/pagetypeinfo`
-    /// counts them.
+    /// Number of free blocks of exactly this order in pageblocks of this type, as
+    /// `/proc/pagetypeinfo` counts them.
     ///
     /// # Panics
     /// If `order` is above [`Self::MAX_ORDER`].
@@ -152,18 +153,18 @@ impl Buddy {
         }
     }
 
-    /// Runs of wholly free 4MB blocks, and pageblocks with state, that is, partly free ones.
+    /// Number of runs of wholly free 4MB blocks, and number of partly free pageblocks.
     pub fn pieces(&self) -> (usize, usize) {
         (self.whole.pieces(), self.with_state)
     }
 
-    /// Allocations that took a block of another type, and pageblocks that changed their type by
-    /// it.
+    /// Number of allocations that took a block of another type, and number of pageblocks whose type
+    /// changed by stealing.
     pub fn steals_and_claims(&self) -> (u64, u64) {
         (self.steals, self.claims)
     }
 
-    /// Sets the pageblock around a frame aside, or ends that.
+    /// Sets the pageblock around a frame aside, or ends that if `aside` is false.
     pub(crate) fn set_aside(&mut self, frame: Frame, aside: bool) {
         let (number, _) = split(frame);
         let block = self.remove(number);
@@ -173,15 +174,16 @@ impl Buddy {
         }
     }
 
-    /// Frames of pageblocks set aside that were allocated, as nothing else was free.
+    /// Number of frames that were allocated from pageblocks set aside, because nothing else was
+    /// free.
     pub fn taken_from_aside(&self) -> u64 {
         self.taken_from_aside
     }
 
-    /// The pageblock around a frame, of which nothing is free, is of this type from now on.
+    /// Sets the type of the pageblock around a frame.
     ///
     /// # Panics
-    /// If something is free in it.
+    /// If any frame of the pageblock is free.
     pub(crate) fn set_migrate_type(&mut self, frame: Frame, kind: MigrateType) {
         let (number, _) = split(frame);
         assert!(
@@ -191,12 +193,12 @@ impl Buddy {
         self.set_kind(number, kind);
     }
 
-    /// Type of the pageblock around a frame.
+    /// Migrate type of the pageblock around a frame.
     pub fn migrate_type(&self, frame: Frame) -> MigrateType {
         self.kind(frame.number() / PAGEBLOCK_FRAMES)
     }
 
-    /// An aligned block of 2^order frames for contents of this type.
+    /// Allocates an aligned block of 2^order frames for contents of this type.
     pub fn allocate(&mut self, order: u32, kind: MigrateType) -> Option<Frame> {
         let end = if order <= 1 { End::Highest } else { End::Lowest };
         if order == MAX_ORDER {
@@ -218,7 +220,7 @@ impl Buddy {
         Some(Frame::new(number * PAGEBLOCK_FRAMES + ((index as u64) << order)))
     }
 
-    /// The smallest sufficient free block in a pageblock of this list.
+    /// The smallest sufficient free block in a pageblock of this list: pageblock and order.
     fn block_in(&self, list: usize, order: u32, end: End) -> Option<(u64, u32)> {
         let counts = &self.counts[list];
         let from = (order..PAGEBLOCK_ORDER + 1).find(|&from| counts[from as usize] > 0)?;
@@ -227,7 +229,8 @@ impl Buddy {
         number.map(|number| (number, from))
     }
 
-    /// Opens a wholly free pair of pageblocks for this type; returns the one to use.
+    /// Opens a wholly free pair of pageblocks for this type. Returns the pageblock to use, and its
+    /// order.
     fn open(&mut self, kind: MigrateType, end: End) -> Option<(u64, u32)> {
         let pair = match end {
             End::Lowest => self.whole.lowest(),
@@ -245,7 +248,7 @@ impl Buddy {
         }
     }
 
-    /// The largest free block of another type, whose pageblock is claimed if half of it is free.
+    /// Finds the largest free block of another type. Claims its pageblock if half of it is free.
     fn steal(&mut self, order: u32, kind: MigrateType, end: End) -> Option<(u64, u32)> {
         let found = (order..=PAGEBLOCK_ORDER).rev().find_map(|from| {
             kind.fallbacks().iter().find_map(|other| {
@@ -266,7 +269,8 @@ impl Buddy {
         found
     }
 
-    /// The smallest sufficient free block in a pageblock that is set aside: of this type, or of another.
+    /// The smallest sufficient free block in a pageblock that is set aside, of this type or
+    /// another.
     fn take_from_aside(&mut self, order: u32, kind: MigrateType, end: End) -> Option<(u64, u32)> {
         let kinds = std::iter::once(kind).chain(kind.fallbacks());
         let found =
@@ -275,7 +279,7 @@ impl Buddy {
         Some(found)
     }
 
-    /// The lowest free aligned run of `frames` frames, a multiple of 1024.
+    /// Allocates the lowest free aligned run of `frames` frames, a multiple of 1024.
     ///
     /// # Panics
     /// If `frames` is not a multiple of 1024.
@@ -288,17 +292,17 @@ impl Buddy {
         Some(Frame::new(first * PAIR_FRAMES))
     }
 
-    /// Gives back a run of `frames` frames, a multiple of 1024.
+    /// Frees a run of `frames` frames, a multiple of 1024.
     ///
     /// # Panics
-    /// If part of it is free already.
+    /// If part of the run is free already.
     pub fn free_run(&mut self, frame: Frame, frames: u64) {
         let first = frame.number() / PAIR_FRAMES;
         self.whole.insert(first, first + frames / PAIR_FRAMES);
         self.free_frames += frames;
     }
 
-    /// Takes all free frames of these pageblocks, by number; those count as movable from then on.
+    /// Takes all free frames of these pageblocks, by number. The pageblocks are movable afterwards.
     pub(crate) fn take_pageblocks(&mut self, numbers: Range<u64>) {
         let mut number = numbers.start;
         while number < numbers.end {
@@ -324,7 +328,7 @@ impl Buddy {
         }
     }
 
-    /// Whether this frame is free.
+    /// True if the frame is free.
     pub fn is_free(&self, frame: Frame) -> bool {
         let (number, index) = split(frame);
         match self.block(number) {
@@ -333,7 +337,7 @@ impl Buddy {
         }
     }
 
-    /// The free frames of the pageblock around a frame, by their place in it.
+    /// Indices of the free frames of the pageblock around a frame.
     pub fn free_in_pageblock(&self, frame: Frame) -> HoleSet {
         let (number, _) = split(frame);
         match self.block(number) {
@@ -343,13 +347,13 @@ impl Buddy {
         }
     }
 
-    /// Runs of wholly free 4MB blocks, in order: first frame, and number of frames.
+    /// Runs of wholly free 4MB blocks in ascending order: first frame, and number of frames.
     pub(crate) fn free_runs(&self) -> impl Iterator<Item = (Frame, u64)> + '_ {
         let runs = self.whole.iter();
         runs.map(|(start, end)| (Frame::new(start * PAIR_FRAMES), (end - start) * PAIR_FRAMES))
     }
 
-    /// Every other pageblock with free frames, in order, and which those are.
+    /// Every partly free pageblock in ascending order: first frame, and indices of its free frames.
     pub(crate) fn partly_free(&self) -> impl Iterator<Item = (Frame, HoleSet)> + '_ {
         let groups = self.groups.iter().enumerate();
         groups.flat_map(|(group, blocks)| {
@@ -361,7 +365,7 @@ impl Buddy {
         })
     }
 
-    /// Takes exactly this frame; returns whether it was free.
+    /// Takes exactly this frame; returns false if it was not free.
     pub fn take(&mut self, frame: Frame) -> bool {
         if !self.is_free(frame) {
             return false;
@@ -375,10 +379,10 @@ impl Buddy {
         true
     }
 
-    /// Gives back the block of 2^order frames at `frame`; free buddies merge.
+    /// Frees the block of 2^order frames at `frame`; free buddies merge.
     ///
     /// # Panics
-    /// If part of it is free already, or it lies outside the memory.
+    /// If part of the block is free already, or the block lies outside the memory.
     pub fn free(&mut self, frame: Frame, order: u32) {
         let first = frame.number();
         let inside = self.range.start <= first && first + (1 << order) <= self.range.end;
@@ -398,7 +402,7 @@ impl Buddy {
         self.close_pair(number / 2);
     }
 
-    /// A pair of pageblocks that are both wholly free becomes one block of the largest order.
+    /// Merges a pair of wholly free pageblocks into one block of the largest order.
     fn close_pair(&mut self, pair: u64) {
         let is_whole = |number| self.block(number).is_some_and(Pageblock::is_whole);
         if is_whole(2 * pair) && is_whole(2 * pair + 1) {
@@ -410,8 +414,8 @@ impl Buddy {
         }
     }
 
-    /// Changes a pageblock and keeps lists and counts in step. `act` also says which orders it
-    /// may have changed the free blocks of.
+    /// Changes a pageblock and updates lists and counts. `act` also returns the orders whose free
+    /// blocks it may have changed.
     #[inline]
     fn change<T>(
         &mut self,
@@ -424,7 +428,7 @@ impl Buddy {
         let block = group.pageblocks[index].as_mut().expect("pageblock with state");
         let before = block.counts();
         let (result, orders) = act(block);
-        // Read one by one: they have just been written one by one.
+        // Counts are read one by one, as they were just written one by one.
         for order in *orders.start() as usize..*orders.end() as usize + 1 {
             let (before, after) = (before[order], block.count(order));
             let count = &mut self.counts[list][order];
@@ -442,7 +446,7 @@ impl Buddy {
         result
     }
 
-    /// A pageblock gets state.
+    /// Stores the state of a pageblock, which has none.
     fn put(&mut self, number: u64, block: Box<Pageblock>) {
         let list = self.group(number).list(number);
         for (order, count) in block.counts().into_iter().enumerate().filter(|(_, count)| *count > 0)
@@ -455,7 +459,7 @@ impl Buddy {
         group.pageblocks[number as usize % GROUP] = Some(block);
     }
 
-    /// A pageblock loses its state.
+    /// Removes the state of a pageblock and returns it.
     fn remove(&mut self, number: u64) -> Option<Box<Pageblock>> {
         self.block(number)?;
         let group = self.group(number);
@@ -499,12 +503,12 @@ impl Buddy {
     }
 }
 
-/// The list of pageblocks of a type, set aside or not.
+/// Index of the list for a type, set aside or not.
 const fn list_of(kind: MigrateType, aside: bool) -> usize {
     kind as usize + if aside { MigrateType::COUNT } else { 0 }
 }
 
-/// Pageblock of a frame and its place in it.
+/// Number of a frame's pageblock, and index of the frame in that pageblock.
 fn split(frame: Frame) -> (u64, usize) {
     let number = frame.number();
     (number / PAGEBLOCK_FRAMES, (number % PAGEBLOCK_FRAMES) as usize)

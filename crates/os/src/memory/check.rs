@@ -1,5 +1,5 @@
-//! Whether the records of physical memory agree with each other and with what address spaces say
-//! they have.
+//! Consistency check of physical memory: its records must agree with each other and with the frames
+//! that address spaces use.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,24 +10,25 @@ use super::{BLOCK_ORDER, Owner, PhysicalMemory};
 /// A page of an address space.
 type Place = (SpaceId, VirtualPage);
 
-/// What a frame is used for.
+/// Recounted use of a frame.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct FrameUse {
-    /// Pages that map it.
+    /// Number of pages that map the frame.
     mappings: u32,
-    /// One that does so by an entry of its own.
+    /// A page that maps the frame by an entry of its own.
     entry: Option<Place>,
-    /// Something else has it: a node, a reservation, the rest of the system.
+    /// True if something other than a page has the frame: a node, a reservation, the rest of the
+    /// system.
     held: bool,
 }
 
-/// All that is in use, counted anew.
+/// Recount of all frames and slots in use.
 #[derive(Default)]
 pub struct Recount {
     blocks: BTreeMap<u64, Vec<FrameUse>>,
-    /// Who maps a block as a page with holes.
+    /// Pages with holes that are mapped to each block.
     holed: HashMap<u64, Vec<Place>>,
-    /// Pages that refer to a slot of the swap space.
+    /// Number of pages that refer to each swap slot.
     pub(crate) slots: BTreeMap<u64, u64>,
 }
 
@@ -39,27 +40,27 @@ impl Recount {
         &mut frames[frame.number() as usize % size]
     }
 
-    /// A page maps the frame, by an entry of its own or in place in a larger page.
+    /// Counts a mapping of the frame, by a page's own entry or in place in a larger page.
     pub fn map(&mut self, frame: Frame, entry: Option<Place>) {
         let known = self.of(frame);
         known.mappings += 1;
         known.entry = known.entry.or(entry);
     }
 
-    /// These frames of a block are mapped in place.
+    /// Counts in-place mappings of these frames of a block.
     pub fn map_in_place(&mut self, block: Frame, subpages: &HoleSet) {
         subpages.iter().for_each(|index| self.map(block.add(index as u64), None));
     }
 
-    /// A 2MB page of this address space maps the block with holes.
+    /// Counts a mapping of the block as a 2MB page with holes.
     pub fn map_holed(&mut self, block: Frame, space: SpaceId, page: VirtualPage) {
         self.holed.entry(block.number()).or_default().push((space, page));
     }
 
-    /// Something that is not a page has the frame, alone.
+    /// Counts a frame that something other than a page has alone.
     ///
     /// # Errors
-    /// If something else has it, too.
+    /// If the frame was counted so before.
     pub fn hold(&mut self, frame: Frame) -> Result<(), String> {
         match std::mem::replace(&mut self.of(frame).held, true) {
             true => Err(format!("{frame:?} is held twice")),
@@ -67,7 +68,7 @@ impl Recount {
         }
     }
 
-    /// Every frame in use, in order.
+    /// Every frame in use, in ascending order.
     fn frames(&self) -> impl Iterator<Item = (Frame, FrameUse)> + '_ {
         self.blocks.iter().flat_map(|(number, frames)| {
             let frames = frames.iter().enumerate();
@@ -80,7 +81,7 @@ impl Recount {
 }
 
 impl PhysicalMemory {
-    /// Compares the records with `recount`, which has all but what the rest of the system has.
+    /// Compares the records with `recount`, which has everything except the rest of the system.
     pub(crate) fn check(&self, mut recount: Recount) -> Result<(), String> {
         let others = self.others.all_frames().map(|(_, _, frame)| frame);
         let retired = self.owners.iter().filter(|(_, owner)| *owner == Owner::Retired);
@@ -123,13 +124,13 @@ impl PhysicalMemory {
         }
         let owner = known.entry.map(|(space, page)| Owner::Page(space, page));
         let recorded = self.owners.get(frame);
-        if !shared && recorded != owner && !self.owners_left {
+        if !shared && recorded != owner && !self.owners_stale {
             return Err(format!("belongs to {owner:?}, recorded is {recorded:?}"));
         }
         Ok(())
     }
 
-    /// Every record is of a frame that is in use in that way.
+    /// Checks that every recorded frame is in use in the recorded way.
     fn check_owners(&self, recount: &mut Recount) -> Result<(), String> {
         for (frame, owner) in self.owners.iter() {
             let known = *recount.of(frame);
@@ -156,7 +157,10 @@ impl PhysicalMemory {
     }
 }
 
-/// An error if what was counted anew is not what is recorded.
+/// Compares a recorded value with the recounted one.
+///
+/// # Errors
+/// Names the value and both numbers if they differ.
 pub fn expect<T: PartialEq + std::fmt::Debug>(
     name: &str,
     recorded: T,

@@ -1,9 +1,9 @@
-//! Runs of memory far longer than the buddy allocator's largest block, as a direct segment needs
-//! them (D §VI.A). What Linux's `alloc_contig_range` does for a given range: its free frames are
-//! isolated, and what is movable goes elsewhere. Here the range is looked for as well.
+//! Search for runs of memory far longer than the buddy allocator's largest block, which direct
+//! segments need (D §VI.A). Linux's `alloc_contig_range` takes a given range: it isolates the free
+//! frames and migrates the movable ones. Here the range is searched for as well.
 //!
-//! A run begins and ends with 2MB blocks and lies in one zone. Wholly free memory is looked through
-//! run by run; only the blocks beside it cost a look at their frames.
+//! A run consists of 2MB blocks and lies in one zone. Wholly free memory is scanned run by run; the
+//! frames of other blocks are examined one by one.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,54 +12,54 @@ use perforate_types::{Frame, HoleSet};
 
 use super::{BLOCK_ORDER, Owner, PhysicalMemory, Zone};
 
-/// What a run is to be like.
+/// Requirements of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct WantedRun<'a> {
     /// Length in 2MB blocks.
     pub blocks: u64,
-    /// Most faulty frames that it may contain.
+    /// Largest number of faulty frames that the run may contain.
     pub faulty_frames: u64,
-    /// Whether movable contents may be in the way.
+    /// True if the run may contain movable frames.
     pub moves: bool,
-    /// Frames that it must lie in; all of memory where it is not said.
+    /// Range of frames that must contain the run; `None` for all memory.
     pub within: Option<Range<u64>>,
-    /// With `moves`: blocks that hold a 2MB page which can be moved, by number.
+    /// With `moves`: numbers of blocks that hold a movable 2MB page.
     pub large_pages: &'a BTreeMap<u64, crate::space::RegionPlace>,
 }
 
-/// A run that can be had.
+/// A run that can be taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
-    /// Its 2MB blocks, by number.
+    /// Numbers of the 2MB blocks of the run.
     pub blocks: Range<u64>,
-    /// Frames in it that must be moved away.
+    /// Number of frames in the run that must be migrated.
     pub movable_frames: u64,
 }
 
 impl Run {
-    /// Its first frame.
+    /// First frame of the run.
     pub(crate) fn first(&self) -> Frame {
         Frame::new(self.blocks.start << BLOCK_ORDER)
     }
 
-    /// Its frames.
+    /// Frame numbers of the run.
     pub(crate) fn frames(&self) -> Range<u64> {
         self.blocks.start << BLOCK_ORDER..self.blocks.end << BLOCK_ORDER
     }
 }
 
-/// What it costs to have a block that is not wholly free.
+/// Cost of taking a block that is not wholly free, in frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Cost {
     movable: u64,
     faulty: u64,
 }
 
-/// Neighbouring blocks that can be had, and those of them that cost something.
+/// Neighbouring blocks that can be taken, with their costs.
 #[derive(Clone, Debug, Default)]
 struct Stretch {
     blocks: Range<u64>,
-    /// Block, and the cost of all up to and with it.
+    /// Number of each block with a cost, and the total cost up to and including the block.
     sums: Vec<(u64, Cost)>,
 }
 
@@ -87,8 +87,8 @@ impl Stretch {
         Cost { movable: all.movable - below.movable, faulty: all.faulty - below.faulty }
     }
 
-    /// The part of `length` blocks with the fewest frames to move; of equal ones that with the
-    /// fewest faulty frames, then the lowest. The best one begins after a block that costs, ends
+    /// The part of `length` blocks with the fewest movable frames; of equal ones the part with the
+    /// fewest faulty frames, then the lowest. The best part begins after a block with a cost, ends
     /// before one, or lies at an end of the stretch.
     fn cheapest(&self, length: u64, most_faulty: u64) -> Option<(Cost, Range<u64>)> {
         let last = self.blocks.end.checked_sub(length).filter(|last| *last >= self.blocks.start)?;
@@ -106,7 +106,7 @@ impl Stretch {
             .min_by_key(|(cost, blocks)| (cost.movable, cost.faulty, blocks.start))
     }
 
-    /// Blocks of the longest part with no more than so many faulty frames.
+    /// Length of the longest part with at most `most_faulty` faulty frames, in blocks.
     fn longest(&self, most_faulty: u64) -> u64 {
         let after = self.sums.iter().map(|&(block, _)| block + 1);
         let starts = std::iter::once(self.blocks.start).chain(after);
@@ -122,14 +122,14 @@ impl Stretch {
 }
 
 impl PhysicalMemory {
-    /// The run of this kind that is cheapest to have.
+    /// Finds the cheapest run that meets the requirements.
     ///
     /// # Errors
-    /// Without one: the frames of the longest that there is.
+    /// The length of the longest run in frames, if no run meets them.
     pub(crate) fn find_run(&self, wanted: &WantedRun<'_>) -> Result<Run, u64> {
         let mut best: Option<(Cost, Range<u64>)> = None;
         let mut longest = 0;
-        // Memory of programs is taken from the highest zone first.
+        // Program memory is allocated from the highest zone first.
         for zone in self.zones.iter().rev() {
             for stretch in self.stretches(zone, wanted) {
                 longest = longest.max(stretch.longest(wanted.faulty_frames));
@@ -148,7 +148,7 @@ impl PhysicalMemory {
         }
     }
 
-    /// All blocks of a zone that can be had, neighbours together.
+    /// All blocks of a zone that can be taken, grouped into stretches of neighbours.
     fn stretches(&self, zone: &Zone, wanted: &WantedRun<'_>) -> Vec<Stretch> {
         let range = zone.buddy.range();
         let within = wanted.within.clone().unwrap_or(0..u64::MAX);
@@ -181,7 +181,7 @@ impl PhysicalMemory {
         stretches
     }
 
-    /// What a block costs that is not part of a wholly free run; `None` if it cannot be had.
+    /// Cost of a block outside wholly free runs; `None` if it cannot be taken.
     fn cost_of_block(&self, number: u64, wanted: &WantedRun<'_>) -> Option<Cost> {
         let block = Frame::new(number << BLOCK_ORDER);
         if wanted.moves && wanted.large_pages.contains_key(&number) {
@@ -201,7 +201,7 @@ impl PhysicalMemory {
         (contents.fixed.count() as u64 == faulty).then_some(cost)
     }
 
-    /// Whether the frame is faulty and out of use.
+    /// True if the frame is faulty and retired.
     pub(crate) fn is_retired(&self, frame: Frame) -> bool {
         self.owners.get(frame) == Some(Owner::Retired)
     }
@@ -211,7 +211,7 @@ impl PhysicalMemory {
         self.zones.take_blocks(blocks);
     }
 
-    /// Faulty frames among these.
+    /// The faulty frames in this range.
     pub(crate) fn retired_within(&self, frames: &Range<u64>) -> Vec<Frame> {
         let blocks = frames.start >> BLOCK_ORDER..frames.end.div_ceil(1 << BLOCK_ORDER);
         let blocks = blocks.map(|number| Frame::new(number << BLOCK_ORDER));
@@ -223,7 +223,7 @@ impl PhysicalMemory {
             .collect()
     }
 
-    /// Gives back frames that one owner had and that have no record, however many.
+    /// Frees a range of frames that had a single owner and have no record.
     pub fn free_range(&mut self, frames: Range<u64>) {
         let mut start = frames.start;
         while start < frames.end {
@@ -307,12 +307,12 @@ mod tests {
         for (block, index) in [(3, 1), (3, 2), (10, 0), (25, 500)] {
             assert!(memory.retire(Frame::new((block << 9) + index)));
         }
-        // Without: 4–9, 11–24, 26–31; with one: 4–24 (21 blocks), 11–31 (21 blocks).
+        // Without faulty frames: 4–9, 11–24, 26–31. With one: 4–24 (21 blocks), 11–31 (21 blocks).
         assert_eq!(find(&memory, 14, 0, false).unwrap().blocks, 11..25);
         assert_eq!(find(&memory, 15, 0, false), Err(14 * 512));
         assert_eq!(find(&memory, 21, 1, false).unwrap().blocks, 4..25);
         assert_eq!(find(&memory, 22, 1, false), Err(21 * 512));
-        // With two: 4–31.
+        // With two faulty frames: 4–31.
         assert_eq!(find(&memory, 28, 2, false).unwrap().blocks, 4..32);
         assert_eq!(find(&memory, 32, 3, false), Err(28 * 512));
         assert_eq!(find(&memory, 32, 4, false).unwrap().blocks, 0..32);
@@ -331,7 +331,7 @@ mod tests {
         let run = find(&memory, 31, 0, true).unwrap();
         assert_eq!(run, Run { blocks: 0..31, movable_frames: 88 });
         assert_eq!(find(&memory, 32, 0, true).unwrap().movable_frames, 600);
-        // Kernel data stay.
+        // Kernel data cannot be moved.
         memory.add_other(OtherUse::Kernel, 1, 0).unwrap();
         assert!(find(&memory, 31, 0, true).is_err());
     }

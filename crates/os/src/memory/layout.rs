@@ -1,4 +1,4 @@
-//! Which physical addresses have memory: the I/O gap of x86-64 and memory added at run time.
+//! Physical addresses that have memory: the I/O gap of x86-64, and memory added at run time.
 
 use std::ops::Range;
 
@@ -8,26 +8,27 @@ use serde::{Deserialize, Serialize};
 use super::{FRAME_BYTES, PhysicalMemory};
 use crate::OsError;
 
-/// Memory added later begins where a free block of the largest order can.
+/// Alignment of added memory in frames: a free block of the largest order.
 const HOT_ADD_ALIGNMENT: u64 = 1024;
 
-/// The part of the physical address space below 4GB that x86-64 reserves for devices (D §IV). What
-/// memory does not fit below it lies at 4GB and above.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+/// The part of the physical address space below 4GB that x86-64 reserves for devices (D §IV).
+/// Memory that does not fit below the gap lies at 4GB and above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(from = "IoGapPreset")]
 pub struct IoGap {
     /// First byte of the gap, a multiple of 4096.
     pub start_bytes: u64,
-    /// First byte after it, a multiple of 4MB.
+    /// First address after the gap, a multiple of 4MB.
     pub end_bytes: u64,
-    /// Memory that stays below the gap, a multiple of 4096; all else is unplugged there and added at
-    /// the end (D §IV, §VI.C). `None`: all that fits stays.
+    /// Memory that stays below the gap, a multiple of 4096; the rest is unplugged there and added
+    /// at the end (D §IV, §VI.C). `None`: everything that fits stays.
     pub kept_bytes: Option<u64>,
 }
 
 /// I/O gaps that options can name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum IoGapPreset {
+enum IoGapPreset {
     /// As a PC has it: 3GB to 4GB.
     Pc,
     /// The same, after most of the memory below it was moved above: 256MB stay.
@@ -44,10 +45,11 @@ impl From<IoGapPreset> for IoGap {
 }
 
 impl IoGap {
-    /// As a PC has it: 3GB to 4GB.
+    /// The gap of a PC: 3GB to 4GB.
     pub const PC: Self = Self { start_bytes: 3 << 30, end_bytes: 4 << 30, kept_bytes: None };
 
-    /// After most of the memory below it was moved: 256MB are enough to boot Linux (D §VI.C).
+    /// The gap of a PC after most of the memory below it was moved: 256MB remain, enough to boot
+    /// Linux (D §VI.C).
     pub const RECLAIMED: Self = Self { kept_bytes: Some(256 << 20), ..Self::PC };
 
     fn check(&self) -> Result<(), &'static str> {
@@ -66,17 +68,18 @@ impl IoGap {
     }
 }
 
-/// Which frames there are.
+/// Layout of the physical address space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FrameLayout {
-    /// The I/O gap, if there is one.
+    /// I/O gap; `None` if memory has no gap.
     pub io_gap: Option<IoGap>,
-    /// Room for memory that is added at run time, above all other, in bytes.
+    /// Room for memory that is added at run time, above all other memory, in bytes.
     pub hot_add_bytes: u64,
 }
 
 impl FrameLayout {
-    /// Frames that a memory of so many has at first, and those that can be added.
+    /// Computes the runs of frames that a memory of `frames` frames has at boot, and the frames
+    /// that can be added.
     pub(crate) fn place(&self, frames: u64) -> Result<(Vec<Range<u64>>, Range<u64>), &'static str> {
         let mut present: Vec<Range<u64>> = std::iter::once(0..frames).collect();
         if let Some(gap) = &self.io_gap {
@@ -96,7 +99,7 @@ impl FrameLayout {
     }
 }
 
-/// The parts of `0..end` that are in none of `ranges`, which are in order.
+/// The parts of `0..end` outside all `ranges`, which are in ascending order.
 pub(super) fn gaps(ranges: &[Range<u64>], end: u64) -> Vec<Range<u64>> {
     let starts = std::iter::once(0).chain(ranges.iter().map(|range| range.end));
     let ends = ranges.iter().map(|range| range.start).chain([end]);
@@ -104,22 +107,22 @@ pub(super) fn gaps(ranges: &[Range<u64>], end: u64) -> Vec<Range<u64>> {
 }
 
 impl PhysicalMemory {
-    /// Frames at which there is no memory now, below [`Self::end_frame`].
+    /// Runs of frames without memory at present, below [`Self::end_frame`].
     pub(crate) fn absent(&self) -> Vec<Range<u64>> {
         gaps(&self.present, self.end_frame)
     }
 
-    /// Runs of frames with memory, in order.
+    /// Runs of frames with memory, in ascending order.
     pub(crate) fn present(&self) -> &[Range<u64>] {
         &self.present
     }
 
-    /// The frame after the last that there can be.
+    /// The first frame number beyond all present and addable memory.
     pub(crate) fn end_frame(&self) -> u64 {
         self.end_frame
     }
 
-    /// Frames that can still be added.
+    /// Number of frames that can still be added.
     pub(crate) fn addable_frames(&self) -> u64 {
         self.addable.end - self.addable.start
     }
@@ -129,11 +132,11 @@ impl PhysicalMemory {
         self.added_from..self.addable.start
     }
 
-    /// Adds free frames at the end of memory (Linux: memory hotplug; here in any number, there in
-    /// sections of 128MB).
+    /// Adds free frames at the end of memory (Linux: memory hotplug, in sections of 128MB; here in
+    /// any number).
     ///
     /// # Errors
-    /// If there is no room for so many.
+    /// If there is no room for `frames` frames.
     pub(crate) fn hot_add(&mut self, frames: u64) -> Result<Range<u64>, OsError> {
         if frames > self.addable_frames() {
             let left_bytes = self.addable_frames() * FRAME_BYTES;
@@ -200,7 +203,7 @@ mod tests {
         let zones = ZoneLayout::Single;
         let mut memory = PhysicalMemory::with_layout(10 << 20, TopTable::HoleBitmap, zones, layout)
             .expect("valid");
-        // 0–6MB, 12–16MB; 32MB are 8192 frames, whose bits take one frame, the last of the 10MB.
+        // 0–6MB and 12–16MB. 32MB are 8192 frames, whose bits take one frame: the last of the 10MB.
         assert_eq!(memory.end_frame(), 8192);
         assert_eq!(
             memory.top_table(TopTable::is_hole_bitmap).map(|frame| frame.number()),

@@ -1,23 +1,23 @@
-//! What may become of the frames of a pageblock (Linux: migrate types).
+//! Migrate types of pageblocks, as in Linux.
 
 use serde::{Deserialize, Serialize};
 
 /// Frames of one pageblock: 2MB, the unit by which Linux groups frames by mobility.
 pub(crate) const PAGEBLOCK_FRAMES: u64 = 512;
 
-/// Whether allocated frames can be moved or freed again.
+/// Mobility of allocated frames.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 #[serde(rename_all = "kebab-case")]
 #[repr(u8)]
 pub enum MigrateType {
-    /// Page tables, kernel data: stays where it is.
+    /// Page tables, kernel data: cannot be moved.
     Unmovable,
-    /// User memory and page cache: can be copied elsewhere.
+    /// User memory and page cache: can be migrated.
     #[default]
     Movable,
-    /// Slab caches: cannot be moved, but freed under pressure.
+    /// Slab caches: cannot be moved, but can be freed under pressure.
     Reclaimable,
 }
 
@@ -28,7 +28,7 @@ impl MigrateType {
     /// All types, in the order of their numbers.
     pub const ALL: [Self; Self::COUNT] = [Self::Unmovable, Self::Movable, Self::Reclaimable];
 
-    /// Whose free blocks are taken when there are none of this type, best first (Linux:
+    /// Types from which free blocks are stolen if none of this type is free, best first (Linux:
     /// `fallbacks` in mm/page_alloc.c).
     pub(crate) const fn fallbacks(self) -> [Self; Self::COUNT - 1] {
         match self {

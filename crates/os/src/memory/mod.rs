@@ -1,5 +1,5 @@
-//! The machine's physical memory: which frames are free, how often a frame is mapped, and which
-//! are somebody else's.
+//! Physical memory of the machine: free frames, reference counts of frames, and frames of other
+//! owners.
 
 mod block;
 mod buddy;
@@ -32,7 +32,7 @@ pub use check::{Recount, expect};
 pub(crate) use contiguous::{Run, WantedRun};
 pub use free_index::FreeIndex;
 pub(crate) use layout::FrameLayout;
-pub use layout::{IoGap, IoGapPreset};
+pub use layout::IoGap;
 pub use migrate_type::MigrateType;
 pub use others::OtherUse;
 use others::Others;
@@ -45,68 +45,69 @@ use residents::Residents;
 pub(crate) use swap::Swap;
 pub use zones::{Zone, ZoneLayout, Zones};
 
-/// Bytes of a frame.
+/// Size of a frame in bytes.
 pub(crate) const FRAME_BYTES: u64 = 4096;
 /// Order of a 2MB block.
 pub(crate) const BLOCK_ORDER: u32 = 9;
 
-/// A block whose hole frames are somebody else's, as injected for one virtual region.
+/// A 2MB block whose hole frames belong to others, injected for one virtual region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fragment {
-    /// The virtual 2MB region whose drawn holes the block has.
+    /// Virtual 2MB region for which the holes were drawn.
     pub region: u64,
     /// First frame of the block.
     pub block: Frame,
 }
 
-/// Physical memory with its reference counts.
+/// Physical memory with its allocator and reference counts.
 pub struct PhysicalMemory {
     memory_bytes: u64,
-    /// Frames with memory, in order.
+    /// Frames with memory, in ascending order.
     present: Vec<Range<u64>>,
     /// Frames that can be added.
     addable: Range<u64>,
-    /// Where memory that is added begins.
+    /// First frame of memory added at run time.
     added_from: u64,
     end_frame: u64,
     zones: Zones,
     references: References,
     owners: Owners,
-    /// Whether one of several mappings of a frame went, perhaps the recorded one.
-    owners_left: bool,
+    /// True if a mapping of a shared frame was removed, which may have been the recorded one.
+    owners_stale: bool,
     others: Others,
-    /// What the rest of the system has had since a snapshot was taken.
+    /// Memory that the rest of the system has held since a snapshot was taken.
     residents: Option<Residents>,
     watermarks: Watermarks,
     pressure: Pressure,
-    /// Where pages go that have no frame.
+    /// Swap space for pages without a frame.
     pub(crate) swap: Swap,
     retired_frames: u64,
     top_table: TopTable,
-    /// Frames that it lies in.
+    /// Frames of the top table.
     top_frames: Range<u64>,
     foreign_frames: u64,
-    /// Those of them that were drawn for physical blocks.
+    /// Injected holes of physical blocks.
     drawn_holes: Vec<(Frame, HoleSet)>,
-    /// Fragmented blocks that no address space uses now, by the region they were drawn for.
+    /// Fragmented blocks that no address space uses at present, by the region for which they were
+    /// drawn.
     parked: HashMap<u64, Vec<Frame>>,
-    /// Who maps a block as a 2MB page with holes.
+    /// Pages with holes that are mapped to each block.
     holed: HashMap<u64, Vec<(SpaceId, VirtualPage)>>,
 }
 
-/// A table that hardware reads at a fixed place, and the kernel reserves the top of memory for.
+/// A table that hardware reads at a fixed place; the kernel reserves the top of memory for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum TopTable {
     #[default]
     None,
-    /// One bit per frame that there can be (P-2).
+    /// One bit for each possible frame (P-2).
     HoleBitmap,
-    /// An entry of 8 bytes per page of a guest (D §X).
+    /// An entry of 8 bytes for each page of a guest (D §X).
     Flat { pages: u64 },
 }
 
 impl TopTable {
-    /// Its frames, in a memory that ends there.
+    /// Number of frames of the table in a memory that ends at `end_frame`.
     fn frames(self, end_frame: u64) -> u64 {
         match self {
             Self::None => 0,
@@ -125,13 +126,13 @@ impl TopTable {
 }
 
 impl PhysicalMemory {
-    /// Memory of `memory_bytes` without gaps, as [`Self::with_layout`].
+    /// Memory of `memory_bytes` without gaps; see [`Self::with_layout`].
     #[cfg(test)]
     pub(crate) fn new(memory_bytes: u64, zones: ZoneLayout) -> Result<Self, OsError> {
         Self::with_layout(memory_bytes, TopTable::None, zones, FrameLayout::default())
     }
 
-    /// Memory of `memory_bytes`, with room for a table reserved at its top.
+    /// Memory of `memory_bytes`, with frames for a table reserved at its top.
     pub(crate) fn with_layout(
         memory_bytes: u64,
         top_table: TopTable,
@@ -163,13 +164,13 @@ impl PhysicalMemory {
         let usable = if addable.is_empty() { top_frames.start } else { end_frame };
         let mut zones = Zones::new(usable, zones);
         let absent = layout::gaps(&present, end_frame);
-        // Without anything to add the table lies behind all zones.
+        // If no memory can be added, the table lies beyond all zones.
         let reserved = (!addable.is_empty()).then(|| top_frames.clone());
         absent.into_iter().chain(reserved).for_each(|range| zones.take_range(range));
         Ok(Self::over(zones, present, addable, end_frame, (top_table, top_frames)))
     }
 
-    /// Memory in these zones, with a table in these frames.
+    /// Memory with the given zones and top table.
     fn over(
         zones: Zones,
         present: Vec<Range<u64>>,
@@ -187,7 +188,7 @@ impl PhysicalMemory {
             zones,
             references: References::default(),
             owners: Owners::default(),
-            owners_left: false,
+            owners_stale: false,
             others: Others::default(),
             residents: None,
             watermarks: Watermarks::of(frames - (top_frames.end - top_frames.start)),
@@ -203,7 +204,7 @@ impl PhysicalMemory {
         }
     }
 
-    /// The swap space has so many bytes.
+    /// Sets the size of the swap space in bytes.
     pub(crate) fn set_swap_bytes(&mut self, bytes: u64) {
         self.swap = Swap::new(bytes);
     }
@@ -213,84 +214,84 @@ impl PhysicalMemory {
         self.memory_bytes
     }
 
-    /// First frame of the table at the top of memory, if it is this one.
+    /// First frame of the table at the top of memory, if `is_wanted` accepts its kind.
     pub(crate) fn top_table(&self, is_wanted: fn(TopTable) -> bool) -> Option<Frame> {
         is_wanted(self.top_table).then(|| Frame::new(self.top_frames.start))
     }
 
-    /// Frames of the table at the top of memory, if it is this one.
+    /// Number of frames of the table at the top of memory; 0 unless `is_wanted` accepts its kind.
     pub(crate) fn top_table_frames(&self, is_wanted: fn(TopTable) -> bool) -> u64 {
         let frames = self.top_frames.end - self.top_frames.start;
         if is_wanted(self.top_table) { frames } else { 0 }
     }
 
-    /// Frames that hold somebody else's unmovable data.
+    /// Number of frames with unmovable data of others.
     pub(crate) fn foreign_frames(&self) -> u64 {
         self.foreign_frames
     }
 
-    /// The free frames, to look at.
+    /// Free frames, by zone.
     pub fn zones(&self) -> &Zones {
         &self.zones
     }
 
-    /// A frame for a page of a program.
+    /// Allocates a frame for a page of a program.
     pub fn allocate_page(&mut self) -> Result<Frame, OsError> {
         self.allocate_pages(0)
     }
 
-    /// An aligned run of 2^order frames for pages of a program.
+    /// Allocates an aligned run of 2^order frames for pages of a program.
     pub(crate) fn allocate_pages(&mut self, order: u32) -> Result<Frame, OsError> {
         self.allocate(order, MigrateType::Movable)
     }
 
-    /// Whether a run of 2^order frames is free.
+    /// True if an aligned run of 2^order frames is free.
     pub(crate) fn has_free(&self, order: u32) -> bool {
         (order..=Buddy::MAX_ORDER).any(|order| self.zones.free_blocks(order) > 0)
     }
 
-    /// An aligned run of 2^order frames for nodes of page tables.
+    /// Allocates an aligned run of 2^order frames for nodes of page tables.
     pub(crate) fn allocate_nodes(&mut self, order: u32) -> Result<Frame, OsError> {
         self.allocate(order, MigrateType::Unmovable)
     }
 
-    /// Whether a whole 2MB block is free.
+    /// True if a whole 2MB block is free.
     pub(crate) fn has_free_block(&self) -> bool {
         self.has_free(BLOCK_ORDER)
     }
 
-    /// From now on keeps this index of free memory, which knows of none yet.
+    /// Installs an index of free memory; it must be empty.
     pub(crate) fn set_free_index(&mut self, index: Box<dyn FreeIndex>) {
         self.zones.set_index(index);
     }
 
-    /// Whether nobody has this frame.
+    /// True if the frame is free.
     pub fn is_free(&self, frame: Frame) -> bool {
         self.zones.is_free(frame)
     }
 
-    /// The index of free memory, if it is of this type.
+    /// The index of free memory, if it has type `T`.
     pub fn free_index<T: FreeIndex>(&self) -> Option<&T> {
         (self.zones.index()? as &dyn Any).downcast_ref()
     }
 
-    /// The index of free memory, if it is of this type.
+    /// The index of free memory, mutably, if it has type `T`.
     pub fn free_index_mut<T: FreeIndex>(&mut self) -> Option<&mut T> {
         (self.zones.index_mut()? as &mut dyn Any).downcast_mut()
     }
 
-    /// Frames of the zones, in the order in which memory is taken from them: highest first.
+    /// Frames of the zones in allocation order: highest zone first.
     pub fn zone_frames(&self) -> impl Iterator<Item = Range<u64>> {
         self.zones.iter().rev().map(|zone| zone.buddy.range())
     }
 
-    /// Takes these frames, which are all free.
+    /// Takes these frames, all of which must be free.
     pub fn take_range(&mut self, frames: Range<u64>) {
         self.zones.take_range(frames);
     }
 
-    /// Injected fragmentation gives the free frames among these holes of 2MB blocks, by number, to
-    /// others for good.
+    /// Gives those holes of physical 2MB blocks that are free to others for good (injected
+    /// fragmentation). `blocks` and the argument of `holes` are block numbers.
     pub(crate) fn inject_holes(
         &mut self,
         blocks: Range<u64>,
@@ -309,17 +310,17 @@ impl PhysicalMemory {
         }
     }
 
-    /// Frames of physical blocks that injected fragmentation gave to others.
+    /// Holes of physical blocks that [`Self::inject_holes`] took.
     pub(crate) fn drawn_holes(&self) -> &[(Frame, HoleSet)] {
         &self.drawn_holes
     }
 
-    /// A whole 2MB block for pages of a program, if there is one.
+    /// Allocates a whole 2MB block for pages of a program.
     pub(crate) fn allocate_block(&mut self) -> Option<Frame> {
         self.zones.allocate(BLOCK_ORDER, MigrateType::Movable)
     }
 
-    /// Takes a faulty frame out of use for ever; returns whether it was free.
+    /// Retires a faulty frame for ever; returns false if the frame was not free.
     pub(crate) fn retire(&mut self, frame: Frame) -> bool {
         let taken = self.zones.take(frame);
         if taken {
@@ -329,13 +330,13 @@ impl PhysicalMemory {
         taken
     }
 
-    /// The frame after the last that can be used.
+    /// The first frame number beyond the usable memory.
     pub(crate) fn usable_frames(&self) -> u64 {
         self.zones.iter().next_back().map_or(0, |zone| zone.buddy.range().end)
     }
 
-    /// Takes the faulty ones of these frames out of use before anything is in memory. Those that
-    /// the hole bitmap occupies count as good: firmware that knows its faults places it elsewhere.
+    /// Retires faulty frames before memory is used. Frames of the hole bitmap count as good:
+    /// firmware that knows its faults would place the bitmap elsewhere.
     pub(crate) fn retire_all(&mut self, faulty: &[u64]) {
         let usable = self.usable_frames();
         for &frame in faulty.iter().filter(|&&frame| frame < usable) {
@@ -343,23 +344,23 @@ impl PhysicalMemory {
         }
     }
 
-    /// Frames taken out of use.
+    /// Number of retired frames.
     pub(crate) fn retired_frames(&self) -> u64 {
         self.retired_frames
     }
 
-    /// An aligned 1GB run, if there is one.
+    /// Allocates an aligned 1GB run.
     pub(crate) fn allocate_huge(&mut self) -> Option<Frame> {
         self.zones.allocate_run(PageSize::Size1G.pages())
     }
 
-    /// Gives back a run that only one owner had, such as a table node.
+    /// Frees a run of 2^order frames with a single owner, such as a table node.
     pub fn free(&mut self, frame: Frame, order: u32) {
         self.owners.clear(frame, 1 << order);
         self.zones.free(frame, order);
     }
 
-    /// Gives back an aligned 1GB run.
+    /// Frees an aligned 1GB run.
     pub(crate) fn free_huge(&mut self, frame: Frame) {
         for block in blocks_of_huge(frame) {
             self.owners.clear(block, 1 << BLOCK_ORDER);
@@ -367,51 +368,51 @@ impl PhysicalMemory {
         self.zones.free_run(frame, PageSize::Size1G.pages());
     }
 
-    /// Takes exactly `frame` if it is free.
+    /// Takes `frame`; returns false if it was not free.
     pub fn take(&mut self, frame: Frame) -> bool {
         self.zones.take(frame)
     }
 
-    /// One more mapping of `frame`.
+    /// Adds a mapping of `frame`.
     pub fn share(&mut self, frame: Frame) {
         self.references.add(frame);
     }
 
-    /// One more mapping of each frame of the block that is in `subpages`.
+    /// Adds a mapping of each frame of the block that is in `subpages`.
     pub fn share_block(&mut self, block: Frame, subpages: &HoleSet) {
         for index in subpages.iter() {
             self.references.add(block.add(index as u64));
         }
     }
 
-    /// One more mapping of each frame of a 1GB run.
+    /// Adds a mapping of each frame of a 1GB run.
     pub(crate) fn share_huge(&mut self, run: Frame) {
         for block in blocks_of_huge(run) {
             self.share_block(block, &HoleSet::FULL);
         }
     }
 
-    /// Whether more than one mapping uses `frame`.
+    /// True if `frame` has several mappings.
     pub fn is_shared(&self, frame: Frame) -> bool {
         self.references.is_shared(frame)
     }
 
-    /// Whether any of these frames of the block has more than one mapping.
+    /// True if any of these frames of the block has several mappings.
     pub fn any_shared(&self, block: Frame, subpages: &HoleSet) -> bool {
         self.references.has_shared(block)
             && subpages.iter().any(|index| self.is_shared(block.add(index as u64)))
     }
 
-    /// One mapping of `frame` less; the last one frees it.
+    /// Removes a mapping of `frame`; removing the last one frees the frame.
     pub fn release(&mut self, frame: Frame) {
         if self.references.remove(frame) {
             self.free(frame, 0);
         } else if !self.references.is_shared(frame) {
-            self.owners_left = true;
+            self.owners_stale = true;
         }
     }
 
-    /// One mapping less of each frame of the block that is in `subpages`.
+    /// Removes a mapping of each frame of the block that is in `subpages`.
     pub fn release_block(&mut self, block: Frame, subpages: &HoleSet) {
         if !self.references.has_shared(block) {
             self.free_frames_of(block, subpages);
@@ -422,23 +423,23 @@ impl PhysicalMemory {
         }
     }
 
-    /// 2MB blocks that are wholly free.
+    /// Number of wholly free 2MB blocks.
     pub(crate) fn whole_free_blocks(&self) -> u64 {
         let orders = BLOCK_ORDER..=Buddy::MAX_ORDER;
         orders.map(|order| self.zones.free_blocks(order) << (order - BLOCK_ORDER)).sum()
     }
 
-    /// Free frames in blocks smaller than 2MB.
+    /// Number of free frames in blocks smaller than 2MB.
     pub(crate) fn small_free_frames(&self) -> u64 {
         (0..BLOCK_ORDER).map(|order| self.zones.free_blocks(order) << order).sum()
     }
 
-    /// Whether any frame of a 1GB run has more than one mapping.
+    /// True if any frame of a 1GB run has several mappings.
     pub(crate) fn any_shared_huge(&self, run: Frame) -> bool {
         blocks_of_huge(run).any(|block| self.references.has_shared(block))
     }
 
-    /// One mapping less of each frame of a 1GB run.
+    /// Removes a mapping of each frame of a 1GB run.
     pub(crate) fn release_huge(&mut self, run: Frame) {
         if !self.any_shared_huge(run) {
             self.free_huge(run);
@@ -449,12 +450,12 @@ impl PhysicalMemory {
         }
     }
 
-    /// A block for fragmented virtual region `region`: its `holes` are occupied by somebody
-    /// else's unmovable data, the rest is the caller's.
+    /// Allocates a block for the fragmented virtual region `region`. Unmovable data of others
+    /// occupy its `holes`; the other frames are the caller's.
     ///
-    /// A block that an earlier mapping of the region left behind is used again where its rest is
-    /// free. Where it is not, the foreign data count as having moved to the new block: mapping
-    /// and unmapping a region must not eat memory.
+    /// Reuses a block of an earlier mapping of the region if all its other frames are free.
+    /// Otherwise the data of others count as moved to the new block: mapping and unmapping a region
+    /// must not use up memory.
     pub(crate) fn allocate_fragment(&mut self, region: u64, holes: &HoleSet) -> Option<Fragment> {
         let parked = self.parked.get(&region).cloned().unwrap_or_default();
         for (place, &block) in parked.iter().enumerate() {
@@ -473,7 +474,7 @@ impl PhysicalMemory {
         Some(Fragment { region, block })
     }
 
-    /// The foreign part alone of a fragmented block: the rest is free for everybody.
+    /// Allocates the holes of a fragmented block only; its other frames are free for general use.
     pub(crate) fn occupy_fragment(&mut self, region: u64, holes: &HoleSet) -> Option<Fragment> {
         if let Some(&block) = self.parked.get(&region).and_then(|blocks| blocks.first()) {
             self.unpark(region, 0);
@@ -484,12 +485,13 @@ impl PhysicalMemory {
         Some(fragment)
     }
 
-    /// The region's mapping is gone; the foreign frames stay.
+    /// Keeps a fragmented block for the next mapping of its region; its foreign frames stay
+    /// allocated.
     pub(crate) fn park(&mut self, fragment: Fragment) {
         self.parked.entry(fragment.region).or_default().push(fragment.block);
     }
 
-    /// Fragmented blocks that no address space uses now.
+    /// Fragmented blocks that no address space uses at present.
     pub(crate) fn parked_fragments(&self) -> impl Iterator<Item = Fragment> + '_ {
         self.parked.iter().flat_map(|(&region, blocks)| {
             blocks.iter().map(move |&block| Fragment { region, block })
@@ -512,8 +514,8 @@ impl PhysicalMemory {
         true
     }
 
-    /// `page` of `space` now maps `block` as a 2MB page with holes. Its free frames are the places of
-    /// holes, which others get last.
+    /// Records that `page` of `space` maps `block` as a 2MB page with holes. Free frames of the
+    /// block are places of holes, and are allocated last.
     pub fn add_holed(&mut self, block: Frame, space: SpaceId, page: VirtualPage) {
         let users = self.holed.entry(block.number()).or_default();
         users.push((space, page));
@@ -522,7 +524,7 @@ impl PhysicalMemory {
         }
     }
 
-    /// `page` of `space` maps `block` as a 2MB page with holes no more.
+    /// Removes the record that `page` of `space` maps `block` as a 2MB page with holes.
     pub fn remove_holed(&mut self, block: Frame, space: SpaceId, page: VirtualPage) {
         let users = self.holed.get_mut(&block.number()).expect("a page with holes");
         users.retain(|&user| user != (space, page));
@@ -532,12 +534,12 @@ impl PhysicalMemory {
         }
     }
 
-    /// Frames in the places of holes that were allocated to others, since nothing else was free.
+    /// Number of frames in places of holes that were allocated because nothing else was free.
     pub(crate) fn hole_places_taken(&self) -> u64 {
         self.zones.taken_from_aside()
     }
 
-    /// Who maps `block` as a 2MB page with holes.
+    /// The 2MB pages with holes that are mapped to `block`.
     pub fn holed_pages_of(&self, block: Frame) -> &[(SpaceId, VirtualPage)] {
         self.holed.get(&block.number()).map_or(&[], Vec::as_slice)
     }
@@ -557,7 +559,7 @@ pub(crate) fn blocks_of_huge(run: Frame) -> impl Iterator<Item = Frame> {
     (0..512).map(move |index| run.add(index * PageSize::Size2M.pages()))
 }
 
-/// The sub-pages that are not in `holes`.
+/// The complement of `holes` in a 2MB block.
 pub fn complement(holes: &HoleSet) -> HoleSet {
     HoleSet::from_words(holes.words().map(|word| !word))
 }

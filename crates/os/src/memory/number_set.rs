@@ -1,19 +1,20 @@
-//! A set of small numbers that finds its least and greatest member in a few steps.
+//! A set of small numbers with fast access to its minimum and maximum.
 
-/// Levels of the tree at most: numbers below 64⁵ fit.
+/// Largest number of tree levels: numbers below 64⁵ fit.
 const MOST_LEVELS: usize = 5;
 
-/// Members are bits; each level above has one bit per word of the level below that is not zero.
-/// There are as many levels as the greatest number ever inserted needs: the top is one word.
+/// Level 0 has a bit for each member. Each higher level has a bit for each nonzero word of the
+/// level below. There are as many levels as the greatest number ever inserted needs, so that the
+/// top level is a single word.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NumberSet {
-    /// Lowest level first.
+    /// Words of each level, lowest level first.
     levels: [Vec<u64>; MOST_LEVELS],
     height: usize,
 }
 
 impl NumberSet {
-    /// Adds a number, which may be in the set already.
+    /// Adds a number; it may be in the set already.
     pub(super) fn insert(&mut self, number: u64) {
         let mut index = number as usize;
         if self.levels[0].len() <= index / 64 {
@@ -21,16 +22,16 @@ impl NumberSet {
         }
         for words in &mut self.levels[..self.height] {
             let word = &mut words[index / 64];
-            let others = *word != 0;
+            let was_nonzero = *word != 0;
             *word |= 1 << (index % 64);
-            if others {
+            if was_nonzero {
                 return; // The levels above know of this word.
             }
             index /= 64;
         }
     }
 
-    /// Makes room for a number: words on every level, and levels.
+    /// Extends the tree so that a number fits: words on every level, and levels.
     #[cold]
     fn grow(&mut self, number: usize) {
         let mut words = (number / 64 + 1).next_power_of_two();
@@ -38,7 +39,7 @@ impl NumberSet {
             self.levels[level].resize(words, 0);
             if level == self.height {
                 self.height += 1;
-                // A new level above what was the top: one word, of which it has a bit.
+                // A new level above the former top: a single word, whose bit 0 stands for that top.
                 if level > 0 && self.levels[level - 1][0] != 0 {
                     self.levels[level][0] = 1;
                 }
@@ -50,7 +51,7 @@ impl NumberSet {
         }
     }
 
-    /// Removes a number, which need not be in the set.
+    /// Removes a number; it may be absent.
     #[inline]
     pub(super) fn remove(&mut self, number: u64) {
         let mut index = number as usize;
@@ -64,13 +65,13 @@ impl NumberSet {
         }
     }
 
-    /// The least number.
+    /// The smallest number in the set.
     #[inline]
     pub(super) fn first(&self) -> Option<u64> {
         self.descend(|word| word.trailing_zeros() as usize)
     }
 
-    /// The greatest number.
+    /// The greatest number in the set.
     #[inline]
     pub(super) fn last(&self) -> Option<u64> {
         self.descend(|word| 63 - word.leading_zeros() as usize)
@@ -95,10 +96,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_a_set(steps in prop::collection::vec((any::<bool>(), 0u64..70_000), 1..400)) {
+        fn behaves_like_a_btree_set(steps in prop::collection::vec((any::<bool>(), 0u64..70_000), 1..400)) {
             let (mut set, mut model) = (NumberSet::default(), BTreeSet::new());
             for (add, number) in steps {
-                // Few numbers of each size, so that the same ones come again.
+                // Numbers from small ranges, so that the same ones are drawn again.
                 let number = if number % 3 == 0 { number } else { number % 100 };
                 if add {
                     set.insert(number);

@@ -1,4 +1,4 @@
-//! What the rest of the system keeps in memory: other programs, page cache, slab, kernel data.
+//! Memory of the rest of the system: other programs, page cache, slab, kernel data.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,23 +6,23 @@ use perforate_types::Frame;
 
 use super::migrate_type::MigrateType;
 
-/// What something of the rest of the system is.
+/// Use of memory by the rest of the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum OtherUse {
-    /// Memory of programs that are not simulated: can be moved, not freed.
+    /// Memory of programs that are not simulated: can be moved but not freed.
     Anonymous,
     /// Cached file pages: can be moved, and dropped under pressure.
     PageCache,
-    /// Slab caches: cannot be moved, but freed under pressure.
+    /// Slab caches: cannot be moved, but can be freed under pressure.
     Slab,
-    /// Kernel data: stays.
+    /// Kernel data: can be neither moved nor freed.
     Kernel,
-    /// Pages that a balloon driver holds so that the hypervisor can use them elsewhere: stay (a
-    /// driver without balloon compaction).
+    /// Pages that a balloon driver holds, so that the hypervisor can use them for other guests.
+    /// They cannot be moved (a driver without balloon compaction).
     Balloon,
-    /// Cached file pages that cannot be moved, among others that can: under I/O, locked in memory,
-    /// or of a file system that cannot migrate its pages.
+    /// Cached file pages that cannot be moved: under I/O, locked in memory, or of a file system
+    /// that cannot migrate its pages.
     Pinned,
 }
 
@@ -34,9 +34,9 @@ impl OtherUse {
     pub const ALL: [Self; Self::COUNT] =
         [Self::Anonymous, Self::PageCache, Self::Slab, Self::Kernel, Self::Balloon, Self::Pinned];
 
-    /// The pageblocks it is put in. A balloon's pages are allocated as movable ones, as Linux does since
-    /// it can compact balloons (3.8), though here they stay where they are (D §IV pins them): else they
-    /// would break whole blocks up.
+    /// Migrate type of the pageblocks that hold memory of this use. Balloon pages are allocated as
+    /// movable ones, as in Linux since it can compact balloons (3.8), though here they stay in
+    /// place (D §IV pins them). Otherwise they would break whole blocks up.
     pub const fn migrate_type(self) -> MigrateType {
         match self {
             Self::Anonymous | Self::PageCache | Self::Pinned | Self::Balloon => {
@@ -47,7 +47,7 @@ impl OtherUse {
         }
     }
 
-    /// Name of the counter of the bytes it takes.
+    /// Name of the counter of its bytes.
     pub const fn counter(self) -> &'static str {
         match self {
             Self::Anonymous => "other_programs_bytes",
@@ -59,7 +59,7 @@ impl OtherUse {
         }
     }
 
-    /// What that counter says.
+    /// Description of that counter.
     pub(crate) const fn meaning(self) -> &'static str {
         match self {
             Self::Anonymous => "Memory of programs that are not simulated.",
@@ -71,37 +71,38 @@ impl OtherUse {
         }
     }
 
-    /// Whether compaction can move it.
+    /// True if compaction can move memory of this use.
     pub const fn is_movable(self) -> bool {
         matches!(self, Self::Anonymous | Self::PageCache)
     }
 
-    /// Whether it can be freed under pressure.
+    /// True if memory of this use can be freed under pressure.
     pub const fn is_reclaimable(self) -> bool {
         matches!(self, Self::PageCache | Self::Slab)
     }
 }
 
-/// Something the rest of the system has: a file's cached pages, a slab, a program's heap.
+/// An allocation of the rest of the system: a file's cached pages, a slab, a program's heap.
 #[derive(Clone, Debug)]
 pub(super) struct Other {
     pub(super) usage: OtherUse,
-    /// Its frames; what cannot be moved has one block of frames per order-sized piece.
+    /// Frames of the allocation. Unmovable allocations of order n consist of aligned runs of 2ⁿ
+    /// frames.
     pub(super) frames: Vec<Frame>,
 }
 
-/// Everything the rest of the system has, by number; a smaller number is older.
+/// All allocations of the rest of the system, by number; a smaller number is older.
 #[derive(Default)]
 pub(super) struct Others {
     all: BTreeMap<u64, Other>,
-    /// Numbers of what can be freed, per use, oldest first.
+    /// Numbers of allocations of each use, oldest first.
     by_use: [BTreeSet<u64>; OtherUse::COUNT],
     frames: [u64; OtherUse::COUNT],
     next: u64,
 }
 
 impl Others {
-    /// Adds something; returns its number.
+    /// Adds an allocation and returns its number.
     pub(super) fn add(&mut self, usage: OtherUse, frames: Vec<Frame>) -> u64 {
         let number = self.next;
         self.next += 1;
@@ -111,12 +112,12 @@ impl Others {
         number
     }
 
-    /// The number that [`Self::add`] will give next.
+    /// The number that [`Self::add`] will return next.
     pub(super) fn next(&self) -> u64 {
         self.next
     }
 
-    /// Takes something away.
+    /// Removes an allocation and returns it.
     pub(super) fn remove(&mut self, number: u64) -> Option<Other> {
         let other = self.all.remove(&number)?;
         self.frames[other.usage as usize] -= other.frames.len() as u64;
@@ -124,38 +125,38 @@ impl Others {
         Some(other)
     }
 
-    /// The first frame of what has this number.
+    /// First frame of the allocation with this number.
     pub(super) fn first_frame(&self, number: u64) -> Option<Frame> {
         self.all.get(&number)?.frames.first().copied()
     }
 
-    /// The oldest thing of a use.
+    /// Number of the oldest allocation of a use.
     pub(super) fn oldest(&self, usage: OtherUse) -> Option<u64> {
         self.by_use[usage as usize].first().copied()
     }
 
-    /// The oldest thing of a use that is not older than `number`, else the oldest.
+    /// Number of the oldest allocation of a use, counting only those from `number` on if any exist.
     pub(super) fn from(&self, usage: OtherUse, number: u64) -> Option<u64> {
         let later = self.by_use[usage as usize].range(number..).next();
         later.copied().or_else(|| self.oldest(usage))
     }
 
-    /// Every frame, with the number and the use of what has it.
+    /// Every frame, with the number and use of its allocation.
     pub(super) fn all_frames(&self) -> impl Iterator<Item = (u64, OtherUse, Frame)> + '_ {
         self.all.iter().flat_map(|(&number, other)| {
             other.frames.iter().map(move |&frame| (number, other.usage, frame))
         })
     }
 
-    /// Frames of a use.
+    /// Number of frames of a use.
     pub(super) fn frames(&self, usage: OtherUse) -> u64 {
         self.frames[usage as usize]
     }
 
-    /// One of its frames was moved.
+    /// Replaces a frame of an allocation that was migrated.
     ///
     /// # Panics
-    /// If it has no such frame.
+    /// If the allocation does not have the frame.
     pub(super) fn replace(&mut self, number: u64, from: Frame, to: Frame) {
         let other = self.all.get_mut(&number).expect("what owns a frame exists");
         let place = other.frames.iter_mut().find(|frame| **frame == from);

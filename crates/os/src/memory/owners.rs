@@ -1,7 +1,7 @@
-//! What an allocated frame holds, as far as it can be moved or freed: the reverse map.
+//! Owners of allocated frames that can be moved or freed: the reverse map.
 //!
-//! A frame without a record here is free, or holds what stays where it is: nodes of page tables,
-//! injected foreign data, the inside of a large page.
+//! A frame without a record is free, or holds data that cannot be moved: nodes of page tables,
+//! injected data of others, parts of a large page.
 
 mod records;
 
@@ -13,22 +13,24 @@ use super::others::OtherUse;
 use records::Records;
 pub(crate) use records::RecordsOfBlock;
 
-/// Pageblocks whose records are kept together.
+/// Number of pageblocks in a group of records.
 const GROUP: usize = 1024;
 const FRAMES: usize = PAGEBLOCK_FRAMES as usize;
 
-/// The number of all that was there when a snapshot was taken: nothing tells what belongs together.
+/// Number of the allocation that stands for everything in a snapshot: a snapshot does not say which
+/// frames belong together.
 pub(super) const RESIDENT: u64 = (1 << (u64::BITS - NUMBER_SHIFT)) - 1;
 
-/// What a frame holds.
+/// Owner of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
-    /// A 4KB page or a hole of a program, the one that mapped the frame last. Where several map a
-    /// frame it may be gone while another stays; see [`PhysicalMemory::take_owners_left`].
+    /// A 4KB page or a hole of a program: the page that mapped the frame last. For a frame with
+    /// several mappings, this page may be gone while another remains; see
+    /// [`PhysicalMemory::take_owners_stale`].
     Page(SpaceId, VirtualPage),
-    /// Part of something the rest of the system has: for what, and its number.
+    /// An allocation of the rest of the system: its use and its number.
     Other(OtherUse, u64),
-    /// Nothing ever again: the frame is faulty.
+    /// No owner: the frame is faulty and never used again.
     Retired,
 }
 
@@ -37,16 +39,16 @@ const PAGE: u64 = 1;
 const OTHER: u64 = 2;
 const RETIRED: u64 = 3;
 const SPACE_SHIFT: u32 = 48;
-/// Above the kind, three bits say which use it is.
+/// Bits above the kind that hold the use.
 const USE_BITS: u32 = 3;
 const NUMBER_SHIFT: u32 = KIND_BITS + USE_BITS;
-/// Bits of a page number that are kept: one says which half of the address space it is in.
+/// Bits of a page number that are stored; the highest one tells the half of the address space.
 const PAGE_BITS: u32 = 36;
 const PAGE_MASK: u64 = (1 << PAGE_BITS) - 1;
-/// Bits of the number of a page.
+/// Bits of a page number.
 const ALL_PAGE_BITS: u32 = 52;
 
-/// An [`Owner`] in one word; 0 for none.
+/// Encodes an [`Owner`] in one word; 0 stands for no owner.
 fn encode(owner: Owner) -> u64 {
     match owner {
         Owner::Page(space, page) => {
@@ -72,8 +74,7 @@ fn decode(word: u64) -> Option<Owner> {
     }
 }
 
-/// The page with these bits of its number. Those above are as the highest of them: the address is
-/// canonical.
+/// Restores a page number from its stored bits by sign extension: addresses are canonical.
 fn page_of(kept: u64) -> VirtualPage {
     let above = u64::BITS - PAGE_BITS;
     let extended = ((kept << above) as i64 >> above) as u64;
@@ -83,7 +84,7 @@ fn page_of(kept: u64) -> VirtualPage {
 /// Records of neighbouring pageblocks.
 type Group = [Option<Records>; GROUP];
 
-/// Owners by frame.
+/// Owners, indexed by frame.
 #[derive(Default)]
 pub(super) struct Owners {
     groups: Vec<Option<Box<Group>>>,
@@ -95,7 +96,7 @@ fn split(frame: Frame) -> (usize, usize, usize) {
 }
 
 impl Owners {
-    /// What the frame holds, if that is recorded.
+    /// Owner of the frame, if recorded.
     pub(super) fn get(&self, frame: Frame) -> Option<Owner> {
         let (.., index) = split(frame);
         decode(self.pageblock(frame)?.get(index))
@@ -106,12 +107,12 @@ impl Owners {
         self.groups.get(group)?.as_ref()?[block].as_ref()
     }
 
-    /// What is recorded of a pageblock: the place of a frame in it, and its owner.
+    /// Records of a pageblock: index of each frame, and its owner.
     pub(super) fn of_pageblock(&self, block: Frame) -> impl Iterator<Item = (usize, Owner)> + '_ {
         self.pageblock(block).into_iter().flat_map(Records::iter)
     }
 
-    /// Records what the frame holds.
+    /// Records the owner of a frame.
     pub(super) fn set(&mut self, frame: Frame, owner: Owner) {
         let (group, block, index) = split(frame);
         if self.groups.len() <= group {
@@ -125,7 +126,7 @@ impl Owners {
         }
     }
 
-    /// Forgets what these frames of one pageblock held.
+    /// Clears the records of these frames, which lie in one pageblock.
     pub(super) fn clear(&mut self, first: Frame, frames: u64) {
         let (group, place, index) = split(first);
         let Some(Some(group)) = self.groups.get_mut(group) else { return };
@@ -136,7 +137,7 @@ impl Owners {
         }
     }
 
-    /// Every record, by pageblock: its first frame, and the place in it and the owner of each.
+    /// All records by pageblock: its first frame, and the index and owner of each frame.
     pub(super) fn blocks(&self) -> impl Iterator<Item = (Frame, RecordsOfBlock<'_>)> {
         let groups = self.groups.iter().enumerate();
         groups.filter_map(|(number, group)| Some((number, group.as_ref()?))).flat_map(
@@ -149,26 +150,26 @@ impl Owners {
         )
     }
 
-    /// Every record.
+    /// All records: frame and owner.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Frame, Owner)> {
         self.blocks().flat_map(|(block, records)| {
             records.map(move |(place, owner)| (block.add(place as u64), owner))
         })
     }
 
-    /// Frames of the pageblock whose contents are recorded.
+    /// Number of frames of the pageblock with a record.
     pub(super) fn recorded(&self, block: Frame) -> u64 {
         self.pageblock(block).map_or(0, Records::recorded)
     }
 
-    /// Frames of the pageblock that are retired.
+    /// Number of retired frames of the pageblock.
     pub(super) fn retired(&self, block: Frame) -> u64 {
         self.pageblock(block).map_or(0, Records::retired)
     }
 }
 
 impl PhysicalMemory {
-    /// What a frame holds, as far as it can be moved or freed.
+    /// Owner of a frame, if its content can be moved or freed, or the frame is retired.
     pub(crate) fn owner(&self, frame: Frame) -> Option<Owner> {
         self.owners.get(frame).or_else(|| {
             let usage = self.residents.as_ref()?.record(frame)?;
@@ -176,17 +177,18 @@ impl PhysicalMemory {
         })
     }
 
-    /// `page` of `space` maps this frame by an entry of its own.
+    /// Records that `page` of `space` maps this frame by an entry of its own.
     pub fn set_owner(&mut self, frame: Frame, space: SpaceId, page: VirtualPage) {
         self.owners.set(frame, Owner::Page(space, page));
     }
 
-    /// No page maps this frame by an entry of its own any more; it is in place in a 2MB page.
+    /// Records that no page maps this frame by an entry of its own; the frame is in place in a
+    /// larger page.
     pub fn forget_owner(&mut self, frame: Frame) {
         self.owners.clear(frame, 1);
     }
 
-    /// As [`Self::forget_owner`], of these frames of a block that have one mapping.
+    /// Like [`Self::forget_owner`], for those of the given frames that have one mapping.
     pub fn forget_owners(&mut self, block: Frame, subpages: &HoleSet) {
         if self.owners.recorded(block) > 0 {
             for index in subpages.iter() {
@@ -198,9 +200,9 @@ impl PhysicalMemory {
         }
     }
 
-    /// Whether records of owners may be out of date since this was last asked.
-    pub(crate) fn take_owners_left(&mut self) -> bool {
-        std::mem::take(&mut self.owners_left)
+    /// True if records of owners may have become stale since the last call.
+    pub(crate) fn take_owners_stale(&mut self) -> bool {
+        std::mem::take(&mut self.owners_stale)
     }
 }
 
@@ -221,7 +223,7 @@ mod tests {
             assert_eq!(owners.retired(frame), u64::from(owner == Owner::Retired));
             assert_eq!(owners.of_pageblock(frame).collect::<Vec<_>>(), [(77, owner)]);
         }
-        // The last pages of the lower half, the first and last of the upper one.
+        // The last page of the lower half, and the first and last page of the upper half.
         for page in [(1 << 35) - 1, (1 << 52) - (1 << 35), (1 << 52) - 1] {
             let page = Owner::Page(SpaceId(3), VirtualPage::new(page));
             owners.set(frame, page);

@@ -7,7 +7,7 @@ use super::migrate_type::PAGEBLOCK_FRAMES;
 /// Order of a whole pageblock.
 pub(super) const PAGEBLOCK_ORDER: u32 = 9;
 
-/// Which end of the memory the pageblock of an allocation is taken from.
+/// End of the memory from which the pageblock of an allocation is taken.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     Lowest,
@@ -17,11 +17,11 @@ pub(super) enum End {
 /// A pageblock with free frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pageblock {
-    /// Order 0 in bits 0–511, order 1 in 512–767, …, order 9 in bit 1022.
+    /// Bit sets of free blocks: order 0 in bits 0–511, order 1 in 512–767, …, order 9 in bit 1022.
     bits: [u64; 16],
-    /// Free blocks of each order.
+    /// Number of free blocks of each order.
     counts: [u16; PAGEBLOCK_ORDER as usize + 1],
-    /// Free blocks of all orders.
+    /// Number of free blocks of all orders.
     blocks: u16,
 }
 
@@ -34,39 +34,39 @@ impl Pageblock {
     pub(super) const FULL: Self =
         Self { bits: [0; 16], counts: [0; PAGEBLOCK_ORDER as usize + 1], blocks: 0 };
 
-    /// A pageblock that is one free block.
+    /// A pageblock that is a single free block.
     pub(super) fn whole() -> Self {
         let mut pageblock = Self::FULL;
         pageblock.set(PAGEBLOCK_ORDER, 0);
         pageblock
     }
 
-    /// Whether no frame is free.
+    /// True if no frame is free.
     pub(super) fn is_full(&self) -> bool {
         self.blocks == 0
     }
 
-    /// Free blocks of one order.
+    /// Number of free blocks of one order.
     pub(super) fn count(&self, order: usize) -> u16 {
         self.counts[order]
     }
 
-    /// Free blocks of each order.
+    /// Number of free blocks of each order.
     pub(super) fn counts(&self) -> [u16; PAGEBLOCK_ORDER as usize + 1] {
         self.counts
     }
 
-    /// Whether all frames are free.
+    /// True if all frames are free.
     pub(super) fn is_whole(&self) -> bool {
         self.counts[PAGEBLOCK_ORDER as usize] == 1
     }
 
-    /// Free frames.
+    /// Number of free frames.
     pub(super) fn free_frames(&self) -> u64 {
         (0..).zip(self.counts).map(|(order, count)| u64::from(count) << order).sum()
     }
 
-    /// The free frames.
+    /// Indices of the free frames.
     pub(super) fn free_set(&self) -> HoleSet {
         let mut words = [0; 8];
         words.copy_from_slice(&self.bits[..8]);
@@ -83,7 +83,7 @@ impl Pageblock {
         HoleSet::from_words(words)
     }
 
-    /// The free blocks of one order, by their place among those of that order.
+    /// Free blocks of one order, by their index among the blocks of that order.
     fn blocks_of(&self, order: u32) -> impl Iterator<Item = usize> + '_ {
         let start = first_bit(order);
         let end = start + (PAGEBLOCK_FRAMES as usize >> order);
@@ -115,7 +115,8 @@ impl Pageblock {
         (0..=PAGEBLOCK_ORDER).find(|&order| self.get(order, index >> order))
     }
 
-    /// Takes exactly frame `index`, which is free; returns the order of the block it was part of.
+    /// Takes frame `index`, which must be free. Returns the order of the free block that contained
+    /// it.
     pub(super) fn take(&mut self, index: usize) -> u32 {
         let found = self.free_order(index).expect("a free frame");
         self.clear(found, index >> found);
@@ -125,8 +126,8 @@ impl Pageblock {
         found
     }
 
-    /// Gives back block `index` of `order`, merging it with its free buddies; returns the order of
-    /// the block that it is part of now.
+    /// Frees block `index` of `order` and merges it with its free buddies. Returns the order of the
+    /// resulting block.
     pub(super) fn free(&mut self, order: u32, index: usize) -> u32 {
         assert_eq!(self.free_order(index << order), None, "freed twice");
         let (mut order, mut index) = (order, index);
@@ -141,7 +142,7 @@ impl Pageblock {
 
     fn find(&self, order: u32) -> Option<usize> {
         let (first, blocks) = (first_bit(order), PAGEBLOCK_FRAMES as usize >> order);
-        // Small orders have whole words, all others share the last.
+        // Small orders fill whole words; all other orders share the last word.
         if blocks < 64 {
             let word = self.bits[15] >> (first % 64) & ((1 << blocks) - 1);
             return (word != 0).then(|| word.trailing_zeros() as usize);
@@ -180,7 +181,7 @@ mod tests {
         let mut block = Pageblock::whole();
         assert_eq!(block.free_set(), HoleSet::FULL);
         assert_eq!(Pageblock::FULL.free_set(), HoleSet::EMPTY);
-        // What is left has free blocks of every order below the whole.
+        // The remaining free blocks have every order below the whole.
         let mut taken = HoleSet::EMPTY;
         for index in [0, 130, 131, 389, 511, 64, 257] {
             block.take(index);

@@ -1,4 +1,4 @@
-//! The rest of the system's memory, watermarks, and what is reclaimed when memory is short.
+//! Memory pressure: watermarks, and reclaim of the rest of the system's memory.
 
 use perforate_types::Frame;
 
@@ -7,19 +7,19 @@ use super::owners::{Owner, RESIDENT};
 use super::{FRAME_BYTES, MigrateType, PhysicalMemory};
 use crate::OsError;
 
-/// Free frames at which reclaim starts and ends (Linux: per-zone watermarks; here for all
-/// memory).
+/// Numbers of free frames at which reclaim starts and ends (Linux has watermarks for each zone;
+/// here they hold for all memory).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Watermarks {
-    /// Below this, an allocation reclaims by itself.
+    /// Number of free frames below which an allocation reclaims memory first.
     pub(super) low_frames: u64,
-    /// Reclaim goes on until this many are free.
+    /// Number of free frames at which reclaim ends.
     pub(super) high_frames: u64,
 }
 
 impl Watermarks {
     /// Linux's defaults: min is 4·√(memory in KB) KB (`min_free_kbytes`), at most 256MB; low and
-    /// high are 5/4 and 3/2 of it.
+    /// high are 5/4 and 3/2 of min.
     pub(super) fn of(frames: u64) -> Self {
         let memory_kilobytes = frames * FRAME_BYTES / 1024;
         let min_kilobytes = (16 * memory_kilobytes).isqrt().min(262_144);
@@ -28,20 +28,20 @@ impl Watermarks {
     }
 }
 
-/// What shortage of memory led to.
+/// Effects of memory shortage so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pressure {
-    /// Allocations that found less free memory than the low watermark and had it reclaimed.
+    /// Number of times that reclaim freed memory because less than the low watermark was free.
     pub reclaims: u64,
-    /// Frames of page cache dropped.
+    /// Number of page-cache frames dropped.
     pub page_cache_frames: u64,
-    /// Frames of slab freed.
+    /// Number of slab frames freed.
     pub slab_frames: u64,
 }
 
 impl PhysicalMemory {
-    /// An aligned run of 2^order frames; page cache and slab make room if memory is short or, for
-    /// more than one frame, in too small pieces.
+    /// Allocates an aligned run of 2^order frames. Drops page cache and slab if memory is short, or
+    /// if no free run is large enough.
     pub(super) fn allocate(&mut self, order: u32, kind: MigrateType) -> Result<Frame, OsError> {
         if self.is_short() {
             self.reclaim();
@@ -56,24 +56,24 @@ impl PhysicalMemory {
         }
     }
 
-    /// Whether less memory is free than the low watermark.
+    /// True if fewer frames are free than the low watermark.
     #[inline]
     pub(crate) fn is_short(&self) -> bool {
         self.zones.free_frames() < self.watermarks.low_frames
     }
 
-    /// Free frames at which reclaim ends.
+    /// Number of free frames at which reclaim ends.
     pub(crate) fn high_watermark(&self) -> u64 {
         self.watermarks.high_frames
     }
 
-    /// Frames of page cache and slab that can be dropped.
+    /// Number of frames of page cache and slab that can be dropped.
     pub(crate) fn reclaimable_frames(&self) -> u64 {
         let reclaimable = OtherUse::ALL.into_iter().filter(|usage| usage.is_reclaimable());
         reclaimable.map(|usage| self.droppable_frames(usage)).sum()
     }
 
-    /// Drops page cache, then slab, until the high watermark.
+    /// Drops page cache, then slab, until the high watermark is reached.
     pub(crate) fn reclaim(&mut self) {
         let mut reclaimed = false;
         while self.zones.free_frames() < self.watermarks.high_frames && self.reclaim_oldest() {
@@ -82,8 +82,8 @@ impl PhysicalMemory {
         self.pressure.reclaims += u64::from(reclaimed);
     }
 
-    /// Frees the oldest page cache, or the oldest slab if there is none; returns whether there was
-    /// anything.
+    /// Frees the oldest page cache, or the oldest slab if no page cache is left. Returns false if
+    /// there is neither.
     fn reclaim_oldest(&mut self) -> bool {
         let mut reclaimable = OtherUse::ALL.into_iter().filter(|usage| usage.is_reclaimable());
         let Some(usage) = reclaimable.find(|&usage| self.droppable_frames(usage) > 0) else {
@@ -97,7 +97,7 @@ impl PhysicalMemory {
         true
     }
 
-    /// Drops page cache, oldest first, until this many frames are free.
+    /// Drops page cache, oldest first, until `free_frames` frames are free.
     pub(crate) fn drop_page_cache(&mut self, free_frames: u64) {
         while self.zones.free_frames() < free_frames {
             if self.drop_oldest(OtherUse::PageCache) == 0 {
@@ -106,14 +106,14 @@ impl PhysicalMemory {
         }
     }
 
-    /// Frames of a use that can be dropped, if the use can be.
+    /// Number of frames of a use that can be dropped.
     fn droppable_frames(&self, usage: OtherUse) -> u64 {
         let residents = self.residents.as_ref().map_or(0, |known| known.recorded_frames(usage));
         self.others.frames(usage) + residents
     }
 
-    /// Gives up the oldest thing of a use; returns its number of frames. What was there when a
-    /// snapshot was taken is older than all else.
+    /// Frees the oldest allocation of a use; returns its number of frames. Memory of a snapshot is
+    /// older than everything else.
     fn drop_oldest(&mut self, usage: OtherUse) -> u64 {
         match self.drop_resident(usage) {
             0 => self.others.oldest(usage).map_or(0, |oldest| self.remove_other(oldest)),
@@ -121,16 +121,16 @@ impl PhysicalMemory {
         }
     }
 
-    /// What shortage of memory led to so far.
+    /// Effects of memory shortage so far.
     pub(crate) fn pressure(&self) -> Pressure {
         self.pressure
     }
 
-    /// The rest of the system gets `pieces` runs of 2^order frames for something; returns its
-    /// number.
+    /// Allocates `pieces` runs of 2^order frames for the rest of the system; returns the number of
+    /// the allocation.
     ///
     /// # Errors
-    /// If memory runs out; nothing is kept then.
+    /// If memory runs out; nothing is allocated then.
     pub(crate) fn add_other(
         &mut self,
         usage: OtherUse,
@@ -151,15 +151,15 @@ impl PhysicalMemory {
         for &frame in &frames {
             self.owners.set(frame, Owner::Other(usage, number));
         }
-        let given = self.others.add(usage, frames);
-        debug_assert_eq!(given, number);
+        let added_number = self.others.add(usage, frames);
+        debug_assert_eq!(added_number, number);
         Ok(number)
     }
 
-    /// The rest of the system gives something up; returns its number of frames.
+    /// Frees an allocation of the rest of the system; returns its number of frames.
     ///
     /// # Panics
-    /// If there is nothing of that number.
+    /// If there is no allocation with this number.
     pub(crate) fn remove_other(&mut self, number: u64) -> u64 {
         let other = self.others.remove(number).expect("it exists");
         for &frame in &other.frames {
@@ -168,7 +168,7 @@ impl PhysicalMemory {
         other.frames.len() as u64
     }
 
-    /// The only frame of the oldest thing of a use, which is given up.
+    /// Frees the oldest allocation of a use, which has a single frame, and returns the frame.
     pub(crate) fn remove_oldest_frame(&mut self, usage: OtherUse) -> Option<Frame> {
         let oldest = self.others.oldest(usage)?;
         let frame = self.others.first_frame(oldest);
@@ -176,29 +176,29 @@ impl PhysicalMemory {
         frame
     }
 
-    /// The first frame of what has this number.
+    /// First frame of the allocation with this number.
     pub(crate) fn other_frame(&self, number: u64) -> Option<Frame> {
         self.others.first_frame(number)
     }
 
-    /// The oldest thing of a use that is not older than `number`, else the oldest of all.
+    /// Number of the oldest allocation of a use, counting only those from `number` on if any exist.
     pub(crate) fn other_from(&self, usage: OtherUse, number: u64) -> Option<u64> {
         self.others.from(usage, number)
     }
 
-    /// The number that the next new thing will have.
+    /// Number that the next allocation will have.
     pub(crate) fn next_other(&self) -> u64 {
         self.others.next()
     }
 
-    /// Frames that the rest of the system has for a use.
+    /// Number of frames that the rest of the system has for a use.
     pub(crate) fn other_frames(&self, usage: OtherUse) -> u64 {
         let residents = self.residents.as_ref().map_or(0, |known| known.frames(usage));
         self.others.frames(usage) + residents
     }
 
-    /// Moves a frame of the rest of the system elsewhere, if it can be moved and there is room;
-    /// returns whether it was.
+    /// Migrates a frame of the rest of the system. Returns false if it cannot be moved or no frame
+    /// is free.
     pub(crate) fn move_other(&mut self, usage: OtherUse, number: u64, from: Frame) -> bool {
         if !usage.is_movable() {
             return false;

@@ -1,12 +1,12 @@
-//! How often frames are mapped. A frame that is in use has one mapping unless it says more here,
-//! so only shared memory costs anything: 2KB per 2MB block with shared frames.
+//! Reference counts of frames. A frame in use has one mapping unless more are recorded here, so
+//! only shared memory costs anything: 2KB per 2MB block with shared frames.
 
 use std::collections::HashMap;
 
 use perforate_types::{Frame, PageSize};
 
 struct Block {
-    /// Mappings beyond the first, of each frame.
+    /// Number of mappings beyond the first, for each frame.
     extra: [u32; 512],
     total: u64,
 }
@@ -18,7 +18,7 @@ pub(super) struct References {
 }
 
 impl References {
-    /// One more mapping of a frame in use.
+    /// Adds a mapping of a frame in use.
     pub(super) fn add(&mut self, frame: Frame) {
         let block = self
             .blocks
@@ -28,7 +28,7 @@ impl References {
         block.total += 1;
     }
 
-    /// One mapping less; returns whether it was the last.
+    /// Removes a mapping; returns true if it was the last.
     pub(super) fn remove(&mut self, frame: Frame) -> bool {
         let number = frame.align_down(PageSize::Size2M).number();
         let Some(block) = self.blocks.get_mut(&number) else { return true };
@@ -44,12 +44,12 @@ impl References {
         false
     }
 
-    /// Mappings beyond the first, of all frames.
+    /// Number of mappings beyond the first, of all frames.
     pub(super) fn total(&self) -> u64 {
         self.blocks.values().map(|block| block.total).sum()
     }
 
-    /// Whether the frame has more than one mapping.
+    /// True if the frame has several mappings.
     pub(super) fn is_shared(&self, frame: Frame) -> bool {
         let number = frame.align_down(PageSize::Size2M).number();
         self.blocks
@@ -57,7 +57,7 @@ impl References {
             .is_some_and(|block| block.extra[frame.index_in(PageSize::Size2M)] > 0)
     }
 
-    /// Whether any frame of the block has more than one mapping.
+    /// True if any frame of the block has several mappings.
     pub(super) fn has_shared(&self, block: Frame) -> bool {
         self.blocks.contains_key(&block.number())
     }

@@ -1,9 +1,9 @@
-//! What the rest of the system had when a snapshot of a real machine was taken.
+//! Residents: memory that the rest of the system held when a snapshot of a real machine was taken.
 //!
-//! The snapshot is shared by all memories that begin with it and never changes; each memory only
-//! remembers what has left since. So a memory of a terabyte costs no record for each frame. Nothing
-//! tells which frames belong to one file or program: all of them count as one thing ([`RESIDENT`]),
-//! and what is dropped first is drawn.
+//! All memories that begin with a snapshot share it, and it never changes. Each memory records only
+//! which frames were moved or dropped since. So a memory of a terabyte needs no record for each
+//! frame. The snapshot does not say which frames belong to one file or program: all of them count
+//! as one allocation ([`super::owners::RESIDENT`]), and the order in which they are dropped is random.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,33 +15,33 @@ use super::{BLOCK_ORDER, MigrateType, OtherUse, PhysicalMemory, TopTable, Zones,
 use crate::random::Random;
 use crate::{FrameClass, FrameState, HostSnapshot, Occupancy, OsError};
 
-/// Purpose of the random stream.
+/// Purpose of the random stream of drop orders.
 const ORDER_OF_RECLAIM: u64 = 0x736e_6170;
-/// Page cache and slab are dropped in aligned runs of this many frames: 128KB, which is what Linux
-/// reads ahead at a time.
+/// Page cache and slab are dropped in aligned runs of this many frames: 128KB, Linux's default
+/// read-ahead.
 const SLICE_FRAMES: u64 = 32;
 const SLICES_PER_BLOCK: u64 = (1 << BLOCK_ORDER) / SLICE_FRAMES;
-/// A frame has 8 bits of it in the hole bitmap.
+/// Bits of the hole bitmap in one frame.
 const BITS_PER_FRAME: u64 = 8 * super::FRAME_BYTES;
 
-/// What is still where it was.
+/// Frames of a snapshot that still hold their content.
 pub(super) struct Residents {
     snapshot: Arc<HostSnapshot>,
-    /// Frames of a block that were moved or dropped.
+    /// Frames that were moved or dropped, by block number.
     left: HashMap<u64, HoleSet>,
-    /// Frames per use, and those of them that can be moved or dropped.
+    /// Number of resident frames of each use.
     frames: [u64; OtherUse::COUNT],
     recorded: [u64; OtherUse::COUNT],
-    /// What is dropped next, per use.
+    /// Order in which slices are dropped, for each use.
     order: [SliceOrder; OtherUse::COUNT],
 }
 
-/// All slices of a memory in a drawn order: a full-period linear congruential sequence.
+/// All slices of a memory in a random order: a full-period linear congruential sequence.
 #[derive(Clone, Copy, Debug)]
 struct SliceOrder {
     next: u64,
     step: u64,
-    /// A power of two.
+    /// Length of the sequence, a power of two.
     period: u64,
     slices: u64,
     left: u64,
@@ -55,12 +55,12 @@ impl SliceOrder {
         Self { next, step, period, slices, left: period }
     }
 
-    /// Each slice once.
+    /// Yields each slice once.
     fn next(&mut self) -> Option<u64> {
         while self.left > 0 {
             let slice = self.next;
-            // Hull and Dobell: a multiplier of 1 mod 4 and an odd increment have the full period.
-            // Their low bits alternate: those are the place in the block.
+            // Hull and Dobell: a multiplier of 1 mod 4 and an odd increment give the full period.
+            // The low bits of the sequence alternate; they are the index of the slice in its block.
             let factor = 0x5851_f42d_4c95_7f2d_u64;
             self.next = slice.wrapping_mul(factor).wrapping_add(self.step) & (self.period - 1);
             self.left -= 1;
@@ -82,14 +82,15 @@ impl Residents {
         left.is_some_and(|left| left.contains(frame.number() as usize % HoleSet::SUBPAGES))
     }
 
-    /// As what the frame can be moved or dropped, if it holds what it held.
+    /// Use under which the frame can be moved or dropped; `None` if it cannot, or was moved or
+    /// dropped already.
     pub(super) fn record(&self, frame: Frame) -> Option<OtherUse> {
         let usage = self.occupancy().state(frame.number()).record()?;
         (!self.has_left(frame)).then_some(usage)
     }
 
-    /// The frames of a block that still are as wanted.
-    fn still(&self, number: u64, wanted: impl Fn(FrameState) -> bool) -> HoleSet {
+    /// Frames of a block that still hold their content and whose state satisfies `wanted`.
+    fn remaining(&self, number: u64, wanted: impl Fn(FrameState) -> bool) -> HoleSet {
         let frames = self.occupancy().frames_of(number, wanted);
         match self.left.get(&number) {
             Some(left) => complement(&complement(&frames).union(left)),
@@ -97,30 +98,31 @@ impl Residents {
         }
     }
 
-    /// The frames of a block whose contents can be copied elsewhere.
+    /// Frames of a block whose contents can be migrated.
     pub(super) fn movable(&self, block: Frame) -> HoleSet {
-        self.still(block.number() >> BLOCK_ORDER, FrameState::is_movable)
+        self.remaining(block.number() >> BLOCK_ORDER, FrameState::is_movable)
     }
 
-    /// How many frames of a block can be moved or dropped.
+    /// Number of frames of a block that can be moved or dropped.
     pub(super) fn recorded(&self, block: Frame) -> u64 {
-        self.still(block.number() >> BLOCK_ORDER, |state| state.record().is_some()).count() as u64
+        self.remaining(block.number() >> BLOCK_ORDER, |state| state.record().is_some()).count()
+            as u64
     }
 
-    /// Frames of a use.
+    /// Number of resident frames of a use.
     pub(super) fn frames(&self, usage: OtherUse) -> u64 {
         self.frames[usage as usize]
     }
 
-    /// Frames of a use that can be moved or dropped.
+    /// Number of resident frames of a use that can be moved or dropped.
     pub(super) fn recorded_frames(&self, usage: OtherUse) -> u64 {
         self.recorded[usage as usize]
     }
 
-    /// What the frame held is elsewhere or nowhere.
+    /// Records that the content of a frame was moved or dropped.
     ///
     /// # Panics
-    /// If it can be neither moved nor dropped, or is gone.
+    /// If the content can be neither moved nor dropped, or is gone.
     pub(super) fn leave(&mut self, frame: Frame) {
         let usage = self.record(frame).expect("it is there");
         let left = self.left.entry(frame.number() >> BLOCK_ORDER).or_default();
@@ -129,14 +131,14 @@ impl Residents {
         self.recorded[usage as usize] -= 1;
     }
 
-    /// The next frames of a use to be dropped: those of one slice.
+    /// The next frames of a use to be dropped, all in one slice.
     fn next_to_drop(&mut self, usage: OtherUse) -> Option<(Frame, HoleSet)> {
         if self.recorded_frames(usage) == 0 {
             return None;
         }
         while let Some(slice) = self.order[usage as usize].next() {
             let (number, place) = (slice / SLICES_PER_BLOCK, slice % SLICES_PER_BLOCK);
-            let frames = self.still(number, |state| state.record() == Some(usage));
+            let frames = self.remaining(number, |state| state.record() == Some(usage));
             let start = (place * SLICE_FRAMES) as usize;
             let inside = start..start + SLICE_FRAMES as usize;
             let frames: HoleSet = frames.iter().filter(|index| inside.contains(index)).collect();
@@ -147,15 +149,16 @@ impl Residents {
         None
     }
 
-    /// Every frame that somebody has: neither free nor absent, and not left. Retired ones are
-    /// recorded elsewhere.
+    /// Every frame that is still in use: neither free, absent nor moved. Excludes retired frames,
+    /// whose owner is recorded.
     pub(super) fn all_frames(&self) -> impl Iterator<Item = Frame> + '_ {
         self.blocks(|state| state.usage().is_some()).flat_map(|(block, frames)| {
             frames.iter().map(|i| block.add(i as u64)).collect::<Vec<_>>()
         })
     }
 
-    /// The frames that still are as wanted, block by block, in order.
+    /// Frames that still hold their content and whose state satisfies `wanted`, by block, in
+    /// ascending order.
     pub(super) fn blocks<'a>(
         &'a self,
         wanted: impl Fn(FrameState) -> bool + Copy + 'a,
@@ -163,13 +166,14 @@ impl Residents {
         let runs = self.occupancy().block_runs();
         let candidates = runs.filter(move |(_, _, states)| !states.frames(wanted).is_empty());
         let numbers = candidates.flat_map(|(first, blocks, _)| first..first + blocks);
-        numbers.map(move |number| (Frame::new(number << BLOCK_ORDER), self.still(number, wanted)))
+        numbers
+            .map(move |number| (Frame::new(number << BLOCK_ORDER), self.remaining(number, wanted)))
     }
 }
 
 impl PhysicalMemory {
-    /// A memory in the state of a snapshot, in its zones. The table at its top lies behind the
-    /// snapshot's memory, so that what is free is the same with and without one.
+    /// Memory in the state and zones of a snapshot. The table at the top lies beyond the snapshot's
+    /// memory, so that the same frames are free with and without a table.
     pub(crate) fn from_snapshot(
         snapshot: &Arc<HostSnapshot>,
         top_table: TopTable,
@@ -178,7 +182,7 @@ impl PhysicalMemory {
         let occupancy = snapshot.frames()?;
         let end = occupancy.blocks() << BLOCK_ORDER;
         let top_frames = match top_table {
-            // It has a bit for each of its own frames too.
+            // The bitmap has a bit for each of its own frames too.
             TopTable::HoleBitmap => end.div_ceil(BITS_PER_FRAME - 1).max(1),
             _ => top_table.frames(end),
         };
@@ -224,7 +228,8 @@ impl PhysicalMemory {
         Ok(memory)
     }
 
-    /// What a snapshot's frames still hold, but for what is unmovable: block, frames, class.
+    /// Frames that still hold the content of a snapshot, except unmovable ones: first frame of the
+    /// block, indices, class.
     pub(crate) fn residents(&self) -> impl Iterator<Item = (Frame, HoleSet, FrameClass)> + '_ {
         const CLASSES: [FrameClass; 5] = [
             FrameClass::Movable,
@@ -241,7 +246,7 @@ impl PhysicalMemory {
         })
     }
 
-    /// Drops page cache or slab of the snapshot; returns the number of frames.
+    /// Drops one slice of page cache or slab of the snapshot; returns the number of frames.
     pub(super) fn drop_resident(&mut self, usage: OtherUse) -> u64 {
         let Some(residents) = &mut self.residents else { return 0 };
         let Some((block, frames)) = residents.next_to_drop(usage) else { return 0 };
@@ -251,7 +256,7 @@ impl PhysicalMemory {
     }
 }
 
-/// Takes all that is not free out of the zones' free frames.
+/// Removes all frames that the snapshot uses from the free frames of the zones.
 fn place(occupancy: &Occupancy, zones: &mut Zones) {
     let starts: Vec<u64> =
         zones.iter().map(|zone| zone.buddy.range().start >> BLOCK_ORDER).collect();
@@ -260,7 +265,7 @@ fn place(occupancy: &Occupancy, zones: &mut Zones) {
         if free == HoleSet::FULL {
             continue;
         }
-        // What is taken at once lies in one zone.
+        // A single call of `take_blocks` must stay in one zone.
         let (mut start, end) = (first, first + blocks);
         while start < end {
             let next_zone = starts.iter().copied().find(|&zone| zone > start).unwrap_or(end);
@@ -268,7 +273,7 @@ fn place(occupancy: &Occupancy, zones: &mut Zones) {
             zones.take_blocks(start..stop);
             start = stop;
         }
-        let kind = kind_of(|wanted| states.frames(wanted).count());
+        let kind = migrate_type_of(|wanted| states.frames(wanted).count());
         if kind != MigrateType::Movable {
             (first..end).for_each(|number| {
                 zones.set_migrate_type(Frame::new(number << BLOCK_ORDER), kind);
@@ -283,8 +288,8 @@ fn place(occupancy: &Occupancy, zones: &mut Zones) {
     }
 }
 
-/// The type of a pageblock, which Linux does not tell: that of most of what is in it.
-fn kind_of(count: impl Fn(fn(FrameState) -> bool) -> usize) -> MigrateType {
+/// Migrate type of a pageblock, which Linux does not report: the type of most of its frames.
+fn migrate_type_of(count: impl Fn(fn(FrameState) -> bool) -> usize) -> MigrateType {
     let movable = count(FrameState::is_movable) + count(|state| state == FrameState::Large);
     let reclaimable = count(|state| state == FrameState::Reclaimable);
     let unmovable = count(|state| state == FrameState::Unmovable);

@@ -1,11 +1,11 @@
-//! Wholly free 4MB chunks as runs, so that untouched memory costs nothing to remember.
+//! Runs of wholly free 4MB chunks, so that untouched memory needs no record.
 
 use std::collections::BTreeMap;
 
-/// A set of chunk numbers, kept as disjoint, non-adjacent runs.
+/// A set of chunk numbers, stored as disjoint, non-adjacent runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Runs {
-    /// First chunk of a run → the chunk after its last.
+    /// First chunk of a run → first chunk after the run.
     ends: BTreeMap<u64, u64>,
     count: u64,
 }
@@ -16,38 +16,38 @@ impl Runs {
         self.count
     }
 
-    /// Number of runs.
+    /// Number of runs in the set.
     pub(super) fn pieces(&self) -> usize {
         self.ends.len()
     }
 
-    /// The runs in order: first chunk, and the chunk after the last.
+    /// Runs in ascending order: first chunk, and first chunk after the run.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.ends.iter().map(|(&start, &end)| (start, end))
     }
 
-    /// The lowest chunk.
+    /// The lowest chunk in the set.
     pub(super) fn lowest(&self) -> Option<u64> {
         self.ends.first_key_value().map(|(&start, _)| start)
     }
 
-    /// The highest chunk.
+    /// The highest chunk in the set.
     pub(super) fn highest(&self) -> Option<u64> {
         self.ends.last_key_value().map(|(_, &end)| end - 1)
     }
 
-    /// Whether the chunk is in the set.
+    /// True if the chunk is in the set.
     pub(super) fn contains(&self, chunk: u64) -> bool {
         self.ends.range(..=chunk).next_back().is_some_and(|(_, &end)| chunk < end)
     }
 
-    /// The chunk after the last of the run that the chunk is in.
+    /// First chunk after the run that contains `chunk`; `None` if the chunk is not in the set.
     pub(super) fn end_of(&self, chunk: u64) -> Option<u64> {
         let (_, &end) = self.ends.range(..=chunk).next_back()?;
         (chunk < end).then_some(end)
     }
 
-    /// The lowest multiple of `chunks` from which `chunks` are in the set.
+    /// The lowest multiple of `chunks` at which a run of `chunks` chunks starts.
     pub(super) fn lowest_aligned(&self, chunks: u64) -> Option<u64> {
         self.ends.iter().find_map(|(&start, &end)| {
             let first = start.next_multiple_of(chunks);
@@ -55,7 +55,7 @@ impl Runs {
         })
     }
 
-    /// Adds `start..end`, none of which is in the set.
+    /// Adds the chunks `start..end`. None of them may be in the set.
     pub(super) fn insert(&mut self, start: u64, end: u64) {
         assert!(start < end && !self.contains(start) && !self.contains(end - 1), "freed twice");
         self.count += end - start;
@@ -72,7 +72,7 @@ impl Runs {
         self.ends.insert(start, end);
     }
 
-    /// Removes `start..end`, all of which is in the set.
+    /// Removes the chunks `start..end`. All of them must be in the set.
     pub(super) fn remove(&mut self, start: u64, end: u64) {
         let (&run, &run_end) = self.ends.range(..=start).next_back().expect("in the set");
         assert!(end <= run_end, "in the set");

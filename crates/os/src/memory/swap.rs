@@ -4,35 +4,35 @@ use std::collections::BTreeMap;
 
 use super::{FRAME_BYTES, expect};
 
-/// Which slots are in use, and by how many pages.
+/// Use of the swap slots, with reference counts.
 #[derive(Debug, Default)]
 pub(crate) struct Swap {
     slots: u64,
     used: u64,
-    /// The number the next slot will have. Numbers are not used again: only how many slots are in
-    /// use matters, not where on the device they lie.
+    /// Number of the slot taken last. Numbers are not reused: only the number of used slots
+    /// matters, not their place on the device.
     next: u64,
-    /// Slots that more than one page refers to, with the number of pages: after a fork.
+    /// Slots to which several pages refer (after a fork), with the number of pages.
     shared: BTreeMap<u64, u64>,
 }
 
 impl Swap {
-    /// Swap space of so many bytes; what is left of a 4KB slot is not used.
+    /// Swap space of `bytes` bytes; a rest below 4KB is not used.
     pub(super) fn new(bytes: u64) -> Self {
         Self { slots: bytes / FRAME_BYTES, ..Self::default() }
     }
 
-    /// Slots that nothing is in.
+    /// Number of free slots.
     pub(crate) fn free_slots(&self) -> u64 {
         self.slots - self.used
     }
 
-    /// Slots in use.
+    /// Number of slots in use.
     pub(crate) fn used_slots(&self) -> u64 {
         self.used
     }
 
-    /// A slot for one page; `None` if swap is full.
+    /// Takes a slot for one page; `None` if swap is full.
     pub(crate) fn take(&mut self) -> Option<u64> {
         if self.free_slots() == 0 {
             return None;
@@ -42,12 +42,13 @@ impl Swap {
         Some(self.next)
     }
 
-    /// One more page refers to the slot.
+    /// Adds a reference of a page to the slot.
     pub(crate) fn share(&mut self, slot: u64) {
         *self.shared.entry(slot).or_insert(1) += 1;
     }
 
-    /// One page less refers to the slot; the last one frees it. Returns whether others still do.
+    /// Removes a reference to the slot; removing the last one frees it. Returns true if other pages
+    /// still refer to the slot.
     pub(crate) fn release(&mut self, slot: u64) -> bool {
         let Some(pages) = self.shared.get_mut(&slot) else {
             self.used -= 1;
@@ -59,7 +60,7 @@ impl Swap {
         }
         true
     }
-    /// Compares the records with how many pages refer to each slot.
+    /// Compares the records with the number of pages that refer to each slot.
     pub(super) fn check(&self, pages_of_slots: &BTreeMap<u64, u64>) -> Result<(), String> {
         expect("slots", self.used, pages_of_slots.len() as u64)?;
         let shared = pages_of_slots.iter().filter(|&(_, &pages)| pages > 1);

@@ -1,4 +1,4 @@
-//! Zones: ranges of physical memory with free lists of their own.
+//! Zones: ranges of physical memory with free lists of their own, as in Linux.
 
 use perforate_config::Size;
 use perforate_types::{Frame, HoleSet};
@@ -73,10 +73,10 @@ impl TryFrom<ZoneOptions> for ZoneLayout {
 }
 
 impl ZoneLayout {
-    /// Zones begin where free blocks of the largest order do.
+    /// Alignment of zones in bytes: a free block of the largest order.
     const ALIGNMENT_BYTES: u64 = FRAME_BYTES << Buddy::MAX_ORDER;
 
-    /// Names of the zones below `Normal`, and the first address after each.
+    /// Names of the zones below `Normal`, and the end address of each.
     fn ends_bytes(self) -> [(&'static str, u64); 2] {
         let (dma, dma32) = match self {
             Self::Single => (0, 0),
@@ -88,10 +88,10 @@ impl ZoneLayout {
         [("DMA", dma), ("DMA32", dma32)]
     }
 
-    /// Looks whether a memory can be divided so.
+    /// Checks that a memory can be divided in this way.
     ///
     /// # Errors
-    /// What is wrong.
+    /// Names the problem.
     pub fn check(self, memory_bytes: u64) -> Result<(), &'static str> {
         let Self::Sizes { dma_bytes, dma32_bytes } = self else { return Ok(()) };
         if [dma_bytes, dma32_bytes].iter().any(|bytes| bytes % Self::ALIGNMENT_BYTES != 0) {
@@ -104,28 +104,28 @@ impl ZoneLayout {
     }
 }
 
-/// One zone.
+/// One zone of physical memory.
 #[derive(Clone, Debug)]
 pub struct Zone {
-    /// Linux's name for it.
+    /// Linux's name of the zone.
     pub name: &'static str,
-    /// Its free frames.
+    /// Free frames of the zone.
     pub buddy: Buddy,
 }
 
-/// The free frames of a machine, by zone. An allocation tries the highest zone first, as Linux
-/// does for memory of programs.
+/// Free frames of a machine, by zone. An allocation tries the highest zone first, as Linux does for
+/// program memory.
 pub struct Zones {
-    /// Lowest first; without gaps.
+    /// Zones in ascending order, without gaps.
     zones: Vec<Zone>,
-    /// What a mechanism keeps about free memory.
+    /// Index of free memory that a mechanism maintains.
     index: Option<Box<dyn FreeIndex>>,
-    /// How often frames were given back.
+    /// Number of frees so far.
     releases: u64,
 }
 
 impl Zones {
-    /// `frames` frames, all free.
+    /// A memory of `frames` frames, all free, divided by `layout`.
     pub(crate) fn new(frames: u64, layout: ZoneLayout) -> Self {
         let mut zones = Vec::new();
         let mut start = 0;
@@ -151,7 +151,7 @@ impl Zones {
         Self { zones: ranges.iter().map(zone).collect(), index: None, releases: 0 }
     }
 
-    /// From now on this 2MB block, of which nothing is free, is for contents of this type.
+    /// Sets the migrate type of a 2MB block without free frames.
     pub(crate) fn set_migrate_type(&mut self, block: Frame, kind: MigrateType) {
         self.of_mut(block).set_migrate_type(block, kind);
     }
@@ -166,13 +166,12 @@ impl Zones {
         self.iter().map(|zone| zone.buddy.free_frames()).sum()
     }
 
-    /// How often frames were given back: as long as this stays the same, no more of them are free
-    /// than were.
+    /// Number of frees so far. While it does not change, no further frames become free.
     pub(crate) fn releases(&self) -> u64 {
         self.releases
     }
 
-    /// Free blocks of exactly this order.
+    /// Number of free blocks of exactly this order.
     ///
     /// # Panics
     /// If `order` is above [`Buddy::MAX_ORDER`].
@@ -180,23 +179,23 @@ impl Zones {
         self.iter().map(|zone| zone.buddy.free_blocks(order)).sum()
     }
 
-    /// Runs of wholly free 4MB blocks, and pageblocks with state, that is, partly free ones.
+    /// Number of runs of wholly free 4MB blocks, and number of partly free pageblocks.
     pub fn pieces(&self) -> (usize, usize) {
         let pieces = self.iter().map(|zone| zone.buddy.pieces());
         pieces.fold((0, 0), |sum, piece| (sum.0 + piece.0, sum.1 + piece.1))
     }
 
-    /// Whether this frame is free.
+    /// True if the frame is free.
     pub fn is_free(&self, frame: Frame) -> bool {
         self.of(frame).is_free(frame)
     }
 
-    /// The free frames of the 2MB around a frame, by their place in it.
+    /// Indices of the free frames of the 2MB block around a frame.
     pub fn free_in_pageblock(&self, frame: Frame) -> HoleSet {
         self.of(frame).free_in_pageblock(frame)
     }
 
-    /// An aligned block of 2^order frames for contents of this type.
+    /// Allocates an aligned block of 2^order frames for contents of this type.
     pub(crate) fn allocate(&mut self, order: u32, kind: MigrateType) -> Option<Frame> {
         let found =
             self.zones.iter_mut().rev().find_map(|zone| zone.buddy.allocate(order, kind))?;
@@ -204,43 +203,44 @@ impl Zones {
         Some(found)
     }
 
-    /// Sets the 2MB around a frame aside, so that others are allocated first, or ends that.
+    /// Sets the 2MB block around a frame aside, so that it is allocated last, or ends that if
+    /// `aside` is false.
     pub(crate) fn set_aside(&mut self, block: Frame, aside: bool) {
         self.of_mut(block).set_aside(block, aside);
     }
 
-    /// Frames of memory set aside that were allocated, as nothing else was free.
+    /// Number of frames that were allocated from blocks set aside, because nothing else was free.
     pub(crate) fn taken_from_aside(&self) -> u64 {
         self.zones.iter().map(|zone| zone.buddy.taken_from_aside()).sum()
     }
 
-    /// A free aligned run of `frames` frames, a multiple of 1024.
+    /// Allocates a free aligned run of `frames` frames, a multiple of 1024.
     pub(crate) fn allocate_run(&mut self, frames: u64) -> Option<Frame> {
         let found = self.zones.iter_mut().rev().find_map(|zone| zone.buddy.allocate_run(frames))?;
         self.taken(found, frames);
         Some(found)
     }
 
-    /// Gives back the block of 2^order frames at `frame`.
+    /// Frees the block of 2^order frames at `frame`.
     pub(crate) fn free(&mut self, frame: Frame, order: u32) {
         self.of_mut(frame).free(frame, order);
         self.freed(frame, 1 << order);
     }
 
-    /// Gives back a run of `frames` frames, a multiple of 1024.
+    /// Frees a run of `frames` frames, a multiple of 1024.
     pub(crate) fn free_run(&mut self, frame: Frame, frames: u64) {
         self.of_mut(frame).free_run(frame, frames);
         self.freed(frame, frames);
     }
 
-    /// Takes all free frames of these 2MB blocks, by number. They lie in one zone.
+    /// Takes all free frames of these 2MB blocks, by number. The blocks must lie in one zone.
     pub(crate) fn take_blocks(&mut self, numbers: std::ops::Range<u64>) {
         let first = Frame::new(numbers.start << BLOCK_ORDER);
         self.of_mut(first).take_pageblocks(numbers.clone());
         self.taken(first, (numbers.end - numbers.start) << BLOCK_ORDER);
     }
 
-    /// Takes these frames, which are all free.
+    /// Takes these frames, all of which must be free.
     pub(crate) fn take_range(&mut self, frames: std::ops::Range<u64>) {
         let block = 1 << BLOCK_ORDER;
         self.taken(Frame::new(frames.start), frames.end - frames.start);
@@ -260,7 +260,7 @@ impl Zones {
         }
     }
 
-    /// Takes exactly this frame; returns whether it was free.
+    /// Takes exactly this frame; returns false if it was not free.
     pub(crate) fn take(&mut self, frame: Frame) -> bool {
         let was_free = self.of_mut(frame).take(frame);
         if was_free {
@@ -269,7 +269,7 @@ impl Zones {
         was_free
     }
 
-    /// From now on keeps this index, which knows of no free memory yet.
+    /// Installs an empty index and fills it with the free memory.
     pub(crate) fn set_index(&mut self, mut index: Box<dyn FreeIndex>) {
         let order = index.block_order();
         for zone in &self.zones {
@@ -285,17 +285,17 @@ impl Zones {
         self.index = Some(index);
     }
 
-    /// The index, if one is kept.
+    /// The index of free memory, if there is one.
     pub(crate) fn index(&self) -> Option<&dyn FreeIndex> {
         self.index.as_deref()
     }
 
-    /// The index, if one is kept.
+    /// The index of free memory, mutably, if there is one.
     pub(crate) fn index_mut(&mut self) -> Option<&mut (dyn FreeIndex + 'static)> {
         self.index.as_deref_mut()
     }
 
-    /// Whether the index agrees with what is free.
+    /// Checks that the index agrees with the free frames.
     pub(crate) fn check_index(&self) -> Result<(), String> {
         let Some(index) = &self.index else { return Ok(()) };
         let end = self.zones.last().map_or(0, |zone| zone.buddy.range().end);
@@ -313,7 +313,7 @@ impl Zones {
         }
     }
 
-    /// Frames were given back; blocks of the index of which they are a part may be free as a whole now.
+    /// Counts a free and notifies the index of blocks that are now wholly free.
     #[inline]
     fn freed(&mut self, first: Frame, frames: u64) {
         self.releases += 1;
@@ -338,14 +338,15 @@ impl Zones {
         &mut self.zones[place].buddy
     }
 
-    /// The last zone that does not start behind the frame.
+    /// Index of the last zone that does not start after the frame.
     fn place(&self, frame: Frame) -> usize {
         let starts_behind = |zone: &Zone| zone.buddy.range().start > frame.number();
         self.zones.iter().rposition(|zone| !starts_behind(zone)).expect("the first starts at 0")
     }
 }
 
-/// Whether all frames of the block at frame `first` are among the free ones of its 2MB.
+/// True if all frames of the block at frame `first` are in `free`, the free frames of its 2MB
+/// block.
 fn is_block_in(free: &HoleSet, first: u64, order: u32) -> bool {
     let index = first as usize % HoleSet::SUBPAGES;
     let frames = !0_u64 >> (64 - (1 << order)) << (index % 64);

@@ -1,46 +1,46 @@
-//! What is known of a machine's memory besides the state of its frames.
+//! Description of a machine's memory apart from the state of its frames.
 
+use perforate_records::{FREE_ORDERS, SnapshotZone};
 use serde::{Deserialize, Serialize};
 
 use super::{Occupancy, ZoneRange};
 use crate::{Buddy, FreeMemory, OsError};
 
-/// Orders of free blocks.
-const ORDERS: usize = Buddy::MAX_ORDER as usize + 1;
+const _: () = assert!(FREE_ORDERS == Buddy::MAX_ORDER as usize + 1);
 
 /// A machine's memory at one moment.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct HostSnapshot {
-    /// What was known besides.
+    /// Description of the machine and of the snapshot.
     pub about: SnapshotAbout,
-    /// What every frame held; `None` where the kernel did not tell.
+    /// State of every frame; `None` if the kernel did not reveal it.
     pub occupancy: Option<Occupancy>,
 }
 
-/// Where a snapshot comes from, and what the kernel counted by itself.
+/// Origin of a snapshot, and the kernel's own counters.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SnapshotAbout {
-    /// Release of the kernel.
+    /// Release of the kernel, as `uname -r` prints it.
     pub kernel: String,
-    /// Seconds since 1970.
+    /// Time of the snapshot in seconds since 1970 (UTC).
     pub taken_unix_seconds: u64,
     /// Files that were read.
     pub sources: Vec<String>,
-    /// What could not be read, and what that means; a line each.
+    /// Sources that could not be read, and the consequence; one line each.
     pub missing: Vec<String>,
-    /// What had to be assumed; a line each.
+    /// Assumptions that were made; one line each.
     pub assumptions: Vec<String>,
     /// Zones with memory, lowest first.
     pub zones: Vec<SnapshotZone>,
-    /// Frames that a page table maps, if known.
+    /// Number of frames that a page table maps, if known.
     pub mapped_frames: Option<u64>,
-    /// Frames that more than one entry of page tables maps, if known.
+    /// Number of frames that more than one page-table entry maps, if known.
     pub shared_frames: Option<u64>,
-    /// Swap space in use or not; 0 if unknown.
+    /// Size of the swap space, used or not; 0 if unknown.
     #[serde(skip_serializing_if = "is_zero")]
     pub swap_bytes: u64,
-    /// Whether the kernel merges same pages (`/sys/kernel/mm/ksm/run` is 1).
+    /// True if the kernel merges same pages (`/sys/kernel/mm/ksm/run` is 1).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub merges_pages: bool,
 }
@@ -49,66 +49,22 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// A zone as the kernel describes it.
-#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct SnapshotZone {
-    /// Node of memory.
-    pub node: u64,
-    /// `DMA`, `DMA32`, `Normal`, `Movable` or `Device`.
-    pub name: String,
-    /// First frame.
-    pub start_frame: u64,
-    /// Frames from there to the last, those without memory included.
-    pub spanned_frames: u64,
-    /// Frames with memory.
-    pub present_frames: u64,
-    /// Frames that the buddy allocator has at its disposal.
-    pub managed_frames: u64,
-    /// Free frames in per-CPU lists: free, and in no list of free blocks.
-    pub per_cpu_frames: u64,
-    /// Free blocks of each order (`/proc/buddyinfo`).
-    pub free_blocks: [u64; ORDERS],
-    /// The same by type of pageblock (`/proc/pagetypeinfo`), if known.
-    pub free_blocks_by_type: Vec<FreeBlocksByType>,
-    /// Pageblocks by type, if known.
-    pub pageblocks: Vec<PageblockCount>,
-}
-
-/// Free blocks of one migrate type.
-#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
-pub struct FreeBlocksByType {
-    /// Linux's name.
-    pub migrate_type: String,
-    /// Free blocks of each order.
-    pub free_blocks: [u64; ORDERS],
-}
-
-/// How many pageblocks are of one type.
-#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
-pub struct PageblockCount {
-    /// Linux's name.
-    pub migrate_type: String,
-    /// Pageblocks of it.
-    pub blocks: u64,
-}
-
-/// The names that zones can have.
+/// Names of zones in Linux.
 const ZONE_NAMES: [&str; 6] = ["DMA", "DMA32", "Normal", "HighMem", "Movable", "Device"];
-/// More free blocks than any machine has.
+/// Bound of counts of free blocks: more than any machine has.
 const MOST_FREE: u64 = 1 << 40;
-/// Zones begin where free blocks of the largest order do.
+/// Alignment of zones in frames: a free block of the largest order.
 const ZONE_ALIGNMENT: u64 = 1 << Buddy::MAX_ORDER;
 
 impl HostSnapshot {
-    /// A snapshot of which nothing is known but the state of the frames.
+    /// A snapshot with the state of the frames and without any description.
     pub fn of(occupancy: Occupancy) -> Self {
         Self { about: SnapshotAbout::default(), occupancy: Some(occupancy) }
     }
 
     /// Free blocks of each order as the kernel counted them.
     pub fn counted_free(&self) -> FreeMemory {
-        let mut blocks = [0_u64; ORDERS];
+        let mut blocks = [0_u64; FREE_ORDERS];
         for zone in &self.about.zones {
             for (sum, count) in blocks.iter_mut().zip(zone.free_blocks) {
                 *sum = (*sum + count.min(MOST_FREE)).min(MOST_FREE);
@@ -117,8 +73,8 @@ impl HostSnapshot {
         FreeMemory { blocks }
     }
 
-    /// The zones of the simulated memory: those with memory, each from its first frame (rounded
-    /// down to 4MB) to the next one's. One zone where none is known.
+    /// Zones of the simulated memory: every zone with memory, from its first frame (rounded down to
+    /// 4MB) to the start of the next zone. A single zone if none is known.
     pub fn zone_ranges(&self) -> Vec<ZoneRange> {
         let Some(occupancy) = &self.occupancy else { return Vec::new() };
         let end = occupancy.blocks() * 512;
@@ -144,7 +100,8 @@ impl HostSnapshot {
         zones.map(|(&(start, name), end)| ZoneRange { name, frames: start..end }).collect()
     }
 
-    /// Free blocks of each order that the state of the frames gives.
+    /// Free blocks of each order, computed from the state of the frames; `None` if the states are
+    /// unknown.
     pub fn placed_free(&self) -> Option<FreeMemory> {
         let breaks: Vec<u64> = self.zone_ranges().iter().map(|zone| zone.frames.start).collect();
         self.occupancy.as_ref().map(|occupancy| occupancy.free_memory(&breaks))
@@ -153,7 +110,7 @@ impl HostSnapshot {
     /// The state of every frame.
     ///
     /// # Errors
-    /// If it is not known.
+    /// If the states are unknown.
     pub fn frames(&self) -> Result<&Occupancy, OsError> {
         self.occupancy.as_ref().ok_or_else(|| OsError::InvalidSnapshot {
             place: "frames".into(),

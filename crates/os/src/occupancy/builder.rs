@@ -1,4 +1,4 @@
-//! Making an occupancy frame by frame, in bounded memory.
+//! Builds an occupancy frame by frame, in bounded memory.
 
 use super::{BLOCK_FRAMES, FrameState, Occupancy, Packed, Run, States};
 use crate::OsError;
@@ -9,42 +9,42 @@ const MOST_BLOCKS: u64 = 1 << (46 - 21);
 /// Collects the states of frames from address 0 upwards.
 #[derive(Debug)]
 pub struct OccupancyBuilder {
-    made: Occupancy,
+    occupancy: Occupancy,
     open: Packed,
-    /// Frames in the open block.
+    /// Number of frames in the open block.
     filled: u64,
-    /// The state of all of them, while they are alike.
-    alike: Option<FrameState>,
+    /// Common state of the frames of the open block; `None` once they differ.
+    uniform: Option<FrameState>,
 }
 
 impl Default for OccupancyBuilder {
     fn default() -> Self {
         Self {
-            made: Occupancy::default(),
+            occupancy: Occupancy::default(),
             open: [0; BLOCK_FRAMES as usize / 2],
             filled: 0,
-            alike: None,
+            uniform: None,
         }
     }
 }
 
 impl OccupancyBuilder {
-    /// Frames so far.
+    /// Number of frames so far.
     pub fn frames(&self) -> u64 {
-        self.made.blocks * BLOCK_FRAMES + self.filled
+        self.occupancy.blocks * BLOCK_FRAMES + self.filled
     }
 
-    /// The next frame.
+    /// Appends one frame with this state.
     ///
     /// # Errors
-    /// If there are more than any memory has.
+    /// If the occupancy would exceed 64TB of addresses.
     #[inline]
     pub fn push(&mut self, state: FrameState) -> Result<(), OsError> {
         let index = self.filled as usize;
         if index == 0 {
-            self.alike = Some(state);
-        } else if self.alike != Some(state) {
-            self.alike = None;
+            self.uniform = Some(state);
+        } else if self.uniform != Some(state) {
+            self.uniform = None;
         }
         let byte = &mut self.open[index / 2];
         *byte = if index.is_multiple_of(2) { state as u8 } else { *byte | (state as u8) << 4 };
@@ -52,7 +52,7 @@ impl OccupancyBuilder {
         if self.filled == BLOCK_FRAMES { self.close() } else { Ok(()) }
     }
 
-    /// The next `frames` frames, all alike.
+    /// Appends `frames` frames of the same state.
     ///
     /// # Errors
     /// As [`Self::push`].
@@ -68,7 +68,7 @@ impl OccupancyBuilder {
 
     fn close(&mut self) -> Result<(), OsError> {
         self.filled = 0;
-        match self.alike {
+        match self.uniform {
             Some(state) => self.add(States::Uniform(state), 1),
             None => {
                 let packed = self.open;
@@ -77,7 +77,7 @@ impl OccupancyBuilder {
         }
     }
 
-    /// `blocks` blocks with these states, which may all be the same.
+    /// Appends `blocks` blocks with these states, which may all be equal.
     pub(super) fn push_states(&mut self, packed: &Packed, blocks: u64) -> Result<(), OsError> {
         let first = packed[0];
         match FrameState::of_number(first & 15) {
@@ -88,25 +88,27 @@ impl OccupancyBuilder {
         }
     }
 
-    /// `blocks` blocks with these states.
+    /// Appends `blocks` blocks with these states, which are not all equal.
     pub(super) fn push_mixed(&mut self, packed: &Packed, blocks: u64) -> Result<(), OsError> {
-        let last = self.made.runs.last().map(|run| run.states);
+        let last = self.occupancy.runs.last().map(|run| run.states);
         let states = match last {
-            Some(known @ States::Mixed(place)) if self.made.mixed[place as usize] == *packed => {
+            Some(known @ States::Mixed(place))
+                if self.occupancy.mixed[place as usize] == *packed =>
+            {
                 known
             }
             _ => {
-                // Places are below the number of blocks, which has 25 bits.
-                self.made.mixed.push(*packed);
-                States::Mixed(self.made.mixed.len() as u32 - 1)
+                // Indices are below the number of blocks, which has 25 bits.
+                self.occupancy.mixed.push(*packed);
+                States::Mixed(self.occupancy.mixed.len() as u32 - 1)
             }
         };
         self.add(states, blocks)
     }
 
-    /// Whole blocks at the end.
+    /// Appends whole blocks; the open block is empty.
     pub(super) fn add(&mut self, states: States, blocks: u64) -> Result<(), OsError> {
-        let first = self.made.blocks;
+        let first = self.occupancy.blocks;
         if blocks > MOST_BLOCKS - first {
             return Err(OsError::InvalidSnapshot {
                 place: format!("block {first}"),
@@ -116,24 +118,26 @@ impl OccupancyBuilder {
         if blocks == 0 {
             return Ok(());
         }
-        self.made.blocks += blocks;
+        self.occupancy.blocks += blocks;
         match states {
-            States::Uniform(state) => self.made.frames[state as usize] += blocks * BLOCK_FRAMES,
+            States::Uniform(state) => {
+                self.occupancy.frames[state as usize] += blocks * BLOCK_FRAMES
+            }
             States::Mixed(place) => {
-                for byte in &self.made.mixed[place as usize] {
-                    self.made.frames[usize::from(byte & 15)] += blocks;
-                    self.made.frames[usize::from(byte >> 4)] += blocks;
+                for byte in &self.occupancy.mixed[place as usize] {
+                    self.occupancy.frames[usize::from(byte & 15)] += blocks;
+                    self.occupancy.frames[usize::from(byte >> 4)] += blocks;
                 }
             }
         }
-        match self.made.runs.last_mut() {
+        match self.occupancy.runs.last_mut() {
             Some(last) if last.states == states => last.blocks += blocks,
-            _ => self.made.runs.push(Run { first, blocks, states }),
+            _ => self.occupancy.runs.push(Run { first, blocks, states }),
         }
         Ok(())
     }
 
-    /// The occupancy; what is missing in the last block is absent.
+    /// Completes the occupancy. The missing frames of the last block are absent.
     ///
     /// # Errors
     /// As [`Self::push`].
@@ -141,6 +145,6 @@ impl OccupancyBuilder {
         while self.filled > 0 {
             self.push(FrameState::Absent)?;
         }
-        Ok(self.made)
+        Ok(self.occupancy)
     }
 }

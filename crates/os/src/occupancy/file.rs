@@ -1,11 +1,11 @@
-//! How a snapshot is kept in a file: compact, checksummed, read without trust.
+//! File format of snapshots: compact, checksummed, and read without trust in its content.
 //!
-//! A signature and a version, then chunks. Each has a header of 16 bytes (little endian: kind,
-//! bytes of the payload, bytes of its content, CRC-32 of the payload) and a payload that is the
-//! content, compressed by zstd where that pays. The first chunk is [`SnapshotAbout`] as JSON; then
-//! come blocks from address 0 upwards as records: the number of a state for uniform blocks,
-//! [`MIXED`] and 256 bytes for others, each followed by how many there are. The last chunk has
-//! their number in all.
+//! A signature and a version, then chunks. Each chunk has a header of 16 bytes (little endian:
+//! kind, bytes of the payload, bytes of the content, CRC-32 of the payload). The payload is the
+//! content, compressed by zstd if that makes it shorter. The first chunk is [`SnapshotAbout`] as
+//! JSON. Records of blocks from address 0 upwards follow: the number of a state for uniform blocks,
+//! [`MIXED`] and 256 bytes for other blocks, each followed by the number of blocks. The last chunk
+//! has the total number of blocks.
 
 use std::io::{self, Read, Write};
 
@@ -22,26 +22,26 @@ const ABOUT: u32 = 1;
 const BLOCKS: u32 = 2;
 const END: u32 = 3;
 
-/// Record of a block whose frames differ.
+/// Kind of the record of a block whose frames differ.
 const MIXED: u8 = 0x80;
-/// Longest content of a chunk.
+/// Largest content of a chunk, in bytes.
 const MOST_CONTENT_BYTES: usize = 1 << 20;
-/// Content at which the writer begins another chunk.
+/// Content length at which the writer begins a new chunk.
 const CHUNK_BYTES: usize = MOST_CONTENT_BYTES - 512;
-/// A payload stands for at most so many times its length: a small file cannot fill memory.
+/// Largest ratio of content to payload, so that a small file cannot fill memory.
 const MOST_EXPANSION: usize = 256;
 const LEVEL: i32 = 3;
 
 impl HostSnapshot {
-    /// Whether a file that begins so is a snapshot.
+    /// True if `bytes` begins with the signature of snapshots.
     pub fn has_signature(bytes: &[u8]) -> bool {
         bytes.starts_with(&SIGNATURE)
     }
 
-    /// Writes the file.
+    /// Writes the snapshot to `out`.
     ///
     /// # Errors
-    /// What the writer says.
+    /// If writing fails, or the description is larger than a chunk.
     pub fn write_to(&self, out: &mut impl Write) -> io::Result<()> {
         out.write_all(&SIGNATURE)?;
         out.write_all(&VERSION.to_le_bytes())?;
@@ -73,10 +73,11 @@ impl HostSnapshot {
         write_chunk(out, END, &blocks.to_le_bytes())
     }
 
-    /// Reads a file. Memory grows with what is read, not with what the file claims.
+    /// Reads a snapshot. Memory use grows with the bytes that were read, not with the sizes that
+    /// the file claims.
     ///
     /// # Errors
-    /// Where something is wrong, and what.
+    /// Names the byte of the file and the problem.
     pub fn read_from(input: &mut impl Read) -> Result<Self, OsError> {
         let mut reader = Reader { input, offset: 0, content: Vec::new() };
         let mut preamble = [0; PREAMBLE_BYTES as usize];
@@ -134,7 +135,7 @@ fn write_chunk(out: &mut impl Write, kind: u32, content: &[u8]) -> io::Result<()
     out.write_all(payload)
 }
 
-/// Seven bits a byte, lowest first.
+/// Appends a number in LEB128: seven bits a byte, lowest first.
 fn push_number(content: &mut Vec<u8>, mut number: u64) {
     while number >= 128 {
         content.push(number as u8 | 128);
@@ -147,11 +148,11 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-/// A file being read.
+/// State of reading a file.
 struct Reader<'a, R> {
     input: &'a mut R,
     offset: u64,
-    /// Of the last chunk.
+    /// Unpacked content of the last chunk.
     content: Vec<u8>,
 }
 
@@ -174,7 +175,7 @@ impl<R: Read> Reader<'_, R> {
         Ok(())
     }
 
-    /// Reads a chunk; returns its kind.
+    /// Reads a chunk and returns its kind.
     fn chunk(&mut self) -> Result<u32, OsError> {
         let start = self.offset;
         let mut header = [0; HEADER_BYTES as usize];
@@ -204,7 +205,7 @@ impl<R: Read> Reader<'_, R> {
     }
 }
 
-/// Adds the records of a chunk.
+/// Adds the records of a chunk to the builder.
 fn add_blocks(content: &[u8], builder: &mut OccupancyBuilder) -> Result<(), String> {
     let mut rest = content;
     while let [kind, after @ ..] = rest {

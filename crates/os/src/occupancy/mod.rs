@@ -1,9 +1,9 @@
-//! What lies in every frame of a real machine's memory: the state a simulated memory can begin in.
+//! State of every frame of a real machine's memory, in which a simulated memory can begin.
 //!
-//! An [`Occupancy`] says of each frame what Linux said of it ([`FrameState`]), 2MB block by 2MB
-//! block: which frames are free decides what can be perforated, so counts would not do. A
-//! [`HostSnapshot`] is an occupancy with what else was known when it was taken; `file` is how it is
-//! kept, [`Survey`] what can be made of it.
+//! An [`Occupancy`] has the state of each frame as Linux reported it ([`FrameState`]), 2MB block by
+//! 2MB block. Counts would not suffice: which frames are free decides what can be perforated. A
+//! [`HostSnapshot`] is an occupancy with everything else that was known when it was taken. `file`
+//! is its file format; a [`Survey`](perforate_records::Survey) counts the 2MB pages that it allows.
 
 mod about;
 mod builder;
@@ -11,15 +11,13 @@ mod file;
 mod states;
 mod survey;
 
-use std::collections::BTreeSet;
 use std::ops::Range;
 
 use perforate_types::HoleSet;
 
-pub use about::{FreeBlocksByType, HostSnapshot, PageblockCount, SnapshotAbout, SnapshotZone};
+pub use about::{HostSnapshot, SnapshotAbout};
 pub use builder::OccupancyBuilder;
 pub use states::FrameState;
-pub use survey::{BlockReach, Survey};
 
 use crate::{BlockFrames, Buddy, FreeMemory, MemoryMap, OsError};
 
@@ -40,31 +38,31 @@ struct Run {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum States {
     Uniform(FrameState),
-    /// Place among the mixed blocks.
+    /// Index into `Occupancy::mixed`.
     Mixed(u32),
 }
 
-/// A zone as far as placing is concerned. Zones do not overlap and are in order.
+/// Frames of one zone. Zones do not overlap and are in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZoneRange {
     /// Linux's name: `DMA`, `DMA32`, `Normal`, `Movable`, `Device`.
     pub name: &'static str,
-    /// Its frames, absent ones included; begins at a multiple of 1024.
+    /// Frames of the zone, absent ones included. The start is a multiple of 1024.
     pub frames: Range<u64>,
 }
 
-/// The state of every frame of a memory, in whole 2MB blocks from frame 0; what is behind the end
-/// of memory in the last block is absent.
+/// The state of every frame of a memory, in whole 2MB blocks from frame 0. Frames of the last block
+/// beyond the end of memory are absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Occupancy {
     runs: Vec<Run>,
     mixed: Vec<Packed>,
     blocks: u64,
-    /// Frames by state.
+    /// Number of frames in each state.
     frames: [u64; FrameState::ALL.len()],
 }
 
-/// The states of one block.
+/// The states of the frames of one block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum BlockStates<'a> {
     Uniform(FrameState),
@@ -72,7 +70,7 @@ pub(crate) enum BlockStates<'a> {
 }
 
 impl BlockStates<'_> {
-    /// The frames in one of these states.
+    /// Indices of the frames whose state satisfies `wanted`.
     pub(crate) fn frames(&self, wanted: impl Fn(FrameState) -> bool) -> HoleSet {
         match self {
             Self::Uniform(state) if wanted(*state) => HoleSet::FULL,
@@ -90,7 +88,7 @@ impl BlockStates<'_> {
         }
     }
 
-    /// The state of one frame.
+    /// State of the frame with this index in the block.
     pub(crate) fn state(&self, index: usize) -> FrameState {
         match self {
             Self::Uniform(state) => *state,
@@ -98,7 +96,7 @@ impl BlockStates<'_> {
         }
     }
 
-    /// New states made of frame and state.
+    /// Packed states that `new` computes from each index and its present state.
     fn packed(&self, mut new: impl FnMut(u64, FrameState) -> FrameState) -> Packed {
         let mut packed = [0; BLOCK_FRAMES as usize / 2];
         for (place, byte) in packed.iter_mut().enumerate() {
@@ -128,27 +126,27 @@ fn state_in(packed: &Packed, index: usize) -> FrameState {
 }
 
 impl Occupancy {
-    /// Number of 2MB blocks, those without memory included.
+    /// Number of 2MB blocks, including blocks without memory.
     pub fn blocks(&self) -> u64 {
         self.blocks
     }
 
-    /// Frames in this state.
+    /// Number of frames in the state.
     pub fn frames(&self, state: FrameState) -> u64 {
         self.frames[state as usize]
     }
 
-    /// Frames that are there.
+    /// Number of frames with memory (not absent).
     pub fn memory_frames(&self) -> u64 {
         self.blocks * BLOCK_FRAMES - self.frames(FrameState::Absent)
     }
 
-    /// The state of a frame; absent ones lie behind the end.
+    /// State of a frame; frames beyond the end are absent.
     pub fn state(&self, frame: u64) -> FrameState {
         self.block(frame / BLOCK_FRAMES).state((frame % BLOCK_FRAMES) as usize)
     }
 
-    /// The frames of a block in one of these states.
+    /// Indices of the frames of a block whose state satisfies `wanted`.
     pub fn frames_of(&self, block: u64, wanted: impl Fn(FrameState) -> bool) -> HoleSet {
         self.block(block).frames(wanted)
     }
@@ -161,7 +159,7 @@ impl Occupancy {
         }
     }
 
-    /// Runs of blocks with the same states: first block, number, states.
+    /// Runs of blocks with the same states: first block, number of blocks, states.
     pub(crate) fn block_runs(&self) -> impl Iterator<Item = (u64, u64, BlockStates<'_>)> {
         self.runs.iter().map(|run| (run.first, run.blocks, self.states(run.states)))
     }
@@ -173,8 +171,8 @@ impl Occupancy {
         }
     }
 
-    /// The same memory with another state for the frames of one state. `to` lists runs of blocks,
-    /// in order, with the new state; outside them nothing changes.
+    /// A copy of the memory in which frames of the state `from` get another state. `to` lists
+    /// ascending runs of blocks with their new state; nothing changes outside these runs.
     ///
     /// # Errors
     /// If the runs are not in order.
@@ -202,41 +200,7 @@ impl Occupancy {
         made.finish()
     }
 
-    /// The same memory without what these frames hold, which are free then, and how many blocks
-    /// they lie in. Frames that are parts of large pages, or not in use, stay as they are.
-    ///
-    /// # Errors
-    /// None that an occupancy can have.
-    pub fn without(&self, frames: &BTreeSet<u64>) -> Result<(Self, u64), OsError> {
-        let mut made = OccupancyBuilder::default();
-        let mut touched = 0;
-        for (first, blocks, states) in self.block_runs() {
-            let end = first + blocks;
-            let mut start = first;
-            while start < end {
-                let next = frames.range(start * BLOCK_FRAMES..end * BLOCK_FRAMES).next();
-                let stop = next.map_or(end, |frame| frame / BLOCK_FRAMES);
-                if stop > start {
-                    made.push_states(&states.packed(|_, state| state), stop - start)?;
-                }
-                if stop < end {
-                    let mut is_touched = false;
-                    let freed = states.packed(|index, state| {
-                        let is_ours = frames.contains(&(stop * BLOCK_FRAMES + index));
-                        let goes = is_ours && state.record().is_some();
-                        is_touched |= goes;
-                        if goes { FrameState::Free } else { state }
-                    });
-                    made.push_states(&freed, 1)?;
-                    touched += u64::from(is_touched);
-                }
-                start = stop + 1;
-            }
-        }
-        Ok((made.finish()?, touched))
-    }
-
-    /// Runs of frames that are there, in order.
+    /// Runs of frames with memory, in ascending order.
     pub fn present(&self) -> Vec<Range<u64>> {
         let mut present: Vec<Range<u64>> = Vec::new();
         let mut add = |range: Range<u64>| match present.last_mut() {
@@ -244,12 +208,12 @@ impl Occupancy {
             _ => present.push(range),
         };
         for (first, blocks, states) in self.block_runs() {
-            let there = states.frames(|state| state != FrameState::Absent);
-            if there == HoleSet::FULL {
+            let with_memory = states.frames(|state| state != FrameState::Absent);
+            if with_memory == HoleSet::FULL {
                 add(first * BLOCK_FRAMES..(first + blocks) * BLOCK_FRAMES);
-            } else if !there.is_empty() {
+            } else if !with_memory.is_empty() {
                 for number in first..first + blocks {
-                    for index in there.iter() {
+                    for index in with_memory.iter() {
                         let frame = number * BLOCK_FRAMES + index as u64;
                         add(frame..frame + 1);
                     }
@@ -259,16 +223,16 @@ impl Occupancy {
         present
     }
 
-    /// The picture of this memory.
+    /// Map of the memory for reports.
     pub fn memory_map(&self) -> MemoryMap {
         let mut map = MemoryMap::default();
         self.block_runs().for_each(|(_, blocks, states)| map.push(blocks, states.count()));
         map
     }
 
-    /// Free blocks of each order, as far as neighbouring free frames merge (they do in Linux, but
-    /// for frames in per-CPU lists, which are not counted as free). `breaks` are frames across
-    /// which nothing merges: where zones begin.
+    /// Number of free blocks of each order, if all neighbouring free frames merge. They do in
+    /// Linux, except frames in per-CPU lists, which do not count as free here. Free frames do not
+    /// merge across the frames in `breaks`: the starts of zones.
     pub fn free_memory(&self, breaks: &[u64]) -> FreeMemory {
         let mut counts = [0_u64; Buddy::MAX_ORDER as usize + 1];
         let mut run = 0..0;
@@ -307,7 +271,7 @@ impl Occupancy {
     }
 }
 
-/// Counts the aligned power-of-two blocks that a run of free frames consists of.
+/// Counts the aligned power-of-two blocks of a run of free frames.
 fn count_orders(run: &Range<u64>, counts: &mut [u64]) {
     let most = Buddy::MAX_ORDER;
     let mut start = run.start;

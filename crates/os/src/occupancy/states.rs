@@ -1,40 +1,40 @@
-//! What a frame of a real machine is used for.
+//! State of a frame of a real machine.
 
 use crate::{FrameClass, OtherUse};
 
-/// What a frame holds, as far as it decides what can be done with its block.
+/// Use of a frame, as far as it decides what can be done with its block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum FrameState {
-    /// In the buddy allocator.
+    /// In the free lists of the buddy allocator.
     Free,
-    /// Memory of programs in 4KB pages (or large folios below 2MB): can be moved, not dropped.
+    /// Program memory in 4KB pages (or large folios below 2MB): can be moved but not dropped.
     Movable,
     /// Cached file contents: can be moved, and dropped under pressure.
     PageCache,
-    /// Slab caches that can be shrunk. Linux does not say which slabs these are; see where it is
-    /// used.
+    /// A slab page. Linux does not report which slab caches can be shrunk, so the state has every
+    /// slab page.
     Reclaimable,
-    /// Kernel data, page tables, stacks, slabs: stays.
+    /// Kernel data, page tables, stacks, slabs: cannot be moved.
     Unmovable,
-    /// A part of a 2MB page of a program: stays as a whole.
+    /// A part of a 2MB page of a program: not moved.
     Large,
-    /// A part of a page of hugetlbfs, 2MB or 1GB: stays.
+    /// A part of a hugetlbfs page of 2MB or 1GB: not moved.
     Huge,
-    /// Reserved at boot: the kernel's image, its map of frames, firmware tables.
+    /// Reserved at boot: the kernel's image, its `struct page` array, firmware tables.
     Reserved,
     /// Taken out of use after a hardware error.
     Retired,
     /// No memory at this address.
     Absent,
-    /// There is memory, and nothing is known of it.
+    /// Memory whose use is unknown.
     Unknown,
-    /// Free, in a list of one processor: a hole until compaction or a shortage empties these lists.
+    /// Free in the list of one CPU: a hole until compaction or a shortage drains these lists.
     PerCpu,
 }
 
 impl FrameState {
-    /// Every state, in the order of their numbers.
+    /// All states, indexed by their four-bit code.
     pub const ALL: [Self; 16] = [
         Self::Free,
         Self::Movable,
@@ -48,21 +48,21 @@ impl FrameState {
         Self::Absent,
         Self::Unknown,
         Self::PerCpu,
-        // Numbers that four bits have room for and that mean nothing.
+        // Codes without a meaning.
         Self::Unknown,
         Self::Unknown,
         Self::Unknown,
         Self::Unknown,
     ];
-    /// Number of states that mean something.
+    /// Number of states that have a meaning.
     pub const COUNT: usize = 12;
 
-    /// The state of this number.
+    /// The state with this code; `None` for a code without a meaning.
     pub(crate) fn of_number(number: u8) -> Option<Self> {
         Self::ALL[..Self::COUNT].get(usize::from(number)).copied()
     }
 
-    /// Name in results.
+    /// Name of the state in results.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Free => "free",
@@ -80,17 +80,17 @@ impl FrameState {
         }
     }
 
-    /// Whether it is nobody's.
+    /// True if the frame is in the buddy allocator.
     pub const fn is_free(self) -> bool {
         matches!(self, Self::Free)
     }
 
-    /// Whether what it holds, if anything, can be copied elsewhere.
+    /// True if the content, if there is any, can be copied to another frame.
     pub const fn is_movable(self) -> bool {
         matches!(self, Self::Movable | Self::PageCache | Self::PerCpu)
     }
 
-    /// The class in pictures of memory.
+    /// Class of the frame in a memory map.
     pub const fn class(self) -> FrameClass {
         match self {
             Self::Free => FrameClass::Free,
@@ -105,8 +105,8 @@ impl FrameState {
         }
     }
 
-    /// As what it counts among the rest of the system; `None`: nobody's. Frames in lists of
-    /// processors come back as page cache does.
+    /// Owner under which the frame counts in the rest of the system; `None` if it has no owner.
+    /// Per-CPU frames come back as page cache does.
     pub(crate) const fn usage(self) -> Option<OtherUse> {
         match self {
             Self::Movable | Self::Large | Self::Huge => Some(OtherUse::Anonymous),
@@ -117,7 +117,7 @@ impl FrameState {
         }
     }
 
-    /// As what it can be moved or dropped.
+    /// Owner under which the frame can be moved or dropped; `None` if it can be neither.
     pub(crate) const fn record(self) -> Option<OtherUse> {
         match self {
             Self::Movable | Self::PageCache | Self::PerCpu | Self::Reclaimable => self.usage(),

@@ -1,6 +1,8 @@
+use perforate_records::SnapshotZone;
+
 use super::*;
 
-/// Frames in order, as runs.
+/// Builds an occupancy from runs of frames.
 fn occupancy(runs: &[(FrameState, u64)]) -> Occupancy {
     let mut builder = OccupancyBuilder::default();
     runs.iter().for_each(|&(state, frames)| builder.push_run(state, frames).unwrap());
@@ -30,15 +32,16 @@ fn frames_are_kept_in_order() {
     assert_eq!(made.memory_map().blocks(), 12);
 }
 
-/// Frame 0 reserved, 1–1535 free: 1, 2, 4, … 256 in the first block, 512, 512 of which no pair can
-/// be made (block 0 is not whole), and 1024–1535 alone.
+/// Frame 0 is reserved, 1–1535 are free. Blocks of 1, 2, 4, … 256 frames in the first 2MB, then two
+/// blocks of 512: they cannot merge, as block 0 is not free and frame 1536 is not.
 #[test]
 fn free_frames_merge_into_aligned_blocks() {
     let made = occupancy(&[(Reserved, 1), (Free, 1535), (Unmovable, 512), (Free, 2048)]);
     let free = made.free_memory(&[0]);
     assert_eq!(free.blocks, [1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2]);
     assert_eq!(free.frames(), 1535 + 2048);
-    // A zone that begins at frame 3072 parts nothing that is aligned, one at 2560 does.
+    // A zone that starts at frame 3072 does not split an aligned block; a zone that starts at 2560
+    // does.
     assert_eq!(made.free_memory(&[0, 3072]).blocks, free.blocks);
     assert_eq!(made.free_memory(&[0, 2560]).blocks[9..], [4, 1]);
 }
@@ -49,7 +52,7 @@ fn states_are_replaced_in_some_blocks() {
     let replaced = made
         .replaced(FrameState::PerCpu, &[(1..2, Unmovable), (3..4, Large), (9..10, Movable)])
         .unwrap();
-    // Of the fourth block, whose first 500 frames are free, the last 12.
+    // The last 12 frames of the fourth block, whose first 500 frames are free.
     let expected = [
         (FrameState::PerCpu, 512),
         (Unmovable, 512),
@@ -60,29 +63,9 @@ fn states_are_replaced_in_some_blocks() {
     assert_eq!(replaced, occupancy(&expected));
 }
 
-/// Ours are the 100 movable frames 10–109, one free by now, one of a large page and one behind the
-/// end.
-#[test]
-fn memory_without_what_is_ours() {
-    let made = occupancy(&[(Free, 10), (Movable, 200), (Free, 302), (Large, 512), (Movable, 1536)]);
-    let ours: BTreeSet<u64> = (10..110).chain([5, 600, 2048, 1 << 40]).collect();
-    let (without, blocks) = made.without(&ours).unwrap();
-    let expected = [
-        (Free, 110),
-        (Movable, 100),
-        (Free, 302),
-        (Large, 512),
-        (Movable, 1024),
-        (Free, 1),
-        (Movable, 511),
-    ];
-    assert_eq!((without, blocks), (occupancy(&expected), 2));
-    assert_eq!(made.without(&BTreeSet::new()).unwrap(), (made, 0));
-}
-
 fn snapshot() -> HostSnapshot {
     let mut runs = vec![(Reserved, 3), (Free, 1021), (Absent, 512 * 4096), (Retired, 512)];
-    // 5000 blocks that all differ, in more than one chunk.
+    // 5000 blocks that all differ, in several chunks.
     for index in 0..5000 {
         let odd = 1 + index * index / 7 % 511;
         runs.extend([(Free, odd), (Unmovable, 512 - odd)]);
@@ -139,8 +122,8 @@ fn damaged_files_are_refused_with_the_place() {
     assert!(error(b"\x89PTRACE\n\x01\0\0\0").contains("not a snapshot of a host"));
 }
 
-/// A file of a few bytes that claims 64TB is read, as it says so in one record, and takes no
-/// memory; one that claims more is refused.
+/// A file of a few bytes that claims 64TB in one record is read without filling memory. A file that
+/// claims more is refused.
 #[test]
 fn claims_do_not_fill_memory() {
     let with = |blocks: u64| HostSnapshot {
@@ -166,7 +149,7 @@ mod hostile {
             let _ = HostSnapshot::read_from(&mut bytes.as_slice());
         }
 
-        /// Chunks with a right checksum around any content.
+        /// Chunks with a correct checksum around arbitrary content.
         #[test]
         fn any_records_are_answered(
             content in prop::collection::vec(prop_oneof![any::<u8>(), 0u8..3, Just(0x80)], 0..700),

@@ -1,10 +1,10 @@
-//! The policy "base-pages".
+//! The policy "base-pages": 4KB pages only.
 
 use perforate_types::HoleSet;
 
 use super::{BlockUse, Policy};
 
-/// 4KB pages only.
+/// Maps 4KB pages only.
 pub struct BasePages;
 
 impl Policy for BasePages {

@@ -1,4 +1,4 @@
-//! The policy "huge-1g".
+//! The policy "huge-1g": 1GB pages if possible.
 
 use std::any::Any;
 
@@ -6,11 +6,11 @@ use perforate_types::HoleSet;
 
 use super::{BlockUse, Policy};
 
-/// 1GB pages are tried before 2MB ones.
+/// Rule of a policy that tries 1GB pages before 2MB pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HugePageRule;
 
-/// 1GB where contiguous memory can be had, else as [`super::Thp`].
+/// 1GB pages if contiguous memory is available, else like [`super::Thp`].
 pub struct Huge1G;
 
 impl Policy for Huge1G {

@@ -1,4 +1,4 @@
-//! The policy "layout".
+//! The policy "layout": page sizes by address.
 
 use std::any::Any;
 use std::ops::Range;
@@ -8,16 +8,19 @@ use perforate_types::{HoleSet, PageSize};
 
 use super::{BlockUse, Policy};
 
-/// Which addresses have pages of 2MB or 1GB; all others have 4KB pages. The rule of [`LaidOut`].
+/// Layout of page sizes: intervals of addresses with pages of 2MB or 1GB. All other addresses have
+/// 4KB pages. The rule of [`LaidOut`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PageLayout {
-    /// Intervals by their first page, apart from each other.
+    /// Intervals of page numbers, sorted and disjoint.
     intervals: Arc<[(Range<u64>, PageSize)]>,
 }
 
 impl PageLayout {
-    /// From ranges of addresses with their page sizes, which begin and end between such pages and are
-    /// apart from each other.
+    /// Makes a layout from ranges of byte addresses with their page sizes.
+    ///
+    /// # Panics
+    /// If ranges overlap, or a range does not begin and end at a multiple of its page size.
     pub fn new(ranges: impl IntoIterator<Item = (Range<u64>, PageSize)>) -> Self {
         let pages = |bytes: u64| bytes >> PageSize::Size4K.shift();
         let mut intervals: Vec<(Range<u64>, PageSize)> = ranges
@@ -34,7 +37,7 @@ impl PageLayout {
         Self { intervals: intervals.into() }
     }
 
-    /// The size that the page at this number, in units of 4KB, is to have.
+    /// The page size that the layout gives the 4KB page number `page`.
     pub fn size_at(&self, page: u64) -> PageSize {
         let after = self.intervals.partition_point(|(pages, _)| pages.start <= page);
         let before = self.intervals[..after].last().filter(|(pages, _)| page < pages.end);
@@ -42,13 +45,13 @@ impl PageLayout {
     }
 }
 
-/// Pages of the sizes that a layout says, by address, from memory that is kept for them as hugetlbfs
-/// does; nothing is promoted.
+/// Maps pages of the sizes that a layout gives, by address, from memory that is set aside as
+/// hugetlbfs does. Nothing is promoted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaidOut {
-    /// The layout.
+    /// Page sizes by address.
     pub layout: PageLayout,
-    /// What it is called.
+    /// Name of the layout in results; empty if the layout has none.
     pub name: String,
 }
 

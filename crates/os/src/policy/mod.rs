@@ -1,7 +1,7 @@
-//! Policies: which page size backs a first touch, and what becomes of a large page of which a
-//! part changes.
+//! Policies: the page size that backs a first touch, and the fate of a large page of which a part
+//! changes.
 //!
-//! A new policy is one file with an `impl Policy`, and one with its options if it has any.
+//! A new policy is one file with an `impl Policy`, and a second file if it has options.
 
 mod base_pages;
 mod huge_1g;
@@ -50,92 +50,93 @@ pub enum SmallPages {
 /// Use of a 2MB block for a region on its first touch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockUse {
-    /// Not at all: the block goes back, the region gets 4KB pages.
+    /// The block is not used: it is freed, and the region gets 4KB pages.
     Pages,
-    /// As an ordinary 2MB page; only without holes.
+    /// As an ordinary 2MB page. Requires a block without holes.
     Large,
-    /// As a 2MB page around the holes.
+    /// As a 2MB page with holes, whose frames are allocated as stated.
     WithHoles(HoleAllocation),
 }
 
-/// A policy's choices about 2MB pages with holes.
+/// A policy's decisions about 2MB pages with holes.
 pub trait HoleRule {
-    /// How they are made and kept.
+    /// The mechanism that makes and changes such pages.
     fn pages(&self) -> &'static dyn HoledPages;
 
-    /// Whether a block is only reserved at first, and its sub-pages mapped as they are touched
+    /// True if a block is only reserved at first and its sub-pages are mapped as they are touched
     /// (P §VI).
     fn reserves(&self) -> bool;
 
-    /// Whether a page with these holes is to become 4KB pages. Asked when sub-pages were punched out
-    /// of it.
+    /// True if a page with these holes is demoted to 4KB pages. The kernel asks after sub-pages
+    /// were punched out of the page.
     fn demotes(&self, holes: &HoleSet) -> bool;
 
-    /// Whether khugepaged is to patch a hole at the price of this many frame copies: the hole's own
-    /// data, and what has to move out of their place.
+    /// True if khugepaged is to patch a hole at this cost, in frame copies: the copy of the hole's
+    /// own data, and the migration of data in the hole's place.
     fn patches(&self, frames_copied: u64) -> bool;
 }
 
 /// Chooses page sizes. One object per kernel, chosen by configuration.
 ///
-/// The trait has what any policy can say of 2MB blocks, as most mechanisms fall back on them. What
-/// only one mechanism asks for stands in a rule of that mechanism, which the policies that use it
-/// hand out.
+/// The trait has the questions about 2MB blocks that every policy can answer, since most mechanisms
+/// fall back on 2MB blocks. A question that concerns a single mechanism belongs to a rule of that
+/// mechanism. The policies that use the mechanism hand out the rule.
 pub trait Policy: Send {
-    /// Its name.
+    /// Name of the policy in configuration and results.
     fn name(&self) -> &'static str;
 
-    /// Its name and the options that are not the default, as results keep them.
+    /// Name and the options that differ from the default, as results store them.
     fn describe(&self) -> String {
         self.name().into()
     }
 
-    /// Whether only areas that the program advised (MADV_HUGEPAGE) get large pages.
+    /// True if only areas with MADV_HUGEPAGE get large pages.
     fn needs_advice(&self) -> bool {
         false
     }
 
-    /// Whether an area may have more than 4KB mapped as one, as far as its advice goes.
+    /// True if the program's advice lets an area have mappings larger than 4KB.
     fn wants_large(&self, attributes: &Attributes) -> bool {
         attributes.is_advised() || !self.needs_advice()
     }
 
-    /// The orders that memory is to have, out of those that are offered: the largest of which there is
-    /// memory is taken.
+    /// The orders that the memory may have, a subset of `request.offered`. The kernel takes the
+    /// largest for which free memory exists.
     fn orders_for(&self, request: &OrderRequest<'_>) -> Orders {
         if self.wants_large(&request.area.attributes) { request.offered } else { Orders::BASE }
     }
 
-    /// Whether reclaim takes a region when its turn comes; else the next ones are asked for, and it is
-    /// taken if all are spared.
+    /// True if reclaim may take the region when its turn comes. If false, reclaim asks about the
+    /// following regions. It takes the region only if the policy spares all of them.
     fn reclaims(&self, _victim: &Victim<'_>) -> bool {
         true
     }
 
-    /// How it has 2MB pages with holes, if it does.
+    /// The rule for 2MB pages with holes; `None` if the policy makes none.
     fn hole_rule(&self) -> Option<&dyn HoleRule> {
         None
     }
 
-    /// The rules of the mechanisms that it uses besides 4KB and 2MB pages: [`HugePageRule`],
-    /// [`PageLayout`], and what rules mechanisms outside this crate have.
+    /// Rules of the mechanisms that the policy uses besides 4KB and 2MB pages: [`HugePageRule`],
+    /// [`PageLayout`], and rules of mechanisms outside this crate.
     fn rules(&self) -> Vec<&dyn Any> {
         Vec::new()
     }
 
-    /// The mechanisms of its own that map memory, asked before 2MB pages are thought of.
+    /// Backers of the policy's own mechanisms. They are asked before 2MB pages are tried.
     fn backers(&self) -> Vec<Box<dyn Backer>> {
         Vec::new()
     }
 
-    /// The format of a new process's page tables, where `tables` is what the kernel was made with. A
-    /// forked one has its parent's.
+    /// Format of the page tables of a new process; `tables` is the format that the kernel was
+    /// configured with. A forked process has the format of its parent.
     fn table_format(&self, tables: TableFormat, _memory: &PhysicalMemory) -> TableFormat {
         tables
     }
 
-    /// What its mechanism keeps about free memory of `end_frame` frames. With injected fragmentation
-    /// it is the mechanism that says where to draw it.
+    /// Index of the free memory of `end_frame` frames that the policy's mechanism maintains. If
+    /// `is_fragmented` is true, fragmentation is injected and the mechanism chooses the frames for
+    /// it.
     ///
     /// # Errors
     /// If the policy does not fit the page tables or the memory.
@@ -148,13 +149,12 @@ pub trait Policy: Send {
         Ok(None)
     }
 
-    /// How a 2MB block whose frames `holes` are occupied by others is to back a region that is
-    /// eligible for large pages. [`BlockUse::WithHoles`] needs page tables with shadow
-    /// directories.
+    /// Use of a 2MB block for a region that is eligible for large pages. Others occupy the frames
+    /// in `holes`. [`BlockUse::WithHoles`] needs page tables with shadow directories.
     fn use_block(&self, holes: &HoleSet) -> BlockUse;
 
-    /// The ways of background promotion that the kernel is to look for; none: it does not scan.
-    /// Ways that punch need page tables with shadow directories.
+    /// Kinds of background promotion that khugepaged looks for. If empty, it does not scan. Kinds
+    /// that punch holes need page tables with shadow directories.
     fn promotions(&self) -> &'static [Promotion] {
         match self.use_block(&HoleSet::EMPTY) {
             BlockUse::Large => &[Promotion::Collapse],
@@ -162,35 +162,36 @@ pub trait Policy: Send {
         }
     }
 
-    /// The choice of background promotion for a region of 4KB pages: one of those that there are, or
-    /// none.
+    /// Chooses a promotion for a region of 4KB pages among the possible ones; `None` leaves the
+    /// region as it is.
     fn promote(&self, choices: &PromotionChoices) -> Option<Promotion> {
         choices.cheapest(self.promotions(), 0.0)
     }
 
-    /// Why its answers are none since it was asked: what asked it is to stop. Answers are given all the
-    /// same, so that the kernel ends what it is at.
+    /// Error that made the policy unusable; the kernel ends the current operation with the error. A
+    /// policy in this state still answers every question, so that the kernel can complete the
+    /// operation.
     fn failure(&self) -> Option<OsError> {
         None
     }
 
-    /// Writes its own figures.
+    /// Writes the counters of the policy.
     fn counters(&self, _out: &mut Counters) {}
 }
 
 impl dyn Policy + '_ {
-    /// Its rule for one mechanism; `None` where it does not use that.
+    /// The policy's rule of type `R`; `None` if the policy does not use that mechanism.
     pub fn rule<R: Any>(&self) -> Option<&R> {
         self.rules().into_iter().find_map(<dyn Any>::downcast_ref)
     }
 
-    /// Whether whole blocks are ordinary 2MB pages.
+    /// True if the policy maps a block without holes as an ordinary 2MB page.
     pub fn maps_large(&self) -> bool {
         self.use_block(&HoleSet::EMPTY) == BlockUse::Large
     }
 }
 
-/// A policy's name and the options that are not the default.
+/// Formats a policy's name and those options that differ from the default.
 pub fn described<T: Options + Default>(name: &str, options: &T) -> String {
     let changed = write_changed(options, &T::default());
     if changed.is_empty() { name.into() } else { format!("{name}:{changed}") }

@@ -1,34 +1,34 @@
-//! Page sizes as the kernel has them: orders, of which an area may have several.
+//! Page sizes as orders, of which an area may have several.
 
 use std::fmt::{self, Debug};
 
 use crate::mechanism::{Area, PhysicalMemory};
 
-/// A set of orders: a page of order n is 2ⁿ pages of 4KB. Order 0 is in every set, as 4KB pages are
-/// what is left where nothing larger can be had.
+/// A set of orders: a page of order n is 2ⁿ pages of 4KB. Every set contains order 0, since 4KB
+/// pages are the fallback.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Orders(u32);
 
 impl Orders {
-    /// 4KB pages only.
+    /// Order 0: 4KB pages only.
     pub const BASE: Self = Self(1);
     /// The order of 2MB.
     pub const LARGE: u32 = 9;
     /// The order of 1GB.
     pub const HUGE: u32 = 18;
 
-    /// The set with an order besides.
+    /// This set and one more order.
     #[must_use]
     pub const fn with(self, order: u32) -> Self {
         Self(self.0 | 1 << order)
     }
 
-    /// Whether an order is in the set.
+    /// True if the set contains the order.
     pub const fn contains(self, order: u32) -> bool {
         self.0 >> order & 1 == 1
     }
 
-    /// Its orders, the smallest first.
+    /// The orders of the set, in ascending order.
     pub fn iter(self) -> impl Iterator<Item = u32> {
         (0..u32::BITS).filter(move |&order| self.contains(order))
     }
@@ -40,43 +40,43 @@ impl Debug for Orders {
     }
 }
 
-/// Who asks for orders.
+/// The part of the kernel that asks for orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OrderPurpose {
-    /// A first touch.
+    /// A first touch of a page.
     Fault,
     /// khugepaged, before it looks at a region of 4KB pages.
     Khugepaged,
 }
 
-/// The question which orders memory may have (Linux: `thp_vma_allowable_orders`). It is asked where
-/// there is a choice: the area is private or shared anonymous memory that was not advised
-/// MADV_NOHUGEPAGE, and spans the largest of the orders around the page.
+/// Request for the orders that memory may have (Linux: `thp_vma_allowable_orders`). The kernel asks
+/// only if there is a choice: the area is private or shared anonymous memory without
+/// MADV_NOHUGEPAGE, and it spans the largest of the orders around the page.
 pub struct OrderRequest<'a> {
-    /// The area.
+    /// The area that contains the page.
     pub area: &'a Area,
-    /// The page that is touched, or the first of the region.
+    /// Number of the touched page (address ÷ 4KB), or of the first page of the region.
     pub page: u64,
-    /// Who asks.
+    /// The part of the kernel that asks.
     pub purpose: OrderPurpose,
-    /// The orders that fit.
+    /// Orders whose pages fit into the area.
     pub offered: Orders,
-    /// Memory, of which it is not said that it has such a page.
+    /// Physical memory. It may lack a free page of an offered order.
     pub memory: &'a PhysicalMemory,
 }
 
 /// A 2MB region that reclaim may take from its program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Victim<'a> {
-    /// The first area in it.
+    /// The first area in the region; `None` if no area overlaps it.
     pub area: Option<&'a Area>,
-    /// The region.
+    /// Number of the region (address ÷ 2MB).
     pub number: u64,
-    /// Pages of 4KB that are mapped on their own; of a larger page, those that are no holes.
+    /// Mapped 4KB pages. For a larger page, its sub-pages that are not holes.
     pub pages: u64,
-    /// Whether a page of 2MB or more maps it.
+    /// True if a page of 2MB or more maps the region.
     pub is_large: bool,
-    /// Holes of that page.
+    /// Number of holes of that page.
     pub holes: u64,
 }
 

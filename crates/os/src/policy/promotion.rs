@@ -1,9 +1,9 @@
-//! What background promotion (khugepaged) may do with a region of 4KB pages, what each way costs,
-//! and rules that choose among them.
+//! Background promotion (khugepaged): the ways to make a region of 4KB pages a 2MB page, the cost
+//! of each, and rules that choose among them.
 //!
-//! The kernel looks for the ways that [`super::Policy::promotions`] names, prices those it finds
-//! and asks [`super::Policy::promote`]. A rule sees plain numbers only; another one is a few lines
-//! in the file of a policy.
+//! The kernel looks for the ways that [`super::Policy::promotions`] names, computes their costs and
+//! asks [`super::Policy::promote`]. A rule sees plain numbers only; a new rule takes a few lines in
+//! the file of a policy.
 
 use perforate_types::HoleSet;
 use schemars::JsonSchema;
@@ -12,47 +12,47 @@ use serde::{Deserialize, Serialize};
 /// A way to make a region of 4KB pages a 2MB page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promotion {
-    /// All pages are copied into a whole block, as Linux's khugepaged does; absent ones become
-    /// zero pages. The block may have to be compacted first.
+    /// Copies all pages into a free 2MB block, as Linux's khugepaged does. Absent pages become zero
+    /// pages. The block may need compaction first.
     Collapse,
-    /// All pages are copied into a block in which others' frames stay as holes. Pages at holes
-    /// keep the frame they have.
+    /// Copies pages into a block in which the frames of others remain as holes. Pages at holes keep
+    /// their frames.
     PunchAround,
-    /// Nothing is copied: the pages that lie at their own place in one block stay there, all
-    /// others become holes and keep the frame they have.
+    /// Copies nothing. Pages that lie in place in one block stay there. All other pages become
+    /// holes and keep their frames.
     PunchInPlace,
 }
 
-/// What a promotion would do.
+/// Cost of a promotion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PromotionPrice {
-    /// Frames of the region copied to another frame.
+    /// Frames of the region that are copied to another frame.
     pub frames_copied: u64,
-    /// Frames of others copied elsewhere to get the block.
+    /// Frames of other owners that are migrated to empty the block.
     pub frames_migrated: u64,
-    /// Absent pages that get a frame of zeros.
+    /// Absent pages that get a zeroed frame.
     pub frames_zeroed: u64,
     /// Holes that the 2MB page would have.
     pub holes: HoleSet,
 }
 
-/// What a policy may choose from; a way that is not to be had is `None`.
+/// Promotions among which a policy chooses; `None` for a promotion that is impossible.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PromotionChoices {
     /// Pages of the region that are not mapped.
     pub pages_absent: u64,
-    /// Pages of the region whose frame others map as well.
+    /// Pages of the region whose frame other pages map too.
     pub pages_shared: u64,
-    /// [`Promotion::Collapse`].
+    /// Cost of [`Promotion::Collapse`].
     pub collapse: Option<PromotionPrice>,
-    /// [`Promotion::PunchAround`].
+    /// Cost of [`Promotion::PunchAround`].
     pub punch_around: Option<PromotionPrice>,
-    /// [`Promotion::PunchInPlace`].
+    /// Cost of [`Promotion::PunchInPlace`].
     pub punch_in_place: Option<PromotionPrice>,
 }
 
 impl PromotionChoices {
-    /// The price of a way.
+    /// Cost of a promotion; `None` if it is impossible.
     pub fn price(&self, promotion: Promotion) -> Option<&PromotionPrice> {
         match promotion {
             Promotion::Collapse => self.collapse.as_ref(),
@@ -61,7 +61,7 @@ impl PromotionChoices {
         }
     }
 
-    /// The way of `among` whose price counts least; of equal ones the first.
+    /// The promotion in `among` with the lowest cost; of equal costs the first.
     pub fn cheapest(&self, among: &[Promotion], hole_cost: f64) -> Option<Promotion> {
         let mut best: Option<(f64, Promotion)> = None;
         for &promotion in among {
@@ -76,7 +76,7 @@ impl PromotionChoices {
 }
 
 impl PromotionPrice {
-    /// The price in frame copies: a frame zeroed counts as one copied, a hole left as `hole_cost`.
+    /// Cost in frame copies: a zeroed frame counts as one copy, a hole as `hole_cost` copies.
     pub fn cost(&self, hole_cost: f64) -> f64 {
         let frames = self.frames_copied + self.frames_migrated + self.frames_zeroed;
         frames as f64 + hole_cost * self.holes.count() as f64
@@ -98,7 +98,7 @@ pub enum PromotionRule {
 }
 
 impl PromotionRule {
-    /// The ways it chooses from; of equally cheap ones the first is taken.
+    /// Promotions among which the rule chooses. Of equally cheap ones the first is taken.
     pub fn promotions(self) -> &'static [Promotion] {
         use Promotion::{Collapse, PunchAround, PunchInPlace};
         match self {
@@ -136,7 +136,7 @@ mod tests {
         assert_eq!(chosen(2.0), Some(Promotion::PunchInPlace)); // 410 < 532 < 812
         assert_eq!(chosen(3.0), Some(Promotion::PunchAround)); // 552 < 610 < 812
         assert_eq!(chosen(17.0), Some(Promotion::Collapse)); // 812 < 832 < 3410
-        // 492 + 16·20 = 812: of equal prices the one without holes.
+        // 492 + 16·20 = 812: of equal costs the promotion without holes.
         assert_eq!(chosen(16.0), Some(Promotion::Collapse));
         assert_eq!(
             choices.cheapest(PromotionRule::Punch.promotions(), 17.0),

@@ -4,16 +4,17 @@ use perforate_types::HoleSet;
 
 use super::{BlockUse, Policy};
 
-/// Transparent large pages: 2MB where a whole block can be had, else 4KB.
+/// Transparent huge pages: 2MB if a whole block is available, else 4KB.
 pub struct Thp {
-    /// Its name.
+    /// Name of the policy in configuration and results.
     pub name: &'static str,
-    /// Whether the program has to ask for them (Linux: `enabled` is `madvise`, not `always`).
+    /// True if only areas with MADV_HUGEPAGE get 2MB pages (Linux: `enabled` is `madvise`, not
+    /// `always`).
     pub needs_advice: bool,
 }
 
 impl Thp {
-    /// Large pages always.
+    /// Makes a policy that gives 2MB pages to all eligible areas.
     pub const fn new(name: &'static str) -> Self {
         Self { name, needs_advice: false }
     }

@@ -1,4 +1,4 @@
-//! The guest's page tables, of which a hypervisor that shadows them traces some.
+//! The guest's page tables, some of which a hypervisor with shadow paging traces.
 
 use std::collections::BTreeMap;
 
@@ -7,33 +7,33 @@ use perforate_types::{GapTolerance, GuestFrame, SpaceId, TableOperation, Virtual
 use super::{ROOT, Table};
 use crate::TableFormat;
 
-/// A table of the guest.
+/// A page table of the guest.
 struct GuestTable {
-    /// First frame.
+    /// First frame of the table.
     frame: GuestFrame,
     frames: u64,
-    /// Whether it is write-protected: a shadow entry was made of what it says.
+    /// True if the table is write-protected, because a shadow entry depends on the table.
     is_traced: bool,
 }
 
-/// All tables of a guest, traced or not. Several may cover the same pages, each on a branch of its
-/// own: a shadow table is made of all of them.
+/// All page tables of a guest, traced or not. Several tables may cover the same pages, each on its
+/// own branch; one shadow table stands for all of them.
 pub(super) struct GuestTables {
     tables: BTreeMap<(Table, u8), GuestTable>,
-    /// Frames of a level-2 table.
+    /// Number of frames of a level-2 table.
     directory_frames: u64,
-    /// The same of address spaces whose control register says otherwise.
+    /// Frames of a level-2 table in address spaces whose control register sets another size.
     directory_frames_of: BTreeMap<SpaceId, u64>,
 }
 
 impl GuestTables {
-    /// None yet; they will be of this format.
+    /// No tables yet; `format` is the format of the guest's tables.
     pub(super) fn new(format: TableFormat) -> Self {
         let directory_frames = 1 << format.directory_order();
         Self { tables: BTreeMap::new(), directory_frames, directory_frames_of: BTreeMap::new() }
     }
 
-    /// The guest wrote its tables or their control register.
+    /// Records a write of the guest to its tables or to their control register.
     pub(super) fn apply(&mut self, operation: &TableOperation) {
         match *operation {
             TableOperation::SetControl { space, control } => {
@@ -58,10 +58,10 @@ impl GuestTables {
         }
     }
 
-    /// Frames of the tables on the way to a page that are not traced yet, root first.
+    /// Frames of untraced tables on the way to a page, root first.
     pub(super) fn untraced(&self, space: SpaceId, page: VirtualPage) -> Vec<GuestFrame> {
-        let way = (1..=ROOT).rev().map(|level| Table::covering(space, level, page));
-        let tables = way.flat_map(|table| self.tables.range(branches(table)));
+        let levels = (1..=ROOT).rev().map(|level| Table::covering(space, level, page));
+        let tables = levels.flat_map(|table| self.tables.range(branches(table)));
         let untraced = tables.filter(|(_, table)| !table.is_traced);
         untraced.flat_map(|(_, table)| (0..table.frames).map(|n| table.frame.add(n))).collect()
     }
@@ -73,7 +73,7 @@ impl GuestTables {
         }
     }
 
-    /// Nothing is made any more of what these tables say.
+    /// Ends the tracing of these tables, from which no shadow entry remains.
     pub(super) fn untrace(&mut self, table: Table) {
         self.set_traced(table, false);
     }
@@ -82,12 +82,12 @@ impl GuestTables {
         self.tables.range_mut(branches(table)).for_each(|(_, found)| found.is_traced = is_traced);
     }
 
-    /// Whether a write to a table leaves the virtual machine.
+    /// True if a write to a table causes a VM exit.
     pub(super) fn is_traced(&self, table: Table) -> bool {
         self.tables.range(branches(table)).any(|(_, found)| found.is_traced)
     }
 
-    /// Whether the guest has a table that covers the same pages.
+    /// True if the guest has a table that covers the same pages at the same level.
     pub(super) fn has(&self, table: Table) -> bool {
         self.tables.range(branches(table)).next().is_some()
     }

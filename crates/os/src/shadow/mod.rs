@@ -1,16 +1,16 @@
-//! Shadow paging: the hypervisor keeps tables of its own that lead from guest-virtual to physical
-//! addresses, and the hardware walks those (D §II.A, §IX.D).
+//! Shadow paging: the hypervisor keeps its own tables from guest-virtual to physical addresses, and
+//! the hardware walks these (D §II.A, §IX.D).
 //!
 //! A shadow table exists for every guest table that a shadow fault went through. The guest's table
-//! is write-protected from then on: the virtual machine is left for each entry the guest writes
-//! there, and what the entry led to is forgotten. KVM lets the guest write last-level tables until
-//! it flushes the TLB ("out of sync"), and gives up shadows of tables that are written often; both
-//! are left out. Entries are not made before they are needed.
+//! is write-protected from then on. Each entry that the guest writes there causes a VM exit, and
+//! shadow entries made from the old entry are dropped. KVM lets the guest write last-level tables
+//! until the guest flushes the TLB ("out of sync"), and gives up shadows of tables that are written
+//! often; both are left out here. Entries are made on demand only.
 //!
-//! Shadow entries are ordinary ones of x86-64, whatever the guest has: parts of 4KB of its larger
-//! mappings that no ordinary entry can hold. What the guest has in registers is emulated: the virtual
-//! machine is left for each register written, and what it may have led to is forgotten. What a
-//! mechanism of the guest writes, and what that may change, its operations say
+//! Shadow entries are ordinary x86-64 entries, whatever format the guest has: larger guest mappings
+//! that no ordinary entry can hold are mapped in parts of 4KB. Registers of the guest are emulated:
+//! each register written causes a VM exit, and shadow entries that may depend on it are dropped.
+//! The operations of a mechanism state what it writes and which pages may change
 //! ([`FormatOperation::written`], [`FormatOperation::pages`]).
 
 mod guest_tables;
@@ -32,12 +32,12 @@ use guest_tables::GuestTables;
 /// Level of the root table.
 const ROOT: Level = 4;
 
-/// A page table, by what it covers.
+/// A page table, identified by the pages that it covers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Table {
     space: SpaceId,
     level: Level,
-    /// First page covered.
+    /// First page that the table covers.
     page: u64,
 }
 
@@ -53,48 +53,49 @@ impl Table {
     }
 }
 
-/// A shadow entry.
+/// A shadow entry to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShadowLeaf {
     /// The guest's address space.
     pub space: SpaceId,
     /// First page; aligned to `size`.
     pub page: VirtualPage,
-    /// The finer size of guest and host.
+    /// Page size of the entry: the smaller of guest's and host's.
     pub size: PageSize,
-    /// Where the guest has it.
+    /// First frame in the guest's physical memory.
     pub guest_frame: GuestFrame,
-    /// Where the machine has it.
+    /// First frame in the host's physical memory.
     pub frame: Frame,
-    /// What both allow.
+    /// Permissions that both guest and host allow.
     pub permissions: Permissions,
-    /// Whether the guest has it in its page tables, which are traced then, and not in registers.
+    /// True if the guest's page tables hold the mapping, so that they are traced; false if
+    /// registers do.
     pub is_in_tables: bool,
 }
 
-/// What is remembered of a shadow entry.
+/// Record of a shadow entry.
 #[derive(Clone, Copy)]
 struct Leaf {
     size: PageSize,
     guest_frame: u64,
 }
 
-/// The shadow tables of one virtual machine: which there are and what they map.
+/// The shadow tables of one virtual machine, and the entries in them.
 pub struct ShadowTables {
     guest_tables: GuestTables,
     tables: BTreeMap<Table, Frame>,
     leaves: BTreeMap<(SpaceId, u64), Leaf>,
-    /// The reverse map: guest frame, address space and page of every entry.
+    /// Reverse map: guest frame, address space and page of every entry.
     by_guest_frame: BTreeSet<(u64, SpaceId, u64)>,
-    /// The most tables and entries that there were.
+    /// Maxima of the numbers of tables and entries.
     most: (usize, usize),
 }
 
-/// What an operation on shadow tables acts on besides.
+/// State that operations on shadow tables change besides the tables.
 pub(crate) struct ShadowEffects<'a> {
-    /// The kernel that has the frames.
+    /// The kernel that owns the frames of shadow tables.
     pub(crate) kernel: &'a mut Kernel,
-    /// What changed in the shadow tables, in order.
+    /// Changes of the shadow tables, in order.
     pub(crate) updates: &'a mut Vec<Update>,
 }
 
@@ -106,7 +107,7 @@ impl ShadowEffects<'_> {
 }
 
 impl ShadowTables {
-    /// None yet, of a guest whose tables are of this format.
+    /// Makes shadow tables without entries; `guest` is the format of the guest's tables.
     pub(crate) fn new(guest: TableFormat) -> Self {
         Self {
             guest_tables: GuestTables::new(guest),
@@ -127,7 +128,7 @@ impl ShadowTables {
         self.leaves.len()
     }
 
-    /// The most shadow tables, and the most entries, that there were at one time.
+    /// Largest number of shadow tables, and of entries, at any one time.
     pub fn most(&self) -> (usize, usize) {
         self.most
     }
@@ -137,7 +138,7 @@ impl ShadowTables {
         self.guest_tables.untraced(space, page)
     }
 
-    /// Makes an entry, in place of what is there, and the tables on the way to it.
+    /// Makes an entry and the tables on its way, and drops the entries in its place.
     pub(crate) fn map(
         &mut self,
         leaf: &ShadowLeaf,
@@ -148,7 +149,7 @@ impl ShadowTables {
         for level in (size.leaf_level()..=ROOT).rev() {
             let table = Table::covering(space, level, page);
             if let Entry::Vacant(place) = self.tables.entry(table) {
-                let frame = *place.insert(effects.kernel.take_table()?);
+                let frame = *place.insert(effects.kernel.allocate_shadow_table()?);
                 let page = VirtualPage::new(table.page);
                 effects.write(TableOperation::AddNode { space, level, page, frame, branch: 0 });
             }
@@ -165,8 +166,8 @@ impl ShadowTables {
         Ok(())
     }
 
-    /// The guest wrote its tables, or what else it has. Returns what it wrote if that left the
-    /// virtual machine.
+    /// Updates the shadow tables after a write of the guest to a table entry or a register. Returns
+    /// what was written if the write caused a VM exit.
     pub(crate) fn guest_changed(
         &mut self,
         operation: &dyn FormatOperation,
@@ -192,7 +193,7 @@ impl ShadowTables {
         is_trapped.then_some(written)
     }
 
-    /// The guest wrote an entry of ordinary tables.
+    /// Handles a write of the guest to ordinary page tables.
     fn table_changed(&mut self, operation: &TableOperation, effects: &mut ShadowEffects<'_>) {
         self.guest_tables.apply(operation);
         match *operation {
@@ -211,7 +212,7 @@ impl ShadowTables {
         }
     }
 
-    /// The host's mapping of the guest's memory changed: entries that lead there are forgotten.
+    /// Drops entries that depend on a changed mapping of the host.
     pub(crate) fn host_changed(
         &mut self,
         operation: &TableOperation,
@@ -230,7 +231,7 @@ impl ShadowTables {
         }
     }
 
-    /// Forgets what is inside a page of the guest, with the tables below its entry.
+    /// Drops the entries inside a page of the guest, and the shadow tables below its entry.
     fn forget(
         &mut self,
         space: SpaceId,
@@ -243,7 +244,7 @@ impl ShadowTables {
         self.remove_tables(space, &pages, size.leaf_level() - 1, effects);
     }
 
-    /// Forgets the entries that translate any of these pages, each with its shootdown.
+    /// Drops the entries that translate any of these pages, each with its shootdown.
     fn zap(&mut self, space: SpaceId, pages: Range<u64>, effects: &mut ShadowEffects<'_>) {
         if pages.is_empty() {
             return;
@@ -282,8 +283,7 @@ impl ShadowTables {
         }
     }
 
-    /// Of the tables of these pages, which are empty, removes those that are of no table of the
-    /// guest's.
+    /// Removes those empty tables of these pages that have no counterpart in the guest.
     fn remove_orphans(
         &mut self,
         space: SpaceId,
@@ -299,15 +299,15 @@ impl ShadowTables {
         }
     }
 
-    /// The tables of a level that cover none but these pages.
+    /// The tables of a level that cover only pages in this range.
     fn tables_within(&self, space: SpaceId, pages: &Range<u64>, level: Level) -> Vec<Table> {
         let at = |page| Table { space, level, page };
         let tables = self.tables.range(at(pages.start)..at(pages.end));
         tables.map(|(&table, _)| table).filter(|table| table.pages().end <= pages.end).collect()
     }
 
-    /// Removes an empty table. Walk caches may know a table that maps nothing, so that it takes a
-    /// shootdown as well.
+    /// Removes an empty table. Walk caches may hold a pointer to it even if it maps nothing, so it
+    /// needs a shootdown too.
     fn remove_table(&mut self, table: Table, effects: &mut ShadowEffects<'_>) {
         let Some(frame) = self.tables.remove(&table) else { return };
         self.guest_tables.untrace(table);
@@ -315,6 +315,6 @@ impl ShadowTables {
         let page = VirtualPage::new(page);
         effects.write(TableOperation::RemoveNode { space, level, page, branch: 0 });
         effects.updates.push(Update::Shootdown(Shootdown::Page { space, page }));
-        effects.kernel.give_back_table(frame);
+        effects.kernel.free_shadow_table(frame);
     }
 }

@@ -1,4 +1,4 @@
-//! Shadow tables by hand.
+//! Hand-worked tests of shadow tables.
 
 use perforate_types::{GapTolerance, PageRun};
 
@@ -7,7 +7,7 @@ use crate::{BasePages, KernelConfig};
 
 const SPACE: SpaceId = SpaceId(3);
 
-/// The shadow tables of a guest that has this root, level-3, level-2 and level-1 table.
+/// Shadow tables of a guest with one root, level-3, level-2 and level-1 table each.
 struct Bench {
     tables: ShadowTables,
     kernel: Kernel,
@@ -18,7 +18,7 @@ impl Bench {
         Self::of(TableFormat::default(), 1)
     }
 
-    /// A guest whose tables are of this format, from level 4 down to this one.
+    /// A guest whose tables have this format, from level 4 down to `lowest`.
     fn of(format: TableFormat, lowest: Level) -> Self {
         let config = KernelConfig::new(64 << 20);
         let kernel = Kernel::new(config, Box::new(BasePages)).unwrap();
@@ -29,7 +29,7 @@ impl Bench {
         bench
     }
 
-    /// Whether the guest's write was trapped, and what became of the shadow tables.
+    /// True if the guest's write was trapped, and the updates of the shadow tables.
     fn guest(&mut self, change: &dyn FormatOperation) -> (bool, Vec<Update>) {
         let mut updates = Vec::new();
         let kernel = &mut self.kernel;
@@ -74,14 +74,14 @@ impl Bench {
         updates
     }
 
-    /// Frames of tables that are not traced on the way to page 7.
+    /// Frames of tables on the way to page 7 that are not traced.
     fn unshadowed(&self) -> Vec<u64> {
         let frames = self.tables.unshadowed(SPACE, VirtualPage::new(7));
         frames.into_iter().map(GuestFrame::number).collect()
     }
 }
 
-/// Something that a mechanism does to pages.
+/// A change of pages by a format operation of a mechanism.
 #[derive(Clone, Debug, PartialEq)]
 struct Change(PageRun, Written);
 
@@ -101,7 +101,8 @@ impl FormatOperation for Change {
     }
 }
 
-/// The table of a level around page 0, in the frame of that number, or 10 times that of a branch.
+/// Adds the table of a level around page 0. Its frame number is the level, or 10 times the level on
+/// a branch other than 0.
 fn add_node(level: Level, branch: u8) -> TableOperation {
     let frame = Frame::new(u64::from(level) * if branch == 0 { 1 } else { 10 });
     TableOperation::AddNode { space: SPACE, level, page: VirtualPage::new(0), frame, branch }
@@ -150,7 +151,8 @@ fn a_table_that_goes_takes_its_shadow_along() {
     assert_eq!(bench.kernel.check_invariants(), Ok(()));
 }
 
-/// A 2MB page of the guest over 4KB pages of the host: a table without a counterpart.
+/// A 2MB page of the guest over 4KB pages of the host: the level-1 shadow table has no counterpart
+/// in the guest.
 #[test]
 fn a_large_guest_page_over_small_host_pages() {
     let mut bench = Bench::new();
@@ -160,7 +162,7 @@ fn a_large_guest_page_over_small_host_pages() {
     bench.map(7, PageSize::Size4K, 519);
     bench.map(8, PageSize::Size4K, 520);
     assert_eq!(bench.tables.tables(), 4);
-    // The host makes a 2MB page of it: first its 4KB pages go.
+    // The host replaces its 4KB pages by a 2MB page: first the 4KB pages are unmapped.
     let gone = bench.host(&unmap(519, PageSize::Size4K));
     assert_eq!(gone[0], unmap(7, PageSize::Size4K).into());
     bench.map(0, PageSize::Size2M, 512);
@@ -170,7 +172,7 @@ fn a_large_guest_page_over_small_host_pages() {
     assert!(bench.host(&unmap(1024, PageSize::Size2M)).is_empty());
 }
 
-/// A 2MB page of which the guest takes a part out.
+/// The guest takes a part out of a 2MB page.
 #[test]
 fn a_part_that_changes_ends_the_entry_around_it() {
     let mut bench = Bench::of(TableFormat::default(), 2);
@@ -182,13 +184,13 @@ fn a_part_that_changes_ends_the_entry_around_it() {
     let shootdown = Shootdown::Large { space: SPACE, page: VirtualPage::new(0), size };
     assert!(trapped, "the level-2 table is shadowed");
     assert_eq!(updates, [unmap(0, size).into(), Update::Shootdown(shootdown)]);
-    // What is beside the pages stays.
+    // Entries beside the changed page stay.
     bench.map(6, PageSize::Size4K, 518);
     bench.map(7, PageSize::Size4K, 519);
     let (_, updates) = bench.guest(&punch);
     assert_eq!(updates[0], unmap(7, PageSize::Size4K).into());
     assert_eq!(bench.tables.entries(), 1);
-    // The whole of it goes with the table that only the shadow had.
+    // A change of the whole 2MB page also removes the level-1 table that only the shadow has.
     assert_eq!(bench.tables.tables(), 4);
     bench.guest(&Change::at(0, 512, Written::Entry(2)));
     assert_eq!((bench.tables.tables(), bench.tables.entries()), (3, 0));
@@ -205,14 +207,15 @@ fn registers_are_trapped_always_and_trace_no_tables() {
     assert!(!bench.guest(&Change::at(7, 1, Written::Copy)).0, "nobody reads it");
     bench.map_from(7, PageSize::Size4K, 70, false);
     bench.map_from(600, PageSize::Size4K, 99, false);
-    // The registers are cleared: the guest has three of the tables and level 1 up to page 512.
+    // The registers are cleared: the guest has three of the tables, and level 1 up to page 512.
     let all = Change(PageRun::whole(SPACE), Written::Registers(1));
     assert!(bench.guest(&all).0);
     assert_eq!((bench.tables.tables(), bench.tables.entries()), (4, 0));
     assert_eq!(bench.kernel.check_invariants(), Ok(()));
 }
 
-/// Tables of holes hang off the second frame of a directory, which is read for them.
+/// A table of holes belongs to the second frame of a directory, which the walker reads for such
+/// tables.
 #[test]
 fn every_branch_and_frame_of_a_table_is_traced() {
     let pairs = TableFormat { shadow_directories: true, ..TableFormat::default() };
@@ -224,7 +227,7 @@ fn every_branch_and_frame_of_a_table_is_traced() {
     bench.map(7, PageSize::Size4K, 70);
     assert_eq!(bench.unshadowed(), [0; 0]);
     assert!(bench.guest(&hole).0, "the node of holes is traced");
-    // With the shadow table, which a change of the whole 2MB page ends, tracing ends.
+    // A change of the whole 2MB page removes the shadow table, and with it the tracing.
     bench.map(7, PageSize::Size4K, 70);
     let (size, permissions) = (PageSize::Size2M, Permissions::READ);
     let page = VirtualPage::new(0);
@@ -233,7 +236,7 @@ fn every_branch_and_frame_of_a_table_is_traced() {
     assert!(!bench.guest(&hole).0);
 }
 
-/// Directories of 16KB, as a control register says: writing it leaves the virtual machine.
+/// A control register sets directories of 16KB: writing it causes a VM exit.
 #[test]
 fn a_control_register_says_how_large_directories_are() {
     let mut bench = Bench::of(TableFormat::default(), 5);

@@ -1,44 +1,45 @@
-//! Areas: the ranges a process may touch (Linux: vm_area_struct), in an ordered map.
+//! Areas: ranges that a process may touch (Linux: vm_area_struct), in an ordered map.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use perforate_types::{Backing, Permissions};
 
-/// Permissions of a mapping without any access: nothing is allowed to a user-mode program.
+/// Permissions of a mapping that user mode cannot access.
 const INACCESSIBLE: Permissions = Permissions { write: false, execute: false, user: false };
 
 /// Attributes of every page of an area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attributes {
-    /// Accesses that the program may make, if it may make any.
+    /// Accesses that the program may make if `accessible` is true.
     pub permissions: Permissions,
-    /// Whether any access is allowed (false: PROT_NONE).
+    /// True if any access is allowed; false for PROT_NONE.
     pub accessible: bool,
-    /// The kind of memory behind it.
+    /// Kind of memory that backs the area.
     pub backing: Backing,
-    /// MAP_SHARED: what the pages are pages of. Whoever maps the same maps the same frames.
+    /// Object of a MAP_SHARED mapping; `None` if private. All mappings of an object's page have the
+    /// same frame.
     pub object: Option<SharedObject>,
     /// The program's advice on large pages.
     pub large_pages: LargePageAdvice,
 }
 
-/// The memory of one shared mapping (MAP_SHARED), as an area maps it.
+/// Memory of one shared mapping (MAP_SHARED), as an area maps it.
 ///
-/// Every mmap makes an object of its own: traces name no files, so two mappings of one file are
-/// two objects. An object has no frames: they live as long as somebody maps them, while Linux
-/// keeps those of a file or of shared anonymous memory in the page cache.
+/// Every mmap makes an object of its own: traces name no files, so two mappings of one file are two
+/// objects. An object owns no frames: its frames live while a page maps them. Linux keeps the
+/// frames of a file or of shared anonymous memory in the page cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedObject {
-    /// Which.
+    /// Number of the object, unique in a kernel.
     pub id: u64,
-    /// The virtual page at which the object's page 0 lies, or would lie: an area may hold a later
-    /// part only. Modulo 2⁶⁴, as a stack or a moved part may reach below it.
+    /// Virtual page of the object's page 0. An area may hold only a later part, so the page may be
+    /// outside the area. Modulo 2⁶⁴, as a stack or a moved part may reach below page 0.
     pub base: u64,
 }
 
 impl SharedObject {
-    /// The page of the object that lies at virtual page `page`.
+    /// The page of the object that virtual page `page` maps.
     pub(crate) fn page_at(self, page: u64) -> u64 {
         page.wrapping_sub(self.base)
     }
@@ -47,48 +48,48 @@ impl SharedObject {
 /// A program's advice on large pages for an area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum LargePageAdvice {
-    /// Nothing.
+    /// No advice was given.
     #[default]
     None,
-    /// MADV_HUGEPAGE.
+    /// The program asked for large pages (MADV_HUGEPAGE).
     Wanted,
-    /// MADV_NOHUGEPAGE.
+    /// The program refused large pages (MADV_NOHUGEPAGE).
     Refused,
 }
 
-/// Permissions as a page-table entry has them.
+/// Permissions in the form of a page-table entry.
 pub(crate) fn effective(permissions: Permissions, accessible: bool) -> Permissions {
     if accessible { permissions } else { INACCESSIBLE }
 }
 
 impl Attributes {
-    /// Private memory (MAP_PRIVATE) that the program may use, without advice.
+    /// Attributes of accessible private memory (MAP_PRIVATE) without advice.
     pub(crate) fn private(permissions: Permissions, backing: Backing) -> Self {
         let (object, large_pages) = (None, LargePageAdvice::None);
         Self { permissions, accessible: true, backing, object, large_pages }
     }
 
-    /// Whether no file lies behind: memory begins cleared, and has no place on disk but swap.
+    /// True if no file backs the memory: it begins cleared and can only be written to swap.
     fn is_anonymous(&self) -> bool {
         matches!(self.backing, Backing::Anonymous | Backing::Heap | Backing::Stack)
     }
 
-    /// Whether pages are private anonymous memory: what may be swapped and merged.
+    /// True for private anonymous memory, which may be swapped and merged.
     pub fn is_private_anonymous(&self) -> bool {
         !self.is_shared() && self.is_anonymous()
     }
 
-    /// Whether the program asked for large pages (MADV_HUGEPAGE).
+    /// True if the program asked for large pages (MADV_HUGEPAGE).
     pub fn is_advised(&self) -> bool {
         self.large_pages == LargePageAdvice::Wanted
     }
 
-    /// Whether the memory is shared (MAP_SHARED): fork shares it for good, writes never copy.
+    /// True if the memory is shared (MAP_SHARED): fork shares it for good, and writes never copy.
     pub fn is_shared(&self) -> bool {
         self.object.is_some()
     }
 
-    /// As an area has them whose page `from` moved to `to` (mremap).
+    /// Attributes of an area whose page `from` moved to `to` (mremap).
     pub(crate) fn moved(self, from: u64, to: u64) -> Self {
         let moved = |object: SharedObject| {
             let base = object.base.wrapping_add(to).wrapping_sub(from);
@@ -97,12 +98,12 @@ impl Attributes {
         Self { object: self.object.map(moved), ..self }
     }
 
-    /// Permissions as a page-table entry has them.
+    /// Permissions in the form of a page-table entry.
     pub fn effective(&self) -> Permissions {
         effective(self.permissions, self.accessible)
     }
 
-    /// Whether a mapping with these permissions keeps to what the program may do.
+    /// True if a mapping with these permissions allows no more than the program may do.
     pub(crate) fn permit(&self, mapping: Permissions) -> bool {
         let own = self.effective();
         (own.write || !mapping.write)
@@ -110,7 +111,7 @@ impl Attributes {
             && (own.user || !mapping.user)
     }
 
-    /// Whether transparent large pages may back the area.
+    /// True if transparent huge pages may back the area.
     pub(crate) fn eligible(&self) -> bool {
         self.large_pages != LargePageAdvice::Refused && self.accessible && self.is_anonymous()
     }
@@ -119,48 +120,49 @@ impl Attributes {
 /// An area: pages `start..end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Area {
-    /// First page.
+    /// Number of the first page.
     pub start: u64,
-    /// Page after the last.
+    /// Number of the page after the last.
     pub end: u64,
-    /// Attributes of its pages.
+    /// Attributes of all pages of the area.
     pub attributes: Attributes,
 }
 
 impl Area {
-    /// Its pages.
+    /// Page numbers of the area.
     pub fn pages(&self) -> Range<u64> {
         self.start..self.end
     }
 
-    /// Whether the area holds all these pages.
+    /// True if the area contains all these pages.
     pub fn spans(&self, pages: &Range<u64>) -> bool {
         self.start <= pages.start && pages.end <= self.end
     }
 }
 
-/// The areas of an address space; disjoint, equal neighbours merged.
+/// The areas of an address space. They are disjoint, and neighbours with equal attributes are
+/// merged.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Areas {
-    /// First page → page after the last, attributes.
+    /// First page → page after the last, and attributes.
     map: BTreeMap<u64, (u64, Attributes)>,
-    /// Object and first page of the areas that are shared.
+    /// Object and first page of each shared area.
     shared: BTreeSet<(u64, u64)>,
     pages: u64,
 }
 
 impl Areas {
-    /// Pages of all areas together.
+    /// Total number of pages of all areas.
     pub(crate) fn pages(&self) -> u64 {
         self.pages
     }
 
-    /// Their number.
+    /// Number of areas in the address space.
     pub(crate) fn count(&self) -> u64 {
         self.map.len() as u64
     }
 
-    /// The area that holds `page`.
+    /// The area that contains `page`.
     #[inline]
     pub(crate) fn find(&self, page: u64) -> Option<Area> {
         let (&start, &(end, attributes)) = self.map.range(..=page).next_back()?;
@@ -173,7 +175,7 @@ impl Areas {
         Some(Area { start, end, attributes })
     }
 
-    /// Whether any area is shared.
+    /// True if any area is shared memory.
     pub(crate) fn any_shared(&self) -> bool {
         !self.shared.is_empty()
     }
@@ -186,15 +188,15 @@ impl Areas {
         })
     }
 
-    /// All areas in order, cut to `pages`.
+    /// All areas in ascending order, clipped to `pages`.
     pub(crate) fn within(&self, pages: Range<u64>) -> Vec<Area> {
         self.parts(pages).collect()
     }
 
-    /// The same, one after the other.
+    /// Iterator over all areas in ascending order, clipped to `pages`.
     pub(crate) fn parts(&self, pages: Range<u64>) -> impl DoubleEndedIterator<Item = Area> + '_ {
         let first = self.find(pages.start).map_or(pages.start, |area| area.start);
-        // An empty range in the midst of an area would have an empty part of it.
+        // An empty range in the middle of an area would yield an empty part of the area.
         let starts = if pages.is_empty() { first..first } else { first..pages.end };
         self.map.range(starts).map(move |(&start, &(end, attributes))| Area {
             start: start.max(pages.start),
@@ -203,7 +205,7 @@ impl Areas {
         })
     }
 
-    /// The parts of `pages` that no area holds.
+    /// The parts of `pages` outside all areas.
     pub(crate) fn gaps(&self, pages: Range<u64>) -> Vec<Range<u64>> {
         let mut gaps = Vec::new();
         let mut next = pages.start;
@@ -219,7 +221,7 @@ impl Areas {
         gaps
     }
 
-    /// Puts an area over whatever was there; one without pages is none.
+    /// Inserts an area and replaces the areas in its place. An empty range changes nothing.
     pub(crate) fn insert(&mut self, pages: Range<u64>, attributes: Attributes) {
         if pages.is_empty() {
             return;
@@ -241,7 +243,7 @@ impl Areas {
         self.put(start, end, attributes);
     }
 
-    /// Writes the record of an area, over that of one with the same start and attributes.
+    /// Writes the record of an area, over a record with the same start and attributes.
     fn put(&mut self, start: u64, end: u64, attributes: Attributes) {
         self.map.insert(start, (end, attributes));
         if let Some(object) = attributes.object {
@@ -249,7 +251,7 @@ impl Areas {
         }
     }
 
-    /// Takes the record of the area away that starts at `start`.
+    /// Removes the record of the area that starts at `start`.
     fn take(&mut self, start: u64) {
         let (_, attributes) = self.map.remove(&start).expect("an area");
         if let Some(object) = attributes.object {
@@ -257,7 +259,7 @@ impl Areas {
         }
     }
 
-    /// Takes `pages` out of all areas.
+    /// Removes `pages` from all areas.
     pub(crate) fn remove(&mut self, pages: Range<u64>) {
         for part in self.within(pages) {
             let whole = self.find(part.start).expect("area of a part");
@@ -272,7 +274,7 @@ impl Areas {
         }
     }
 
-    /// Changes the attributes of whatever areas lie in `pages`.
+    /// Changes the attributes of all areas, or parts of areas, in `pages`.
     pub(crate) fn change(&mut self, pages: Range<u64>, act: impl Fn(&mut Attributes)) {
         for mut part in self.within(pages) {
             act(&mut part.attributes);
@@ -324,7 +326,7 @@ mod tests {
         assert_eq!(areas.pages(), 25);
     }
 
-    /// An area of no pages would hide whatever begins at the same page.
+    /// An empty area would hide an area that begins at the same page.
     #[test]
     fn empty_ranges_change_nothing() {
         let mut areas = Areas::default();
@@ -357,14 +359,14 @@ mod tests {
         areas.insert(25..26, DATA);
         assert_eq!(found(&areas, 7), [10..13, 15..20]);
         assert_eq!(found(&areas, 8), [20..25, 26..30]);
-        // Pages 15..20 move to 40: the object's page 5 lies at 40, so page 0 would at 35.
+        // Pages 15..20 move to 40: the object's page 5 lies at 40, so page 0 would lie at 35.
         let moved = of(7, 10).moved(15, 40);
         assert_eq!(moved, of(7, 35));
         areas.remove(15..20);
         areas.insert(40..45, moved);
         assert_eq!(found(&areas, 7), [10..13, 40..45]);
         assert_eq!(areas.find(41).unwrap().attributes.object.unwrap().page_at(41), 6);
-        // Back where it was it is one area with what lies before it, as no base differs.
+        // After moving back, the part merges with the area before it, as the bases are equal.
         areas.insert(13..20, moved.moved(40, 15));
         assert_eq!(found(&areas, 7), [10..20, 40..45]);
         areas.remove(0..100);

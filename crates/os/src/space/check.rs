@@ -1,4 +1,4 @@
-//! A check that the records of an address space agree with its mappings.
+//! Consistency check of an address space: its records must agree with its mappings.
 
 use perforate_types::VirtualPage;
 
@@ -6,7 +6,7 @@ use super::{AddressSpace, Mapping, Present, Region, Usage, first_page, pages_of}
 use crate::memory::{Recount, expect};
 
 impl AddressSpace {
-    /// Adds everything it has to `recount`.
+    /// Adds all frames and slots that the address space uses to `recount`.
     pub(crate) fn check(&self, recount: &mut Recount) -> Result<(), String> {
         let mut usage = Usage::default();
         for (&first, extent) in &self.wide {
@@ -62,7 +62,7 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Pages that are swapped or advised free are in an area, and the former are not mapped.
+    /// Checks that swapped pages lie in an area and are not mapped.
     fn check_reclaimed(&self, recount: &mut Recount) -> Result<(), String> {
         for (&page, &slot) in self.reclaimed.swapped() {
             *recount.slots.entry(slot).or_default() += 1;

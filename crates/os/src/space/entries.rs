@@ -1,31 +1,31 @@
-//! 4KB entries of a 2MB region, which take the host's memory in proportion to how many there are.
+//! 4KB entries of a 2MB region, stored in proportion to their number.
 
 use std::ops::Index;
 
 use perforate_types::PageTableEntry;
 
-/// Entries that are kept one by one; with more, all places of the region are kept.
+/// Largest number of entries that are stored one by one; with more, all 512 are stored.
 const MOST_FEW: usize = 16;
 
-/// The 4KB entries of a level-1 node, by index. An index without an entry reads as
-/// [`PageTableEntry::ABSENT`]. An entry takes 16 bytes of the host, and a region at most 4KB: programs that
-/// touch one page of each region are not rare.
+/// The 4KB entries of a level-1 node, by index. An absent entry reads as
+/// [`PageTableEntry::ABSENT`]. An entry takes 16 bytes of the host's memory, and a region at most
+/// 4KB: programs that touch one page of each region are not rare.
 #[derive(Clone, Default)]
 pub struct Entries {
-    /// Present entries in order of their indices; empty where `all` is there.
+    /// Present entries in order of their indices; empty if `all` is in use.
     few: Vec<(u16, PageTableEntry)>,
     all: Option<Box<[PageTableEntry; 512]>>,
 }
 
 impl Entries {
-    /// The present entries and their indices, in order.
+    /// The present entries and their indices, in ascending order.
     pub fn present(&self) -> impl Iterator<Item = (usize, PageTableEntry)> + '_ {
         let few = self.few.iter().map(|&(index, entry)| (usize::from(index), entry));
         let all = self.all.iter().flat_map(|all| all.iter().copied().enumerate());
         few.chain(all.filter(|(_, entry)| entry.is_present()))
     }
 
-    /// Sets an entry; returns what was there.
+    /// Sets an entry and returns the old one.
     pub fn replace(&mut self, index: usize, entry: PageTableEntry) -> PageTableEntry {
         if let Some(all) = &mut self.all {
             return std::mem::replace(&mut all[index], entry);
@@ -50,12 +50,12 @@ impl Entries {
         }
     }
 
-    /// Takes an entry out.
+    /// Removes an entry and returns it.
     pub fn take(&mut self, index: usize) -> PageTableEntry {
         self.replace(index, PageTableEntry::ABSENT)
     }
 
-    /// The place of an index among few entries, or where it would be.
+    /// Position of an index in `few`, or where to insert it.
     fn place(&self, index: usize) -> Result<usize, usize> {
         self.few.binary_search_by_key(&(index as u16), |&(index, _)| index)
     }

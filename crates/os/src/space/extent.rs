@@ -1,11 +1,12 @@
-//! The contract between an address space and the mechanisms that map memory in units larger than
-//! 4KB pages.
+//! Contract between an address space and the mechanisms that map memory in units larger than 4KB
+//! pages.
 //!
-//! Whatever such a mechanism maps as one is an *extent*: a 2MB or 1GB page, a perforated page, a
-//! gap-tolerant entry. [`Extent`] is the state of one and answers questions; [`Mechanism`] acts on
-//! those of an address space. All mechanisms do the same to them: map, unmap, protect and move one
-//! whole, change a part of one, detach single pages or break it up into 4KB pages. The kernel's
-//! operations (copy on write, mprotect, merging, reclaim, fork, …) are written once, in these terms.
+//! A unit that such a mechanism maps in one piece is an *extent*: a 2MB or 1GB page, a perforated
+//! page, a gap-tolerant entry. [`Extent`] is the state of one extent and answers questions;
+//! [`Mechanism`] acts on the extents of an address space. Every mechanism has the same operations:
+//! map, unmap, protect and move a whole extent, change a part of it, detach single pages, or break
+//! it up into 4KB pages. The kernel's operations (copy on write, mprotect, merging, reclaim, fork,
+//! …) are written once, in these terms.
 
 use std::any::Any;
 use std::ops::Range;
@@ -19,18 +20,18 @@ use crate::memory::{PhysicalMemory, Recount};
 /// The present translation of one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Present {
-    /// By a 4KB page.
+    /// Mapped by a 4KB page.
     Page(Frame, Permissions),
-    /// As a part of an extent.
+    /// Mapped as a part of an extent.
     InPlace(Frame, Permissions),
-    /// Inside an extent, by a 4KB entry of its own.
+    /// Inside an extent, mapped by a 4KB entry of its own.
     Detached(Frame, Permissions),
-    /// Inside an extent, detached from it and not mapped.
+    /// Inside an extent, detached and not mapped.
     Vacant,
 }
 
 impl Present {
-    /// The frame it is translated to.
+    /// The frame of the translation; `None` for a vacant page.
     pub fn frame(self) -> Option<Frame> {
         match self {
             Self::Page(frame, _) | Self::InPlace(frame, _) | Self::Detached(frame, _) => {
@@ -40,7 +41,7 @@ impl Present {
         }
     }
 
-    /// The accesses that the translation allows.
+    /// The accesses that the translation allows; none for a vacant page.
     pub fn permissions(self) -> Permissions {
         match self {
             Self::Page(_, permissions)
@@ -50,92 +51,92 @@ impl Present {
         }
     }
 
-    /// Whether the page is mapped by a 4KB entry of its own.
+    /// True if the page is mapped by a 4KB entry of its own.
     pub fn has_own_entry(self) -> bool {
         matches!(self, Self::Page(..) | Self::Detached(..))
     }
 }
 
-/// Part of a 2MB block that a second mapping of the same shared memory can map as one.
+/// The part of a 2MB block that a second mapping of the same shared memory can map in one piece.
 pub struct SharedBlock {
     /// First frame of the block.
     pub block: Frame,
-    /// Sub-pages that are not in place.
+    /// Sub-pages that are not in place, by index.
     pub holes: HoleSet,
-    /// Those of them that are mapped, and their frames.
+    /// Holes that are mapped, by index, and their frames.
     pub moved: Vec<(usize, Frame)>,
 }
 
 /// State of one extent.
 pub trait Extent: Any + Send {
-    /// The mechanism that maps it.
+    /// The mechanism that maps this extent.
     fn mechanism(&self) -> &'static dyn Mechanism;
 
-    /// Number of its 4KB pages, in place or not.
+    /// Number of 4KB pages of the extent, in place or not.
     fn pages(&self) -> u64;
 
-    /// Permissions of the pages in place.
+    /// Permissions of the in-place pages.
     fn permissions(&self) -> Permissions;
 
     /// Translation of page number `offset` of the extent.
     fn find(&self, offset: u64) -> Present;
 
-    /// 4KB entries of detached pages, by offset; `None` where none can be detached.
+    /// 4KB entries of detached pages, by offset; `None` if the mechanism cannot detach pages.
     fn entries(&self) -> Option<&Entries> {
         None
     }
 
-    /// Whether all of its pages are in place.
+    /// True if all pages of the extent are in place.
     fn is_whole(&self) -> bool {
         true
     }
 
-    /// What it is as a 2MB page with holes, if it may have some.
+    /// State of the extent as a 2MB page with holes; `None` if the mechanism has no holes.
     fn holed(&self) -> Option<Holed> {
         None
     }
 
-    /// Whether no page of it is mapped.
+    /// True if no page of the extent is mapped.
     fn maps_nothing(&self) -> bool {
         false
     }
 
-    /// Whether merging, reclaim and the like leave it as it is.
+    /// True if merging, reclaim and similar operations must not change the extent.
     fn stays_whole(&self) -> bool {
         false
     }
 
-    /// Whether a frame in place is mapped by others, too.
+    /// True if an in-place frame has further mappings.
     fn is_shared(&self, memory: &PhysicalMemory) -> bool;
 
-    /// Offset of the page that this frame is in place for.
+    /// Offset of the page whose in-place frame is `frame`.
     fn offset_of(&self, frame: Frame) -> Option<u64>;
 
-    /// One more mapping of each frame in place.
+    /// Adds a reference to each in-place frame, for a further mapping.
     fn share(&self, memory: &mut PhysicalMemory);
 
-    /// Gives up all references that it holds.
+    /// Releases all references that the extent holds.
     fn release(&self, memory: &mut PhysicalMemory);
 
-    /// Another extent that maps the same frames in place, with these permissions.
+    /// A new extent that maps the same in-place frames with these permissions.
     fn with_permissions(&self, permissions: Permissions) -> Box<dyn Extent>;
 
-    /// The sub-pages `wanted` of 2MB region `region` of the extent, if any of them is in place and
-    /// they lie in one block.
+    /// The sub-pages `wanted` of 2MB region number `region` of the extent. `None` unless one of
+    /// them is in place and all in-place ones lie in one block.
     fn shared_block(&self, _region: u64, _wanted: &HoleSet) -> Option<SharedBlock> {
         None
     }
 
-    /// Tells of every frame it maps or reserves.
+    /// Visits every frame that the extent maps or reserves.
     fn visit_frames(&self, visitor: &mut dyn FrameVisitor);
 
-    /// Records that its frames in place are mapped by no 4KB entry.
+    /// Records that no 4KB entry maps the in-place frames.
     fn forget_owners(&self, memory: &mut PhysicalMemory);
 
-    /// Adds all that it has to `usage` and `recount`.
+    /// Adds everything that the extent uses to `usage` and `recount`.
     ///
     /// # Errors
-    /// A description of what does not agree.
+    /// Describes the first disagreement.
     fn check(
         &self,
         first: VirtualPage,
@@ -146,35 +147,36 @@ pub trait Extent: Any + Send {
 }
 
 impl dyn Extent {
-    /// It, for the mechanism that made it.
+    /// The extent as type `T`, for the mechanism that made it.
     pub fn downcast_ref<T: Extent>(&self) -> Option<&T> {
         (self as &dyn Any).downcast_ref()
     }
 
-    /// It, for the mechanism that made it.
+    /// The extent as type `T`, mutably, for the mechanism that made it.
     pub fn downcast_mut<T: Extent>(&mut self) -> Option<&mut T> {
         (self as &mut dyn Any).downcast_mut()
     }
 
-    /// It, for the mechanism that made it.
+    /// Converts the extent to type `T`, for the mechanism that made it.
     ///
     /// # Panics
-    /// If another mechanism made it.
+    /// If another mechanism made the extent.
     pub fn downcast<T: Extent>(self: Box<Self>) -> Box<T> {
         (self as Box<dyn Any>).downcast().expect("an extent of the mechanism that made it")
     }
 }
 
-/// How much of an unmapped part a mechanism has dealt with.
+/// Extent of a partial change that a mechanism has carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// All of it.
+    /// The whole change is done.
     Done,
-    /// Nothing: the extent was broken up, and what is there now is to be looked at again.
+    /// Nothing is done: the extent was broken up, and the caller must change the smaller pages.
     BrokenUp,
 }
 
-/// Acts on the extents of an address space. `first` is the first page of an extent.
+/// Operations of a mechanism on the extents of an address space. `first` is the first page of an
+/// extent.
 pub trait Mechanism: Sync {
     /// Maps an extent where nothing is mapped.
     ///
@@ -188,7 +190,7 @@ pub trait Mechanism: Sync {
         effects: &mut Effects<'_>,
     ) -> Result<(), OsError>;
 
-    /// Unmaps an extent with its detached pages; all references are the caller's then.
+    /// Unmaps an extent with its detached pages; all references pass to the caller.
     fn unmap(
         &self,
         space: &mut AddressSpace,
@@ -196,7 +198,7 @@ pub trait Mechanism: Sync {
         effects: &mut Effects<'_>,
     ) -> Box<dyn Extent>;
 
-    /// Gives all pages in place other permissions.
+    /// Changes the permissions of all in-place pages.
     fn protect(
         &self,
         space: &mut AddressSpace,
@@ -205,7 +207,8 @@ pub trait Mechanism: Sync {
         effects: &mut Effects<'_>,
     );
 
-    /// Makes smaller pages of an extent, where they lie. Nothing has changed where it fails.
+    /// Breaks an extent up into smaller pages, without moving data. After a failure, nothing has
+    /// changed.
     ///
     /// # Errors
     /// If memory for tables runs out.
@@ -216,8 +219,8 @@ pub trait Mechanism: Sync {
         effects: &mut Effects<'_>,
     ) -> Result<(), OsError>;
 
-    /// Unmaps some pages of an extent of 2MB and gives up their frames. Nothing has changed where it
-    /// fails. Extents of other sizes are broken up first.
+    /// Unmaps some pages of an extent of 2MB and releases their frames. After a failure, nothing
+    /// has changed. The caller breaks up extents of other sizes first.
     ///
     /// # Errors
     /// If memory for tables runs out.
@@ -231,7 +234,7 @@ pub trait Mechanism: Sync {
         self.break_up(space, first, effects).map(|()| Part::BrokenUp)
     }
 
-    /// Gives what `pages` has of an extent the permissions of its area.
+    /// Gives the pages of an extent that lie in `pages` the permissions of their area.
     ///
     /// # Errors
     /// If memory for tables runs out.
@@ -244,7 +247,8 @@ pub trait Mechanism: Sync {
         effects: &mut Effects<'_>,
     ) -> Result<Part, OsError>;
 
-    /// fork: the child maps the same frames, read-only until a write copies them.
+    /// fork: maps the same frames in the child. Private pages are read-only in both until a write
+    /// copies them.
     ///
     /// # Errors
     /// If memory for the child's tables runs out.
@@ -264,10 +268,11 @@ pub trait Mechanism: Sync {
         Ok(())
     }
 
-    /// Whether mremap can move an extent to `target` as one.
+    /// True if mremap can move the extent to page `target` in one piece.
     fn moves_as_one(&self, space: &AddressSpace, first: u64, target: u64) -> bool;
 
-    /// Moves an extent to `target`, where nothing is mapped. Where that fails its frames are gone.
+    /// Moves an extent to `target`, where nothing is mapped. After a failure its frames are
+    /// released.
     ///
     /// # Errors
     /// If memory for tables runs out.
@@ -287,21 +292,22 @@ pub trait Mechanism: Sync {
         moved
     }
 
-    /// Maps an extent to other frames of the same kind because one of them is failing; returns
-    /// whether it could. The frames it had are free then.
+    /// Moves an extent to other frames of the same kind because one of its frames fails. Returns
+    /// false if that is impossible. The old frames are free then.
     fn relocate(&self, _space: &mut AddressSpace, _first: u64, _effects: &mut Effects<'_>) -> bool {
         false
     }
 
-    /// How single pages are detached, if they can be: others are broken up.
+    /// Detaches single pages of extents; `None` if extents must be broken up instead.
     fn detacher(&self, _space: &AddressSpace) -> Option<&'static dyn Detacher> {
         None
     }
 }
 
-/// Acts of mechanisms whose extents may have detached pages.
+/// Operations of mechanisms whose extents may have detached pages.
 pub trait Detacher: Sync {
-    /// Detaches a page in place, which is vacant then. The reference to its frame is the caller's.
+    /// Detaches an in-place page, which is then vacant. The reference to its frame passes to the
+    /// caller.
     ///
     /// # Errors
     /// If memory for tables runs out.
@@ -312,8 +318,8 @@ pub trait Detacher: Sync {
         effects: &mut Effects<'_>,
     ) -> Result<Frame, OsError>;
 
-    /// Attaches a page again. The caller holds the reference to the frame in its place; if the page
-    /// was mapped, the reference to its frame, which is returned, is the caller's then.
+    /// Attaches a page again; the caller provides the reference to the in-place frame. If the page
+    /// was mapped, returns its old frame, whose reference passes to the caller.
     fn attach(
         &self,
         space: &mut AddressSpace,
@@ -321,10 +327,10 @@ pub trait Detacher: Sync {
         effects: &mut Effects<'_>,
     ) -> Option<Frame>;
 
-    /// Frame that the page has when attached.
+    /// In-place frame of a page.
     fn place_of(&self, space: &AddressSpace, page: u64) -> Frame;
 
-    /// Maps a vacant page.
+    /// Maps a vacant page by a 4KB entry.
     fn fill(
         &self,
         space: &mut AddressSpace,
@@ -334,7 +340,8 @@ pub trait Detacher: Sync {
         effects: &mut Effects<'_>,
     );
 
-    /// Gives a vacant page the frame in its place, if that can be had; returns whether it could.
+    /// Maps a vacant page to its in-place frame if that frame is available. Returns false if it is
+    /// not.
     fn fill_in_place(
         &self,
         space: &mut AddressSpace,
@@ -343,11 +350,12 @@ pub trait Detacher: Sync {
         effects: &mut Effects<'_>,
     ) -> bool;
 
-    /// Unmaps a detached page, which is vacant then. The reference to its frame is the caller's.
+    /// Unmaps a detached page, which is then vacant. The reference to its frame passes to the
+    /// caller.
     fn vacate(&self, space: &mut AddressSpace, page: u64, effects: &mut Effects<'_>) -> Frame;
 
-    /// Maps a detached page to another frame or with other permissions. The reference to the frame
-    /// it had is the caller's.
+    /// Maps a detached page to another frame or with other permissions. Returns its old frame,
+    /// whose reference passes to the caller.
     fn refill(
         &self,
         space: &mut AddressSpace,

@@ -1,4 +1,5 @@
-//! Extents of an address space, whichever mechanism maps them, and pages by what they are inside.
+//! Extents of an address space, of all mechanisms, and operations on single pages inside or outside
+//! extents.
 
 use std::ops::Range;
 
@@ -8,12 +9,12 @@ use super::extent::{Detacher, Extent, Mechanism, Present};
 use super::{AddressSpace, Attributes, Effects, Mapping, Region, first_of, region_of, regions_of};
 use crate::OsError;
 
-/// Whether `pages` has all of `part`.
+/// True if `pages` contains all of `part`.
 pub fn covers(pages: &Range<u64>, part: &Range<u64>) -> bool {
     pages.start <= part.start && part.end <= pages.end
 }
 
-/// Permissions of a page of an area: a frame that others use as well stays read-only until a write
+/// Permissions of a page of an area: a private page with a shared frame is read-only until a write
 /// copies it.
 pub fn allowed(attributes: &Attributes, is_shared: bool) -> Permissions {
     let permissions = attributes.effective();
@@ -22,7 +23,7 @@ pub fn allowed(attributes: &Attributes, is_shared: bool) -> Permissions {
 }
 
 impl AddressSpace {
-    /// Whether an extent of 2MB maps the region.
+    /// True if an extent of 2MB maps the region.
     pub fn has_extent(&self, number: u64) -> bool {
         self.regions.get(&number).is_some_and(|region| region.mapping.extent().is_some())
     }
@@ -35,7 +36,7 @@ impl AddressSpace {
         self.extent_at(first).expect("an extent").1
     }
 
-    /// First page of the extent around `page`, and the extent, if there is one.
+    /// First page of the extent that contains `page`, and the extent.
     pub(crate) fn extent_at(&self, page: u64) -> Option<(u64, &dyn Extent)> {
         let number = region_of(page);
         match self.regions.get(&number) {
@@ -44,7 +45,7 @@ impl AddressSpace {
         }
     }
 
-    /// The pages that change together with this one: those of its extent, or itself.
+    /// The pages that change together with this one: those of its extent, or the page alone.
     pub(crate) fn unit_of(&self, page: u64) -> Range<u64> {
         match self.extent_at(page) {
             Some((first, extent)) => first..first + extent.pages(),
@@ -60,27 +61,28 @@ impl AddressSpace {
         self.extent(first).mechanism()
     }
 
-    /// How single pages of the extent around `page` are detached; `None` where it is broken up, or
-    /// there is no extent.
+    /// Detaches single pages of the extent that contains `page`. `None` if that extent must be
+    /// broken up instead, or there is no extent.
     pub(crate) fn detacher(&self, page: u64) -> Option<&'static dyn Detacher> {
         self.extent_at(page)?.1.mechanism().detacher(self)
     }
 
-    /// The extent of a region, if it is of this type.
+    /// The extent that maps a region, if it has type `T`.
     pub fn region_extent<T: Extent>(&self, number: u64) -> Option<&T> {
         self.regions.get(&number)?.mapping.extent()?.downcast_ref()
     }
 
-    /// Maps a region by this extent of 2MB instead of what it has, which the caller has dealt with.
+    /// Replaces the mapping of a region by this extent of 2MB. The caller has released the old
+    /// mapping.
     pub fn set_region_extent(&mut self, number: u64, extent: Box<dyn Extent>) {
         let fragment = self.regions.remove(&number).and_then(|region| region.fragment);
         self.regions.insert(number, Region { mapping: Mapping::Extent(extent), fragment });
     }
 
-    /// Takes the extent of a region away, which is to be closed or filled again at once.
+    /// Removes the extent of a region. The caller must close or refill the region at once.
     ///
     /// # Panics
-    /// If it has none.
+    /// If the region has no extent.
     pub fn take_region_extent(&mut self, number: u64) -> Box<dyn Extent> {
         let region = self.regions.get_mut(&number).expect("a mapped region");
         match std::mem::replace(&mut region.mapping, Mapping::Changing) {
@@ -89,7 +91,7 @@ impl AddressSpace {
         }
     }
 
-    /// The extent of a region as the type that its mechanism knows.
+    /// The extent that maps a region, mutably, if it has type `T`.
     pub fn region_extent_mut<T: Extent>(&mut self, number: u64) -> Option<&mut T> {
         match &mut self.regions.get_mut(&number)?.mapping {
             super::Mapping::Extent(extent) => extent.downcast_mut(),
@@ -110,12 +112,12 @@ impl AddressSpace {
         Some(extent.find(page - first))
     }
 
-    /// Whether an extent that is not 2MB large begins at `first`.
+    /// True if an extent of another size than 2MB begins at `first`.
     pub(crate) fn has_wide(&self, first: u64) -> bool {
         self.wide.contains_key(&first)
     }
 
-    /// First pages of the extents of other sizes than 2MB that touch `pages`.
+    /// First pages of the extents of other sizes than 2MB that overlap `pages`.
     pub fn wide_within(&self, pages: &Range<u64>) -> Vec<u64> {
         if self.wide.is_empty() || pages.is_empty() {
             return Vec::new();
@@ -135,8 +137,8 @@ impl AddressSpace {
         changeable.map(|(&first, _)| first.max(page))
     }
 
-    /// Maps an extent that level-2 entries of a format of its own map, where nothing is mapped. The
-    /// mechanism says so in truth and format.
+    /// Inserts an extent that level-2 entries of a special format map, where nothing is mapped. The
+    /// mechanism reports the truth and the format operations.
     ///
     /// # Errors
     /// If memory for tables runs out.
@@ -153,8 +155,8 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Takes away what [`Self::insert_extent`] mapped, but leaves the nodes above it for what is
-    /// mapped next, or for [`Self::prune`].
+    /// Removes an extent that [`Self::insert_extent`] inserted. Keeps the nodes above it for the
+    /// next mapping or for [`Self::prune`].
     pub fn take_extent(&mut self, first: u64) -> Box<dyn Extent> {
         let extent = self.take_wide(first);
         self.usage.wide_pages -= extent.pages();
@@ -162,17 +164,17 @@ impl AddressSpace {
         extent
     }
 
-    /// Removes the nodes above a page that hold nothing any more.
+    /// Removes the nodes above a page that are empty.
     pub fn prune(&mut self, page: u64, effects: &mut Effects<'_>) {
         self.tables.prune(page, effects);
     }
 
-    /// The extent that [`Self::insert_extent`] mapped at `first`, if it is of this type.
+    /// The extent that [`Self::insert_extent`] inserted at `first`, mutably, if it has type `T`.
     pub fn extent_mut<T: Extent>(&mut self, first: u64) -> Option<&mut T> {
         self.wide_mut(first)
     }
 
-    /// Whether nothing is mapped, swapped or set aside for an overlay in any 2MB region of `pages`.
+    /// True if nothing is mapped, swapped or set aside for an overlay in any 2MB region of `pages`.
     pub fn is_clear(&self, pages: &Range<u64>) -> bool {
         let regions = regions_of(pages);
         let whole = first_of(regions.start)..first_of(regions.end);
@@ -194,12 +196,12 @@ impl AddressSpace {
         self.wide.get_mut(&first)?.downcast_mut()
     }
 
-    /// Entries of level-2 nodes that extents of other sizes than 2MB have.
+    /// Number of level-2 entries that extents of other sizes than 2MB use.
     pub(super) fn wide_in_directories(&self) -> usize {
         self.wide.values().filter(|extent| extent.pages() < super::GIGABYTE_PAGES).count()
     }
 
-    /// The page that `frame` is in place for.
+    /// The page whose in-place frame in an extent is `frame`.
     pub(crate) fn page_of_frame(&self, frame: Frame) -> Option<u64> {
         let wide =
             self.wide.iter().find_map(|(first, extent)| Some(first + extent.offset_of(frame)?));
@@ -210,13 +212,13 @@ impl AddressSpace {
         })
     }
 
-    /// Permissions of both after a fork of a page that this address space allows `permissions` for.
+    /// Permissions of a page in parent and child after a fork; `permissions` are those before.
     pub fn shared_permissions(&self, page: u64, permissions: Permissions) -> Permissions {
         let shared = self.areas.find(page).is_some_and(|area| area.attributes.is_shared());
         Permissions { write: permissions.write && shared, ..permissions }
     }
 
-    /// Makes smaller pages of the extent around `page`.
+    /// Breaks the extent that contains `page` up into smaller pages.
     ///
     /// # Errors
     /// If memory for tables runs out; nothing has changed then.
@@ -225,8 +227,8 @@ impl AddressSpace {
         extent.mechanism().break_up(self, first, effects)
     }
 
-    /// Detaches a page in place so that it can have its own permissions: in its place, or in a copy
-    /// of its own.
+    /// Detaches an in-place page so that it can have its own permissions. With `copies`, it gets a
+    /// copy in a new frame; else it keeps its frame.
     ///
     /// # Errors
     /// If memory runs out; nothing has changed then.
@@ -258,8 +260,8 @@ impl AddressSpace {
         }
     }
 
-    /// Maps a page that has an entry of its own to another frame or with other permissions; the
-    /// reference to the frame it had is the caller's.
+    /// Maps a page that has an entry of its own to another frame or with other permissions. Returns
+    /// its old frame, whose reference passes to the caller.
     pub(crate) fn remap(
         &mut self,
         page: u64,
@@ -273,7 +275,7 @@ impl AddressSpace {
         }
     }
 
-    /// Gives a page that has an entry of its own other permissions.
+    /// Changes the permissions of a page that has an entry of its own.
     pub(crate) fn protect_own(
         &mut self,
         page: u64,
@@ -287,7 +289,7 @@ impl AddressSpace {
         detacher.refill(self, page, frame, permissions, effects);
     }
 
-    /// Maps a frame where nothing is mapped: at a vacant page or as a 4KB page.
+    /// Maps a frame to a page that is not mapped: a vacant page of an extent, or a 4KB page.
     ///
     /// # Errors
     /// If memory for tables runs out.
@@ -307,8 +309,8 @@ impl AddressSpace {
         }
     }
 
-    /// Part of a 2MB block behind a region, with its sub-pages in `wanted`, that others can map as
-    /// one; `None` if none of them is in place.
+    /// The part of the 2MB block of a region that another mapping can map as one piece, limited to
+    /// the sub-pages in `wanted`. `None` if none of them is in place.
     pub(crate) fn shared_block(
         &self,
         number: u64,

@@ -1,4 +1,4 @@
-//! Which frames an address space maps, and how.
+//! Visits and records of the frames that an address space maps.
 
 use std::ops::Range;
 
@@ -8,16 +8,16 @@ use super::{AddressSpace, Entries, Mapping, REGION_PAGES};
 use crate::FrameClass;
 use crate::memory::PhysicalMemory;
 
-/// Hears of mapped frames.
+/// Receives mapped frames with their class.
 pub trait FrameVisitor {
-    /// These frames of a 2MB block (frame `block` is its first).
+    /// Visits some frames of a 2MB block, by index; `block` is its first frame.
     fn frames(&mut self, block: Frame, frames: &HoleSet, class: FrameClass);
-    /// All frames of `blocks` 2MB blocks.
+    /// Visits all frames of `blocks` 2MB blocks.
     fn blocks(&mut self, first: Frame, blocks: u64, class: FrameClass);
 }
 
 impl AddressSpace {
-    /// Tells of every mapped frame; one that several pages map is told of several times.
+    /// Visits every mapped frame; a frame that several pages map is visited several times.
     pub(crate) fn visit_frames(&self, visitor: &mut dyn FrameVisitor) {
         self.wide.values().for_each(|extent| extent.visit_frames(visitor));
         for region in self.regions.values() {
@@ -33,7 +33,7 @@ impl AddressSpace {
     }
 }
 
-/// A run of frames: whole blocks together.
+/// Visits a run of frames, whole blocks together.
 pub fn visit_run(frames: Range<u64>, class: FrameClass, visitor: &mut dyn FrameVisitor) {
     let mut next = frames.start;
     while next < frames.end {
@@ -52,8 +52,8 @@ pub fn visit_run(frames: Range<u64>, class: FrameClass, visitor: &mut dyn FrameV
 }
 
 impl AddressSpace {
-    /// Records which page has which frame alone by an entry of its own, and that frames which are
-    /// in place in a 2MB page have no such entry.
+    /// Records the owner of each frame that a single 4KB entry maps. Removes the owners of frames
+    /// that are in place in an extent.
     pub(crate) fn record_owners(&self, memory: &mut PhysicalMemory) {
         for (number, region) in self.regions.iter() {
             if let Some(extent) = region.mapping.extent() {
@@ -69,7 +69,7 @@ impl AddressSpace {
     }
 }
 
-/// Frames of 4KB entries, those that follow each other in one block together.
+/// Visits the frames of 4KB entries; successive frames of one block are visited together.
 pub fn visit_entries(entries: &Entries, visitor: &mut dyn FrameVisitor) {
     let mut block = Frame::new(0);
     let mut frames = HoleSet::EMPTY;

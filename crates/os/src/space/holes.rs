@@ -1,21 +1,21 @@
-//! The contract between the kernel and a mechanism whose 2MB pages may have holes: sub-pages that are
-//! mapped elsewhere by a 4KB entry of their own, or not at all (P §III).
+//! Contract between the kernel and a mechanism whose 2MB pages may have holes. A hole is a sub-page
+//! that is mapped elsewhere by a 4KB entry of its own, or is not mapped (P §III).
 
 use perforate_types::{Frame, HoleSet, Permissions};
 
 use super::{AddressSpace, Detacher, Effects, Entries, Large, Mapping, Mechanism};
 use crate::OsError;
 
-/// A 2MB page with holes, as it is at the moment.
+/// Present state of a 2MB page with holes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holed {
     /// First frame of the block.
     pub block: Frame,
-    /// Permissions of the sub-pages in place.
+    /// Permissions of the in-place sub-pages.
     pub permissions: Permissions,
-    /// Sub-pages that are not in place.
+    /// Sub-pages that are not in place, by index.
     pub holes: HoleSet,
-    /// Vacant holes whose frames in place are kept for them.
+    /// Vacant holes with a reserved in-place frame, by index.
     pub reserved: HoleSet,
 }
 
@@ -26,9 +26,10 @@ impl Holed {
     }
 }
 
-/// Makes and keeps 2MB pages with holes. Single sub-pages come and go as with every [`Detacher`].
+/// Makes and changes 2MB pages with holes. Single sub-pages are detached and attached as with every
+/// [`Detacher`].
 pub trait HoledPages: Mechanism + Detacher {
-    /// Maps a block except for `holes`, which are vacant, where nothing is mapped.
+    /// Maps a block to a region that is not mapped. Sub-pages in `holes` stay vacant.
     ///
     /// # Errors
     /// If memory for tables runs out.
@@ -41,8 +42,8 @@ pub trait HoledPages: Mechanism + Detacher {
         effects: &mut Effects<'_>,
     ) -> Result<(), OsError>;
 
-    /// Maps nothing of a block yet, but keeps these frames of it for their sub-pages (P §VI). The
-    /// caller holds them.
+    /// Reserves frames of a block for their sub-pages and maps nothing yet (P §VI). The caller has
+    /// allocated the frames.
     ///
     /// # Errors
     /// If memory for tables runs out.
@@ -55,8 +56,8 @@ pub trait HoledPages: Mechanism + Detacher {
         effects: &mut Effects<'_>,
     ) -> Result<(), OsError>;
 
-    /// Maps a block except for `holes`, which are vacant, instead of a region's 4KB pages, and returns
-    /// what those were; the references to their frames are the caller's. `node` is from
+    /// Replaces the 4KB pages of a region by a block with vacant `holes`. Returns the old entries;
+    /// the references to their frames pass to the caller. `node` is a frame from
     /// [`AddressSpace::allocate_node`].
     fn replace_pages(
         &self,
@@ -68,11 +69,11 @@ pub trait HoledPages: Mechanism + Detacher {
         effects: &mut Effects<'_>,
     ) -> Entries;
 
-    /// Takes the frame in the place of a hole for it: one that is reserved for it, or free. Returns
-    /// whether it could.
+    /// Takes the in-place frame of a hole for the hole: a frame reserved for it, or a free one.
+    /// Returns false if the frame is neither.
     fn take_place(&self, space: &mut AddressSpace, page: u64, effects: &mut Effects<'_>) -> bool;
 
-    /// Gives up the frames that are reserved for these sub-pages; returns how many there were.
+    /// Frees the frames that are reserved for these sub-pages; returns their number.
     fn release_reserved(
         &self,
         space: &mut AddressSpace,
@@ -83,23 +84,24 @@ pub trait HoledPages: Mechanism + Detacher {
 }
 
 impl AddressSpace {
-    /// How 2MB pages with holes are made; none where those of which a part changes are split.
+    /// The mechanism of 2MB pages with holes; `None` if 2MB pages are split when a part changes.
     pub(crate) fn holed_pages(&self) -> Option<&'static dyn HoledPages> {
         self.holes
     }
 
-    /// The 2MB page with holes of a region, if it is one.
+    /// The 2MB page with holes that maps a region; `None` if another mapping does.
     pub fn holed(&self, number: u64) -> Option<Holed> {
         self.regions.get(&number)?.mapping.extent()?.holed()
     }
 
-    /// The region of the 2MB page with holes that keeps sub-page `index` of `block` reserved.
+    /// The region whose 2MB page with holes reserves frame `index` of `block`.
     pub(crate) fn reserving_region(&self, block: Frame, index: usize) -> Option<u64> {
         let mut holed = self.regions.iter().filter_map(|(number, region)| match &region.mapping {
             Mapping::Extent(extent) => Some((number, extent.holed()?)),
             _ => None,
         });
-        let keeping = holed.find(|(_, page)| page.block == block && page.reserved.contains(index));
-        keeping.map(|(number, _)| number)
+        let reserving =
+            holed.find(|(_, page)| page.block == block && page.reserved.contains(index));
+        reserving.map(|(number, _)| number)
     }
 }

@@ -1,4 +1,4 @@
-//! 1GB pages.
+//! Extents of 1GB pages.
 
 use std::ops::Range;
 
@@ -14,12 +14,12 @@ use crate::{FrameClass, OsError};
 
 const SIZE: PageSize = PageSize::Size1G;
 
-/// A 1GB page.
+/// Extent of a 1GB page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Huge {
-    /// First frame.
+    /// First frame of the 1GB run.
     pub run: Frame,
-    /// Permissions.
+    /// Permissions of the whole page.
     pub permissions: Permissions,
 }
 
@@ -93,7 +93,7 @@ impl Extent for Huge {
     }
 }
 
-/// Acts on 1GB pages. One of which a part changes is split into 2MB pages.
+/// Acts on 1GB pages. A 1GB page of which a part changes is split into 2MB pages.
 pub(crate) struct HugePages;
 
 impl Mechanism for HugePages {
@@ -192,7 +192,7 @@ impl Mechanism for HugePages {
 }
 
 impl AddressSpace {
-    /// Clears the entry of a 1GB page. What becomes of its pages the caller says.
+    /// Clears the entry of a 1GB page. The caller reports the fate of its pages.
     fn take_huge(&mut self, first: u64, effects: &mut Effects<'_>) -> Huge {
         let huge = self.take_wide(first).downcast::<Huge>();
         let page = VirtualPage::new(first);
@@ -202,7 +202,7 @@ impl AddressSpace {
         *huge
     }
 
-    /// Whether nothing is mapped in the 1GB around `page`, and nothing of it is in swap.
+    /// True if nothing is mapped in the 1GB around `page`, and none of its pages is in swap.
     pub(crate) fn is_gigabyte_empty(&self, page: u64) -> bool {
         let pages = super::pages_of_gigabyte(gigabyte_of(page));
         !self.tables.has_directory(page)

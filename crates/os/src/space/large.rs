@@ -1,4 +1,4 @@
-//! Ordinary 2MB pages.
+//! Extents of ordinary 2MB pages.
 
 use std::ops::Range;
 
@@ -16,9 +16,9 @@ use crate::{FrameClass, OsError};
 /// An ordinary 2MB page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Large {
-    /// First frame.
+    /// First frame of the 2MB block.
     pub block: Frame,
-    /// Permissions.
+    /// Permissions of the whole page.
     pub permissions: Permissions,
 }
 
@@ -86,8 +86,8 @@ impl Extent for Large {
     }
 }
 
-/// Acts on ordinary 2MB pages. One of which a page is detached gets holes where the address space
-/// has a mechanism for them, and is split elsewhere.
+/// Acts on ordinary 2MB pages. If a page is to be detached, the 2MB page gets holes if the address
+/// space has a mechanism for holes; else it is split.
 pub(crate) struct LargePages;
 
 impl Mechanism for LargePages {
@@ -180,7 +180,7 @@ impl Mechanism for LargePages {
 }
 
 impl AddressSpace {
-    /// Maps a 2MB page where nothing is mapped.
+    /// Maps a 2MB page to a region that is not mapped.
     pub fn map_large(
         &mut self,
         number: u64,
@@ -193,8 +193,8 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Writes the entry of a 2MB page without saying that it is mapped, because it was so before by
-    /// other means.
+    /// Writes the entry of a 2MB page without reporting a mapping, because the region was mapped by
+    /// other means before.
     pub fn write_large(
         &mut self,
         number: u64,
@@ -206,7 +206,7 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// As [`Self::write_large`] where the directory exists.
+    /// Like [`Self::write_large`], but the level-2 node must exist.
     pub(super) fn insert_large(&mut self, number: u64, large: Large, effects: &mut Effects<'_>) {
         self.tables.attach_region(first_of(number));
         let region = Region { mapping: Mapping::Extent(Box::new(large)), fragment: None };
@@ -221,7 +221,7 @@ impl AddressSpace {
         });
     }
 
-    /// Unmaps a 2MB page; the references to all its frames are now the caller's.
+    /// Unmaps a 2MB page; the references to its frames pass to the caller.
     pub(crate) fn unmap_large(&mut self, number: u64, effects: &mut Effects<'_>) -> Large {
         self.tell_unmapped(first_of(number), REGION_PAGES, effects);
         let large = self.take_large(number, effects);
@@ -229,7 +229,7 @@ impl AddressSpace {
         large
     }
 
-    /// Gives a 2MB page other permissions.
+    /// Changes the permissions of a 2MB page.
     pub(crate) fn protect_large(
         &mut self,
         number: u64,
@@ -248,8 +248,8 @@ impl AddressSpace {
         self.shootdown_large(page.number(), size, effects);
     }
 
-    /// Splits a 2MB page into 4KB pages. Sub-pages outside `keep` are not mapped again; the
-    /// references to their frames are now the caller's.
+    /// Splits a 2MB page into 4KB pages. Sub-pages outside `keep` are unmapped; the references to
+    /// their frames pass to the caller.
     pub fn split_large(
         &mut self,
         number: u64,
@@ -282,7 +282,8 @@ impl AddressSpace {
         Ok(large)
     }
 
-    /// Maps a 2MB page to another block; the references to the frames it had are now the caller's.
+    /// Maps a 2MB page to another block; returns its old block, whose references pass to the
+    /// caller.
     pub(crate) fn move_large(
         &mut self,
         number: u64,
@@ -301,7 +302,7 @@ impl AddressSpace {
         block
     }
 
-    /// The ordinary 2MB pages that may lie elsewhere as well: their blocks and places.
+    /// Ordinary 2MB pages that may be moved: their blocks and places.
     pub(crate) fn movable_large_pages(&self) -> impl Iterator<Item = (Frame, RegionPlace)> + '_ {
         self.regions.iter().filter_map(|(number, region)| {
             let large = region.mapping.extent()?.downcast_ref::<Large>()?;
@@ -310,8 +311,8 @@ impl AddressSpace {
         })
     }
 
-    /// Clears the entry of a 2MB page but leaves the record of its region. What becomes of its
-    /// sub-pages the caller says.
+    /// Clears the entry of a 2MB page but keeps the record of its region. The caller reports the
+    /// fate of the sub-pages.
     fn take_large(&mut self, number: u64, effects: &mut Effects<'_>) -> Large {
         let large = *self.large_mut(number);
         let region = self.regions.get_mut(&number).expect("mapped region");

@@ -1,7 +1,7 @@
-//! One address space: what it may touch, what is mapped where, and the table nodes for it.
+//! One address space: the areas that it may touch, its mappings, and their table nodes.
 //!
-//! The operations here are primitive: each keeps mappings, nodes and reference counts in step and
-//! says what changed. What to do when is the kernel's business.
+//! The operations here are primitive: each keeps mappings, nodes and reference counts consistent
+//! and reports what changed. The kernel decides which operation to use when.
 
 mod area;
 mod check;
@@ -59,9 +59,9 @@ use reclaimed::Reclaimed;
 pub(crate) use region::{Mapping, Pages, Region};
 use tables::Tables;
 
-/// The state that an operation acts on besides its address space.
+/// State that operations on an address space change besides the address space.
 pub struct Effects<'a> {
-    /// Frames.
+    /// Physical memory of the machine.
     pub memory: &'a mut PhysicalMemory,
     /// Changes and shootdowns, in order.
     pub(crate) updates: &'a mut Vec<Update>,
@@ -70,24 +70,23 @@ pub struct Effects<'a> {
 }
 
 impl Effects<'_> {
-    /// Says what is mapped where from now on.
+    /// Reports which pages are mapped where from now on.
     pub(crate) fn truth(&mut self, truth: Truth) {
         self.updates.push(Update::Truth(truth));
     }
 
-    /// Writes page tables.
+    /// Reports an operation on page tables and counts its work.
     pub fn table(&mut self, operation: TableOperation) {
         self.ledger.table(&operation);
         self.updates.push(Update::Table(operation));
     }
 
-    /// Writes what a mechanism has besides or instead of ordinary tables. The mechanism counts the
-    /// work itself.
+    /// Reports a format operation of a mechanism. The mechanism counts the work itself.
     pub fn format(&mut self, operation: impl Into<Update>) {
         self.updates.push(operation.into());
     }
 
-    /// A frame for a table of a mechanism's own.
+    /// Allocates a frame for a mechanism's own table.
     ///
     /// # Errors
     /// If memory is out.
@@ -95,71 +94,71 @@ impl Effects<'_> {
         self.memory.allocate_nodes(0)
     }
 
-    /// Gives back what [`Self::allocate_table`] gave.
+    /// Frees a frame from [`Self::allocate_table`].
     pub fn free_table(&mut self, frame: Frame) {
         self.memory.free(frame, 0);
     }
 
-    /// The account of the work, for what a mechanism does besides writing tables.
+    /// Counts of the work, for operations of a mechanism besides table writes.
     pub fn work(&mut self) -> &mut Work {
         &mut self.ledger.done
     }
 
-    /// A translation of a single sub-page of a larger page was added.
+    /// Counts an added translation of a single sub-page of a larger page.
     pub fn subpage_mapped(&mut self) {
         self.ledger.done.pages_mapped += 1;
         self.ledger.subpages_mapped += 1;
     }
 
-    /// New memory was mapped where there was none.
+    /// Counts new memory that was mapped for the first time.
     pub fn bring_in(&mut self, what: FirstTouch) {
         self.ledger.bring_in(what);
     }
 
-    /// Memory that was there already was mapped at a touch: nothing is cleared.
+    /// Counts a first mapping of existing frames: nothing is cleared.
     pub fn join(&mut self, what: FirstTouch) {
         self.ledger.join(what);
     }
 
-    /// The contents of so many frames moved to others under the same pages.
+    /// Counts `frames` frames whose contents moved to other frames under the same pages.
     pub fn migrated(&mut self, frames: u64) {
         self.ledger.migrated(frames);
     }
 
-    /// Says which cached translations died.
+    /// Reports and counts cached translations that are invalid now.
     pub fn shootdown(&mut self, shootdown: Shootdown) {
         self.ledger.shootdown(shootdown);
         self.updates.push(Update::Shootdown(shootdown));
     }
 }
 
-/// Numbers of pages mapped, by kind.
+/// Number of mapped pages of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// 4KB pages.
+    /// Number of 4KB pages.
     pub pages: u64,
-    /// Ordinary 2MB pages.
+    /// Number of ordinary 2MB pages.
     pub large_pages: u64,
-    /// 1GB pages.
+    /// Number of 1GB pages.
     pub huge_pages: u64,
-    /// Perforated pages.
+    /// Number of perforated pages.
     pub perforated_pages: u64,
-    /// Holes that are mapped.
+    /// Holes that have a frame.
     pub holes_allocated: u64,
-    /// Holes that are not.
+    /// Holes without a frame.
     pub holes_unallocated: u64,
-    /// Those of them whose in-place frames are reserved.
+    /// Unallocated holes whose in-place frames are reserved.
     pub reserved: u64,
-    /// Frames of level-1 nodes of both kinds.
+    /// Frames of all level-1 nodes, including nodes of holes.
     pub leaf_nodes: u64,
-    /// Pages of other extents that level-2 entries map, such as gap-tolerant superpages.
+    /// 4KB pages of other extents that level-2 entries map, such as gap-tolerant superpages.
     pub wide_pages: u64,
-    /// Pages that an overlay translates and no table entry.
+    /// 4KB pages that an overlay translates and no table entry does.
     pub overlay_pages: u64,
 }
 
 impl Usage {
-    /// Pages translated by an overlay or an extent.
+    /// Number of 4KB pages that an overlay or an extent translates.
     pub(crate) fn large_mapped_pages(&self) -> u64 {
         self.overlay_pages
             + self.wide_pages
@@ -169,41 +168,42 @@ impl Usage {
             - self.holes_unallocated
     }
 
-    /// Pages with a translation.
+    /// Number of 4KB pages with a translation.
     pub(crate) fn mapped_pages(&self) -> u64 {
         self.large_mapped_pages() + self.pages + self.holes_allocated
     }
 }
 
-/// A 2MB region of an address space.
+/// A 2MB region of an address space: space and region number.
 pub(crate) type RegionPlace = (SpaceId, u64);
 
-/// One address space.
+/// One address space with its areas, mappings and table nodes.
 pub struct AddressSpace {
     id: SpaceId,
-    /// The ranges that may be touched.
+    /// Ranges that may be touched.
     pub(crate) areas: Areas,
-    /// End of the heap, in pages, once there is one.
+    /// Page after the end of the heap, once there is a heap.
     pub(crate) heap_end: Option<u64>,
     /// Pages touched by a fault, by address ÷ 2MB.
     pub(crate) touched: NumberMap<HoleSet>,
-    /// 2MB regions in which sub-pages were punched since somebody looked.
+    /// Regions in which sub-pages were punched since the last check for demotion.
     pub(crate) punched: Vec<u64>,
     tables: Tables,
-    /// By address ÷ 2MB.
+    /// Mapped regions by address ÷ 2MB.
     regions: NumberMap<Region>,
     /// Extents of other sizes than 2MB, by first page.
     wide: BTreeMap<u64, Box<dyn Extent>>,
-    /// The mechanism for 2MB pages of which a page is detached; without one they are split.
+    /// Mechanism that makes holes when a page of a 2MB page is detached; without it 2MB pages are
+    /// split.
     holes: Option<&'static dyn HoledPages>,
     usage: Usage,
     reclaimed: Reclaimed,
-    /// The mechanism that translates pages beside the page tables.
+    /// Mechanism that translates pages beside the page tables.
     overlay: Option<Box<dyn Overlay>>,
 }
 
 impl AddressSpace {
-    /// An empty address space.
+    /// An address space without areas and mappings.
     pub(crate) fn new(
         id: SpaceId,
         format: TableFormat,
@@ -225,61 +225,61 @@ impl AddressSpace {
         }
     }
 
-    /// Its number.
+    /// Number of the address space.
     pub fn id(&self) -> SpaceId {
         self.id
     }
 
-    /// The format of its page tables.
+    /// Format of the page tables.
     pub fn tables(&self) -> TableFormat {
         self.tables.format()
     }
 
-    /// The ranges that may be touched, in order, cut to `pages`.
+    /// Areas in ascending order, clipped to `pages`.
     pub fn areas_within(&self, pages: Range<u64>) -> impl DoubleEndedIterator<Item = Area> + '_ {
         self.areas.parts(pages)
     }
 
-    /// Numbers of pages mapped, by kind, for a mechanism that keeps its own.
+    /// Counts of mapped pages, for a mechanism that maintains its own kinds.
     pub fn usage_mut(&mut self) -> &mut Usage {
         &mut self.usage
     }
 
-    /// Notes that a sub-page was punched out of the 2MB page of a region: it may have too many holes
-    /// now.
+    /// Notes that a sub-page was punched out of the 2MB page of a region, which may have too many
+    /// holes now.
     pub fn note_punched(&mut self, number: u64) {
         self.punched.push(number);
     }
 
-    /// Numbers of pages mapped, by kind.
+    /// Number of mapped pages of each kind.
     pub(crate) fn usage(&self) -> Usage {
         Usage { overlay_pages: self.overlay_pages(), ..self.usage }
     }
 
-    /// Pages of areas that have no frame yet, at most.
+    /// Upper bound of the pages of areas that have no frame yet.
     pub(crate) fn untouched_pages(&self) -> u64 {
         let present = self.usage().mapped_pages() + self.idle_pages();
         self.areas.pages().saturating_sub(present)
     }
 
-    /// Frames of all table nodes.
+    /// Number of frames of all table nodes, including tables of the overlay.
     pub(crate) fn table_frames(&self) -> u64 {
         let of_overlay = self.overlay().map_or(0, Overlay::table_frames);
         self.tables.frames() + self.usage.leaf_nodes + of_overlay
     }
 
-    /// How page tables translate `page`; `None` where nothing is mapped.
+    /// Translation of `page` by page tables; `None` if it is not mapped.
     pub fn find(&self, page: u64) -> Option<Present> {
         self.look_up(page).0
     }
 
-    /// The frame that `page` is translated to, by page tables or the overlay, if it is.
+    /// Frame to which page tables or the overlay translate `page`.
     pub(crate) fn frame_of(&self, page: u64) -> Option<Frame> {
         self.find(page).and_then(Present::frame).or_else(|| self.overlay_frame(page))
     }
 
-    /// How `page` is translated, and whether anything of its 2MB region is mapped by entries of
-    /// 4KB or 2MB.
+    /// Translation of `page` by page tables, and true if entries of 4KB or 2MB map any part of its
+    /// 2MB region.
     pub(crate) fn look_up(&self, page: u64) -> (Option<Present>, bool) {
         if let Some(region) = self.regions.get(&region_of(page)) {
             let index = index_of(page);
@@ -297,30 +297,30 @@ impl AddressSpace {
         (self.find_wide(page), false)
     }
 
-    /// The mapping of 2MB region `number`.
+    /// Mapping of the 2MB region `number`.
     pub(crate) fn region(&self, number: u64) -> Option<&Region> {
         self.regions.get(&number)
     }
 
-    /// Numbers of the mapped 2MB regions that touch `pages`.
+    /// Numbers of the mapped 2MB regions that overlap `pages`.
     pub(crate) fn regions_within(&self, pages: &Range<u64>) -> Vec<u64> {
         self.regions.range(regions_of(pages)).map(|(number, _)| number).collect()
     }
 
-    /// Number of the first 2MB region from `number` on in which anything is mapped by entries
-    /// of less than 1GB.
+    /// First 2MB region from `number` on that has mappings by entries of less than 1GB.
     pub fn next_region(&self, number: u64) -> Option<u64> {
         let region = self.regions.range(number..u64::MAX).next().map(|(number, _)| number);
         let Some(first) = self.first_wide_from(first_of(number)) else { return region };
         region.into_iter().chain([region_of(first)]).min()
     }
 
-    /// Whether anything is mapped in a 2MB region by entries of less than 1GB.
+    /// True if entries of 4KB or 2MB map any part of the 2MB region.
     pub fn is_region_mapped(&self, number: u64) -> bool {
         self.region(number).is_some()
     }
 
-    /// What page tables map of `pages`, in order: single pages, and extents of 2MB whole.
+    /// Parts of `pages` that page tables map, in ascending order: single pages, and 2MB extents as
+    /// a whole.
     pub fn mapped_within(&self, pages: &Range<u64>) -> Vec<Range<u64>> {
         let mut mapped = Vec::new();
         for number in self.regions_within(pages) {
@@ -335,7 +335,7 @@ impl AddressSpace {
         mapped
     }
 
-    /// The pages of `pages` that 4KB entries translate, and their frames.
+    /// Pages of `pages` that 4KB entries translate, with their frames.
     pub fn own_entries(&self, pages: &Range<u64>) -> Vec<(VirtualPage, Frame)> {
         let mut found = Vec::new();
         for number in self.regions_within(pages) {
@@ -346,7 +346,7 @@ impl AddressSpace {
         found
     }
 
-    /// Numbers of the 2MB regions that touch `pages` in which [`Self::next_region`] finds anything.
+    /// Numbers of the 2MB regions overlapping `pages` that [`Self::next_region`] finds.
     pub(crate) fn mapped_regions(&self, pages: &Range<u64>) -> Vec<u64> {
         let regions = regions_of(pages);
         let first = self.next_region(regions.start);
@@ -355,17 +355,17 @@ impl AddressSpace {
             .collect()
     }
 
-    /// Remembers that a region's first touch took a fragmented block.
+    /// Records the fragmented block that the first touch of a region took.
     pub(crate) fn set_fragment(&mut self, number: u64, fragment: Fragment) {
         self.regions.get_mut(&number).expect("mapped region").fragment = Some(fragment);
     }
 
-    /// The fragmented blocks of its regions.
+    /// Fragmented blocks of all regions.
     pub(crate) fn fragments(&self) -> impl Iterator<Item = Fragment> + '_ {
         self.regions.values().filter_map(|region| region.fragment)
     }
 
-    /// A frame for a level-1 node, taken before anything else changes.
+    /// Allocates a frame for a level-1 node, before anything else changes.
     ///
     /// # Errors
     /// If memory is out.
@@ -375,13 +375,13 @@ impl AddressSpace {
         Ok(frame)
     }
 
-    /// Gives back what [`Self::allocate_node`] gave.
+    /// Frees a frame from [`Self::allocate_node`].
     pub fn give_back_node(&mut self, node: Frame, effects: &mut Effects<'_>) {
         effects.memory.free(node, 0);
         self.usage.leaf_nodes -= 1;
     }
 
-    /// A level-1 node where nothing is mapped, and the nodes above it.
+    /// Makes a level-1 node where nothing is mapped, and the nodes above it.
     ///
     /// # Errors
     /// If memory for tables runs out.
@@ -404,13 +404,14 @@ impl AddressSpace {
         node
     }
 
-    /// Says that a level-1 node is there. `branch`: 0 for that of 4KB pages, others by format.
+    /// Reports a new level-1 node. `branch` is 0 for nodes of 4KB pages; other values depend on the
+    /// format.
     pub fn add_node(&self, number: u64, frame: Frame, branch: u8, effects: &mut Effects<'_>) {
         let page = first_page(number);
         effects.table(TableOperation::AddNode { space: self.id, level: 1, page, frame, branch });
     }
 
-    /// Removes a level-1 node that holds nothing any more.
+    /// Removes an empty level-1 node and frees its frame.
     pub fn remove_node(
         &mut self,
         number: u64,
@@ -424,8 +425,8 @@ impl AddressSpace {
         self.usage.leaf_nodes -= 1;
     }
 
-    /// Unmaps what is left of a region that translates nothing any more: a level-1 node without
-    /// entries, or a 2MB page of unallocated holes.
+    /// Unmaps the rest of a region without any translation: a level-1 node without entries, or a
+    /// 2MB page of which all sub-pages are unallocated holes.
     pub(crate) fn close_if_empty(&mut self, number: u64, effects: &mut Effects<'_>) {
         self.close_pages_if_empty(number, effects);
         let extent = self.regions.get(&number).and_then(|region| region.mapping.extent());
@@ -435,7 +436,7 @@ impl AddressSpace {
         }
     }
 
-    /// Drops the record of a region that maps nothing any more, and nodes above it.
+    /// Removes the record of a region without mappings, and empty nodes above it.
     pub fn close_region(&mut self, number: u64, effects: &mut Effects<'_>) {
         let region = self.regions.remove(&number).expect("mapped region");
         if let Some(fragment) = region.fragment {
@@ -446,21 +447,21 @@ impl AddressSpace {
         self.tables.prune(page, effects);
     }
 
-    /// Every cached 4KB translation of a page dies.
+    /// Reports that all cached 4KB translations of a page are invalid.
     pub fn shootdown_page(&self, page: u64, effects: &mut Effects<'_>) {
         effects.shootdown(Shootdown::Page { space: self.id, page: VirtualPage::new(page) });
     }
 
-    /// Every cached entry of this size around a page dies.
+    /// Reports that all cached entries of this size around a page are invalid.
     pub fn shootdown_large(&self, page: u64, size: PageSize, effects: &mut Effects<'_>) {
         effects.shootdown(Shootdown::Large { space: self.id, page: VirtualPage::new(page), size });
     }
 }
 
-/// Branch of the level-1 nodes of 4KB pages.
+/// Branch number of the level-1 nodes of 4KB pages.
 const PAGES: u8 = 0;
 
-/// The entry of a 4KB page.
+/// The page-table entry of a 4KB page.
 pub fn leaf(frame: Frame, permissions: Permissions) -> PageTableEntry {
     PageTableEntry::leaf(frame, PageSize::Size4K, permissions)
 }

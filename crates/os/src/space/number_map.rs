@@ -1,15 +1,15 @@
-//! An ordered map by 2MB region, for the look-ups that every fault makes: neighbours are kept
-//! together, so finding one takes a short search for its gigabyte and an index.
+//! An ordered map by 2MB region, for the look-ups that every fault makes. Neighbouring values are
+//! stored together, so a look-up takes a short search for the gigabyte and an index.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Numbers kept together: the 2MB regions of 1GB.
+/// Size of a group of numbers: the 2MB regions of 1GB.
 const GROUP: u64 = 512;
 
-/// Values by number, in order of the numbers. Sparse numbers cost 4KB each.
+/// Values by number, in ascending order. An isolated number costs 4KB.
 pub(crate) struct NumberMap<V> {
-    /// By number ÷ 512; none is empty.
+    /// Groups by number ÷ 512; none is empty.
     groups: BTreeMap<u64, Box<Group<V>>>,
 }
 
@@ -42,19 +42,19 @@ impl<V> NumberMap<V> {
         self.groups.get(&group)?.values[index].as_deref()
     }
 
-    /// The value of a number, to be changed.
+    /// The value of a number, mutably.
     #[inline]
     pub(crate) fn get_mut(&mut self, number: &u64) -> Option<&mut V> {
         let (group, index) = split(*number);
         self.groups.get_mut(&group)?.values[index].as_deref_mut()
     }
 
-    /// Whether the number has a value.
+    /// True if the number has a value.
     pub(crate) fn contains_key(&self, number: &u64) -> bool {
         self.get(number).is_some()
     }
 
-    /// Gives a number a value; returns the one it had.
+    /// Sets the value of a number and returns the old one.
     pub(crate) fn insert(&mut self, number: u64, value: V) -> Option<V> {
         let (key, index) = split(number);
         let group = self.groups.entry(key).or_default();
@@ -63,7 +63,7 @@ impl<V> NumberMap<V> {
         old.map(|old| *old)
     }
 
-    /// Takes a number and its value out.
+    /// Removes a number and returns its value.
     pub(crate) fn remove(&mut self, number: &u64) -> Option<V> {
         let (key, index) = split(*number);
         let group = self.groups.get_mut(&key)?;
@@ -75,22 +75,22 @@ impl<V> NumberMap<V> {
         Some(*old)
     }
 
-    /// Takes everything out.
+    /// Removes all numbers and their values.
     pub(crate) fn clear(&mut self) {
         self.groups.clear();
     }
 
-    /// Numbers and values, in order.
+    /// Numbers and their values, in ascending order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &V)> {
         self.range(0..u64::MAX)
     }
 
-    /// The values in order of their numbers.
+    /// The values in ascending order of their numbers.
     pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
         self.iter().map(|(_, value)| value)
     }
 
-    /// Those of these numbers that have a value, in order.
+    /// Numbers in this range that have a value, with the values, in ascending order.
     pub(crate) fn range(&self, numbers: Range<u64>) -> impl Iterator<Item = (u64, &V)> {
         let groups = self.groups.range(numbers.start / GROUP..numbers.end.div_ceil(GROUP));
         groups.flat_map(move |(&key, group)| {
@@ -105,7 +105,7 @@ impl<V> NumberMap<V> {
 }
 
 impl<V: Default> NumberMap<V> {
-    /// The value of a number, made if it has none.
+    /// The value of a number; inserts the default if it has none.
     #[inline]
     pub(crate) fn get_or_default(&mut self, number: u64) -> &mut V {
         let (key, index) = split(number);
@@ -124,7 +124,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_an_ordered_map(
+        fn behaves_like_a_btree_map(
             steps in prop::collection::vec((0u8..4, 0u64..2000, 0u64..2000), 1..200),
         ) {
             let (mut map, mut model) = (NumberMap::default(), BTreeMap::new());

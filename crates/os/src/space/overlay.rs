@@ -1,12 +1,11 @@
-//! The contract between an address space and a mechanism that translates pages beside its page
-//! tables.
+//! Contract between an address space and a mechanism that translates pages beside its page tables.
 //!
-//! [`Overlay`] is the state of one and answers questions; [`OverlayMechanism`] acts on it. There are
-//! two kinds. One *keeps* pages: they need no table entry, their frames are the overlay's, and
-//! nobody else moves, merges or reclaims them (direct segments). The other only repeats what page
-//! tables say, for faster translation, and keeps nothing (range translations). Both are told before
-//! pages leave them, by [`AddressSpace::leave_overlay`]: whatever changes how page tables map a page
-//! says so first.
+//! [`Overlay`] is the state of one overlay and answers questions; [`OverlayMechanism`] acts on it.
+//! There are two kinds. The first *keeps* pages: these need no table entry, the overlay owns their
+//! frames, and nothing else moves, merges or reclaims them (direct segments). The second only
+//! repeats what page tables say, for faster translation, and keeps nothing (range translations).
+//! Before code changes how page tables map a page, it calls [`AddressSpace::leave_overlay`], which
+//! tells either kind.
 
 use std::any::Any;
 use std::ops::Range;
@@ -17,94 +16,97 @@ use super::{AddressSpace, Effects, FrameVisitor};
 use crate::OsError;
 use crate::memory::{PhysicalMemory, Recount};
 
-/// The operation that pages leave an overlay for.
+/// The operation for which pages leave an overlay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Departure {
-    /// They are unmapped, and their contents dropped.
+    /// The pages are unmapped, and their contents dropped.
     Unmapped,
-    /// Their contents move to other addresses (mremap).
+    /// The contents of the pages move to other addresses (mremap).
     Moved,
-    /// A child is going to share them (fork).
+    /// A child will share the pages (fork).
     Forked,
-    /// They get these permissions (mprotect).
+    /// The pages get these permissions (mprotect).
     Protected(Permissions),
-    /// Page tables are going to map them to other frames or with other permissions, or not at all
-    /// for a while. This is never said of pages that the overlay keeps.
+    /// Page tables will map the pages to other frames or with other permissions, or not at all for
+    /// a while. Never used for pages that the overlay keeps.
     Remapped,
 }
 
-/// State of the overlay of an address space. The default of every question is the answer of one that
-/// keeps nothing.
+/// State of the overlay of an address space. The defaults are the answers of an overlay that keeps
+/// nothing.
 pub trait Overlay: Any + Send {
-    /// The mechanism that acts on it.
+    /// The mechanism that acts on this overlay.
     fn mechanism(&self) -> &'static dyn OverlayMechanism;
 
-    /// Whether it keeps the page.
+    /// True if the overlay keeps the page.
     fn keeps(&self, _page: u64) -> bool {
         false
     }
 
-    /// Whether any of these pages is set aside for it: page tables make no large page there.
+    /// True if any of these pages is set aside for the overlay, so that page tables make no large
+    /// page there.
     fn claims(&self, _pages: &Range<u64>) -> bool {
         false
     }
 
-    /// The frame that it translates a page without a table entry to.
+    /// The frame to which the overlay translates a page without a table entry.
     fn frame_of(&self, _page: u64) -> Option<Frame> {
         None
     }
 
-    /// The page that it keeps in this frame.
+    /// The page that the overlay keeps in this frame.
     fn page_of(&self, _frame: Frame) -> Option<u64> {
         None
     }
 
-    /// Pages that it translates and no table entry does.
+    /// Number of pages that the overlay translates and no table entry does.
     fn translated_pages(&self) -> u64 {
         0
     }
 
-    /// Pages whose frames it keeps although nothing translates them.
+    /// Number of pages whose frames the overlay keeps although nothing translates them.
     fn idle_pages(&self) -> u64 {
         0
     }
 
-    /// Frames of tables of its own, which count as page tables.
+    /// Number of frames of the overlay's own tables, which count as page tables.
     fn table_frames(&self) -> u64 {
         0
     }
 
-    /// Whether the processor holds it in registers, which a context switch saves and loads.
+    /// True if the processor holds the overlay in registers, which a context switch saves and
+    /// loads.
     fn is_in_registers(&self) -> bool {
         false
     }
 
-    /// Tells of every frame that it keeps and no table entry maps.
+    /// Visits every frame that the overlay keeps and no table entry maps.
     fn visit_frames(&self, _space: &AddressSpace, _visitor: &mut dyn FrameVisitor) {}
 
-    /// Adds what it keeps to `recount`, and checks that it agrees with page tables and areas.
+    /// Adds the frames that the overlay keeps to `recount`, and checks that it agrees with page
+    /// tables and areas.
     ///
     /// # Errors
-    /// A description of what does not agree.
+    /// Describes the first disagreement.
     fn check(&self, space: &AddressSpace, recount: &mut Recount) -> Result<(), String>;
 }
 
 impl dyn Overlay {
-    /// It, for the mechanism that made it.
+    /// The overlay as type `T`, for the mechanism that made it.
     pub fn downcast_ref<T: Overlay>(&self) -> Option<&T> {
         (self as &dyn Any).downcast_ref()
     }
 
-    /// It, for the mechanism that made it.
+    /// The overlay as type `T`, mutably, for the mechanism that made it.
     pub fn downcast_mut<T: Overlay>(&mut self) -> Option<&mut T> {
         (self as &mut dyn Any).downcast_mut()
     }
 }
 
-/// Acts on the overlay of an address space, which has one of this mechanism.
+/// Acts on the overlay of an address space. The overlay must belong to this mechanism.
 pub trait OverlayMechanism: Sync {
-    /// Makes sure that page tables alone translate those of `pages` of which `departure` asks that.
-    /// Where it fails, all pages are still translated as they were.
+    /// Ensures that page tables alone translate those of `pages` for which `departure` requires it.
+    /// After a failure, all pages are still translated as before.
     ///
     /// # Errors
     /// If memory for tables runs out.
@@ -116,8 +118,8 @@ pub trait OverlayMechanism: Sync {
         effects: &mut Effects<'_>,
     ) -> Result<(), OsError>;
 
-    /// Serves the touch of a page without a table entry, if the overlay has it; returns whether it
-    /// has.
+    /// Serves the touch of a page without a table entry. Returns false if the overlay does not
+    /// translate the page.
     ///
     /// # Errors
     /// If memory for tables runs out.
@@ -130,8 +132,8 @@ pub trait OverlayMechanism: Sync {
         Ok(false)
     }
 
-    /// The frame of a page that the overlay keeps is failing: its data go to another. The failing
-    /// frame is free then.
+    /// Moves the data of a page that the overlay keeps to a new frame, because its frame fails. The
+    /// failing frame is free then.
     ///
     /// # Errors
     /// If memory runs out.
@@ -146,31 +148,31 @@ pub trait OverlayMechanism: Sync {
 }
 
 impl AddressSpace {
-    /// The overlay, if there is one.
+    /// The overlay of the address space, if it has one.
     pub fn overlay(&self) -> Option<&dyn Overlay> {
         self.overlay.as_deref()
     }
 
-    /// The overlay, for its mechanism.
+    /// The overlay for its mechanism, mutably.
     pub fn overlay_mut(&mut self) -> Option<&mut (dyn Overlay + 'static)> {
         self.overlay.as_deref_mut()
     }
 
-    /// Gives the address space an overlay.
+    /// Adds an overlay to the address space.
     ///
     /// # Panics
-    /// If it has one.
+    /// If the address space has an overlay already.
     pub fn set_overlay(&mut self, overlay: Box<dyn Overlay>) {
         assert!(self.overlay.is_none(), "an address space has one overlay");
         self.overlay = Some(overlay);
     }
 
-    /// Takes the overlay away. Pages that it kept are nobody's then.
+    /// Removes the overlay. The caller becomes responsible for pages that it kept.
     pub fn take_overlay(&mut self) -> Option<Box<dyn Overlay>> {
         self.overlay.take()
     }
 
-    /// Records who owns a frame, unless the overlay keeps it in place.
+    /// Records the owner of a frame, unless the overlay keeps the page.
     pub(super) fn record_owner(
         &self,
         frame: Frame,
@@ -182,35 +184,35 @@ impl AddressSpace {
         }
     }
 
-    /// Whether the overlay keeps the page.
+    /// True if the overlay keeps the page.
     pub fn is_kept(&self, page: u64) -> bool {
         self.overlay().is_some_and(|overlay| overlay.keeps(page))
     }
 
-    /// Whether any of these pages is set aside for the overlay.
+    /// True if any of these pages is set aside for the overlay.
     pub(crate) fn is_claimed(&self, pages: &Range<u64>) -> bool {
         self.overlay().is_some_and(|overlay| overlay.claims(pages))
     }
 
-    /// The frame that the overlay translates a page without a table entry to.
+    /// The frame to which the overlay translates a page without a table entry.
     pub(crate) fn overlay_frame(&self, page: u64) -> Option<Frame> {
         self.overlay()?.frame_of(page)
     }
 
-    /// Pages that the overlay translates and no table entry does.
+    /// Number of pages that the overlay translates and no table entry does.
     pub(super) fn overlay_pages(&self) -> u64 {
         self.overlay().map_or(0, Overlay::translated_pages)
     }
 
-    /// Pages whose frames the overlay keeps although nothing translates them.
+    /// Number of pages whose frames the overlay keeps although nothing translates them.
     pub fn idle_pages(&self) -> u64 {
         self.overlay().map_or(0, Overlay::idle_pages)
     }
 
-    /// To be called before anything happens to pages that the overlay may translate.
+    /// Tells the overlay about a change of pages that it may translate. Call it before the change.
     ///
     /// # Errors
-    /// If memory for tables runs out; all pages are still translated as they were.
+    /// If memory for tables runs out; all pages are still translated as before.
     pub(crate) fn leave_overlay(
         &mut self,
         pages: &Range<u64>,
@@ -223,8 +225,8 @@ impl AddressSpace {
         }
     }
 
-    /// Serves the touch of a page without a table entry, if the overlay has it; returns whether it
-    /// has.
+    /// Serves the touch of a page without a table entry. Returns false if the overlay does not
+    /// translate the page.
     ///
     /// # Errors
     /// If memory for tables runs out.

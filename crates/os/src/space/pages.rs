@@ -9,7 +9,8 @@ use super::{
 use crate::OsError;
 
 impl AddressSpace {
-    /// Makes sure that `page` has a level-1 node; its region is not mapped by a 2MB page.
+    /// Ensures that `page` has a level-1 node. No 2MB page may map its region; wider extents are
+    /// broken up.
     pub fn open_pages(&mut self, page: u64, effects: &mut Effects<'_>) -> Result<(), OsError> {
         let number = region_of(page);
         if self.regions.contains_key(&number) {
@@ -25,8 +26,8 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Opens a region with these 4KB pages, which were mapped before by other means. `node` is a frame
-    /// from [`Effects::allocate_table`].
+    /// Opens a region with 4KB pages that were mapped by other means before. `node` is a frame from
+    /// [`Effects::allocate_table`].
     pub fn open_region(
         &mut self,
         number: u64,
@@ -40,7 +41,7 @@ impl AddressSpace {
         self.refill_region(number, node, pages, effects);
     }
 
-    /// As [`Self::open_region`], of a region whose extent was taken away.
+    /// Like [`Self::open_region`], for a region whose extent was removed.
     pub fn refill_region(
         &mut self,
         number: u64,
@@ -57,7 +58,7 @@ impl AddressSpace {
         self.close_pages_if_empty(number, effects);
     }
 
-    /// Drops the level-1 node of the region if it maps nothing.
+    /// Removes the level-1 node of the region if it is empty.
     pub(crate) fn close_pages_if_empty(&mut self, number: u64, effects: &mut Effects<'_>) {
         let Some(Region { mapping: Mapping::Pages(pages), .. }) = self.regions.get(&number) else {
             return;
@@ -69,7 +70,7 @@ impl AddressSpace {
         }
     }
 
-    /// Maps a 4KB page where nothing is mapped.
+    /// Maps a 4KB page that is not mapped.
     pub fn map_page(
         &mut self,
         page: u64,
@@ -82,8 +83,8 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Writes the entry of a 4KB page without saying that it is mapped, because it was so before by
-    /// other means.
+    /// Writes the entry of a 4KB page without reporting a mapping, because the page was mapped by
+    /// other means before.
     pub fn write_page(
         &mut self,
         page: u64,
@@ -91,7 +92,7 @@ impl AddressSpace {
         permissions: Permissions,
         effects: &mut Effects<'_>,
     ) -> Result<(), OsError> {
-        // Most pages are not the first of their region: one look-up does for those.
+        // Most pages are not the first of their region, so one look-up suffices.
         if !self.set_page(page, frame, permissions) {
             self.open_pages(page, effects)?;
             assert!(self.set_page(page, frame, permissions), "just opened");
@@ -108,7 +109,8 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Maps a 4KB page to another frame; the reference to the one it had is now the caller's.
+    /// Maps a 4KB page to another frame. Returns its old frame, whose reference passes to the
+    /// caller.
     pub fn remap_page(
         &mut self,
         page: u64,
@@ -122,7 +124,7 @@ impl AddressSpace {
         old
     }
 
-    /// Writes the entry of a page where nothing is mapped; false where the region has no node.
+    /// Writes the entry of an unmapped page; false if the region has no node.
     fn set_page(&mut self, page: u64, frame: Frame, permissions: Permissions) -> bool {
         let Some(region) = self.regions.get_mut(&region_of(page)) else { return false };
         let Mapping::Pages(pages) = &mut region.mapping else {
@@ -134,8 +136,8 @@ impl AddressSpace {
         true
     }
 
-    /// Unmaps a 4KB page and returns its frame, whose reference is now the caller's. The node
-    /// stays until [`Self::close_pages_if_empty`].
+    /// Unmaps a 4KB page. Returns its frame, whose reference passes to the caller. The node stays
+    /// until [`Self::close_pages_if_empty`].
     pub(crate) fn unmap_page(&mut self, page: u64, effects: &mut Effects<'_>) -> Frame {
         let pages = self.pages_mut(page);
         let entry = pages.entries.take(index_of(page));
@@ -152,7 +154,7 @@ impl AddressSpace {
         entry.frame()
     }
 
-    /// Gives a 4KB page other permissions.
+    /// Changes the permissions of a 4KB page.
     pub(crate) fn protect_page(
         &mut self,
         page: u64,
@@ -175,7 +177,7 @@ impl AddressSpace {
         self.shootdown_page(page, effects);
     }
 
-    /// The 4KB pages mapped in a region.
+    /// Indices of the mapped 4KB pages of a region.
     pub(crate) fn mapped_pages(&self, number: u64) -> HoleSet {
         match self.regions.get(&number).map(|region| &region.mapping) {
             Some(Mapping::Pages(pages)) => {

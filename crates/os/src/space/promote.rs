@@ -1,4 +1,4 @@
-//! A 2MB page takes the place of a region's 4KB pages. The directory above keeps its entry, so
+//! Replacement of a region's 4KB pages by a 2MB page. The directory above keeps its entry, so
 //! nothing here can fail.
 
 use perforate_types::{PageSize, TableOperation};
@@ -9,8 +9,8 @@ use super::{
 };
 
 impl AddressSpace {
-    /// Maps a 2MB page instead of a region's 4KB pages and returns what those were; the
-    /// references to their frames are now the caller's.
+    /// Replaces the 4KB pages of a region by a 2MB page. Returns the old entries; the references to
+    /// their frames pass to the caller.
     pub(crate) fn replace_by_large(
         &mut self,
         number: u64,
@@ -31,8 +31,8 @@ impl AddressSpace {
         entries
     }
 
-    /// Unmaps the 4KB pages of a region and removes their node; `extent` is what the region has
-    /// from now on. The directory above keeps its entry.
+    /// Unmaps the 4KB pages of a region, removes their node and sets `extent` as the mapping of the
+    /// region. Returns the old entries. The directory above keeps its entry.
     pub fn take_pages(
         &mut self,
         number: u64,

@@ -1,5 +1,5 @@
-//! Pages of an address space that memory pressure took or may take: swapped ones, and those that
-//! the program advised free (MADV_FREE).
+//! Pages of an address space that reclaim has taken or may take: swapped pages, and pages that the
+//! program advised free (MADV_FREE).
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -9,11 +9,11 @@ use perforate_types::HoleSet;
 use super::{AddressSpace, index_of, page_at, pages_of, region_of, regions_of};
 use crate::memory::Swap;
 
-/// Pages of an address space that memory pressure took, or may take without asking.
+/// Pages that reclaim has written to swap, or may drop without writing.
 #[derive(Default)]
 pub(crate) struct Reclaimed {
-    /// Slot of every page whose content is in swap. Such a page is not mapped: nothing is at its
-    /// place, or an unallocated hole.
+    /// Slot of every page whose content is in swap. Such a page is not mapped, or is an unallocated
+    /// hole.
     swapped: BTreeMap<u64, u64>,
     /// Mapped pages that the program advised free, by address ÷ 2MB; no set is empty.
     advised: BTreeMap<u64, HoleSet>,
@@ -27,61 +27,62 @@ impl Reclaimed {
 }
 
 impl AddressSpace {
-    /// Whether the content of `page` is in swap.
+    /// True if the content of `page` is in swap.
     #[inline]
     pub fn is_swapped(&self, page: u64) -> bool {
         let swapped = &self.reclaimed.swapped;
         !swapped.is_empty() && swapped.contains_key(&page)
     }
 
-    /// Whether the content of any of these pages is in swap.
+    /// True if the content of any of these pages is in swap.
     #[inline]
     pub fn any_swapped(&self, pages: Range<u64>) -> bool {
         let swapped = &self.reclaimed.swapped;
         !swapped.is_empty() && swapped.range(pages).next().is_some()
     }
 
-    /// Pages whose content is in swap.
+    /// Number of pages whose content is in swap.
     pub(crate) fn swapped_count(&self) -> u64 {
         self.reclaimed.swapped.len() as u64
     }
 
-    /// Those of these pages whose content is in swap.
+    /// The pages among `pages` whose content is in swap.
     pub(crate) fn swapped_within(&self, pages: Range<u64>) -> impl Iterator<Item = u64> + '_ {
         self.reclaimed.swapped.range(pages).map(|(&page, _)| page)
     }
 
-    /// The pages of 2MB region `number` whose content is in swap.
+    /// Indices of the sub-pages of 2MB region `number` whose content is in swap.
     pub(crate) fn swapped_pages(&self, number: u64) -> HoleSet {
         let pages = pages_of(number);
         self.reclaimed.swapped.range(pages).map(|(&page, _)| index_of(page)).collect()
     }
 
-    /// The content of `page`, which is mapped no more, is in this slot now.
+    /// Records that the content of `page`, which was unmapped, is in swap slot `slot`.
     pub(crate) fn set_swapped(&mut self, page: u64, slot: u64) {
         assert!(self.reclaimed.swapped.insert(page, slot).is_none(), "swapped twice");
     }
 
-    /// `page` has its content in memory again; its slot's reference is now the caller's.
+    /// Removes the record of a page whose content is in memory again; the reference to its slot
+    /// passes to the caller.
     pub(crate) fn take_swapped(&mut self, page: u64) -> u64 {
         self.reclaimed.swapped.remove(&page).expect("swapped page")
     }
 
-    /// What was swapped of these pages is gone, and so is the advice on them; returns how many
-    /// were swapped.
+    /// Drops the swapped contents of these pages, and the advice on them. Returns the number of
+    /// swapped pages.
     pub(crate) fn forget_reclaimed(&mut self, pages: &Range<u64>, swap: &mut Swap) -> u64 {
         self.forget_advice(pages);
-        let mut gone = 0;
+        let mut dropped = 0;
         while let Some((&page, &slot)) = self.reclaimed.swapped.range(pages.clone()).next() {
             self.reclaimed.swapped.remove(&page);
             swap.release(slot);
-            gone += 1;
+            dropped += 1;
         }
-        gone
+        dropped
     }
 
-    /// fork: the child, which has nothing, refers to the same slots. Its pages are not advised
-    /// free: it shares their frames, and those stay.
+    /// fork: lets the empty child refer to the same slots. Its pages are not advised free, since
+    /// their frames are shared and stay.
     pub(crate) fn share_swapped(&self, child: &mut Self, swap: &mut Swap) {
         for &slot in self.reclaimed.swapped.values() {
             swap.share(slot);
@@ -89,8 +90,7 @@ impl AddressSpace {
         child.reclaimed.swapped = self.reclaimed.swapped.clone();
     }
 
-    /// mremap: what is said of `pages` is said of those from `to` on instead, of which nothing is
-    /// said yet.
+    /// mremap: moves the records of `pages` to the pages from `to` on, which have no records.
     pub(crate) fn move_reclaimed(&mut self, pages: &Range<u64>, to: u64) {
         let target = |page: u64| page - pages.start + to;
         while let Some((&page, &slot)) = self.reclaimed.swapped.range(pages.clone()).next() {
@@ -104,7 +104,7 @@ impl AddressSpace {
         }
     }
 
-    /// Remembers that the program advised these mapped pages of a region free.
+    /// Records that the program advised these mapped pages of a region free.
     pub(crate) fn advise_free(&mut self, number: u64, pages: &HoleSet) {
         if !pages.is_empty() {
             let advised = self.reclaimed.advised.entry(number).or_default();
@@ -112,7 +112,7 @@ impl AddressSpace {
         }
     }
 
-    /// The pages are in use again, or gone.
+    /// Forgets the advice on pages that were written or unmapped.
     pub(crate) fn forget_advice(&mut self, pages: &Range<u64>) {
         if self.reclaimed.advised.is_empty() {
             return;
@@ -136,12 +136,12 @@ impl AddressSpace {
         advised.flat_map(of_region).filter(|page| pages.contains(page)).collect()
     }
 
-    /// Whether the program advised anything free that is still mapped.
+    /// True if any mapped page is advised free.
     pub(crate) fn is_advised_free(&self) -> bool {
         !self.reclaimed.advised.is_empty()
     }
 
-    /// Takes the advice on the first region there is.
+    /// Removes and returns the advice on the first region that has any.
     pub(crate) fn take_advised(&mut self) -> Option<(u64, HoleSet)> {
         self.reclaimed.advised.pop_first()
     }

@@ -9,24 +9,24 @@ use crate::memory::Fragment;
 
 /// One mapped 2MB region.
 pub(crate) struct Region {
-    /// Its mapping.
+    /// Mapping of the region.
     pub mapping: Mapping,
-    /// The fragmented block the region was given, if it was.
+    /// Fragmented block that injected fragmentation gave to the region.
     pub fragment: Option<Fragment>,
 }
 
 /// The mapping of a 2MB region.
 pub(crate) enum Mapping {
-    /// By 4KB pages.
+    /// The region is mapped by 4KB pages.
     Pages(Pages),
-    /// By an extent of 2MB.
+    /// The region is mapped by an extent of 2MB.
     Extent(Box<dyn Extent>),
-    /// Not at all at the moment: another mapping is about to take the place.
+    /// Temporarily not mapped: another mapping is about to replace the old one.
     Changing,
 }
 
 impl Mapping {
-    /// The 4KB entries that are present, and the pages of region `number` that they translate.
+    /// Present 4KB entries, with the pages of region `number` that they translate.
     pub(crate) fn entries(
         &self,
         number: u64,
@@ -40,7 +40,7 @@ impl Mapping {
         present.map(move |(index, entry)| (first_page(number).add(index as u64), entry))
     }
 
-    /// The extent, if it is one.
+    /// The extent that maps the region, if any.
     pub(crate) fn extent(&self) -> Option<&dyn Extent> {
         match self {
             Self::Extent(extent) => Some(&**extent),
@@ -51,10 +51,10 @@ impl Mapping {
 
 /// A level-1 node with its 4KB pages.
 pub(crate) struct Pages {
-    /// Frame of the node.
+    /// Frame of the level-1 node.
     pub node: Frame,
-    /// Pages mapped.
+    /// Number of mapped pages.
     pub used: u32,
-    /// The pages.
+    /// Page-table entries of the node.
     pub entries: Entries,
 }

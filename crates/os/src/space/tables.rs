@@ -1,7 +1,7 @@
-//! Which page-table nodes of levels 4 to 2 an address space has, and where. Level-1 nodes belong
-//! to their region.
+//! Page-table nodes of levels 4 to 2 of an address space, and their frames. Level-1 nodes belong to
+//! their region.
 //!
-//! A node exists exactly while something hangs below it.
+//! A node exists exactly while it has an entry.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -31,7 +31,7 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// No nodes.
+    /// Tables without any node.
     pub(crate) fn new(space: SpaceId, format: TableFormat) -> Self {
         Self {
             space,
@@ -48,13 +48,13 @@ impl Tables {
         self.format
     }
 
-    /// Frames of all nodes, shadow nodes included.
+    /// Number of frames of all nodes, shadow nodes included.
     pub(crate) fn frames(&self) -> u64 {
         let pair = 1 << self.directory_order;
         u64::from(self.root.is_some()) + self.level3.len() as u64 + self.level2.len() as u64 * pair
     }
 
-    /// Every frame of a node, one by one.
+    /// Every frame of every node.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = Frame> + '_ {
         let pair = 1 << self.directory_order;
         let directories =
@@ -63,17 +63,17 @@ impl Tables {
         above.chain(directories)
     }
 
-    /// Entries of all level-2 nodes that are in use.
+    /// Number of used entries in all level-2 nodes.
     pub(crate) fn attached_regions(&self) -> usize {
         self.level2.values().map(|node| node.entries as usize).sum()
     }
 
-    /// Whether there is a level-2 node for the 1GB around `page`.
+    /// True if there is a level-2 node for the 1GB around `page`.
     pub(crate) fn has_directory(&self, page: u64) -> bool {
         self.level2.contains_key(&gigabyte_of(page))
     }
 
-    /// Makes sure of the nodes covering `page` from level 4 down to `level` (3 or 2).
+    /// Ensures that the nodes for `page` exist from level 4 down to `level` (3 or 2).
     pub(crate) fn extend(
         &mut self,
         page: u64,
@@ -82,7 +82,7 @@ impl Tables {
     ) -> Result<(), OsError> {
         let result = self.extend_nodes(page, level, effects);
         if result.is_err() {
-            // Nodes added on the way hold nothing yet.
+            // Nodes added on the way have no entry yet.
             self.prune(page, effects);
         }
         result
@@ -113,50 +113,50 @@ impl Tables {
             let frame = effects.memory.allocate_nodes(self.directory_order)?;
             self.level2.insert(gigabyte_of(page), Node { frame, entries: 0 });
             self.level3.get_mut(&(page >> 27)).expect("just made").entries += 1;
-            self.tell_directory(first_of_gigabyte(gigabyte_of(page)), frame, effects);
+            self.report_directory(first_of_gigabyte(gigabyte_of(page)), frame, effects);
         }
         Ok(())
     }
 
-    /// A level-2 node is there, all of whose frames begin cleared.
-    fn tell_directory(&self, page: u64, frame: Frame, effects: &mut Effects<'_>) {
+    /// Reports a new level-2 node and counts its further frames, which must be cleared.
+    fn report_directory(&self, page: u64, frame: Frame, effects: &mut Effects<'_>) {
         effects.table(self.added(2, page, frame));
         effects.work().frames_zeroed_tables += (1 << self.directory_order) - 1;
     }
 
-    /// The entry of `page` in its level-2 node is in use now.
+    /// Counts the entry of `page` in its level-2 node as used.
     pub(crate) fn attach_region(&mut self, page: u64) {
         self.level2.get_mut(&gigabyte_of(page)).expect("directory").entries += 1;
     }
 
-    /// The entry of `page` in its level-2 node is free again; [`Self::prune`] when all is done.
+    /// Counts the entry of `page` in its level-2 node as free; call [`Self::prune`] afterwards.
     pub(crate) fn detach_region(&mut self, page: u64) {
         self.level2.get_mut(&gigabyte_of(page)).expect("directory").entries -= 1;
     }
 
-    /// The entry of `page` in its level-3 node is a 1GB page now.
+    /// Counts the entry of `page` in its level-3 node as used by a 1GB page.
     pub(crate) fn attach_huge(&mut self, page: u64) {
         self.level3.get_mut(&(page >> 27)).expect("directory pointers").entries += 1;
     }
 
-    /// The entry of `page` in its level-3 node is free again.
+    /// Counts the entry of `page` in its level-3 node as free.
     pub(crate) fn detach_huge(&mut self, page: u64) {
         self.level3.get_mut(&(page >> 27)).expect("directory pointers").entries -= 1;
     }
 
-    /// A level-2 node takes the place of the 1GB page at `page`. Its frame was allocated before,
-    /// so that nothing can fail half-way.
+    /// Replaces the 1GB page at `page` by a level-2 node. Its frame was allocated before, so
+    /// nothing can fail half-way.
     pub(crate) fn replace_huge(&mut self, page: u64, frame: Frame, effects: &mut Effects<'_>) {
         self.level2.insert(gigabyte_of(page), Node { frame, entries: 0 });
-        self.tell_directory(page, frame, effects);
+        self.report_directory(page, frame, effects);
     }
 
-    /// Frames for a level-2 node.
+    /// Allocates the frames of a level-2 node.
     pub(crate) fn allocate_directory(&self, memory: &mut PhysicalMemory) -> Result<Frame, OsError> {
         memory.allocate_nodes(self.directory_order)
     }
 
-    /// Removes the nodes on the way to `page` that hold nothing, lowest first.
+    /// Removes empty nodes on the way to `page`, lowest first.
     pub(crate) fn prune(&mut self, page: u64, effects: &mut Effects<'_>) {
         let (gigabyte, top) = (gigabyte_of(page), page >> 27);
         if self.level2.get(&gigabyte).is_some_and(|node| node.entries == 0) {

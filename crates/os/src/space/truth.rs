@@ -1,4 +1,4 @@
-//! Telling the truth: what is mapped where, apart from the tables that say so.
+//! Reporting the truth: what is mapped where, independent of the tables that implement it.
 
 use perforate_types::{Frame, HoleSet, PageRun, Permissions, Truth, VirtualPage};
 
@@ -9,7 +9,7 @@ impl AddressSpace {
         PageRun::new(self.id, VirtualPage::new(page), pages)
     }
 
-    /// These pages, which were not mapped, are mapped to consecutive frames.
+    /// Reports that these unmapped pages are now mapped to consecutive frames.
     pub fn tell_mapped(
         &self,
         (page, pages): (u64, u64),
@@ -20,12 +20,12 @@ impl AddressSpace {
         effects.truth(Truth::Map { run: self.run(page, pages), frame, permissions });
     }
 
-    /// These pages are not mapped any more.
+    /// Reports that these pages are no longer mapped.
     pub fn tell_unmapped(&self, page: u64, pages: u64, effects: &mut Effects<'_>) {
         effects.truth(Truth::Unmap { run: self.run(page, pages) });
     }
 
-    /// These pages have other permissions.
+    /// Reports that these pages have new permissions.
     pub fn tell_protected(
         &self,
         (page, pages): (u64, u64),
@@ -35,7 +35,7 @@ impl AddressSpace {
         effects.truth(Truth::Protect { run: self.run(page, pages), permissions });
     }
 
-    /// These sub-pages of a region, which were not mapped, are mapped to their places in `block`.
+    /// Reports that these unmapped sub-pages of a region are now mapped in place in `block`.
     pub fn tell_subpages_mapped(
         &self,
         (number, subpages): (u64, &HoleSet),
@@ -49,7 +49,7 @@ impl AddressSpace {
         }
     }
 
-    /// These sub-pages of a region are not mapped any more.
+    /// Reports that these sub-pages of a region are no longer mapped.
     pub fn tell_subpages_unmapped(
         &self,
         number: u64,
@@ -61,7 +61,7 @@ impl AddressSpace {
         }
     }
 
-    /// These sub-pages of a region have other permissions.
+    /// Reports that these sub-pages of a region have new permissions.
     pub fn tell_subpages_protected(
         &self,
         (number, subpages): (u64, &HoleSet),
@@ -74,7 +74,7 @@ impl AddressSpace {
     }
 }
 
-/// Index of the first and number of each run of sub-pages.
+/// Index of the first sub-page, and length, of each run.
 fn runs(subpages: &HoleSet) -> impl Iterator<Item = (u64, u64)> + '_ {
     subpages.runs().map(|run| (run.start as u64, run.len() as u64))
 }

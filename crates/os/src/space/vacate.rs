@@ -1,5 +1,4 @@
-//! Making room for a run of contiguous frames where pages are mapped: what is in them is going to
-//! lie in the run.
+//! Replacing mapped pages by a run of contiguous frames, into which their data move.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -8,9 +7,9 @@ use super::{AddressSpace, Effects, first_of, page_at, pages_of};
 use crate::OsError;
 
 impl AddressSpace {
-    /// Prepares `pages` for a run: nothing larger than 4KB reaches out of them, or maps one of
-    /// those that the run will not have. Only this can fail, and leaves everything translated as it
-    /// was.
+    /// Prepares `pages` for a run: breaks up extents that reach out of `pages` or contain a page in
+    /// `left_out`, which the run will not map. Only this step can fail, and then everything is
+    /// translated as before.
     ///
     /// # Errors
     /// If memory for tables runs out.
@@ -20,26 +19,26 @@ impl AddressSpace {
         left_out: &BTreeSet<u64>,
         effects: &mut Effects<'_>,
     ) -> Result<(), OsError> {
-        let breaks = |range: &Range<u64>| {
+        let must_break = |range: &Range<u64>| {
             range.start < pages.start
                 || pages.end < range.end
                 || left_out.range(range.clone()).next().is_some()
         };
         for first in self.wide_within(pages) {
-            if self.has_wide(first) && breaks(&(first..first + self.extent(first).pages())) {
+            if self.has_wide(first) && must_break(&(first..first + self.extent(first).pages())) {
                 self.mechanism(first).break_up(self, first, effects)?;
             }
         }
         for number in self.regions_within(pages) {
-            if breaks(&pages_of(number)) && self.has_extent(number) {
+            if must_break(&pages_of(number)) && self.has_extent(number) {
                 self.mechanism(first_of(number)).break_up(self, first_of(number), effects)?;
             }
         }
         Ok(())
     }
 
-    /// Unmaps what [`Self::prepare_run`] prepared, but for pages that the run does not have, as its
-    /// data lie in the run now. Returns how many pages had data in memory, and how many in swap.
+    /// Unmaps the pages that [`Self::prepare_run`] prepared, except those in `left_out`, whose data
+    /// lie in the run from now on. Returns the number of pages with data in memory, and in swap.
     pub fn vacate_for_run(
         &mut self,
         pages: &Range<u64>,

@@ -18,7 +18,7 @@ fn config(memory_bytes: u64) -> KernelConfig {
     KernelConfig { seed: 1, tables, ..KernelConfig::new(memory_bytes) }
 }
 
-/// Maps and touches `bytes` at [`BASE`].
+/// Maps `bytes` at [`BASE`] and touches every page.
 fn touch(kernel: &mut Kernel, bytes: u64) {
     let mut updates = Vec::new();
     let event = ProgramEvent::Map {
@@ -46,7 +46,7 @@ fn counter(kernel: &Kernel, name: &str) -> u64 {
 
 #[test]
 fn a_faulty_frame_spoils_a_large_page_but_is_one_hole_of_a_perforated_one() {
-    // 64MB; a fault in the middle of each 2MB but the first.
+    // 64MB with a faulty frame in the middle of each 2MB block except the first.
     let faulty: Vec<u64> = (1..32).map(|block| block * 512 + 256).collect();
     for (name, large, perforated) in [("thp", 1, 0), ("perforated", 1, 7)] {
         let config =
@@ -68,7 +68,7 @@ fn memory_adds_up_after_ageing_and_use() {
     for (layout, count) in [(ZoneLayout::Single, 1), (ZoneLayout::X86, 2), (sizes, 3)] {
         let config = KernelConfig {
             zones: layout,
-            ageing: Some(read::<Ageing>("kernel-build,free=40%").unwrap()),
+            age: Some(read::<Ageing>("kernel-build,free=40%").unwrap()),
             faulty: Some(FaultMap::Uniform("0.001".parse().unwrap())),
             defrag: Defrag::Always,
             ..config(128 * MB)
@@ -95,9 +95,9 @@ fn memory_adds_up_after_ageing_and_use() {
 
 fn aged_coverage(policy_name: &str, defrag: Defrag, compacts: bool) -> (f64, CompactionCounts) {
     let ageing = Some(read::<Ageing>("kernel-build,free=30%").unwrap());
-    // One frame in 500 stays where it is: e^(−512/500) = 36 % of the blocks have none.
+    // One frame in 500 cannot be moved: e^(−512/500) = 36 % of the blocks have none.
     let faulty = Some(FaultMap::Uniform("0.002".parse().unwrap()));
-    let config = KernelConfig { ageing, defrag, faulty, ..config(512 * MB) };
+    let config = KernelConfig { age: ageing, defrag, faulty, ..config(512 * MB) };
     let mut kernel = Kernel::new(config, policy(policy_name)).unwrap();
     if compacts {
         kernel.compact(&mut Vec::new());
@@ -125,7 +125,7 @@ fn compaction_moves_a_programs_pages_without_losing_them() {
     let config = KernelConfig { tables: TableFormat::default(), ..config(64 * MB) };
     let mut kernel = Kernel::new(config, policy("base-pages")).unwrap();
     touch(&mut kernel, 16 * MB);
-    // Every second page is given up: all blocks are half full.
+    // Every second page is unmapped: all blocks are half full.
     let mut updates = Vec::new();
     for page in (0..16 * MB / 4096).step_by(2) {
         let start = VirtualAddress::new(BASE + page * 4096);
@@ -137,7 +137,7 @@ fn compaction_moves_a_programs_pages_without_losing_them() {
     let done = kernel.compact(&mut updates);
     assert_eq!(counter(&kernel, "mapped_bytes"), mapped);
     let after = kernel.zones().free_blocks(9) + 2 * kernel.zones().free_blocks(10);
-    // Eight blocks half full fit into four.
+    // Eight half-full blocks fit into four.
     assert_eq!(after, free_blocks + 4, "{done:?}");
     assert_eq!((done.blocks_emptied, done.frames_migrated), (4, 4 * 256));
     kernel.check_invariants().expect("records agree");
@@ -147,7 +147,8 @@ fn compaction_moves_a_programs_pages_without_losing_them() {
 fn pressure_drops_page_cache_before_memory_runs_out() {
     let ageing = Some(read::<Ageing>("kernel-build").unwrap());
     let mut kernel =
-        Kernel::new(KernelConfig { ageing, ..config(256 * MB) }, policy("base-pages")).unwrap();
+        Kernel::new(KernelConfig { age: ageing, ..config(256 * MB) }, policy("base-pages"))
+            .unwrap();
     let cached = counter(&kernel, OtherUse::PageCache.counter());
     assert!(counter(&kernel, "free_bytes") < 16 * MB, "the build depleted memory");
     touch(&mut kernel, 64 * MB);

@@ -18,7 +18,7 @@ fn remap_moves_frames() {
         to: VirtualAddress::new(to),
         to_length: 2 * MB,
     };
-    // Aligned: it stays a perforated page. Not aligned: 4KB pages with the same frames.
+    // Aligned target: the page stays perforated. Unaligned target: 4KB pages with the same frames.
     for to in [BASE + 32 * MB, BASE + 65 * MB] {
         let from = if to == BASE + 32 * MB { BASE } else { BASE + 32 * MB };
         machine.event(remap(from, to));
@@ -71,7 +71,7 @@ fn traces_without_maps() {
     let mut machine = Machine::with("thp", 64 * MB, None, true);
     machine.access(0x40_1234, AccessKind::Fetch);
     assert_eq!(machine.counter("large_pages"), 1);
-    // Where a map event spoke before, only the rest of the 2MB is made up.
+    // Beside a mapped area, the implicit area is only the rest of its 2MB region.
     machine.map(BASE, 4096);
     machine.access(BASE + 4096, AccessKind::Fetch);
     assert_eq!(machine.fault(BASE, AccessKind::Fetch), FaultOutcome::Segfault);
@@ -97,9 +97,9 @@ fn remap(from: u64, from_length: u64, to: u64, to_length: u64) -> ProgramEvent {
     ProgramEvent::Remap { from: at(from), from_length, to: at(to), to_length }
 }
 
-/// Linux refuses them or has nothing to do; once they left areas without pages behind.
+/// Linux refuses empty ranges or ignores them. Areas without pages would hide other areas.
 #[test]
-fn events_of_no_bytes_change_nothing() {
+fn empty_ranges_change_nothing() {
     let mut machine = Machine::new("thp", 64 * MB);
     machine.map(BASE, 4 * MB);
     machine.write(BASE);
@@ -141,9 +141,9 @@ fn shared_memory_is_mapped_twice_by_a_remap_of_nothing() {
     machine.assert_memory_adds_up();
 }
 
-/// A vdso lies in the upper half of the address space on some machines.
+/// The vdso lies in the upper half of the address space on some machines.
 #[test]
-fn pages_of_the_upper_half_are_pages_like_others() {
+fn pages_of_the_upper_half_can_be_mapped() {
     let mut machine = Machine::new("base-pages", 64 * MB);
     let start = 0xffff_8000_0000_0000;
     machine.map(start, 2 * 4096);

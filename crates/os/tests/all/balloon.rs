@@ -1,13 +1,14 @@
-//! Ballooning: a guest kernel gives frames up, its host drops them from the guest's memory.
+//! Ballooning: a guest kernel gives up frames, and its host drops them from the guest's memory.
 
 use crate::machine::{BASE, MB, Machine, populate};
+use perforate_config::Size;
 use perforate_os::KernelConfig;
 use perforate_types::{Advice, Frame, ProgramEvent, VirtualAddress};
 
 const PAGE: u64 = 4096;
 const GUEST: u64 = 32 * MB;
 
-/// A host with one guest, whose memory of 32MB lies at BASE.
+/// A host with one guest, whose 32MB of memory lie at [`BASE`].
 fn host(policy: &str) -> Machine {
     let mut host = Machine::new(policy, 128 * MB);
     host.event(populate(BASE, GUEST));
@@ -38,9 +39,9 @@ fn the_host_punches_where_it_would_split() {
         drop_frames(&mut host, &taken);
         let counts = ["large_pages", "perforated_pages", "base_pages"].map(|n| host.counter(n));
         assert_eq!(counts, [large, perforated, base], "{policy}");
-        // A split takes a node for 4KB pages, a perforated page one for its holes.
+        // A split takes a node for the 4KB pages; a perforated page takes one for its holes.
         assert_eq!(host.counter("free_bytes"), free + 3 * PAGE - PAGE);
-        // Given back, the frames fault in again; a perforated page is whole again then.
+        // After deflation, the frames fault in again; the perforated page is whole then.
         assert_eq!(guest.kernel.deflate_balloon(5), taken);
         assert_eq!(guest.kernel.balloon_bytes(), 0);
         for frame in &taken {
@@ -64,7 +65,7 @@ fn the_balloon_takes_what_there_is_and_no_more() {
 
 #[test]
 fn the_balloon_swaps_programs_out() {
-    let config = KernelConfig { swap_bytes: 8 * MB, ..KernelConfig::new(4 * MB) };
+    let config = KernelConfig { swap: Size(8 * MB), ..KernelConfig::new(4 * MB) };
     let mut guest = Machine::configured("base-pages", config);
     guest.event(populate(BASE, 3 * MB));
     let taken = guest.act(|kernel, updates| Ok(kernel.inflate_balloon(600, updates))).unwrap();

@@ -4,7 +4,7 @@ use perforate_os::{Buddy, MigrateType};
 use perforate_types::Frame;
 use proptest::prelude::*;
 
-/// Free blocks by order, and how they lie.
+/// Free blocks of each order, and numbers of pieces.
 fn free_lists(buddy: &Buddy) -> (Vec<u64>, (usize, usize)) {
     ((0..=Buddy::MAX_ORDER).map(|order| buddy.free_blocks(order)).collect(), buddy.pieces())
 }
@@ -47,7 +47,7 @@ fn frames_taken_one_after_the_other_ascend() {
 fn a_freed_frame_merges_with_all_its_buddies() {
     let mut buddy = Buddy::new(2048);
     let frame = buddy.allocate(0, MigrateType::Movable).unwrap();
-    // One frame out of a chunk leaves one block of each order 0 to 9.
+    // One frame out of a 4MB chunk leaves one free block of each order from 0 to 9.
     assert!((0..10).all(|order| buddy.free_blocks(order) == 1));
     assert_eq!(buddy.free_blocks(10), 1);
     buddy.free(frame, 0);
@@ -99,7 +99,7 @@ fn sixteen_terabytes_cost_nothing_until_touched() {
     let single: Vec<_> =
         (0..1000).map(|_| buddy.allocate(0, MigrateType::Movable).unwrap()).collect();
     assert_eq!(buddy.free_frames(), (1 << 32) - 1000 * 512 - 1000);
-    // Full pageblocks need no state: of the two that 1000 frames open, one is not.
+    // Full pageblocks need no state: of the two pageblocks that 1000 frames open, one has none.
     assert_eq!(buddy.pieces(), (1, 1));
     taken.into_iter().for_each(|block| buddy.free(block, 9));
     single.into_iter().for_each(|frame| buddy.free(frame, 0));
@@ -118,7 +118,8 @@ fn each_type_fills_pageblocks_of_its_own() {
     assert_eq!(buddy.migrate_type(Frame::new(0)), MigrateType::Unmovable, "the whole pair is");
     assert_eq!(buddy.allocate(0, MigrateType::Unmovable), Some(Frame::new(513)));
     assert_eq!(buddy.steals_and_claims(), (0, 0));
-    // Slab finds nothing of its own: the largest block is pageblock 0, wholly free and claimed.
+    // Slab has no pageblock of its own: the largest block is pageblock 0, wholly free, which is
+    // claimed.
     assert_eq!(buddy.allocate(0, MigrateType::Reclaimable), Some(Frame::new(0)));
     assert_eq!(buddy.migrate_type(Frame::new(0)), MigrateType::Reclaimable);
     assert_eq!(buddy.steals_and_claims(), (1, 1));
@@ -129,18 +130,19 @@ fn each_type_fills_pageblocks_of_its_own() {
 #[test]
 fn less_than_half_a_pageblock_is_stolen_from_but_not_claimed() {
     let mut buddy = Buddy::new(1024);
-    // 700 frames are taken: pageblock 1 wholly, 188 frames of pageblock 0.
+    // 700 frames are taken: all of pageblock 1, and 188 frames of pageblock 0.
     for _ in 0..700 {
         buddy.allocate(0, MigrateType::Movable).unwrap();
     }
-    // The largest free block of pageblock 0 is frames 256–511; the 324 free ones are over half.
+    // The largest free block of pageblock 0 is frames 256–511; its 324 free frames are more than
+    // half.
     let mut other = buddy.clone();
     assert_eq!(other.allocate(0, MigrateType::Unmovable), Some(Frame::new(256)));
     assert_eq!(other.steals_and_claims(), (1, 1));
     for _ in 0..70 {
         buddy.allocate(0, MigrateType::Movable).unwrap();
     }
-    // 254 are free now: a block is taken, the pageblock stays movable.
+    // 254 frames are free now: a block is stolen, but the pageblock stays movable.
     assert_eq!(buddy.allocate(0, MigrateType::Unmovable), Some(Frame::new(384)));
     assert_eq!(buddy.steals_and_claims(), (1, 0));
     assert_eq!(buddy.migrate_type(Frame::new(0)), MigrateType::Movable);

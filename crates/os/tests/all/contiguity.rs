@@ -2,7 +2,7 @@
 
 use crate::machine;
 use crate::machine::{BASE, MB, Machine, populate, unmap};
-use perforate_config::Count;
+use perforate_config::{Count, Size};
 use perforate_os::{FaultMap, FrameClass, IoGap, KernelConfig, OsError, SelfBalloonConfig};
 use perforate_schemes::segment::{DirectSegments, SegmentRule};
 use perforate_types::{Frame, SpaceId};
@@ -10,10 +10,12 @@ use perforate_types::{Frame, SpaceId};
 const SPACE: SpaceId = SpaceId(0);
 const FRAMES_PER_MB: u64 = 256;
 
-/// 256MB of which every 1000th frame is not to be had: nothing is contiguous, nothing can be moved.
+/// 256MB in which every 1000th frame is faulty: no long run is free, and compaction cannot make
+/// one.
 fn fragmented(hot_add_bytes: u64) -> Machine {
     let faulty = Some(FaultMap::Frames((0..256 * FRAMES_PER_MB).step_by(1000).collect()));
-    let config = KernelConfig { hot_add_bytes, faulty, ..KernelConfig::new(256 * MB) };
+    let config =
+        KernelConfig { hot_add: Size(hot_add_bytes), faulty, ..KernelConfig::new(256 * MB) };
     let mut machine = Machine::configured("base-pages", config);
     machine.map(BASE, 96 * MB);
     machine
@@ -38,21 +40,22 @@ fn self_ballooning_makes_contiguous_memory_without_copies() {
     assert_eq!(machine.counter("memory_bytes"), 352 * MB);
     let migrated = machine.kernel.work().frames_migrated;
     let made = create(&mut machine).expect("a run of 96MB");
-    // Memory ended at block 128; the block before, after the last faulty frame, 65000, is whole too.
+    // Memory ended at block 128. The block before, after the last faulty frame (65000), is wholly
+    // free too.
     assert_eq!(made.frame, Frame::new(127 * 512));
     assert_eq!(machine.kernel.work().frames_migrated, migrated);
     machine.assert_memory_adds_up();
     machine.assert_account();
 }
 
-/// Injected fragmentation is of the memory that was there at boot: what is added is whole, and the
-/// balloon takes no more than the segment needs.
+/// Fragmentation is injected into the memory present at boot only. Added memory has no holes, and
+/// the balloon takes no more than the segment needs.
 #[test]
 fn added_memory_is_whole_where_fragmentation_is_injected() {
     let fragmentation =
         Some(perforate_config::read("portion=100%,holes=25%,clustered").expect("right options"));
     let config =
-        KernelConfig { hot_add_bytes: 128 * MB, fragmentation, ..KernelConfig::new(256 * MB) };
+        KernelConfig { hot_add: Size(128 * MB), fragmentation, ..KernelConfig::new(256 * MB) };
     let mut machine = Machine::configured("base-pages", config);
     machine.map(BASE, 96 * MB);
     machine.event(populate(BASE, 8 * MB));
@@ -70,9 +73,8 @@ fn added_memory_is_whole_where_fragmentation_is_injected() {
     machine.assert_account();
 }
 
-/// D §IV, worked by hand: no 2MB block is whole where every 1000th frame is faulty, but for the few in
-/// which none lies. 40 blocks are asked for, and 80MB less what is whole already change hands; a second
-/// time there is nothing to do.
+/// D §IV, worked by hand. Every 1000th frame is faulty, so 62 of 128 blocks are wholly free. With
+/// 40 more blocks requested, 80MB are exchanged. The second request finds nothing to do.
 #[test]
 fn self_ballooning_makes_blocks_for_large_pages() {
     let mut machine = fragmented(128 * MB);
@@ -80,13 +82,14 @@ fn self_ballooning_makes_blocks_for_large_pages() {
         let config = SelfBalloonConfig { blocks: Count::new(blocks) };
         machine.act(|kernel, updates| kernel.self_balloon_blocks(config, updates)).expect("memory")
     };
-    // Frame 1000 × k lies in block 1000 × k ÷ 512: of 128 blocks 66 have one, 62 have none.
+    // Frame 1000 × k lies in block 1000 × k ÷ 512: of 128 blocks, 66 have a faulty frame and 62
+    // have none.
     let whole = 62;
     assert!(make(&mut machine, whole).is_empty());
     assert_eq!(make(&mut machine, whole + 40).len(), 40 * 512);
     assert_eq!(machine.counter("balloon_bytes"), 80 * MB);
     assert!(make(&mut machine, whole + 40).is_empty());
-    // 128MB can be added: 24 blocks are left.
+    // Of the 128MB that can be added, 24 blocks are left.
     assert_eq!(make(&mut machine, 1000).len(), 24 * 512);
     machine.assert_memory_adds_up();
     machine.assert_account();
@@ -99,7 +102,7 @@ fn what_cannot_be_exchanged_stays() {
     let too_much = machine.act(|kernel, updates| kernel.self_balloon(129 * FRAMES_PER_MB, updates));
     let (asked_bytes, left_bytes) = (129 * MB, 128 * MB);
     assert_eq!(too_much, Err(OsError::NoRoomToAdd { asked_bytes, left_bytes }));
-    // More than is free.
+    // Requests more than is free.
     machine.event(populate(BASE + 512 * MB, 160 * MB));
     let balloon = machine.counter("balloon_bytes");
     let too_much = machine.act(|kernel, updates| kernel.self_balloon(128 * FRAMES_PER_MB, updates));
@@ -116,7 +119,7 @@ fn what_cannot_be_exchanged_stays() {
 
 #[test]
 fn moving_memory_from_below_the_gap_makes_it_contiguous() {
-    // 8GB as a PC has them: 3GB, and 5GB above 4GB. Reclaimed: 256MB, and 7.75GB (D §VI.C).
+    // 8GB in a PC: 3GB, and 5GB above 4GB. Reclaimed: 256MB, and 7.75GB (D §VI.C).
     let with = |io_gap| {
         let config = KernelConfig { io_gap, ..KernelConfig::new(8192 * MB) };
         Machine::configured("base-pages", config)

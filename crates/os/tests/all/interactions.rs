@@ -1,5 +1,5 @@
-//! Mechanisms that meet: forks and moving frames, failing frames and demotion, shared memory in
-//! perforated pages, memory that runs out half-way.
+//! Interactions of mechanisms: forks and moving frames, failing frames and demotion, shared memory
+//! in perforated pages, memory that runs out half-way.
 
 use crate::machine::{
     BASE, GB, MB, Machine, advise, fork, map_shared, page, populate, protect, switch, unmap,
@@ -25,7 +25,8 @@ fn assert_sound(machine: &Machine) {
     machine.assert_shared_memory_is_one();
 }
 
-/// The child mapped the frame last, so it is the one that is recorded; then it writes or exits.
+/// The child mapped the frame last, so the child's page is its recorded owner; then the child
+/// writes or exits.
 #[test]
 fn what_a_child_no_longer_shares_can_be_moved() {
     for child_writes in [true, false] {
@@ -48,7 +49,7 @@ fn what_a_child_no_longer_shares_can_be_moved() {
     }
 }
 
-/// Parent and child have half a block each, every second page of it: one block can be emptied.
+/// After the unmaps, every second page of each block is free: at least one block can be emptied.
 #[test]
 fn compaction_moves_what_was_shared_once() {
     let mut machine = Machine::new("base-pages", 16 * MB);
@@ -63,7 +64,8 @@ fn compaction_moves_what_was_shared_once() {
     assert_sound(&machine);
 }
 
-/// The parent's 4KB pages of a 1GB run that the child maps whole are recorded; all go.
+/// The child maps a 1GB run as a whole, while the parent's 4KB pages of it have recorded owners;
+/// then everything is unmapped.
 #[test]
 fn a_free_gigabyte_has_no_owners() {
     let mut machine = Machine::new("huge-1g", 4 * GB);
@@ -79,8 +81,8 @@ fn a_free_gigabyte_has_no_owners() {
     machine.kernel.check_invariants().expect("records agree");
 }
 
-/// A 2MB page with as many holes as it may have, and one free frame in all of memory: the data of
-/// a failing frame get that one, and the failing frame does not become a table node.
+/// A 2MB page has as many holes as allowed, and memory has one free frame. The data of a failing
+/// frame get that frame, and the failing frame does not become a table node.
 #[test]
 fn a_failing_frame_is_not_used_for_the_demotion_it_causes() {
     let policy = "perforated:max-hole-share=1%,demote-above=1%";
@@ -128,8 +130,8 @@ fn a_fork_without_memory_leaves_no_child() {
     assert_sound(&machine);
 }
 
-/// A shared page in the middle of a private 2MB page comes to lie in place, as nothing else is free. It must stay a hole: fork treats all that is in
-/// place alike.
+/// A shared page in the middle of a private 2MB page gets the in-place frame, as no other frame is
+/// free. It must stay a hole: fork treats the whole in-place part alike.
 #[test]
 fn a_shared_hole_in_place_is_not_patched_by_its_permissions() {
     let mut machine = Machine::new(PERFORATED, 64 * MB);
@@ -182,7 +184,7 @@ fn what_is_punched_out_loses_its_content() {
     assert_ne!(machine.kernel.content(space, page(BASE)), Some(5));
 }
 
-/// Free memory is plenty and in single frames, a level-2 node and its shadow are a pair.
+/// Plenty of memory is free, but in single frames; a level-2 node and its shadow are a pair.
 #[test]
 fn reserved_frames_make_room_for_a_pair() {
     let mut machine = Machine::new("perforated:create=reserve", 4 * MB);

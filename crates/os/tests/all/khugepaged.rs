@@ -1,6 +1,6 @@
-//! Background promotion, worked by hand. Memory has 32 blocks of 512 frames; single frames come
-//! from the highest one, 15872 first. The nodes are in block 29; 28 and 30 are the first whole ones taken,
-//! because their neighbours are broken up.
+//! Background promotion, worked by hand. Memory has 32 blocks of 512 frames. Single frames come
+//! from the highest block, starting with frame 15872. The nodes lie in block 29. Blocks 30 and 28
+//! are the first whole blocks taken, because their neighbours are split.
 
 use crate::machine::expected::{page_down, remove};
 use crate::machine::{
@@ -15,7 +15,7 @@ use perforate_types::{
 
 const PAGE: u64 = 4096;
 const SPACE: SpaceId = SpaceId(0);
-/// First frame of the highest block, where the first 4KB pages go.
+/// First frame of the highest block, which holds the first 4KB pages.
 const TOP: u64 = 31 * 512;
 
 fn memory(policy: &str) -> u64 {
@@ -23,7 +23,7 @@ fn memory(policy: &str) -> u64 {
     64 * MB + if policy.starts_with("perforated") { PAGE } else { 0 }
 }
 
-/// A region that was touched page by page, in this order, while large pages were not wanted.
+/// A region whose pages were touched in this order while large pages were refused.
 fn touched(policy: &str, pages: impl Iterator<Item = u64>) -> Machine {
     let mut machine = Machine::new(policy, memory(policy));
     machine.map(BASE, 2 * MB);
@@ -35,8 +35,8 @@ fn touched(policy: &str, pages: impl Iterator<Item = u64>) -> Machine {
     machine
 }
 
-/// Every page at its own place in the highest block.
-fn at_home(policy: &str) -> Machine {
+/// A region with every page in place in the highest block.
+fn in_place(policy: &str) -> Machine {
     let machine = touched(policy, 0..512);
     assert_eq!(machine.frame(BASE), Some(TOP));
     machine
@@ -85,7 +85,7 @@ fn thp_copies_a_region_into_a_whole_block() {
     let (size, permissions) = (PageSize::Size2M, Permissions::READ_WRITE);
     expected.push(TableOperation::Map { space, page: page(BASE), size, frame, permissions }.into());
     assert_eq!(machine.updates, expected);
-    // 400 pages and their node go, 512 frames come: bloat of 112 pages nobody touched.
+    // 400 pages and their node are freed, 512 frames are allocated: 112 untouched pages of bloat.
     assert_eq!(machine.counter("free_bytes"), free + 401 * PAGE - 2 * MB);
     assert_eq!(machine.counter("mapped_bytes"), 2 * MB);
     assert_eq!(machine.counter("faulted_bytes"), 400 * PAGE);
@@ -93,7 +93,7 @@ fn thp_copies_a_region_into_a_whole_block() {
     let work = machine.kernel.work() - before;
     assert_eq!((work.frames_migrated, work.frames_zeroed_4k, work.frames_copied), (400, 112, 0));
     assert_eq!((work.frames_scanned, work.shootdown_batches, work.spaces_flushed), (512, 1, 1));
-    // The region is no business of the scanner any more.
+    // The scanner skips the region from now on.
     assert_eq!(pass(&mut machine).pages_scanned, 0);
     assert_eq!(counters(&machine, ["full_scans", "pages_made_whole"]), [2, 1]);
 }
@@ -120,7 +120,7 @@ fn shared_pages_up_to_the_limit_are_copied() {
         let others = machine.oracle.translate(SpaceId(1), page(BASE + MB)).unwrap();
         assert!(!others.1.write);
         set(&mut machine, &format!("max-ptes-shared={limit}"));
-        // The parent is first. Once it has copies of its own, the child shares nothing.
+        // The parent is scanned first. Once it has copies of its own, the child shares nothing.
         let done = pass(&mut machine);
         assert_eq!((done.pages_scanned, done.regions_collapsed), (1024, collapsed));
         assert_eq!(counters(&machine, ["refused_shared"]), [2 - collapsed]);
@@ -131,7 +131,8 @@ fn shared_pages_up_to_the_limit_are_copied() {
     }
 }
 
-/// 16MB: 7 blocks of 4KB pages, of which every second is given up; the nodes are in the eighth.
+/// 16MB with 7 blocks of 4KB pages, of which every second page is unmapped; the nodes lie in the
+/// eighth block.
 fn half_full() -> Machine {
     let mut machine = Machine::new("thp", 16 * MB);
     machine.map(BASE, 14 * MB);
@@ -144,7 +145,7 @@ fn half_full() -> Machine {
     machine
 }
 
-/// MADV_POPULATE_WRITE.
+/// An event for MADV_POPULATE_WRITE.
 fn populate_again(start: u64, length: u64) -> ProgramEvent {
     ProgramEvent::Advise { start: VirtualAddress::new(start), length, advice: Advice::Other(23) }
 }
@@ -159,7 +160,8 @@ fn a_block_is_compacted_for_a_region_unless_told_otherwise() {
     set(&mut machine, "defrag=1");
     let before = machine.kernel.work();
     assert_eq!(pass(&mut machine).regions_collapsed, 1);
-    // 256 frames leave the block, the region's 256 pages are copied into it, 256 are zeros.
+    // 256 frames leave the block, the region's 256 pages are copied into it, and 256 frames are
+    // zeroed.
     assert_eq!(machine.counter("compaction_frames_migrated"), 256);
     assert_eq!(machine.counter("compaction_blocks_emptied"), 1);
     assert_eq!(counters(&machine, ["frames_copied", "zeroed_bytes"]), [256, MB]);
@@ -170,7 +172,7 @@ fn a_block_is_compacted_for_a_region_unless_told_otherwise() {
 #[test]
 fn a_search_in_vain_is_not_repeated_at_once_but_free_memory_is_taken() {
     let mut machine = half_full();
-    // One frame in each block that stays where it is, so that none can be emptied.
+    // One frame in each block is retired, so that no block can be emptied.
     for block in 0..8 {
         let free = (0..512).map(|index| Frame::new(block * 512 + index));
         let free = free.into_iter().find(|&frame| machine.kernel.zones().is_free(frame)).unwrap();
@@ -191,7 +193,7 @@ fn memory_that_falls_free_makes_large_pages_later() {
     let mut machine = Machine::new("thp", 16 * MB);
     machine.event(populate(BASE, 12 * MB));
     machine.event(switch(1));
-    // One block is left whole, one has the nodes and takes the rest.
+    // One block stays wholly free; one holds the nodes and takes the rest of the memory.
     machine.event(populate(BASE, 3 * MB));
     machine.event(map(BASE + 3 * MB, MB));
     let sizes = |machine: &Machine| ["large_pages", "base_pages"].map(|name| machine.counter(name));
@@ -203,8 +205,8 @@ fn memory_that_falls_free_makes_large_pages_later() {
     assert_eq!(sizes(&machine), [2, 0]);
 }
 
-/// All blocks have faulty frames at 100 and 300 but for block 31, in which the region lies, the
-/// wrong way round.
+/// All blocks but the last have faulty frames at 100 and 300. The region lies in block 31, in
+/// reverse order.
 fn spotted(options: &str) -> Machine {
     let mut machine = touched(&format!("perforated:{options}"), (0..512).rev());
     for block in 0..31 {
@@ -222,8 +224,8 @@ fn holes_around_what_stays_cost_less_than_emptying_a_block() {
     machine.event(advise(BASE + 300 * PAGE, PAGE, Advice::DontNeed));
     let moved = machine.frame(BASE + 100 * PAGE);
     assert_eq!(moved, Some(16383 - 100));
-    // Only block 31 could be emptied: 510 frames moved, 510 copied back, 2 zeroed. Around the
-    // faulty frames of block 0: 509 copied, 1 zeroed, 2 holes of 2.
+    // Only block 31 could be emptied: 510 frames migrated, 510 copied, 2 zeroed. Around the faulty
+    // frames of block 0: 509 copied, 1 zeroed, 2 holes at a cost of 2 each.
     let done = pass(&mut machine);
     assert_eq!((done.regions_collapsed, done.regions_perforated), (0, 1));
     let names = ["promoted_around_others", "frames_copied", "zeroed_bytes", "holes_left"];
@@ -240,7 +242,7 @@ fn holes_around_what_stays_cost_less_than_emptying_a_block() {
 
 #[test]
 fn what_a_hole_costs_decides_between_holes_and_compaction() {
-    // 512 moved and 512 copied are 1024; 510 copied and two holes of 256 are 1022.
+    // 512 migrated and 512 copied cost 1024; 510 copied and two holes of 256 cost 1022.
     for (options, collapsed) in [
         ("hole-cost=256", 0),
         ("hole-cost=258", 1),
@@ -259,29 +261,29 @@ fn what_a_hole_costs_decides_between_holes_and_compaction() {
 #[test]
 fn thresholds_hold_for_promotion_too() {
     let mut machine = spotted("promote=punch,max-filter-bits=1");
-    // Sub-pages 100 and 300 lie in two 256KB regions.
+    // Sub-pages 100 and 300 lie in two different regions of 256KB.
     assert_eq!(pass(&mut machine).regions_perforated, 0);
     assert_eq!(counters(&machine, ["refused_no_block"]), [1]);
 }
 
 #[test]
 fn pages_at_their_own_place_stay_there() {
-    let mut machine = at_home("perforated");
+    let mut machine = in_place("perforated");
     let done = pass(&mut machine);
     assert_eq!((done.regions_collapsed, done.regions_perforated), (1, 0));
     assert_eq!(counters(&machine, ["promoted_in_place", "frames_copied"]), [1, 0]);
     assert_eq!(machine.frame(BASE + 7 * PAGE), Some(TOP + 7));
     assert_eq!(machine.counter("large_pages"), 1);
     assert_eq!(machine.kernel.work().frames_migrated, 0);
-    // Linux has no such way.
-    let mut machine = at_home("thp");
+    // Linux has no such promotion.
+    let mut machine = in_place("thp");
     pass(&mut machine);
     assert_eq!(counters(&machine, ["promoted_by_collapse", "frames_copied"]), [1, 512]);
 }
 
-/// Page 20's frame fails: it moves to the frame that page 10 had. Page 40's frame is free.
-fn nearly_at_home(options: &str) -> Machine {
-    let mut machine = at_home(&format!("perforated:{options}"));
+/// Page 20's frame fails, so the page moves to page 10's old frame. Page 40's frame is free.
+fn nearly_in_place(options: &str) -> Machine {
+    let mut machine = in_place(&format!("perforated:{options}"));
     machine.event(advise(BASE + 10 * PAGE, PAGE, Advice::DontNeed));
     assert_eq!(retire(&mut machine, TOP + 20), HardFault::Moved);
     assert_eq!(machine.frame(BASE + 20 * PAGE), Some(TOP + 10));
@@ -291,10 +293,10 @@ fn nearly_at_home(options: &str) -> Machine {
 
 #[test]
 fn what_is_not_in_place_becomes_holes() {
-    let mut machine = nearly_at_home("");
+    let mut machine = nearly_in_place("");
     let done = pass(&mut machine);
     assert_eq!((done.regions_collapsed, done.regions_perforated), (0, 1));
-    // One frame of zeros and two holes of 2: 5. A copy would be 510 and 2 of zeros.
+    // One zeroed frame and two holes of 2 cost 5. A copy would cost 510 and 2 zeroed frames.
     let names = ["promoted_in_place", "frames_copied", "zeroed_bytes", "holes_left"];
     assert_eq!(counters(&machine, names), [1, 0, PAGE, 2]);
     let mut expected = unmaps((0..512).filter(|subpage| ![10, 40].contains(subpage)));
@@ -319,12 +321,13 @@ fn what_is_not_in_place_becomes_holes() {
     assert_eq!(machine.updates[length + 1..], [perforated.into(), mapped.into()]);
     assert_eq!(machine.frame(BASE + 40 * PAGE), Some(TOP + 40));
     assert_eq!(machine.frame(BASE + 10 * PAGE), None);
-    // A frame inside the page has no entry of its own any more: when it fails, it is punched.
+    // A frame inside the page no longer has an entry of its own: when it fails, its sub-page is
+    // punched.
     assert_eq!(retire(&mut machine, TOP + 30), HardFault::Punched);
-    // That of a hole has: it moves.
+    // The frame of a hole has its own entry: its data move.
     assert_eq!(retire(&mut machine, TOP + 10), HardFault::Moved);
     machine.assert_memory_adds_up();
-    // Then page 10's frame is gone, page 20's was before.
+    // The in-place frames of pages 10 and 20 have failed.
     for subpage in [10, 20] {
         let refused = machine.patch(BASE + subpage * PAGE);
         assert!(matches!(refused, Err(OsError::Occupied { .. })), "{refused:?}");
@@ -333,9 +336,9 @@ fn what_is_not_in_place_becomes_holes() {
 
 #[test]
 fn holes_in_place_may_cost_more_than_a_copy() {
-    // 1 + 2·255 = 511 against 510 + 2 = 512; with 256 it is 513.
+    // Holes cost 1 + 2·255 = 511, a copy 510 + 2 = 512; with a hole cost of 256 the holes cost 513.
     for (options, in_place) in [("hole-cost=255", 1), ("hole-cost=256", 0)] {
-        let mut machine = nearly_at_home(options);
+        let mut machine = nearly_in_place(options);
         pass(&mut machine);
         let names = ["promoted_in_place", "promoted_by_collapse"];
         assert_eq!(counters(&machine, names), [in_place, 1 - in_place], "{options}");
@@ -344,10 +347,10 @@ fn holes_in_place_may_cost_more_than_a_copy() {
 
 #[test]
 fn a_page_that_waits_for_its_copy_stays_read_only_in_its_hole() {
-    let mut machine = at_home("perforated");
+    let mut machine = in_place("perforated");
     machine.event(fork(1));
-    // All frames are shared; the parent's copies of 3 to 511 are its own, the child's old ones
-    // are its alone. The child's first three pages are shared still.
+    // All frames are shared after the fork. The parent's copies of pages 3 to 511 are its own, and
+    // so are the child's old pages. The first three pages are still shared.
     for subpage in 3..512 {
         machine.write(BASE + subpage * PAGE);
     }
@@ -357,8 +360,8 @@ fn a_page_that_waits_for_its_copy_stays_read_only_in_its_hole() {
     assert_eq!(counters(&machine, ["promoted_by_collapse", "frames_copied"]), [1, 512]);
     pass(&mut machine); // The child, whose pages are all its own now.
     assert_eq!(counters(&machine, ["promoted_in_place", "holes_left"]), [1, 0]);
-    // The same with the child first: three holes that keep their frames.
-    let mut machine = at_home("perforated");
+    // The child is scanned first: three holes keep their frames.
+    let mut machine = in_place("perforated");
     machine.event(fork(1));
     for subpage in 3..512 {
         machine.write(BASE + subpage * PAGE);

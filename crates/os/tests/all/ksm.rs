@@ -9,7 +9,7 @@ const PAGE: u64 = 4096;
 const FIRST: SpaceId = SpaceId(0);
 const SECOND: SpaceId = SpaceId(1);
 
-/// Two processes, each with 2MB at [`BASE`], touched; the second one runs.
+/// Two processes, each with a populated 2MB at [`BASE`]; the second one runs.
 fn two_processes(policy: &str) -> Machine {
     let mut machine = Machine::new(policy, 64 * MB);
     for process in 0..2 {
@@ -24,7 +24,7 @@ fn set(machine: &mut Machine, space: SpaceId, subpage: u64, content: u64) {
     machine.kernel.set_content(space, page(BASE + subpage * PAGE), content).unwrap();
 }
 
-/// Full scans; the first one only sees the contents, the second merges.
+/// Runs full scans; the first one only records the contents, the second merges.
 fn scan(machine: &mut Machine, times: u64) -> u64 {
     let mut merged = 0;
     for _ in 0..times {
@@ -52,7 +52,8 @@ fn thp_splits_both_large_pages_for_one_common_page() {
     assert_eq!(scan(&mut machine, 1), 0, "a first look only remembers");
     assert_eq!(machine.counter("large_pages"), 2);
     assert_eq!(scan(&mut machine, 1), 1);
-    // The page met last keeps its frame; the other's is free. Each split takes a level-1 node.
+    // The page met last keeps its frame; the other page's frame is freed. Each split takes a
+    // level-1 node.
     assert_eq!(frame(&machine, FIRST, 7), frame(&machine, SECOND, 9));
     assert!(!frame(&machine, FIRST, 7).1, "read-only");
     assert!(frame(&machine, FIRST, 8).1, "the others may be written as before");
@@ -62,7 +63,7 @@ fn thp_splits_both_large_pages_for_one_common_page() {
     assert_eq!(machine.counter("free_bytes"), free + PAGE - 2 * PAGE);
     let figures = ["ksm_pages_shared", "ksm_pages_sharing", "ksm_saved_bytes", "ksm_full_scans"];
     assert_eq!(figures.map(|name| machine.counter(name)), [1, 1, PAGE, 2]);
-    // 1024 pages each time: those of large pages are pages all the same.
+    // 1024 pages in each scan: sub-pages of large pages count as pages.
     assert_eq!(machine.counter("ksm_pages_scanned"), 2048);
 }
 
@@ -79,13 +80,13 @@ fn perforated_punches_one_hole_in_each() {
     assert_eq!(machine.counter("ksm_large_pages_perforated"), 2);
     assert_eq!(machine.counter("ksm_subpages_punched"), 2);
     assert_eq!(machine.counter("ksm_large_pages_split"), 0);
-    // Another pair in the same pages: two more holes, no other page is perforated.
+    // Another pair in the same 2MB page: two more holes, and no further perforated page.
     set(&mut machine, FIRST, 100, 1001);
     set(&mut machine, FIRST, 101, 1001);
     assert_eq!(scan(&mut machine, 2), 1);
     assert_eq!(machine.counter("ksm_subpages_punched"), 4);
     assert_eq!(machine.counter("ksm_large_pages_perforated"), 2);
-    // The second process wrote nothing: the frame of sub-page 7 of the first is free.
+    // The second process wrote nothing: the frame of sub-page 7 of the first process is free.
     assert_eq!(machine.counter("holes_allocated"), 4);
     assert_eq!(machine.counter("ksm_saved_bytes"), 2 * PAGE);
 }
@@ -105,13 +106,15 @@ fn a_write_takes_a_page_out_and_gives_it_new_content() {
         let content = machine.kernel.content(SECOND, page(BASE + 9 * PAGE)).unwrap();
         assert_ne!(content, 1000);
         assert_eq!(machine.kernel.content(FIRST, page(BASE + 7 * PAGE)), Some(1000));
-        // One page is left in the stable tree, which saves nothing but is joined at first sight.
+        // One page is left in the stable tree: it saves nothing, but a page with equal content
+        // joins it in its first scan.
         let figures = ["ksm_pages_shared", "ksm_pages_sharing"];
         assert_eq!(figures.map(|name| machine.counter(name)), [1, 0]);
         set(&mut machine, SECOND, 9, 1000);
         assert_eq!(scan(&mut machine, 1), 1);
         assert_eq!(frame(&machine, SECOND, 9).0, merged);
-        // Both write: the last one needs no copy, and the merged frame is merged no more.
+        // Both pages are written: the second write needs no copy, and the frame is no longer
+        // merged.
         machine.write(BASE + 9 * PAGE);
         machine.event(switch(0));
         machine.write(BASE + 7 * PAGE);
@@ -132,14 +135,14 @@ fn a_frame_takes_no_more_sharers_than_allowed() {
         set(&mut machine, FIRST, subpage, ZERO_PAGE);
         set(&mut machine, SECOND, subpage, ZERO_PAGE);
     }
-    // Second scan: 1 finds 0 (two sharers), 2 joins (three, full), 3 waits, 0' finds 3, 1' joins,
-    // 2' waits, 3' finds 2'. Three frames for eight pages.
+    // Second scan: page 1 finds 0 (two sharers), 2 joins (three: full), 3 waits. Then 0' finds 3,
+    // 1' joins, 2' waits, 3' finds 2'. Three frames for eight pages.
     assert_eq!(scan(&mut machine, 2), 5);
     assert_eq!(machine.counter("ksm_pages_shared"), 3);
     assert_eq!(machine.counter("ksm_pages_sharing"), 5);
     let most = *machine.mapped_frames().values().max().unwrap();
     assert_eq!(most, 3);
-    // A place that falls vacant is found again.
+    // The place of an unmapped sharer is used again.
     machine.event(switch(0));
     machine.event(unmap(BASE, PAGE));
     machine.event(switch(1));
@@ -188,7 +191,7 @@ fn a_forked_page_joins_without_moving() {
     assert_eq!(machine.kernel.content(third, page(BASE + 9 * PAGE)), Some(1000));
     assert_eq!(scan(&mut machine, 2), 0, "nothing is saved that was not before");
     assert_eq!(machine.counter("ksm_pages_sharing"), 2);
-    // The one that is left of the three is found by its frame.
+    // The last of the three pages is found by its frame.
     machine.event(ProgramEvent::Exec);
     machine.event(switch(0));
     machine.event(ProgramEvent::Exec);
@@ -228,7 +231,7 @@ fn contents_go_where_the_pages_go() {
     assert_eq!(content(&machine, BASE), None, "nothing is mapped there");
     assert_eq!(content(&machine, to + PAGE), before);
     assert_eq!(content(&machine, to + 2 * PAGE), Some(77));
-    // A new page at the old place is drawn again.
+    // A new page at the old address gets a drawn content again.
     machine.event(machine::populate(BASE, 2 * MB));
     assert_eq!(content(&machine, BASE + 2 * PAGE), other);
     machine.event(ProgramEvent::Advise {

@@ -1,4 +1,5 @@
-//! The kernel, from outside: one binary, as linking takes longer than the tests.
+//! Tests of the kernel through its public interface: one binary, since linking takes longer than
+//! the tests.
 
 mod aged;
 mod areas;

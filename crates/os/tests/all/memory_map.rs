@@ -1,16 +1,16 @@
-//! The picture of physical memory: every frame once, and what is where.
+//! Maps of physical memory: every frame is counted once, in the right class.
 
 use crate::machine::{BASE, GB, MB, Machine, fork, map, populate, protect, switch, unmap};
-use perforate_os::{BlockClass, BlockFrames, FrameClass, HoleContent};
+use perforate_os::{BlockClass, BlockFrames, FrameClass, HoleContent, HostSnapshot, SnapshotZone};
 use perforate_types::{AccessKind, Frame, Permissions, ProcessId, ProgramEvent};
 
-/// The classes of all blocks as (number, class), runs together.
+/// Number and class of blocks, in runs.
 fn blocks(machine: &Machine) -> Vec<(u64, BlockClass)> {
     let map = machine.kernel.memory_map();
     map.cells(usize::MAX).runs.iter().map(|run| (run.cells, run.class)).collect()
 }
 
-/// The first block of a class.
+/// Frames of the first block of a class.
 fn first(machine: &Machine, class: BlockClass) -> BlockFrames {
     let map = machine.kernel.memory_map();
     let found = map.runs().iter().find(|run| run.frames.class() == class);
@@ -21,7 +21,7 @@ fn first(machine: &Machine, class: BlockClass) -> BlockFrames {
 fn a_new_machine_is_free_but_for_its_bitmap() {
     let machine = Machine::new("thp", 64 * MB);
     assert_eq!(blocks(&machine), [(32, BlockClass::Free)]);
-    // The hole bitmap of 64MB: 16384 bits, one frame at the top.
+    // The hole bitmap of 64MB has 16384 bits: one frame at the top.
     let machine = Machine::new("perforated", 64 * MB);
     assert_eq!(blocks(&machine), [(31, BlockClass::Free), (1, BlockClass::Unmovable)]);
     let map = machine.kernel.memory_map();
@@ -33,12 +33,12 @@ fn a_new_machine_is_free_but_for_its_bitmap() {
 fn pages_of_each_size_lie_where_the_allocator_puts_them() {
     let mut machine = Machine::new("thp", 64 * MB);
     machine.event(populate(BASE, 4 * MB));
-    // The 1MB after it has no large page. Table nodes and pages lie in pageblocks of their own.
+    // A further 1MB has no large page. Table nodes and 4KB pages lie in separate pageblocks.
     machine.event(populate(BASE + 6 * MB, MB));
     let map = machine.kernel.memory_map();
     assert_eq!(map.blocks_of(BlockClass::Large), 2);
     assert_eq!(map.block(0).unwrap().count(FrameClass::Large), 512);
-    // Level 4, 3, 2 and one level-1 node; the rest free.
+    // Nodes of levels 4, 3 and 2 and one level-1 node; the rest is free.
     let nodes = map.block(31).unwrap();
     assert_eq!(nodes.class(), BlockClass::Unmovable);
     assert_eq!(nodes.count(FrameClass::Unmovable), 4);
@@ -56,12 +56,12 @@ fn a_huge_page_is_512_blocks_and_its_split_shows() {
     assert_eq!(machine.kernel.memory_map().blocks_of(BlockClass::Huge), 512);
     machine.event(fork(1));
     machine.write(GB + 5 * 4096);
-    // The child still maps the run as one page: all of it counts as that.
+    // The child still maps the run as one page, so all of it counts as a 1GB page.
     assert_eq!(machine.kernel.memory_map().blocks_of(BlockClass::Huge), 512);
     machine.event(ProgramEvent::Exit { process: ProcessId(1) });
     let map = machine.kernel.memory_map();
     assert_eq!(map.blocks_of(BlockClass::Large), 511);
-    // The first block lost the frame that was copied, which is free now.
+    // The first block lost the frame that was copied.
     assert_eq!(map.frames(FrameClass::Movable), 512);
     assert_eq!(map.block(0).unwrap().class(), BlockClass::PartlyFree);
     assert_eq!(map.block(0).unwrap().count(FrameClass::Free), 1);
@@ -116,7 +116,7 @@ fn a_large_memory_costs_what_is_in_it() {
     machine.access(BASE, AccessKind::Write);
     let map = machine.kernel.memory_map();
     assert_eq!(map.blocks(), 32 << 20);
-    // Large blocks, free ones, table nodes.
+    // Runs of large blocks, free blocks and table nodes.
     assert_eq!(map.runs().len(), 3);
     assert_eq!(map.blocks_of(BlockClass::Large), 32);
     assert_eq!(map.cells(1).blocks_per_cell, 32 << 20);
@@ -124,13 +124,14 @@ fn a_large_memory_costs_what_is_in_it() {
     assert_eq!(machine.kernel.memory_map(), map);
 }
 
-/// All its sub-pages have entries of their own, so compaction can empty the block behind them.
+/// A perforated page whose sub-pages all have entries of their own: compaction can empty its block.
 #[test]
 fn the_block_of_a_perforated_page_of_holes_alone_may_be_free() {
     let mut machine = Machine::new("perforated", 256 * MB);
-    // A frame fails, which leaves small free pieces to move to.
+    // A failing frame leaves small free pieces, into which frames can be migrated.
     machine.act(|kernel, updates| Ok(kernel.hard_fault(Frame::new(0), updates))).unwrap();
-    // Others lie beside the broken block and the bitmap, the third beside a free block.
+    // The first two 2MB pages lie beside the broken block and the bitmap; the third lies beside a
+    // free block.
     machine.event(populate(BASE, 6 * MB));
     let third = BASE + 4 * MB;
     machine.event(unmap(third, 4096));
@@ -141,4 +142,36 @@ fn the_block_of_a_perforated_page_of_holes_alone_may_be_free() {
     assert_eq!(machine.counter("compaction_frames_migrated"), 511);
     assert_eq!(machine.kernel.memory_map().frames(FrameClass::Free), free);
     machine.assert_memory_adds_up();
+}
+
+/// Programs' 4KB pages are movable, in blocks that they fill and in others.
+#[test]
+fn pages_of_programs_are_movable() {
+    let mut machine = Machine::new("base-pages", 64 * MB);
+    machine.event(populate(BASE, 8 * MB + MB));
+    let map = machine.kernel.memory_map();
+    assert_eq!(map.frames(FrameClass::Movable), 9 * 256);
+    // Levels 4, 3 and 2, and a node for each 2MB.
+    assert_eq!(map.frames(FrameClass::Unmovable), 3 + 5);
+}
+
+/// `/proc/zoneinfo` also lists zones that have no memory, such as Movable.
+#[test]
+fn zones_without_memory_have_no_range() {
+    let machine = Machine::new("base-pages", 64 * MB);
+    let mut snapshot = HostSnapshot::of(machine.kernel.occupancy().expect("small enough"));
+    let zone = |name: &str, start_frame, present_frames| SnapshotZone {
+        name: name.into(),
+        start_frame,
+        present_frames,
+        ..SnapshotZone::default()
+    };
+    snapshot.about.zones = vec![
+        zone("DMA", 0, 4096),
+        zone("DMA32", 4096, 0),
+        zone("Normal", 8192, 8192),
+        zone("Movable", 12_288, 0),
+    ];
+    let names: Vec<&str> = snapshot.zone_ranges().iter().map(|range| range.name).collect();
+    assert_eq!(names, ["DMA", "Normal"]);
 }

@@ -1,6 +1,7 @@
-//! D Table III with two kernels: the modes that a guest goes through, and when.
+//! The modes of D Table III with two kernels: which modes a guest goes through, and when.
 
 use crate::machine::{BASE, MB, Machine, populate, switch, unmap};
+use perforate_config::Size;
 use perforate_os::{FaultMap, KernelConfig};
 use perforate_schemes::segment::{
     Application, Fragmented, ModePlan, ModePolicy, ModeTransition, SegmentRule, Side,
@@ -13,17 +14,17 @@ use VirtualizedMode::{BaseVirtualized, DualDirect, GuestDirect, VmmDirect};
 const SPACE: SpaceId = SpaceId(0);
 const INTERVAL: u64 = 1000;
 
-/// A guest of 256MB with a program of 96MB; fragmented, every 1000th frame is not to be had.
+/// A guest of 256MB with a program of 96MB. If fragmented, every 1000th frame is faulty.
 fn guest(is_fragmented: bool) -> Machine {
     let frames = (0..65_536).step_by(1000).collect();
     let faulty = is_fragmented.then_some(FaultMap::Frames(frames));
-    let config = KernelConfig { faulty, hot_add_bytes: 128 * MB, ..KernelConfig::new(256 * MB) };
+    let config = KernelConfig { faulty, hot_add: Size(128 * MB), ..KernelConfig::new(256 * MB) };
     let mut guest = Machine::configured("base-pages", config);
     guest.map(BASE, 96 * MB);
     guest
 }
 
-/// A host of 1GB for it; fragmented, another process has 2MB of every 4MB.
+/// A host of 1GB for the guest. If fragmented, another process has 2MB of every 4MB.
 fn host(is_fragmented: bool) -> Machine {
     let mut host = Machine::new("base-pages", 1024 * MB);
     host.map(0, 384 * MB);
@@ -37,7 +38,8 @@ fn host(is_fragmented: bool) -> Machine {
     host
 }
 
-/// Steps the policy at these instructions; everybody's records agree afterwards.
+/// Steps the policy at these instructions and checks both kernels afterwards. Returns the policy
+/// and the number of frames that the guest's balloon gave away.
 fn run(
     application: Application,
     fragmented: Fragmented,
@@ -77,8 +79,8 @@ fn big_memory_on_a_fragmented_host_becomes_dual_direct_by_compaction() {
     assert_eq!(given, 0);
 }
 
-/// Each step moves a part, a step after the other without longer pauses, and the segment comes with the
-/// last: as much is moved as in one step.
+/// Slow compaction: each step moves a part, and the last step makes the segment. All steps together
+/// move as much as a single one.
 #[test]
 fn compaction_of_the_host_is_slow() {
     let host_of = |frames: u64| {
@@ -111,7 +113,7 @@ fn compaction_of_the_host_is_slow() {
     assert_eq!(at_once.len(), 2, "not from the start, and then in one step");
     let slowly = host_of(4000);
     assert_eq!(slowly.iter().sum::<u64>(), at_once[1], "no more is moved");
-    // Blocks are moved as a whole: a step ends with the block in which the 4000th frame lay.
+    // Blocks are moved as a whole: a step ends with the block that contains the 4000th moved frame.
     let steps = slowly.len() - 1;
     assert_eq!(steps as u64, at_once[1].div_ceil(8 * 512));
     assert!(steps > 3 && slowly[1..steps].iter().all(|&moved| moved == 8 * 512), "{slowly:?}");
@@ -126,12 +128,12 @@ fn big_memory_in_a_fragmented_guest_balloons() {
     assert_eq!(given, 96 * 256);
 }
 
-/// The guest has less than 1MB besides what its balloon takes, and a run is not taken of the last frames
-/// (the high watermark is 1.8MB): no segment. There is memory to add once more, as much in vain.
+/// The guest has less than 1MB besides its balloon, and the high watermark is 1.8MB, so no run is
+/// taken from the last frames: no segment is made. More memory could be added, but in vain as well.
 #[test]
-fn what_was_added_in_vain_is_not_added_again() {
+fn memory_is_not_added_again_after_a_failure() {
     let faulty = Some(FaultMap::Frames((0..97 * 256).step_by(1000).collect()));
-    let config = KernelConfig { faulty, hot_add_bytes: 512 * MB, ..KernelConfig::new(97 * MB) };
+    let config = KernelConfig { faulty, hot_add: Size(512 * MB), ..KernelConfig::new(97 * MB) };
     let (mut guest, mut host) = (Machine::configured("base-pages", config), host(false));
     guest.map(BASE, 96 * MB);
     let plan = ModePlan::new(Application::BigMemory, Fragmented { guest: true, host: false });

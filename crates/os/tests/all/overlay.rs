@@ -1,10 +1,10 @@
-//! Every operation that changes how page tables map a page tells the overlay first: an
-//! overlay that only repeats page tables must never say anything else than they do.
+//! Every operation that changes how page tables map a page tells the overlay first. An overlay that
+//! copies the page tables must agree with them after every operation.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use perforate_config::Count;
+use perforate_config::{Count, Size};
 use perforate_types::{
     AccessKind, Advice, Backing, Counters, Frame, Permissions, ProcessId, ProgramEvent, ThreadId,
     Update, VirtualAddress, VirtualPage,
@@ -19,10 +19,10 @@ use perforate_os::{
 use perforate_schemes::perforated::{Perforated, PerforationOptions};
 
 const MB: u64 = 1 << 20;
-/// Start of the area in which the tests map memory, aligned to 64 regions.
+/// Start of the mapped area, aligned to 64 regions.
 const BASE: u64 = 128 * MB;
 
-/// A copy of the page tables as they were when it was made, less the pages that have left since.
+/// An overlay with a copy of the page tables at one moment, less the pages that have left since.
 #[derive(Default)]
 struct Copy {
     pages: BTreeMap<u64, (Frame, Permissions)>,
@@ -113,7 +113,7 @@ impl Machine {
         self.event(ProgramEvent::Advise { start, length, advice });
     }
 
-    /// Gives the running process an overlay that says what its page tables say now.
+    /// Gives the running process an overlay with a copy of its present page tables.
     fn copy(&mut self) {
         let id = self.kernel.current();
         let copied = self.kernel.change_space(id, &mut self.updates, |space, _| {
@@ -129,7 +129,7 @@ impl Machine {
         copied.expect("it lives");
     }
 
-    /// Pages that have not left the copy, all of which are mapped as it says.
+    /// Checks the copy against the page tables; returns the number of pages that have not left it.
     fn check(&self) -> usize {
         self.kernel.check_invariants().expect("the copy says what page tables say");
         let space = self.kernel.space(self.kernel.current()).expect("it lives");
@@ -138,7 +138,7 @@ impl Machine {
     }
 }
 
-/// Two 2MB regions, mapped and copied.
+/// Two 2MB regions, mapped and copied into an overlay.
 fn two_regions(policy: &str) -> Machine {
     let mut machine = Machine::new(policy, KernelConfig::new(64 * MB));
     machine.map(BASE, 4 * MB);
@@ -149,7 +149,7 @@ fn two_regions(policy: &str) -> Machine {
 }
 
 #[test]
-fn what_programs_ask_for() {
+fn system_calls() {
     for policy in ["base-pages", "thp", "perforated"] {
         let mut machine = two_regions(policy);
         machine.event(ProgramEvent::Unmap { start: VirtualAddress::new(BASE), length: 4096 });
@@ -185,7 +185,7 @@ fn copies_on_write() {
         machine.copy();
         machine.write(BASE >> 12..(BASE >> 12) + 1);
         assert!((512..1024).contains(&machine.check()), "{policy}");
-        // Once the child is gone, a write gets back the right to all that it shares an entry with.
+        // After the child's exit, a write makes everything under the same entry writable again.
         machine.event(ProgramEvent::Exit { process: ProcessId(1) });
         machine.write((BASE >> 12) + 1..(BASE >> 12) + 2);
         assert!((511..1023).contains(&machine.check()), "{policy}");
@@ -223,7 +223,7 @@ fn failing_frames() {
 #[test]
 fn swapping() {
     for policy in ["base-pages", "thp", "perforated"] {
-        let config = KernelConfig { swap_bytes: 64 * MB, ..KernelConfig::new(32 * MB) };
+        let config = KernelConfig { swap: Size(64 * MB), ..KernelConfig::new(32 * MB) };
         let mut machine = Machine::new(policy, config);
         machine.map(BASE, 8 * MB);
         machine.write(BASE >> 12..(BASE + 8 * MB) >> 12);

@@ -1,4 +1,4 @@
-//! Algorithm 1 against the paper's wording, written down a second time without its shortcuts.
+//! Compares G Algorithm 1 with a second version that follows the paper's text without shortcuts.
 
 use perforate_schemes::gap_tolerant::ChunkPairing;
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ enum State {
     Discarded,
 }
 
-/// G Algorithm 1 line by line: pairs in order, and the states of the slices.
+/// G Algorithm 1 line by line. Returns the pairs in order, and the states of the slices.
 fn as_printed(vectors: &[u64], threshold: u32) -> (Vec<(usize, usize)>, Vec<State>) {
     let mut order: Vec<usize> = (0..vectors.len()).collect();
     order.sort_by_key(|&slice| vectors[slice].count_ones());
@@ -37,7 +37,7 @@ fn as_printed(vectors: &[u64], threshold: u32) -> (Vec<(usize, usize)>, Vec<Stat
     (pairs, states)
 }
 
-/// Vectors of all densities, correlated ones and whole ones among them.
+/// Availability vectors of all densities, including correlated and full ones.
 fn vectors() -> impl Strategy<Value = Vec<u64>> {
     let vector = prop_oneof![
         3 => any::<u64>(),
@@ -64,7 +64,7 @@ proptest! {
             prop_assert!(common.count_ones() >= threshold);
             prop_assert_eq!(pair.selection.count_ones(), 32);
             prop_assert_eq!(pair.selection & !common, 0);
-            // No usable block below the last one selected was left out.
+            // No usable block below the last selected one was skipped.
             let highest = 63 - pair.selection.leading_zeros();
             prop_assert_eq!(common & !pair.selection & ((1 << highest) - 1), 0);
         }
@@ -78,9 +78,9 @@ proptest! {
         prop_assert_eq!(total as usize, vectors.len());
     }
 
-    /// First fit promises this much: no two that it discards would have fitted.
+    /// First fit guarantees that no two discarded slices would fit each other.
     #[test]
-    fn the_discarded_fit_nobody_discarded(vectors in vectors()) {
+    fn no_two_discarded_slices_fit(vectors in vectors()) {
         let pairing = ChunkPairing::of(&vectors, 32);
         let left: Vec<u64> = vectors
             .iter()

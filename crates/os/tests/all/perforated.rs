@@ -1,4 +1,5 @@
-//! Perforated pages: what punching, patching, protecting and fragmentation emit, by hand.
+//! Perforated pages, worked by hand: the updates of punching, patching, protecting and
+//! fragmentation.
 
 use crate::machine;
 use crate::machine::expected::{bitmap_down, large_down, page_down, protected, punched, remove};
@@ -44,7 +45,7 @@ fn punch_and_patch() {
         machine.punch(address, HoleContent::Moved),
         Err(OsError::AlreadyHole { space: SPACE, page: page(address) })
     );
-    // The last patch leaves an ordinary large page: filter and hole node go.
+    // The last patch makes an ordinary 2MB page: the filter and the node of holes are removed.
     machine.patch(address).unwrap();
     assert_eq!(
         machine.updates,
@@ -59,7 +60,7 @@ fn punch_and_patch() {
     assert_eq!(machine.frame(address), Some(block + 70));
     assert_eq!(machine.counter("large_pages"), 1);
     assert_eq!(machine.patch(address), Err(OsError::NotHole { space: SPACE, page: page(address) }));
-    // A hole whose frame somebody else has by now cannot be patched.
+    // A hole cannot be patched if its in-place frame is in use.
     machine.punch(address, HoleContent::Unallocated).unwrap();
     machine
         .act(|kernel, updates| {
@@ -105,7 +106,7 @@ fn protecting_a_part_of_a_perforated_page_and_back() {
     machine.event(protect(address, 4096, RW));
     assert_eq!(machine.updates[0], patched(address));
     assert_eq!(machine.counter("large_pages"), 1);
-    // The whole page: one change, and a flush only where there are holes.
+    // Protecting the whole page is one change; only a page with holes needs a flush.
     machine.event(protect(BASE, 2 * MB, Permissions::READ));
     assert_eq!(machine.updates, [protected(BASE, P2M, Permissions::READ), large_down(BASE)]);
 }

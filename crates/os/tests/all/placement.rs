@@ -1,4 +1,4 @@
-//! Where memory goes: closed forms, injected fragmentation, large memories, running out.
+//! Placement of memory: closed forms, injected fragmentation, large memories, exhaustion.
 
 use crate::machine;
 use crate::machine::{BASE, GB, MB, Machine, populate};
@@ -7,7 +7,7 @@ use perforate_types::{AccessKind, Advice, ProgramEvent, VirtualAddress};
 
 const FRAGMENTED: &str = "portion=50%,holes=25%,clustered";
 
-/// A machine with a populated 256MB at [`BASE`]: 128 regions, two groups of 64.
+/// A machine with 256MB populated at [`BASE`]: 128 regions, two groups of 64.
 fn populated(policy: &str, fragmentation: Option<&str>) -> Machine {
     let mut machine = Machine::with(policy, GB, fragmentation, false);
     machine.event(populate(BASE, 256 * MB));
@@ -16,21 +16,22 @@ fn populated(policy: &str, fragmentation: Option<&str>) -> Machine {
 
 #[test]
 fn frames_used_are_footprint_and_tables_and_bitmap() {
-    // 256MB in 4KB pages: 65536 frames; nodes: root, one each of level 3 and 2, 128 of level 1.
+    // 256MB in 4KB pages are 65536 frames. Nodes: the root, one of level 3, one of level 2, 128 of
+    // level 1.
     let machine = populated("base-pages", None);
     assert_eq!(machine.counter("free_bytes"), GB - (65536 + 3 + 128) * 4096);
-    // In 2MB pages: three nodes.
+    // 2MB pages need three nodes.
     let machine = populated("thp", None);
     assert_eq!(machine.counter("free_bytes"), GB - (65536 + 3) * 4096);
-    // Perforated format, nothing fragmented: the level-2 node is a pair; the bitmap has
-    // 1GB / 32768 = 32KB, 8 frames.
+    // Perforated format without fragmentation: the level-2 node is a pair. The bitmap has 1GB /
+    // 32768 = 32KB, 8 frames.
     let machine = populated("perforated", None);
     assert_eq!(machine.counter("free_bytes"), GB - (65536 + 4 + 8) * 4096);
     assert_eq!(machine.counter("hole_bitmap_bytes"), GB / 32768);
     let bitmap = machine.kernel.hole_bitmap().unwrap();
     assert_eq!(bitmap.value(), GB - GB / 32768, "at the top of memory");
-    // Half of the 128 regions fragmented: 64 hole nodes, 64 × 128 foreign frames, and as many
-    // frames elsewhere for the holes' data.
+    // Half of the 128 regions are fragmented: 64 nodes of holes, 64 × 128 foreign frames, and as
+    // many frames elsewhere for the data of the holes.
     let machine = populated("perforated", Some(FRAGMENTED));
     assert_eq!(machine.counter("free_bytes"), GB - (65536 + 64 * 128 + 4 + 64 + 8) * 4096);
     assert_eq!(machine.counter("perforated_pages"), 64);
@@ -41,7 +42,7 @@ fn frames_used_are_footprint_and_tables_and_bitmap() {
 
 #[test]
 fn every_policy_sees_the_same_fragmented_regions() {
-    // 64 whole regions in 2MB pages, 64 fragmented ones in 512 4KB pages each.
+    // 64 whole regions have 2MB pages; 64 fragmented regions have 512 4KB pages each.
     let machine = populated("thp", Some(FRAGMENTED));
     assert_eq!(machine.counter("large_pages"), 64);
     assert_eq!(machine.counter("base_pages"), 64 * 512);
@@ -89,11 +90,12 @@ fn thresholds_decide_which_blocks_are_perforated() {
     let few = "perforated:max-hole-share=25%,max-filter-bits=4";
     let machine = populated(few, Some("portion=50%,holes=10%,clustered"));
     assert_eq!(machine.counter("perforated_pages"), 64);
-    // 25 % is not less than 25 %.
+    // 25 % is not below the limit of 25 %.
     let machine = populated(few, Some(FRAGMENTED));
     assert_eq!(machine.counter("perforated_pages"), 0);
     assert_eq!(machine.counter("base_pages"), 64 * 512);
-    // 52 dispersed holes set all eight filter bits but for luck: (7/8)^52 = 0.1 % per bit.
+    // 52 dispersed holes almost certainly set all eight filter bits: a bit stays 0 with (7/8)^52 =
+    // 0.1 %.
     let machine = populated(few, Some("portion=50%,holes=10%,dispersed"));
     assert_eq!(machine.counter("perforated_pages"), 0);
 }
@@ -119,8 +121,8 @@ fn a_terabyte_and_more_need_no_host_memory_in_proportion() {
         for step in 0..512 {
             machine.write(BASE + step * GB);
         }
-        // Blocks from the bottom, single frames from the top: few runs of untouched chunks, and
-        // few partly free ones beside the fragmented blocks.
+        // Blocks come from the bottom and single frames from the top: few runs of untouched chunks,
+        // and few partly free pageblocks beside the fragmented blocks.
         let (runs, partial) = machine.kernel.zones().pieces();
         assert!(runs <= 2 && partial <= 600, "{runs} runs, {partial} chunks");
         assert_eq!(machine.counter("hole_bitmap_bytes"), memory_bytes / 32768);
@@ -144,8 +146,8 @@ fn large_blocks_run_out_before_frames_do() {
         }
         touched += 1;
     };
-    // Seven whole blocks; the eighth holds the nodes, and the rest of it 4KB pages: 512 − 3
-    // directory nodes − 1 level-1 node = 508.
+    // Seven whole blocks. The eighth holds the nodes and 4KB pages: 512 − 3 directory nodes − 1
+    // level-1 node = 508.
     assert_eq!(machine.counter("large_pages"), 7);
     assert_eq!(machine.counter("base_pages"), 508);
     machine.assert_memory_adds_up();
@@ -155,7 +157,7 @@ fn large_blocks_run_out_before_frames_do() {
     assert_eq!((asked_bytes, free_bytes, memory_bytes), (4096, 0, 16 * MB));
     let text = error.to_string();
     assert!(text.starts_with("out of memory: 4K asked, none of 16M free;"), "{text}");
-    // The size it names does.
+    // The size in the error message suffices.
     let mut machine = Machine::new("thp", enough_bytes);
     machine.event(populate(BASE, 32 * MB));
     assert!(enough_bytes < 48 * MB);
@@ -194,8 +196,8 @@ fn gigabyte_pages_where_memory_and_area_allow() {
     assert_eq!(machine.counter("huge_pages"), 0);
 }
 
-/// What merging and reclaim look for are regions below 1GB: a page of 1GB, which stays whole, is passed
-/// over, with nothing behind it or with a 2MB page.
+/// Merging and reclaim search for regions below 1GB. They skip a 1GB page, with or without a 2MB
+/// page behind it.
 #[test]
 fn gigabyte_pages_are_no_regions() {
     let mut machine = Machine::new("huge-1g", 4 * GB);
@@ -223,4 +225,31 @@ fn with_madvise_only_advised_areas_get_large_pages() {
     machine.event(ProgramEvent::Advise { start, length: 4 * MB, advice: Advice::NoHugePage });
     machine.write(BASE + 6 * MB);
     assert_eq!((machine.counter("base_pages"), machine.counter("large_pages")), (2, 1));
+}
+
+/// The layout is asked before the mechanism of 1GB pages.
+#[test]
+fn a_layout_takes_precedence_over_1gb_pages() {
+    let mut machine = Machine::new("laid-out-over-1g", 4 * GB);
+    machine.map(GB, 2 * GB);
+    machine.write(GB);
+    let pages = |machine: &Machine| {
+        ["base_pages", "large_pages", "huge_pages"].map(|name| machine.counter(name))
+    };
+    assert_eq!(pages(&machine), [0, 1, 0]);
+    machine.write(2 * GB);
+    assert_eq!(pages(&machine), [0, 1, 1]);
+    machine.assert_memory_adds_up();
+}
+
+/// Holes may begin at multiples of 1, 2, 4 … 512 sub-pages.
+#[test]
+fn holes_are_aligned_to_powers_of_two_up_to_a_whole_region() {
+    let is_read = |align: u32| {
+        let text = format!("portion=50%,holes=25%,clustered,align={align}");
+        perforate_config::read::<perforate_os::Fragmentation>(&text).is_ok()
+    };
+    for (align, is_allowed) in [(0, false), (1, true), (3, false), (512, true), (1024, false)] {
+        assert_eq!(is_read(align), is_allowed, "{align}");
+    }
 }

@@ -1,4 +1,4 @@
-//! Fork, copy-on-write and sharing.
+//! Fork, copy-on-write and shared memory.
 
 use crate::machine;
 use crate::machine::{BASE, MB, Machine, fork, page, protect, switch};
@@ -38,7 +38,7 @@ fn fork_shares_and_a_write_copies() {
     assert_ne!(machine.frame(BASE), Some(frame));
     machine.event(switch(0));
     assert_eq!(machine.frame(BASE), Some(frame));
-    // The parent is the only one left: its page only becomes writable again.
+    // The parent is the only user left: its page only becomes writable again.
     machine.write(BASE);
     assert_eq!(machine.updates, [protected(BASE, P4K, RW), page_down(BASE)]);
     assert_eq!(machine.counter("copy_on_write_faults"), 2);
@@ -57,7 +57,7 @@ fn copy_on_write_punches_perforated_pages_and_splits_conventional_ones() {
         assert_eq!(machine.counter("large_pages"), large);
         assert_eq!(machine.counter("perforated_pages"), perforated);
         assert_eq!(machine.counter("base_pages"), base);
-        // 512 frames shared, one copied.
+        // 512 shared frames and one copy.
         assert_eq!(machine.mapped_frames().len(), 513);
         machine.assert_copies_on_write();
         machine.assert_memory_adds_up();
@@ -67,9 +67,9 @@ fn copy_on_write_punches_perforated_pages_and_splits_conventional_ones() {
     }
 }
 
-/// What the parent wrote while its child lived comes back in place once nobody else maps the block,
-/// although nothing in place was written since. A hole with permissions of its own stays, and so
-/// does everything while the child lives.
+/// Sub-pages that the parent wrote during its child's life move back in place after the child has
+/// exited, although nothing in place was written since. A hole with permissions of its own stays.
+/// While the child lives, everything stays.
 #[test]
 fn background_promotion_patches_what_was_copied_on_write() {
     let mut machine = Machine::new("perforated", 64 * MB);
@@ -97,10 +97,10 @@ fn background_promotion_patches_what_was_copied_on_write() {
     assert_eq!((work.subpages_patched, work.frames_copied, work.pages_protected), (2, 2, 1));
     assert_eq!([9, 300].map(|subpage| machine.frame(BASE + subpage * 4096).unwrap()), frames);
     assert_eq!((machine.counter("perforated_pages"), machine.counter("holes_allocated")), (1, 1));
-    // The other page was not written: it waits for its first write and costs nothing before.
+    // The other page was not written: it becomes writable with its first write.
     machine.write(BASE + 2 * MB);
     assert_eq!(machine.updates[0], protected(BASE + 2 * MB, PageSize::Size2M, RW));
-    // The whole page is writable again, but for what the program protected.
+    // The whole page is writable again, except the part that the program protected.
     machine.write(BASE);
     assert_eq!(machine.updates, []);
 }
@@ -117,14 +117,15 @@ fn a_shared_block_outlives_its_first_owner_and_holes_are_their_own() {
     machine.act(|kernel, updates| kernel.share(SPACE, page(BASE), other, updates)).unwrap();
     let translate =
         |machine: &Machine, space, address: u64| machine.oracle.translate(space, page(address));
-    // Fig. 1: the other space may write where this one may only read.
+    // P Fig. 1: the other space may write where this space may only read.
     assert_eq!(translate(&machine, SPACE, BASE + 0x2000).unwrap().1, Permissions::READ);
     assert_eq!(translate(&machine, other, BASE + 0x2000).unwrap().1, RW);
     for offset in [0, 0x1000, 0x2000] {
         let frame = |space| translate(&machine, space, BASE + offset).unwrap().0;
         assert_eq!(frame(SPACE), frame(other));
     }
-    // Punching in one space leaves the frame to the other; its bitmap entry goes too (P-2).
+    // Punching in one space leaves the frame to the other space, whose bitmap entry is shot down
+    // too (P-2).
     machine.punch(BASE + 0x5000, HoleContent::Unallocated).unwrap();
     assert!(machine.updates.contains(&bitmap_down(BASE + 0x5000)));
     assert_eq!(translate(&machine, other, BASE + 0x5000), None);
@@ -145,7 +146,7 @@ fn a_protected_page_stays_shared_until_it_is_written() {
     machine.write(BASE);
     machine.event(fork(1));
     machine.event(protect(BASE, 2 * MB, Permissions::ALL));
-    // Executable at once, writable only when copied.
+    // The page is executable at once, but writable only after a copy.
     assert_eq!(machine.translate(BASE).unwrap().1, Permissions::READ_EXECUTE);
     machine.assert_copies_on_write();
     machine.write(BASE);
@@ -184,7 +185,7 @@ fn exec_and_exit_leave_nothing_behind() {
     machine.write(BASE);
     machine.event(ProgramEvent::Exit { process: ProcessId(0) });
     assert_eq!(machine.counter("mapped_bytes"), 2 * MB);
-    assert_eq!(machine.most("mapped_bytes"), 8 * MB);
+    assert_eq!(machine.maximum("mapped_bytes"), 8 * MB);
     machine.assert_memory_adds_up();
     machine.event(ProgramEvent::Exit { process: ProcessId(7) });
     assert_eq!(machine.counter("page_table_bytes"), 0);

@@ -1,26 +1,27 @@
-//! Reclaim of program memory by hand: who goes first, where it goes and how it comes back; and what
-//! the modes of fault-time compaction do.
+//! Reclaim of program memory, worked by hand: the order of victims, swap, and reading back; and the
+//! modes of fault-time compaction.
 //!
-//! 64MB are 16,384 frames: min is 256 of them (4·√65,536 KB), so reclaim begins below 320 free and
-//! ends at 384.
+//! 64MB are 16,384 frames. The min watermark is 256 frames (4·√65,536 KB), so reclaim begins below
+//! 320 free frames and ends at 384.
 
 use crate::machine;
 use crate::machine::{BASE, MB, Machine, advise, fork, map, populate, switch, unmap};
+use perforate_config::Size;
 use perforate_os::{CompactionCounts, Defrag, HoleContent, KernelConfig, OsError};
 use perforate_types::{AccessKind, Advice, ProcessId, ProgramEvent, VirtualAddress};
 
 const PAGE: u64 = 4096;
 const REGION: u64 = 2 * MB;
-/// First touches of 4KB pages in 64MB that leave 319 frames free: 16,384 less 3 directories, 32
-/// level-1 nodes and the pages themselves.
+/// Number of first touches of 4KB pages in 64MB after which 319 frames are free: 16,384 less 3
+/// directories, 32 level-1 nodes and the pages themselves.
 const NEARLY_FULL: u64 = 16_030;
 
 fn swapping(policy: &str, memory_bytes: u64, swap_bytes: u64) -> Machine {
-    let config = KernelConfig { swap_bytes, ..KernelConfig::new(memory_bytes) };
+    let config = KernelConfig { swap: Size(swap_bytes), ..KernelConfig::new(memory_bytes) };
     Machine::configured(policy, config)
 }
 
-/// One process that has touched the first pages of its 80MB.
+/// A process with 80MB that has touched the first `pages` pages.
 fn touched(pages: u64, swap_bytes: u64) -> Machine {
     let mut machine = swapping("base-pages", 64 * MB, swap_bytes);
     machine.map(BASE, 80 * MB);
@@ -36,12 +37,12 @@ fn nearly_full(swap_bytes: u64) -> Machine {
     machine
 }
 
-/// Pages of the region at `start` that are mapped.
+/// Number of mapped pages in the region at `start`.
 fn mapped(machine: &Machine, start: u64) -> usize {
     (0..512).filter(|page| machine.translate(start + page * PAGE).is_some()).count()
 }
 
-/// Touches one page after the other until memory runs out; returns how many it touched.
+/// Touches pages in sequence until memory runs out; returns the number of touched pages.
 fn exhaust(machine: &mut Machine, start: u64) -> u64 {
     let space = machine.kernel.current();
     for touched in 0.. {
@@ -62,7 +63,8 @@ fn the_first_region_goes_to_swap_and_comes_back_page_by_page() {
     assert_eq!(machine.counter("swap_outs"), 0, "320 frames were free before each fault");
     let before = machine.kernel.work();
     machine.write(BASE + NEARLY_FULL * PAGE);
-    // 512 frames and their level-1 node are free; one is the new page's. 384 would have done.
+    // 512 frames and their level-1 node are freed, and one frame is the new page's. 384 free frames
+    // would have sufficed.
     assert_eq!(machine.counter("free_bytes"), (319 + 513 - 1) * PAGE);
     assert_eq!((mapped(&machine, BASE), mapped(&machine, BASE + REGION)), (0, 512));
     let work = machine.kernel.work() - before;
@@ -81,12 +83,12 @@ fn the_first_region_goes_to_swap_and_comes_back_page_by_page() {
     machine.assert_memory_adds_up();
 }
 
-/// The hand of the clock goes on from region to region, and round again.
+/// The hand of the clock moves from region to region and wraps around.
 #[test]
 fn victims_go_in_turn() {
     let mut machine = nearly_full(256 * MB);
-    // Of 40 regions about 31 fit. Two rounds: what was touched last is there, what is touched next
-    // is not.
+    // About 31 of 40 regions fit. In the second round, the region touched last is in memory and the
+    // one touched next is not.
     for round in 0..2 {
         for region in 0..40 {
             for page in 0..512 {
@@ -107,7 +109,7 @@ fn victims_go_in_turn() {
 #[test]
 fn advised_pages_go_first_and_without_swap() {
     for swap_bytes in [0, 64 * MB] {
-        // One page less, so that the advice itself finds no shortage.
+        // One page less, so that the advice itself meets no shortage.
         let mut machine = touched(NEARLY_FULL - 1, swap_bytes);
         let full = NEARLY_FULL * PAGE;
         machine.event(advise(BASE + 5 * REGION, 100 * PAGE, Advice::Free));
@@ -121,12 +123,12 @@ fn advised_pages_go_first_and_without_swap() {
         assert_eq!(mapped(&machine, BASE + 5 * REGION), 412);
         assert!(machine.translate(BASE + 5 * REGION + 99 * PAGE).is_none());
         assert_eq!(mapped(&machine, BASE + 7 * REGION), 512);
-        // A dropped page is a new one.
+        // A dropped page is a new page at its next touch.
         let before = machine.kernel.work();
         machine.write(BASE + 5 * REGION);
         let work = machine.kernel.work() - before;
         assert_eq!((work.faults_4k, work.faults_swap, work.frames_zeroed_4k), (1, 0, 1));
-        // 97 more leave 320 free, one more 319.
+        // 97 more pages leave 320 frames free, one more leaves 319.
         for page in 1..99 {
             machine.write(BASE + full + page * PAGE);
         }
@@ -148,7 +150,8 @@ fn advice_is_forgotten_with_the_pages() {
     machine.event(advise(BASE + REGION, REGION, Advice::Free));
     machine.event(unmap(BASE + REGION, REGION));
     machine.event(populate(BASE, 8 * MB));
-    // After a fork that ended, writes fault although nobody else has the pages: one is seen.
+    // After the exit of a child, writes fault although no frame is shared: the kernel sees one of
+    // them.
     machine.event(fork(1));
     machine.event(ProgramEvent::Exit { process: ProcessId(1) });
     machine.event(advise(BASE + 2 * REGION, 2 * PAGE, Advice::Free));
@@ -162,7 +165,7 @@ fn advice_is_forgotten_with_the_pages() {
     machine.assert_memory_adds_up();
 }
 
-/// Without swap memory is the limit; with it, swap besides. Nothing is lost on the way.
+/// The limit is memory alone, or memory plus swap. No page is lost on the way.
 #[test]
 fn a_full_swap_ends_in_out_of_memory() {
     for (swap_bytes, slots) in [(0, 0), (4 * MB, 1024), (3 * MB, 768)] {
@@ -179,7 +182,7 @@ fn a_full_swap_ends_in_out_of_memory() {
     }
 }
 
-/// Swap for a region and a half: half of the second is split or punched off.
+/// Swap has room for a region and a half: half of the second region is split or punched off.
 #[test]
 fn large_and_perforated_pages_are_swapped() {
     for (policy, split, punched) in [("thp", 1, 0), ("perforated", 0, 256)] {
@@ -192,8 +195,8 @@ fn large_and_perforated_pages_are_swapped() {
         assert_eq!((work.large_pages_split, work.subpages_punched), (split, punched), "{policy}");
         machine.assert_memory_adds_up();
         machine.assert_account();
-        // Room again: what was a 2MB page comes back in 4KB pages; the hole is patched, as its
-        // frame is free again.
+        // With room again, a page of the former 2MB page is read back as a 4KB page. The hole is
+        // patched, as its in-place frame is free again.
         machine.event(unmap(BASE + 32 * MB, 96 * MB));
         let (pages, holes) = (machine.counter("base_pages"), machine.counter("holes_allocated"));
         let before = machine.kernel.work();
@@ -205,17 +208,18 @@ fn large_and_perforated_pages_are_swapped() {
         let more =
             (machine.counter("base_pages") - pages, machine.counter("holes_allocated") - holes);
         assert_eq!(more, if split == 1 { (2, 0) } else { (1, 0) });
-        // A page of that region that was in memory is still where it was.
+        // A page of that region that stayed in memory is still in its place.
         assert_eq!(mapped(&machine, BASE + REGION), 257);
         machine.assert_memory_adds_up();
     }
 }
 
-/// A perforated page with foreign frames in its block goes with its holes; the foreign ones stay.
+/// A perforated page with foreign frames in its block is swapped with its holes; the foreign frames
+/// stay.
 #[test]
 fn holes_are_swapped_with_their_page() {
     let config = KernelConfig {
-        swap_bytes: 64 * MB,
+        swap: Size(64 * MB),
         fragmentation: Some(perforate_config::read("portion=100%,holes=25%,clustered").unwrap()),
         ..KernelConfig::new(64 * MB)
     };
@@ -246,7 +250,7 @@ fn holes_are_swapped_with_their_page() {
     machine.assert_memory_adds_up();
 }
 
-/// Parent and child share a 2MB page but for one hole: the holes go, the page stays.
+/// Parent and child share a 2MB page except one hole: the holes are swapped, the page stays.
 #[test]
 fn what_others_map_stays() {
     let mut machine = swapping("perforated", 64 * MB, 64 * MB);
@@ -271,7 +275,7 @@ fn what_others_map_stays() {
     let work = machine.kernel.work() - before;
     assert_eq!((work.faults_swap, work.faults_hole, work.frames_zeroed_4k), (1, 0, 0));
     assert_eq!(mapped(&machine, BASE), 512);
-    // Patching the child's hole reads it, too, once its place is free.
+    // Patching the child's hole reads it back too, once its in-place frame is free.
     machine.event(switch(1));
     machine.event(unmap(BASE + 32 * MB, 128 * MB));
     let before = machine.kernel.work();
@@ -282,7 +286,7 @@ fn what_others_map_stays() {
     machine.assert_memory_adds_up();
 }
 
-/// Contents go with their pages: to swap and back, to a child, and elsewhere with mremap.
+/// Contents follow their pages: to swap and back, to a child, and to another address by mremap.
 #[test]
 fn fork_and_remap_of_swapped_pages() {
     let mut machine = nearly_full(64 * MB);
@@ -293,7 +297,7 @@ fn fork_and_remap_of_swapped_pages() {
     let known: Vec<_> = (0..512).map(|page| content(&machine, BASE + page * PAGE)).collect();
     machine.write(BASE + NEARLY_FULL * PAGE);
     assert_eq!(content(&machine, BASE), None, "swapped");
-    // Room for the child's tables: no more is swapped by the fork.
+    // Make room for the child's tables, so that the fork swaps nothing out.
     machine.event(unmap(BASE + 16 * MB, 64 * MB));
     machine.event(fork(1));
     assert_eq!(machine.counter("swapped_bytes"), REGION, "slots are shared");
@@ -322,7 +326,7 @@ fn fork_and_remap_of_swapped_pages() {
     assert_eq!(machine.counter("swapped_bytes"), 0);
 }
 
-/// What is not needed or not wanted any more leaves swap without being read.
+/// Swapped pages that are unmapped or advised free leave swap without being read.
 #[test]
 fn swapped_pages_are_dropped() {
     let mut machine = nearly_full(64 * MB);
@@ -340,7 +344,7 @@ fn swapped_pages_are_dropped() {
     assert_eq!((work.faults_4k, work.faults_swap, work.pages_swapped_in), (1, 0, 0));
 }
 
-/// One region larger than memory: it pushes its own pages out, and every access succeeds.
+/// A region larger than memory evicts its own pages, and every access succeeds.
 #[test]
 fn a_region_larger_than_memory_does_not_hang() {
     for policy in ["base-pages", "thp", "perforated"] {
@@ -356,14 +360,14 @@ fn a_region_larger_than_memory_does_not_hang() {
         assert!(machine.counter("swap_ins") >= 512, "{policy}");
         machine.assert_memory_adds_up();
     }
-    // More is populated at once than there is memory.
+    // Populates more at once than fits into memory.
     let mut machine = swapping("thp", 16 * MB, 64 * MB);
     machine.event(populate(BASE, 40 * MB));
     assert_eq!(machine.counter("mapped_bytes") + machine.counter("swapped_bytes"), 40 * MB);
     machine.assert_memory_adds_up();
 }
 
-/// Half of every block is free: no whole one, but many could be emptied.
+/// Half of every block is free: no block is wholly free, but many could be emptied.
 fn checkered(defrag: Defrag) -> Machine {
     let config = KernelConfig { defrag, ..KernelConfig::new(64 * MB) };
     let mut machine = Machine::configured("thp", config);
@@ -403,7 +407,7 @@ fn modes_of_fault_time_compaction() {
             let first = pass();
             assert_eq!(first.blocks_emptied > 0, wakes, "{what}: {first:?}");
             assert_eq!(pass(), CompactionCounts::default(), "{what}: it sleeps again");
-            // What kcompactd emptied serves the next fault.
+            // The blocks that kcompactd emptied serve the next fault.
             machine.write(start + REGION);
             let large = 2 * u64::from(large) + u64::from(wakes);
             assert_eq!(machine.counter("large_pages"), large, "{what}");
@@ -413,13 +417,14 @@ fn modes_of_fault_time_compaction() {
     }
 }
 
-/// While nothing can be emptied, kcompactd leaves out 1, 3, 7… calls.
+/// While nothing can be emptied, kcompactd skips 1, 3, 7… of its calls.
 #[test]
 fn kcompactd_gives_up_for_a_while() {
     let config = KernelConfig { defrag: Defrag::Defer, ..KernelConfig::new(64 * MB) };
     let mut machine = Machine::configured("thp", config);
     machine.map(BASE, 256 * MB);
-    // Memory full of one program's pages, one free frame in each block: nothing to move to.
+    // Memory is full of one program's pages, with one free frame in each block: nothing can be
+    // migrated.
     machine.event(advise(BASE, 64 * MB, Advice::NoHugePage));
     exhaust(&mut machine, BASE);
     machine.event(unmap(BASE, 300 * PAGE));

@@ -1,4 +1,4 @@
-//! Perforated pages that reserve their block, get their holes patched, or are demoted: by hand.
+//! Perforated pages with reserved blocks, patching and demotion, worked by hand.
 
 use crate::machine::expected::{bitmap_down, large_down, page_down};
 use crate::machine::{BASE, MB, Machine, fork, page, populate, protect, switch, unmap};
@@ -19,7 +19,7 @@ fn dont_need(start: u64, length: u64) -> ProgramEvent {
     ProgramEvent::Advise { start: VirtualAddress::new(start), length, advice: Advice::DontNeed }
 }
 
-/// A page of 2MB whose first sub-page was written.
+/// A reserved 2MB page whose first sub-page was written.
 fn reserved() -> Machine {
     let mut machine = Machine::new(RESERVE, 64 * MB);
     machine.map(BASE, 2 * MB);
@@ -37,7 +37,7 @@ fn a_touch_patches_one_subpage_of_the_reserved_block() {
     assert_eq!(machine.counter("reserved_bytes"), 511 * PAGE);
     assert_eq!(machine.kernel.work().frames_zeroed_4k, 1, "what is reserved is not cleared");
     machine.write(BASE + 70 * PAGE);
-    // Sub-page 70 is in region 1, whose 64 sub-pages still have 63 holes: the filter stays.
+    // Sub-page 70 is in region 1, whose 64 sub-pages still have 63 holes: its filter bit stays set.
     let address = BASE + 70 * PAGE;
     assert_eq!(machine.updates, [patched(address), page_down(address), bitmap_down(address)]);
     assert_eq!(machine.frame(address), Some(block + 70));
@@ -71,7 +71,7 @@ fn unmapping_and_dropping_end_reservations() {
     assert_eq!(machine.counter("free_bytes"), before + MB);
     assert_eq!(machine.counter("reserved_bytes"), MB - PAGE);
     machine.assert_memory_adds_up();
-    // The only page in place goes: nothing is mapped any more, so nothing stays reserved.
+    // The only page in place is dropped: nothing is mapped any more, so nothing stays reserved.
     machine.event(dont_need(BASE, PAGE));
     assert_eq!(machine.counter("reserved_bytes"), 0);
     assert_eq!(machine.counter("page_table_bytes"), 0);
@@ -93,7 +93,7 @@ fn a_child_reserves_nothing() {
     let parent = machine.frame(address).unwrap();
     assert_eq!(parent, machine.frame(BASE).unwrap() + 3, "its own, in place");
     assert_ne!(parent, child);
-    // The 2MB entry waits for copy on write, so the sub-page is a hole that is mapped in place.
+    // The 2MB entry is copy-on-write, so the sub-page is a hole that is mapped in place.
     assert_eq!(machine.translate(address).unwrap().1, Permissions::READ_WRITE);
     assert_eq!(machine.counter("reserved_bytes"), 510 * PAGE);
     machine.assert_memory_adds_up();
@@ -138,14 +138,15 @@ fn a_touch_after_dropping_patches_while_the_frame_is_free() {
     machine.assert_memory_adds_up();
 }
 
-/// Two programs, of which the second has frames in the block of the first.
+/// Two areas; the second has frames in the block of the first.
 fn mixed(policy: &str) -> (Machine, u64) {
     let mut machine = Machine::new(policy, 64 * MB);
     machine.map(BASE, 2 * MB);
     machine.write(BASE);
     let block = machine.frame(BASE).unwrap();
     machine.event(dont_need(BASE, 4 * PAGE));
-    // 4KB pages of somebody else fill memory, at last the places of the holes. Those stay.
+    // 4KB pages of another area fill memory, and finally the places of the holes. The last four
+    // stay.
     let fill = BASE + 16 * MB;
     let mut next = fill;
     while machine.counter("hole_places_taken") < 4 {
@@ -156,7 +157,7 @@ fn mixed(policy: &str) -> (Machine, u64) {
     (machine, block)
 }
 
-/// 64 holes find their places free again: no other hole and no ordinary page got one of these frames.
+/// All 64 holes find their places free again: no other hole and no ordinary page got these frames.
 #[test]
 fn a_hole_leaves_the_places_of_others_free() {
     let mut machine = Machine::new("perforated", 64 * MB);
@@ -239,7 +240,7 @@ fn compaction_leaves_holes_that_nobody_touched() {
 
 #[test]
 fn too_many_holes_demote() {
-    // 25 % of 512 are 128: at 129 holes the page is taken apart, and nothing is copied.
+    // 25 % of 512 are 128: at 129 holes the page is demoted, and nothing is copied.
     let policy = "perforated:max-hole-share=25%,demote-above=25%";
     let mut machine = Machine::new(policy, 64 * MB);
     machine.map(BASE, 2 * MB);
@@ -268,7 +269,7 @@ fn untouched_reserved_subpages_do_not_demote() {
     machine.event(dont_need(BASE + PAGE, PAGE));
     assert_eq!(machine.counter("perforated_pages"), 1);
     assert_eq!(machine.counter("reserved_bytes"), 510 * PAGE);
-    // 1 % of 512 are 5.
+    // 1 % of 512 sub-pages are 5.
     machine.event(dont_need(BASE + 2 * PAGE, 5 * PAGE));
     assert_eq!(machine.counter("perforated_pages"), 1, "nothing was punched: they were reserved");
     machine.event(populate(BASE, 10 * PAGE));

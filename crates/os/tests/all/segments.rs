@@ -1,8 +1,9 @@
-//! Direct segments by hand. Memory is 256MB: frames 0–65535 in 128 blocks of 2MB.
+//! Direct segments, worked by hand. Memory is 256MB: frames 0–65535 in 128 blocks of 2MB.
 
 use crate::machine::{
     BASE, MB, Machine, advise, fork, map, page, populate, protect, remap, switch, unmap,
 };
+use perforate_config::Size;
 use perforate_os::{FaultMap, FaultOutcome, HardFault, KernelConfig, OsError};
 use perforate_schemes::segment::SegmentOperation;
 use perforate_schemes::segment::{DirectSegments, SegmentError, SegmentState};
@@ -20,7 +21,7 @@ fn machine() -> Machine {
     Machine::new("segment:min=16M", MEMORY)
 }
 
-/// A machine with a segment of 32MB at BASE.
+/// A machine with an active segment of 32MB at [`BASE`].
 fn with_segment(policy: &str) -> Machine {
     let mut machine = Machine::new(policy, MEMORY);
     machine.map(BASE, 32 * MB);
@@ -72,11 +73,11 @@ fn the_first_touch_of_a_large_area_sets_the_registers() {
     assert_eq!(machine.counter("page_table_bytes"), 0);
     assert_eq!(machine.counter("mapped_bytes"), 32 * MB);
     machine.assert_memory_adds_up();
-    // A second area is paged.
+    // A second area is mapped by pages.
     machine.map(BASE + 64 * MB, 32 * MB);
     machine.write(BASE + 64 * MB);
     assert_eq!(machine.counter("base_pages"), 1);
-    // All of it at once: no table entry had to be written for it.
+    // The segment is unmapped at once: no table entry has to be written.
     machine.event(unmap(BASE, 32 * MB));
     assert_eq!(machine.updates, [SegmentOperation::Clear { space: SPACE }.into(), flush()]);
     machine.event(unmap(BASE + 64 * MB, 32 * MB));
@@ -115,13 +116,13 @@ fn without_contiguous_memory_there_are_pages_and_a_figure() {
     let mut machine = machine();
     machine.map(BASE + 512 * MB, KB4);
     machine.write(BASE + 512 * MB);
-    // Its frame lies in block 127, its nodes lie in block 125; blocks 0–124 are 250MB.
+    // The page's frame lies in block 127 and its nodes in block 125; blocks 0–124 are 250MB.
     machine.map(BASE, 252 * MB);
     for place in 0..4 {
         machine.write(BASE + place * 2 * MB);
     }
     assert_eq!(machine.counter("base_pages"), 5);
-    // The first and the third touch tried.
+    // The first and the third touch tried to make a segment.
     assert_eq!((machine.counter("segments_made"), machine.counter("segment_failures")), (0, 2));
     machine.event(unmap(BASE + 512 * MB, KB4));
     machine.event(unmap(BASE, 252 * MB));
@@ -129,7 +130,7 @@ fn without_contiguous_memory_there_are_pages_and_a_figure() {
     machine.write(BASE + 512 * MB);
     machine.map(BASE, 252 * MB);
     let error = machine.act(|kernel, updates| kernel.create_segment(SPACE, updates));
-    // The frame could be moved, the nodes cannot.
+    // The frame could be migrated, the nodes cannot.
     let (asked_bytes, longest_bytes) = (252 * MB, 250 * MB);
     assert_eq!(error, Err(OsError::NoContiguousMemory { asked_bytes, longest_bytes }));
     assert!(machine.updates.is_empty());
@@ -140,7 +141,7 @@ fn without_contiguous_memory_there_are_pages_and_a_figure() {
 fn a_segment_leaves_memory_for_all_else() {
     let mut machine = machine();
     machine.map(BASE, 256 * MB);
-    // Linux's high watermark of 256MB is 3MB: 253MB are left, 126 whole blocks.
+    // Linux's high watermark of 256MB is 3MB: 253MB remain, 126 whole blocks.
     let error = machine.act(|kernel, updates| kernel.create_segment(SPACE, updates));
     let (asked_bytes, longest_bytes) = (256 * MB, 252 * MB);
     assert_eq!(error, Err(OsError::NoContiguousMemory { asked_bytes, longest_bytes }));
@@ -179,17 +180,17 @@ fn a_failing_frame_makes_its_page_escape() {
     assert_eq!(machine.counter("mapped_bytes"), before, "its data were copied");
     assert_eq!(machine.counter("retired_bytes"), KB4);
     assert_eq!(state(&machine).escaped_pages, 1);
-    // The same page again: it is an ordinary one now.
+    // The same page fails again: it is an ordinary page now.
     let frame = machine.frame(BASE + 100 * KB4).expect("mapped");
     assert_eq!(fail(&mut machine, frame), HardFault::Moved);
-    // One that is paged as well.
+    // A page that is also mapped by an entry.
     machine.write(BASE + 200 * KB4);
     assert_eq!(fail(&mut machine, 200), HardFault::Escaped);
     assert_ne!(machine.frame(BASE + 200 * KB4), Some(200));
     assert_eq!((state(&machine).escaped_pages, state(&machine).paged_pages), (2, 0));
     machine.assert_memory_adds_up();
     machine.assert_account();
-    // Set anew, the filter holds them again.
+    // After the registers are set again, the filter contains both pages.
     disable(&mut machine);
     assert_eq!(machine.frame(BASE), None);
     enable(&mut machine);
@@ -202,7 +203,7 @@ fn a_failing_frame_makes_its_page_escape() {
 
 #[test]
 fn faulty_frames_escape_from_the_start() {
-    // In blocks 5 and 100: every run of 126 blocks has both.
+    // The faulty frames lie in blocks 5 and 100: every run of 126 blocks contains both.
     let (first, second) = (5 * 512 + 3, 100 * 512);
     let touched = |escapes: u64| {
         let faulty = Some(FaultMap::Frames(vec![first, second]));
@@ -219,7 +220,7 @@ fn faulty_frames_escape_from_the_start() {
     let addresses = [first, second].map(|frame| BASE + frame * KB4);
     let [a, b] = addresses.map(escaped);
     assert_eq!(machine.updates, [set(126 * 512, 0), a, b, flush()]);
-    // They have no frame before they are touched; then one of the highest block.
+    // The pages have no frame before they are touched; then each gets one of the highest block.
     assert_eq!(addresses.map(|address| machine.frame(address)), [None, None]);
     addresses.iter().for_each(|&address| machine.write(address));
     assert_eq!(machine.frame(addresses[0]), Some(65_024));
@@ -239,7 +240,7 @@ fn cleared_registers_leave_memory_to_paging_in_place() {
     machine.write(BASE + 4 * MB + KB4);
     assert_eq!(machine.counter("large_pages"), 1);
     assert_eq!(machine.frame(BASE + 4 * MB), Some(1024));
-    // An escape in it splits it.
+    // An escaped page in the 2MB page splits it.
     machine
         .act(|kernel, updates| kernel.escape_page(SPACE, page(BASE + 4 * MB), updates))
         .expect("of the segment");
@@ -268,7 +269,7 @@ fn a_dissolved_segment_is_pages_where_it_lay() {
         assert_eq!(machine.kernel.segment(SPACE), None);
         assert_eq!(machine.kernel.work().frames_copied, 0);
         machine.assert_memory_adds_up();
-        // They are ordinary in every way: one that fails moves.
+        // The pages are ordinary in every way: a failing one moves.
         let outcome = fail(&mut machine, 3 * 512 + 5);
         assert!(matches!(outcome, HardFault::Moved), "{outcome:?}");
         machine.assert_account();
@@ -278,7 +279,7 @@ fn a_dissolved_segment_is_pages_where_it_lay() {
 }
 
 #[test]
-fn whatever_changes_a_part_dissolves_it_first() {
+fn changes_of_a_part_dissolve_the_segment_first() {
     let events = [
         unmap(BASE + 8 * MB, MB),
         advise(BASE + 8 * MB, MB, Advice::DontNeed),
@@ -302,7 +303,7 @@ fn whatever_changes_a_part_dissolves_it_first() {
 }
 
 #[test]
-fn advice_and_equal_permissions_leave_it_alone() {
+fn advice_and_equal_permissions_keep_the_segment() {
     let mut machine = with_segment("segment:min=16M");
     machine.event(advise(BASE + MB, MB, Advice::HugePage));
     machine.event(advise(BASE + MB, MB, Advice::Free));
@@ -320,7 +321,7 @@ fn guard_pages_escape() {
     assert_eq!(machine.frame(BASE + 8 * MB), Some(2048), "the data stay");
     assert_eq!(machine.fault(BASE + 8 * MB, AccessKind::Write), FaultOutcome::Segfault);
     assert_eq!(machine.translate(BASE + 8 * MB + 2 * KB4), Some((Frame::new(2050), RW)));
-    // Three are allowed; two more are too many.
+    // Three escapes are allowed; two more are too many.
     machine.event(protect(BASE + 9 * MB, 2 * KB4, Permissions::READ));
     assert_eq!(machine.kernel.segment(SPACE), None);
     machine.assert_memory_adds_up();
@@ -362,7 +363,7 @@ fn background_compaction_makes_room_for_a_segment() {
         machine.map(BASE, 100 * MB);
         machine.event(switch(1));
         machine.event(populate(BASE, 240 * MB));
-        // Every second 2MB goes: no run of free memory is longer.
+        // Every second 2MB is unmapped, so that no longer run is free.
         for place in (0..120).step_by(2) {
             machine.event(unmap(BASE + place * 2 * MB, 2 * MB));
         }
@@ -375,7 +376,7 @@ fn background_compaction_makes_room_for_a_segment() {
             .expect("compaction makes it");
         assert_eq!(made.pages, 25_600);
         let migrated = (machine.kernel.work() - work).frames_migrated;
-        // Half of the run at most was used, a little less where it reaches into free memory.
+        // At most half of the run was in use, or slightly less where it extends into free memory.
         assert!(migrated > 5_000 && migrated <= 25_600 / 2 + 512, "{migrated}");
         let after: Vec<_> = machine.oracle.mappings(SpaceId(1)).map(|(page, _)| page).collect();
         assert_eq!(before, after, "nobody lost a page");
@@ -389,7 +390,7 @@ fn memory_that_is_given_back_makes_a_segment_possible_again() {
     let mut machine = Machine::new("segment:min=16M", MEMORY);
     machine.map(BASE, 100 * MB);
     machine.event(switch(1));
-    // Areas too small for segments lie across all of memory; every second one goes.
+    // Areas too small for segments lie across all of memory; every second one is unmapped.
     for place in 0..60 {
         machine.event(populate(BASE + place * 8 * MB, 4 * MB));
     }
@@ -402,7 +403,7 @@ fn memory_that_is_given_back_makes_a_segment_possible_again() {
     };
     touch(&mut machine, 0..24);
     assert_eq!(machine.kernel.segment(SPACE), None);
-    // The 1st, 3rd, 7th and 15th region; the 31st is next.
+    // Touches of the 1st, 3rd, 7th and 15th region tried to make a segment; the 31st is next.
     assert_eq!(machine.counter("segment_failures"), 4);
     machine.event(switch(1));
     for place in (1..60).step_by(2) {
@@ -421,7 +422,8 @@ fn context_switches_load_the_registers() {
     for process in [1, 2, 1, 0, 0] {
         machine.event(switch(process));
     }
-    // Away from 0 and back; between 1 and 2 there are none to load.
+    // Registers are loaded when switching away from process 0 and back; processes 1 and 2 have
+    // none.
     let work = machine.kernel.work();
     assert_eq!((work.context_switches, work.segment_registers_loaded), (4, 2));
     disable(&mut machine);
@@ -452,7 +454,7 @@ fn scanners_leave_a_segment_alone() {
 
 #[test]
 fn a_segment_is_not_swapped_out() {
-    let config = KernelConfig { swap_bytes: 64 * MB, ..KernelConfig::new(64 * MB) };
+    let config = KernelConfig { swap: Size(64 * MB), ..KernelConfig::new(64 * MB) };
     let mut machine = Machine::configured("segment:min=16M", config);
     machine.map(BASE, 32 * MB);
     for place in 0..4096 {
@@ -463,11 +465,36 @@ fn a_segment_is_not_swapped_out() {
     for place in 0..48 * 256 {
         machine.write(BASE + 64 * MB + place * KB4);
     }
-    // 16MB were swapped at least, as 64MB were for 80MB; none of them was the segment's.
+    // At least 16MB were swapped out, as 80MB were touched in 64MB; none of it was the segment's.
     assert!(machine.counter("swap_outs") >= 4096);
     assert_eq!(state(&machine).paged_pages, 4095);
     for place in 0..8192 {
         assert_eq!(machine.frame(BASE + place * KB4), Some(place));
     }
     machine.assert_memory_adds_up();
+}
+
+/// Touches map the run of a disabled segment by ordinary 2MB entries; it is still set aside.
+#[test]
+fn a_2mb_page_of_a_segment_cannot_be_shared() {
+    for is_enabled in [true, false] {
+        let mut machine = with_segment("segment:min=16M,pages=2m");
+        machine.map(BASE + 64 * MB, 2 * MB);
+        machine.write(BASE + 64 * MB);
+        if !is_enabled {
+            disable(&mut machine);
+            machine.write(BASE);
+        }
+        assert_eq!(machine.counter("large_pages"), if is_enabled { 1 } else { 2 });
+        machine.event(switch(1));
+        let to = machine.kernel.current();
+        let mut share = |address| {
+            machine.act(|kernel, updates| kernel.share(SPACE, page(address), to, updates))
+        };
+        let refused = Err(OsError::NotLarge { space: SPACE, page: page(BASE) });
+        assert_eq!(share(BASE), refused, "{is_enabled}");
+        // A 2MB page outside the segment can be.
+        assert_eq!(share(BASE + 64 * MB), Ok(()), "{is_enabled}");
+        machine.assert_memory_adds_up();
+    }
 }

@@ -1,4 +1,4 @@
-//! Shared mappings: whoever maps a page of one maps the same frame, whoever touched it first.
+//! Shared mappings: all mappings of a page have the same frame, independent of the first touch.
 
 use crate::machine::{
     BASE, GB, MB, Machine, advise, fork, map_shared, page, protect, remap, switch, unmap,
@@ -11,7 +11,7 @@ use perforate_types::{
 const PAGE: u64 = 4096;
 const RW: Permissions = Permissions::READ_WRITE;
 
-/// A machine whose process 0 mapped shared memory and forked process 1; nothing is touched yet.
+/// A machine whose process 0 maps shared memory and forks process 1; nothing is touched yet.
 fn parent_and_child(policy: &str, length: u64) -> Machine {
     let mut machine = Machine::new(policy, 64 * MB);
     machine.event(map_shared(BASE, length));
@@ -19,7 +19,7 @@ fn parent_and_child(policy: &str, length: u64) -> Machine {
     machine
 }
 
-/// Touches a page as a process and returns its frame.
+/// Writes to a page as a process and returns the page's frame.
 fn touch(machine: &mut Machine, process: u16, address: u64) -> u64 {
     machine.event(switch(process));
     machine.access(address, AccessKind::Write);
@@ -34,13 +34,13 @@ fn assert_sound(machine: &Machine) {
 }
 
 #[test]
-fn what_one_touches_after_the_fork_the_other_sees() {
+fn touches_after_the_fork_are_shared() {
     for (first, second) in [(0, 1), (1, 0)] {
         let mut machine = parent_and_child("base-pages", 4 * PAGE);
         let frame = touch(&mut machine, first, BASE);
         assert_eq!(touch(&mut machine, second, BASE), frame);
         assert_ne!(touch(&mut machine, second, BASE + PAGE), frame);
-        // Three faults, two frames cleared, and writes copy nothing.
+        // Three faults and two cleared frames; writes copy nothing.
         let work = machine.kernel.work();
         assert_eq!((work.faults_4k, work.frames_zeroed_4k, work.frames_copied), (3, 2, 0));
         assert_eq!(machine.counter("shared_memory_joins"), 1);
@@ -63,7 +63,7 @@ fn private_memory_beside_it_is_still_copied() {
     machine.event(switch(1));
     machine.read(BASE + PAGE);
     assert_ne!(machine.frame(BASE + PAGE), Some(frames[1]), "the parent's write copied it");
-    // Private pages first touched after the fork are each process's own.
+    // Private pages first touched after the fork belong to each process alone.
     for process in 0..2 {
         machine.event(switch(process));
         machine.map(BASE + 8 * PAGE, PAGE);
@@ -89,7 +89,7 @@ fn mremap_moves_the_pages_of_an_object() {
     let to = BASE + 32 * MB + 7 * PAGE;
     let mut machine = parent_and_child("base-pages", 8 * PAGE);
     let early = touch(&mut machine, 1, BASE + 5 * PAGE);
-    // Pages 4 to 7 move, and grow by two.
+    // Pages 4 to 7 move, and the mapping grows by two pages.
     machine.event(remap(BASE + 4 * PAGE, 4 * PAGE, to, 6 * PAGE));
     assert_eq!(machine.frame(to + PAGE), Some(early));
     assert_eq!(touch(&mut machine, 0, BASE + 5 * PAGE), early);
@@ -97,14 +97,14 @@ fn mremap_moves_the_pages_of_an_object() {
     assert_eq!(touch(&mut machine, 0, BASE + 6 * PAGE), late);
     let first = touch(&mut machine, 0, BASE + 4 * PAGE);
     assert_eq!(touch(&mut machine, 1, to), first);
-    // What grew is found as well, by one who also has it.
+    // Another process whose mapping grew too finds the added pages.
     machine.event(switch(0));
     machine.event(remap(BASE, 8 * PAGE, BASE, 9 * PAGE));
     let grown = touch(&mut machine, 0, BASE + 8 * PAGE);
     assert_eq!(touch(&mut machine, 1, to + 4 * PAGE), grown);
     let place = machine.kernel.shared_place(SpaceId(1), page(to)).unwrap();
     assert_eq!(place.page, 4);
-    // mremap of no pages is a second view in the same process.
+    // mremap of no pages makes a second view in the same process.
     machine.event(switch(1));
     machine.event(remap(to, 0, BASE, 2 * PAGE));
     assert_eq!(touch(&mut machine, 1, BASE), first);
@@ -140,7 +140,7 @@ fn a_gigabyte_is_joined_as_one() {
     let frame = touch(&mut machine, 0, GB + 5 * PAGE);
     assert_eq!(touch(&mut machine, 1, GB), frame - 5);
     assert_eq!(machine.counter("huge_pages"), 2);
-    // A third process moves its view by 2MB: it can have 2MB pages of the same run.
+    // A third process moves its view by 2MB: it can map 2MB pages of the same run.
     machine.event(switch(0));
     machine.event(fork(2));
     machine.event(switch(2));
@@ -160,7 +160,8 @@ fn an_address_that_is_not_congruent_gets_4kb_pages_of_the_block() {
         machine.event(remap(BASE, 4 * MB, to, 4 * MB));
         touch(&mut machine, 0, BASE);
         let block = touch(&mut machine, 0, BASE + 2 * MB);
-        // The child's second region is all its area's, but begins with page 511 of the object.
+        // The child's second region lies in the area completely, but begins with page 511 of the
+        // object.
         assert_eq!(touch(&mut machine, 1, to + 2 * MB + 20 * PAGE), block + 20);
         assert_eq!((machine.counter("large_pages"), machine.counter("base_pages")), (2, 1));
         assert_sound(&machine);
@@ -176,7 +177,7 @@ fn no_large_page_is_made_over_what_others_have() {
     touch(&mut machine, 0, BASE + 4 * PAGE);
     assert_eq!((machine.counter("large_pages"), machine.counter("base_pages")), (0, 2));
     assert_eq!(touch(&mut machine, 0, BASE + 3 * PAGE), small);
-    // The region behind it is free for one.
+    // The region behind it can have a large page.
     touch(&mut machine, 0, BASE + 2 * MB);
     assert_eq!(machine.counter("large_pages"), 1);
     assert_sound(&machine);
@@ -190,14 +191,14 @@ fn no_gigabyte_is_made_over_what_others_have() {
     machine.event(switch(1));
     machine.event(unmap(GB + 2 * MB, GB - 2 * MB));
     let small = touch(&mut machine, 1, GB + 5 * PAGE);
-    // The child has the first 2MB only, as a 2MB page. The parent touches what lies behind.
+    // The child has only the first 2MB, as a 2MB page. The parent touches memory behind it.
     touch(&mut machine, 0, GB + 8 * MB);
     assert_eq!((machine.counter("huge_pages"), machine.counter("large_pages")), (0, 2));
     assert_eq!(touch(&mut machine, 0, GB + 5 * PAGE), small);
     assert_sound(&machine);
 }
 
-/// The holes are each space's own; what is in no space's way stays in place (P-2, P Fig. 1).
+/// Each space has its own holes; sub-pages that need no hole stay in place (P-2, P Fig. 1).
 #[test]
 fn a_perforated_page_is_joined_with_the_holes_that_have_their_data_elsewhere() {
     let mut machine = parent_and_child("perforated", 2 * MB);
@@ -214,12 +215,12 @@ fn a_perforated_page_is_joined_with_the_holes_that_have_their_data_elsewhere() {
         machine.translate(BASE + 7 * PAGE).map(|(f, p)| (f.number(), p)),
         Some((block + 7, RW))
     );
-    // Nobody had data at page 5; the child's are the parent's too.
+    // No process had data at page 5; the child's new data are the parent's too.
     assert_eq!(machine.frame(BASE + 5 * PAGE), None);
     let fresh = touch(&mut machine, 1, BASE + 5 * PAGE);
     assert_eq!(touch(&mut machine, 0, BASE + 5 * PAGE), fresh);
-    // Its frame in place was free, so that both have it there again: the parent has holes 6 and
-    // 7, the child 6.
+    // The in-place frame was free, so both map it in place again: the parent has holes 6 and 7, the
+    // child has hole 6.
     assert_eq!(fresh, block + 5);
     assert_eq!(machine.counter("holes_allocated"), 3);
     assert_sound(&machine);
@@ -234,7 +235,7 @@ fn a_hole_whose_frame_in_place_others_map_is_patched_by_a_touch() {
     assert_eq!((machine.counter("perforated_pages"), machine.counter("large_pages")), (1, 1));
     assert_eq!(touch(&mut machine, 1, BASE + 9 * PAGE), block + 9);
     assert_eq!((machine.counter("perforated_pages"), machine.counter("large_pages")), (0, 2));
-    // The same by a patch that is asked for.
+    // An explicit patch has the same effect.
     machine.event(advise(BASE + 9 * PAGE, PAGE, Advice::DontNeed));
     machine.patch(BASE + 9 * PAGE).unwrap();
     assert_eq!(machine.frame(BASE + 9 * PAGE), Some(block + 9));
@@ -259,13 +260,14 @@ fn a_hole_of_one_changes_the_bitmap_of_the_other() {
 fn a_private_page_in_the_others_large_page_is_not_joined() {
     let mut machine = parent_and_child("perforated", 2 * MB);
     let block = touch(&mut machine, 0, BASE);
-    // The parent puts private memory over page 3: a hole with a frame of its own.
+    // The parent maps private memory over page 3: a hole with a frame of its own.
     machine.map(BASE + 3 * PAGE, PAGE);
     let private = touch(&mut machine, 0, BASE + 3 * PAGE);
     assert_eq!(touch(&mut machine, 1, BASE), block);
     assert_ne!(touch(&mut machine, 1, BASE + 3 * PAGE), private);
     assert_sound(&machine);
-    // A private page may not go back in place among shared ones: fork could not tell them apart.
+    // A private page may not return in place among shared ones, since fork could not tell them
+    // apart.
     machine.event(switch(0));
     let refused = machine.patch(BASE + 3 * PAGE);
     assert!(matches!(refused, Err(OsError::SharingDiffers { .. })), "{refused:?}");
@@ -280,7 +282,7 @@ fn dontneed_and_munmap_drop_the_mapping_and_not_the_data_of_others() {
     assert_eq!(machine.frame(BASE), None);
     assert_eq!(touch(&mut machine, 1, BASE), frame);
     assert_eq!(machine.kernel.work().frames_zeroed_4k, 1);
-    // With nobody left to map it the memory begins anew: cleared once more.
+    // When no process maps the memory any more, the next touch clears a new frame.
     for process in 0..2 {
         machine.event(switch(process));
         machine.event(advise(BASE, PAGE, Advice::DontNeed));
@@ -300,7 +302,7 @@ fn the_data_outlive_the_one_who_touched_them_first() {
     touch(&mut machine, 0, BASE);
     machine.event(ProgramEvent::Exit { process: ProcessId(1) });
     assert_eq!(machine.frame(BASE), Some(frame));
-    // A grandchild that never touched it finds it too.
+    // A grandchild that never touched the page finds its frame too.
     machine.event(fork(2));
     machine.event(switch(2));
     machine.event(advise(BASE, PAGE, Advice::DontNeed));
@@ -317,7 +319,7 @@ fn exec_drops_everything_and_the_next_touch_begins_anew() {
     assert_eq!(machine.kernel.shared_place(machine.kernel.current(), page(BASE)), None);
     assert!(machine.oracle.mappings(machine.kernel.current()).next().is_none());
     assert_eq!(machine.counter("large_pages"), 1, "the parent's");
-    // The same mmap by the new program is another object.
+    // The same mmap by the new program makes another object.
     machine.event(map_shared(BASE, 2 * MB));
     assert_ne!(touch(&mut machine, 1, BASE), block);
     assert_eq!(touch(&mut machine, 0, BASE), block);
@@ -337,7 +339,7 @@ fn each_view_has_its_own_permissions() {
     assert_eq!(machine.translate(BASE).unwrap().1, Permissions::READ);
     machine.event(switch(0));
     assert_eq!(machine.translate(BASE).unwrap().1, RW);
-    // Writable again, the child writes the same frame: no copy, no split.
+    // After the area is writable again, the child writes to the same frame: no copy, no split.
     machine.event(switch(1));
     machine.event(protect(BASE, 2 * MB, RW));
     assert_eq!(touch(&mut machine, 1, BASE), block);
@@ -366,7 +368,7 @@ fn data_that_others_map_do_not_move_for_one_alone() {
 }
 
 #[test]
-fn what_waits_for_its_copy_cannot_be_shared() {
+fn copy_on_write_pages_cannot_be_shared() {
     let mut machine = Machine::new("perforated", 64 * MB);
     machine.map(BASE, 2 * MB);
     machine.write(BASE);
@@ -380,7 +382,7 @@ fn what_waits_for_its_copy_cannot_be_shared() {
     assert!(matches!(refused, Err(OsError::CopyOnWrite { .. })), "{refused:?}");
     assert_eq!(machine.kernel.shared_place(SpaceId(0), page(BASE)), None);
     machine.assert_copies_on_write();
-    // When the child is gone nothing waits any more.
+    // After the child's exit, no page is copy-on-write any more.
     machine.event(ProgramEvent::Exit { process: ProcessId(1) });
     share(&mut machine).unwrap();
     let place = |space| machine.kernel.shared_place(space, page(BASE + PAGE)).unwrap();
@@ -391,9 +393,10 @@ fn what_waits_for_its_copy_cannot_be_shared() {
     assert_sound(&machine);
 }
 
-/// Memory that is shared waits for no copy, however many map it: one more can share it.
+/// Shared memory is never copy-on-write, however many spaces map it, so a further space can share
+/// it.
 #[test]
-fn what_is_shared_can_be_shared_with_more() {
+fn shared_pages_can_be_shared_with_more_spaces() {
     for is_shared_from_the_start in [false, true] {
         let mut machine = Machine::new("perforated", 64 * MB);
         let length = 2 * MB;

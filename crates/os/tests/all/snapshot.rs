@@ -1,4 +1,4 @@
-//! Memory that begins as a snapshot of a real machine says.
+//! Memory that begins in the state of a snapshot of a real machine.
 
 use std::sync::Arc;
 
@@ -6,8 +6,9 @@ use crate::machine::policy;
 use perforate_config::read;
 use perforate_os::{
     Ageing, Defrag, FrameState, FreeMemory, HostSnapshot, Kernel, KernelConfig, OccupancyBuilder,
-    SnapshotZone, TableFormat,
+    TableFormat,
 };
+use perforate_records::SnapshotZone;
 use perforate_schemes::perforated::PerforatedOperation;
 use perforate_types::{
     AccessKind, Backing, Counters, Frame, HoleSet, Permissions, ProgramEvent, Update,
@@ -69,8 +70,8 @@ fn count(kernel: &Kernel, name: &str) -> u64 {
     counters.get(name).unwrap_or_else(|| panic!("no {name}")) as u64
 }
 
-/// Block 0: reserved 256, free 256; 1: unmovable at 3 and 200–209; 2 and 3: none; 4: page cache;
-/// 5: 500 movable; 6: a large page; 7: 8 slab, rest free.
+/// Block 0: 256 reserved, 256 free. 1: unmovable at 3 and 200–209. 2 and 3: absent. 4: page cache.
+/// 5: 500 movable. 6: a large page. 7: 8 slab, rest free.
 fn small() -> HostSnapshot {
     snapshot(&[
         (Reserved, 256),
@@ -98,8 +99,8 @@ fn exactly_these_frames_are_free() {
     let free: Vec<u64> = (0..8 * 512).filter(is_free).collect();
     let expected: Vec<u64> = (0..8 * 512).filter(|&frame| occupancy.state(frame) == Free).collect();
     assert_eq!(free, expected);
-    // Orders of the aligned blocks of 256–514: 8, 1, 0; of 516–711: 2, 3, 4, 5, 6, 6, 3; of 722–1023:
-    // 1, 2, 3, 5, 8; of 3060–3071: 2, 3; of 3592–4095: 3, 4, 5, 6, 7, 8.
+    // Orders of the aligned blocks: of 256–514: 8, 1, 0; of 516–711: 2, 3, 4, 5, 6, 6, 3; of
+    // 722–1023: 1, 2, 3, 5, 8; of 3060–3071: 2, 3; of 3592–4095: 3, 4, 5, 6, 7, 8.
     assert_eq!(kernel.free_memory().blocks, [1, 2, 3, 5, 2, 3, 3, 1, 3, 0, 0]);
     assert_eq!(count(&kernel, "memory_bytes"), (8 - 2) * 512 * 4096);
     assert_eq!(count(&kernel, "page_cache_bytes"), 512 * 4096);
@@ -113,8 +114,8 @@ fn exactly_these_frames_are_free() {
     assert_eq!(map.frames(perforate_os::FrameClass::Unmovable), 256 + 11);
 }
 
-/// Block 1 has unmovable frames at 3 and 200–209, so a perforated page of it has exactly these
-/// holes; block 7 with its slab has less usable frames at the same bound and is asked later.
+/// A perforated page in block 1 has exactly the block's unmovable frames as holes: 3 and 200–209.
+/// Block 7, with slab, has fewer usable frames at the same bound and is tried later.
 #[test]
 fn a_perforated_page_has_the_snapshots_holes() {
     let mut kernel = kernel(&small(), "perforated:max-hole-share=25%,max-filter-bits=4", config());
@@ -130,8 +131,8 @@ fn a_perforated_page_has_the_snapshots_holes() {
     kernel.check_invariants().unwrap();
 }
 
-/// Two blocks can be emptied, page cache and a program's 500 frames; the lower one is. What moves is
-/// not lost.
+/// Two blocks can be emptied: page cache, and 500 frames of a program. The lower one is emptied,
+/// and its contents are not lost.
 #[test]
 fn compaction_empties_what_is_movable() {
     let mut kernel = kernel(&small(), "thp", KernelConfig { defrag: Defrag::Always, ..config() });
@@ -161,17 +162,17 @@ fn page_cache_and_slab_make_room_and_programs_do_not() {
     kernel.check_invariants().unwrap();
     assert_eq!(count(&kernel, "page_cache_bytes") + count(&kernel, "slab_bytes"), 0);
     assert_eq!(count(&kernel, "other_programs_bytes"), (500 + 512) * 4096);
-    // Page tables take a few of them.
+    // Page tables take a few of these frames.
     let gained = free + 512 + 8;
     assert!((gained - 16..gained).contains(&touched), "{touched} of {gained}");
 }
 
-/// What lies in the snapshot's free lists lies in those of the simulated memory, aged ones too.
+/// The free lists of a snapshot and of the memory made from it are equal, also after ageing.
 #[test]
 fn an_aged_memory_survives_the_round_trip() {
     for zones in ["Normal", "DMA32"] {
         let aged = KernelConfig {
-            ageing: Some(read::<Ageing>("kernel-build").unwrap()),
+            age: Some(read::<Ageing>("kernel-build").unwrap()),
             ..KernelConfig { seed: 5, ..KernelConfig::new(256 << 20) }
         };
         let aged = Kernel::new(aged, policy("thp")).unwrap();
@@ -190,7 +191,7 @@ fn an_aged_memory_survives_the_round_trip() {
         assert_eq!(again.free_memory(), free);
         assert!(free.unusable_thousandths(FreeMemory::LARGE_ORDER) > 500, "it is fragmented");
         assert_eq!(again.zones().iter().next().unwrap().name, zones);
-        // The same memory behind a perforating kernel: its bitmap takes nothing away.
+        // The same memory under a perforating kernel: its bitmap takes no frame from it.
         let perforated = kernel(&read, "perforated", config());
         assert_eq!(perforated.zones().free_frames(), again.zones().free_frames());
         assert!(perforated.hole_bitmap().unwrap().value() >= 256 << 20);

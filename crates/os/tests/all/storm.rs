@@ -1,9 +1,9 @@
-//! Random events under every policy: the oracle accepts every change, the order of updates holds,
-//! and all memory is accounted for.
+//! Random events under every policy: the oracle accepts every change, the order of updates is
+//! right, and all memory is accounted for.
 
 use crate::machine;
 use crate::machine::{BASE, MB, Machine, fork, map, map_shared, populate, protect, switch, unmap};
-use perforate_config::{Count, read};
+use perforate_config::{Count, Size, read};
 use perforate_os::{
     Defrag, HardFault, HoleContent, IoGap, KernelConfig, KhugepagedConfig, KsmConfig, OsError,
     TableFormat,
@@ -16,7 +16,7 @@ use perforate_types::{
 use proptest::prelude::*;
 
 const PAGE: u64 = 4096;
-/// The storm rages over four 2MB regions, at multiples of 64KB.
+/// The storm uses four 2MB regions, with ranges at multiples of 64KB.
 const STEP: u64 = 64 << 10;
 const SPAN: u64 = 8 * MB;
 
@@ -38,7 +38,7 @@ enum Action {
     SelfBalloon(u64),
 }
 
-/// What happens to the segment of the running process.
+/// An action on the segment of the running process.
 #[derive(Clone, Copy, Debug)]
 enum SegmentAction {
     Create(SegmentRule),
@@ -59,7 +59,7 @@ fn range() -> impl Strategy<Value = (u64, u64)> {
 }
 
 fn address() -> impl Strategy<Value = u64> {
-    // Few pages of each region, so that the same one is met again.
+    // Few pages of each region, so that the same page is used again.
     (0..6u64, 0..8u64).prop_map(|(region, place)| BASE + region * 2 * MB + place * 73 * PAGE)
 }
 
@@ -167,8 +167,8 @@ fn action() -> impl Strategy<Value = Action> {
     ]
 }
 
-/// Touches a new region page by page, so that most pages come to lie at their own place in a
-/// block: frames are taken downwards, so the next page is the one below the last frame's place.
+/// Touches a new region page by page. The page after each touch is one below the index of the last
+/// frame in its block, so most pages lie in place if frames are allocated downwards.
 fn pages_in_place(machine: &mut Machine, start: u64) {
     let event = |machine: &mut Machine, event| {
         perform_if_possible(machine, &Action::Event(event));
@@ -313,7 +313,7 @@ fn act_on_segment(machine: &mut Machine, action: SegmentAction) {
     }
 }
 
-/// What the storm is about to do may fail for want of memory; then nothing is lost either.
+/// Performs an action that may fail for lack of memory; a failure must not lose anything.
 fn perform_if_possible(machine: &mut Machine, action: &Action) {
     let tolerate = |result: Result<(), OsError>| match result {
         Ok(()) | Err(OsError::OutOfMemory { .. }) => {}
@@ -331,7 +331,7 @@ fn perform_if_possible(machine: &mut Machine, action: &Action) {
             };
             tolerate(machine.act(fault));
         }
-        // They may be impossible for other reasons as well.
+        // These actions may be impossible for other reasons too.
         Action::Punch(address, hole) if exists => drop(machine.punch(*address, *hole)),
         Action::Share(address, from, to) => {
             let (page, spaces) = (machine::page(*address), machine.spaces());
@@ -343,16 +343,20 @@ fn perform_if_possible(machine: &mut Machine, action: &Action) {
     }
 }
 
-/// A storm over less memory than it touches, with swap or without.
+/// A storm with less memory than it touches, with or without swap.
 fn pressure(policy: &str, swap_bytes: u64, defrag: Defrag, actions: &[Action]) {
-    pressure_on(policy, KernelConfig { swap_bytes, defrag, ..KernelConfig::new(4 * MB) }, actions);
+    pressure_on(
+        policy,
+        KernelConfig { swap: Size(swap_bytes), defrag, ..KernelConfig::new(4 * MB) },
+        actions,
+    );
 }
 
 fn pressure_on(policy: &str, config: KernelConfig, actions: &[Action]) {
     let mut machine = Machine::configured(policy, config);
     let contents = "zero=20%,duplicate=40%,distinct=30,run=4,seed=9";
     machine.kernel.set_content_distribution(read(contents).expect("valid")).expect("valid");
-    // Memory is full from the start.
+    // Fill memory first.
     perform_if_possible(&mut machine, &Action::Event(populate(BASE, SPAN)));
     for action in actions {
         perform_if_possible(&mut machine, action);
@@ -371,7 +375,7 @@ fn pressure_on(policy: &str, config: KernelConfig, actions: &[Action]) {
 }
 
 fn storm(policy: &str, fragmentation: Option<&str>, actions: &[Action]) {
-    // Three frames more than whole blocks: as many as hole bitmaps take.
+    // Three frames more than whole blocks: the size of the hole bitmap.
     let fragmentation = fragmentation.map(|text| read(text).expect("valid"));
     let config = KernelConfig { fragmentation, ..KernelConfig::new(256 * MB + 3 * PAGE) };
     storm_on(policy, config, actions);
@@ -415,7 +419,7 @@ fn storm_on(policy: &str, config: KernelConfig, actions: &[Action]) {
     machine.assert_account();
 }
 
-/// Storms of each kind: `PROPTEST_CASES=200` makes the long form.
+/// Number of storms of each kind; `PROPTEST_CASES=200` makes a long run.
 fn cases() -> u32 {
     let given = std::env::var("PROPTEST_CASES").ok();
     given.and_then(|cases| cases.parse().ok()).unwrap_or(24)
@@ -504,7 +508,7 @@ proptest! {
     #[test]
     fn swapped_superpages(actions in prop::collection::vec(action(), 1..80)) {
         let tables = gap_tolerant(GapTolerance::SINGLE_1M);
-        let config = KernelConfig { swap_bytes: 64 * MB, tables, ..KernelConfig::new(5 * MB) };
+        let config = KernelConfig { swap: Size(64 * MB), tables, ..KernelConfig::new(5 * MB) };
         pressure_on("gap-tolerant", config, &actions);
     }
 
@@ -522,7 +526,7 @@ proptest! {
     fn segments_in_a_small_guest_with_a_gap(actions in prop::collection::vec(action(), 1..80)) {
         let gap = IoGap { start_bytes: 9 * MB, end_bytes: 16 * MB, kept_bytes: Some(7 * MB) };
         let (io_gap, hot_add_bytes) = (Some(gap), 24 * MB);
-        let config = KernelConfig { io_gap, hot_add_bytes, ..KernelConfig::new(64 * MB) };
+        let config = KernelConfig { io_gap, hot_add: Size(hot_add_bytes), ..KernelConfig::new(64 * MB) };
         storm_on("segment:min=1M,escapes=40,compact=yes", config, &actions);
     }
 
@@ -530,14 +534,14 @@ proptest! {
     fn perforated_pages_in_a_guest_with_a_gap(actions in prop::collection::vec(action(), 1..80)) {
         let gap = IoGap { start_bytes: 9 * MB, end_bytes: 16 * MB, kept_bytes: None };
         let (io_gap, hot_add_bytes) = (Some(gap), 24 * MB);
-        let config = KernelConfig { io_gap, hot_add_bytes, ..KernelConfig::new(96 * MB + 5 * PAGE) };
+        let config = KernelConfig { io_gap, hot_add: Size(hot_add_bytes), ..KernelConfig::new(96 * MB + 5 * PAGE) };
         storm_on("perforated", config, &actions);
     }
 
     #[test]
     fn swapped_segments(actions in prop::collection::vec(action(), 1..80)) {
-        // The first area becomes a segment, and half as much memory is left for all else.
-        let config = KernelConfig { swap_bytes: 16 * MB, ..KernelConfig::new(13 * MB) };
+        // The first area becomes a segment, and half as much memory is left for everything else.
+        let config = KernelConfig { swap: Size(16 * MB), ..KernelConfig::new(13 * MB) };
         pressure_on("segment:min=64K,pages=2m,compact=yes,escapes=8", config, &actions);
     }
 
@@ -573,7 +577,7 @@ proptest! {
     }
 }
 
-/// 1GB pages, which the storm's span is too small for.
+/// Tests 1GB pages, for which the storm's range is too small.
 #[test]
 fn huge_pages_are_split_and_given_back() {
     let gigabyte = 1 << 30;
@@ -584,7 +588,7 @@ fn huge_pages_are_split_and_given_back() {
     assert_eq!(machine.counter("huge_pages"), 2);
     machine.event(fork(1));
     machine.write(gigabyte);
-    // The first 1GB page becomes 512 2MB pages, and of those the first 512 4KB pages.
+    // The first 1GB page becomes 512 2MB pages, and the first of these becomes 512 4KB pages.
     assert_eq!(machine.counter("huge_pages"), 3);
     assert_eq!(machine.counter("large_pages"), 511);
     assert_eq!(machine.counter("base_pages"), 512);

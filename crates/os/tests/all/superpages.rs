@@ -1,7 +1,8 @@
-//! Gap-tolerant superpages as the operating system makes, changes and releases them (G §3.8).
+//! Gap-tolerant superpages: how the operating system makes, changes and releases them (G §3.8).
 
 use crate::machine;
 use crate::machine::{BASE, MB, Machine, fork, operation, policy, protect, remap, switch, unmap};
+use perforate_config::Size;
 use perforate_os::{HardFault, Kernel, KernelConfig, OsError, TableFormat, ZoneLayout};
 use perforate_schemes::gap_tolerant::SuperpageOperation;
 use perforate_schemes::gap_tolerant::availability_vectors;
@@ -19,14 +20,15 @@ fn config(mode: GapTolerance, memory_bytes: u64) -> KernelConfig {
     KernelConfig { tables: gap_tolerant(mode), ..KernelConfig::new(memory_bytes) }
 }
 
-/// Half of the B-blocks are enough (G §3.3), as all of them can then be used in small examples.
+/// Policy that accepts slices with half of their B-blocks (G §3.3), so that small examples can use
+/// every block.
 const FROM_HALF: &str = "gap-tolerant:least-blocks=32";
 
 fn machine(mode: GapTolerance, memory_bytes: u64) -> Machine {
     Machine::configured(FROM_HALF, config(mode, memory_bytes))
 }
 
-/// Takes faulty frames out of use that nobody has.
+/// Retires free faulty frames.
 fn retire(machine: &mut Machine, frames: impl IntoIterator<Item = u64>) {
     for frame in frames {
         assert_eq!(hard_fault(machine, frame), HardFault::WasFree);
@@ -38,13 +40,14 @@ fn hard_fault(machine: &mut Machine, frame: u64) -> HardFault {
     machine.act(|kernel, updates| Ok(kernel.hard_fault(frame, updates))).unwrap()
 }
 
-fn superpages_told(machine: &Machine) -> usize {
+fn superpages_mapped(machine: &Machine) -> usize {
     let is_superpage =
         |update: &&Update| matches!(operation(update), Some(SuperpageOperation::Map { .. }));
     machine.updates.iter().filter(is_superpage).count()
 }
 
-/// Slices of 8MB: the first two superpages of 4MB share the lowest, whole as in 2MB pages.
+/// Slices of 8MB: the first two superpages of 4MB share the lowest slice, contiguously like 2MB
+/// pages.
 #[test]
 fn whole_slices_hold_two_superpages_each() {
     let mut machine = machine(GapTolerance::SINGLE_4M, 64 * MB);
@@ -52,20 +55,20 @@ fn whole_slices_hold_two_superpages_each() {
     for (superpage, first) in [(0, 0), (1, 1024), (2, 2048)] {
         let start = BASE + superpage * 4 * MB;
         machine.write(start + 9 * PAGE);
-        assert_eq!(superpages_told(&machine), 1);
+        assert_eq!(superpages_mapped(&machine), 1);
         assert_eq!(machine.frame(start), Some(first));
         assert_eq!(machine.frame(start + 4 * MB - PAGE), Some(first + 1023));
     }
     assert_eq!(machine.counter("superpage_bytes"), 12 * MB);
     assert_eq!(machine.counter("base_pages"), 0);
     assert_eq!(machine.counter("page_faults"), 3);
-    // Three tables, one frame each: there is no level-1 node.
+    // Three tables of one frame each: there is no level-1 node.
     assert_eq!(machine.counter("page_table_bytes"), 3 * PAGE);
     machine.assert_memory_adds_up();
 }
 
-/// B-blocks of 16 frames. Frames 0 and 35 spoil B-blocks 0 and 2, so virtual block 0 lies in B-block
-/// 1, 1 in 3, and the last, 31, in 33.
+/// B-blocks of 16 frames. Frames 0 and 35 spoil B-blocks 0 and 2. So virtual block 0 lies in
+/// B-block 1, block 1 in 3, and the last, 31, in 33.
 #[test]
 fn retired_frames_are_skipped_in_order() {
     let mut machine = machine(GapTolerance::SINGLE_2M, 64 * MB);
@@ -77,7 +80,7 @@ fn retired_frames_are_skipped_in_order() {
     assert_eq!(machine.frame(BASE + 15 * PAGE), Some(31));
     assert_eq!(machine.frame(BASE + 16 * PAGE), Some(48));
     assert_eq!(machine.frame(BASE + 511 * PAGE), Some(33 * 16 + 15));
-    // 62 usable: 30 are left, too few for a second superpage.
+    // 62 B-blocks were usable: the remaining 30 are too few for a second superpage.
     assert_eq!(availability_vectors(&machine.kernel)[0].count_ones(), 30);
     machine.map(BASE + 2 * MB, 2 * MB);
     machine.write(BASE + 2 * MB);
@@ -85,14 +88,15 @@ fn retired_frames_are_skipped_in_order() {
     machine.assert_memory_adds_up();
 }
 
-/// 32 usable B-blocks are just enough, 31 are too few. What no superpage takes serves as 4KB pages.
+/// 32 usable B-blocks suffice, 31 do not. Memory that no superpage uses serves as 4KB pages.
 #[test]
 fn thirty_two_usable_blocks_are_enough_and_the_rest_serves_as_base_pages() {
     let mut machine = machine(GapTolerance::SINGLE_1M, 16 * MB);
-    // Tables lie in pageblocks of their own, at the end of memory.
+    // Tables lie in separate pageblocks at the end of memory.
     machine.map(BASE + 64 * MB, PAGE);
     machine.write(BASE + 64 * MB);
-    // Slices of 512 frames in B-blocks of 8. Of the last four little is left, for further tables.
+    // Slices have 512 frames in B-blocks of 8. The last four slices keep only a few frames, for
+    // further tables.
     let free = |machine: &Machine, frame: &u64| machine.kernel.zones().is_free(Frame::new(*frame));
     let last = (4 * 512..8 * 512 - 32).filter(|frame| free(&machine, frame)).collect::<Vec<_>>();
     retire(&mut machine, last.into_iter().chain([512 + 511]));
@@ -103,21 +107,21 @@ fn thirty_two_usable_blocks_are_enough_and_the_rest_serves_as_base_pages() {
     assert_eq!(usable[..4], [64, 31, 32, 32]);
     assert_eq!(machine.counter("slices_allocatable"), 3);
     machine.map(BASE, 6 * MB);
-    // Two superpages of 1MB at once: both from slice 0; then one each from 2 and 3.
+    // Two superpages of 1MB at once, both from slice 0; then one each from slices 2 and 3.
     machine.write(BASE);
-    assert_eq!((superpages_told(&machine), machine.frame(BASE + MB)), (2, Some(256)));
+    assert_eq!((superpages_mapped(&machine), machine.frame(BASE + MB)), (2, Some(256)));
     machine.write(BASE + 2 * MB);
     assert_eq!(machine.frame(BASE + 2 * MB), Some(block(2, 32)));
     assert_eq!(machine.frame(BASE + 3 * MB), Some(block(3, 32)));
-    // No slice is left: 4KB pages, among others from the 7 good frames of each spoilt B-block.
+    // No slice is left: 4KB pages, some of them in the 7 good frames of each spoilt B-block.
     (0..512).for_each(|page| machine.write(BASE + 4 * MB + page * PAGE));
     assert_eq!(machine.counter("base_pages"), 1 + 512);
     assert_eq!(machine.counter("superpage_failures"), 1, "the region has a node from then on");
     machine.assert_memory_adds_up();
 }
 
-/// Slice 0 is whole and has room for two superpages. Of slice 1 with 32 good B-blocks none is made, as "more
-/// than half" has it, unless 32 are enough.
+/// Slice 0 is whole and has room for two superpages. Slice 1 has 32 good B-blocks: too few by
+/// default (more than half), enough with a limit of 32.
 #[test]
 fn the_threshold_is_an_option() {
     for (policy, superpages) in [("gap-tolerant", 4 * MB), ("gap-tolerant:least-blocks=32", 6 * MB)]
@@ -126,7 +130,7 @@ fn the_threshold_is_an_option() {
         let mut machine = Machine::configured(policy, config);
         machine.map(BASE, 6 * MB);
         machine.write(BASE);
-        // Slice 1 keeps 32 usable B-blocks, slice 2 31.
+        // Slice 1 keeps 32 usable B-blocks, slice 2 keeps 31.
         let vectors = availability_vectors(&machine.kernel).to_vec();
         let surplus = |slice: u64, kept: u64| {
             let usable = (0..64).filter(|block| vectors[slice as usize] >> block & 1 != 0);
@@ -140,22 +144,22 @@ fn the_threshold_is_an_option() {
     }
 }
 
-/// Two slices with a selection in common become a pair; whole slices pair with themselves.
+/// Two slices with a common selection become a pair; whole slices pair with themselves.
 #[test]
 fn pairs_by_algorithm_1() {
     let mut machine = machine(GapTolerance::PAIRED_2M, 128 * MB);
-    // Slices of 512 frames, B-blocks of 8: slices 3 and 9 have faults in B-blocks 0 and 1.
+    // Slices of 512 frames in B-blocks of 8: slices 3 and 9 have faults in B-blocks 0 and 1.
     retire(&mut machine, [3 * 512, 9 * 512 + 8]);
     machine.map(BASE, 126 * MB);
     machine.write(BASE);
-    let told = machine.updates.iter().find_map(|update| match operation(update) {
+    let first = machine.updates.iter().find_map(|update| match operation(update) {
         Some(SuperpageOperation::Map { slice, second, selection, .. }) => {
             Some((slice.number(), second.number(), *selection))
         }
         _ => None,
     });
-    // Whole slices come first, each with both superpages of 1MB.
-    assert_eq!(told, Some((0, 0, !0)));
+    // Whole slices come first, each with two superpages of 1MB.
+    assert_eq!(first, Some((0, 0, !0)));
     assert_eq!(machine.frame(BASE + 2 * MB - PAGE), Some(511));
     let mut pair = None;
     for entry in 1..63 {
@@ -179,7 +183,7 @@ fn pairs_by_algorithm_1() {
 }
 
 #[test]
-fn a_part_that_goes_makes_base_pages_of_the_rest() {
+fn unmapping_a_part_demotes_the_rest() {
     let mut machine = machine(GapTolerance::SINGLE_4M, 64 * MB);
     machine.map(BASE, 8 * MB);
     machine.write(BASE);
@@ -198,7 +202,7 @@ fn a_part_that_goes_makes_base_pages_of_the_rest() {
     machine.assert_memory_adds_up();
 }
 
-/// The 1MB mode: the entry of a level-1 node takes the places of both superpages of its 2MB.
+/// The 1MB mode: an entry for a level-1 node takes the place of both superpages of its 2MB.
 #[test]
 fn two_superpages_of_1mb_become_base_pages_together() {
     let mut machine = machine(GapTolerance::SINGLE_1M, 64 * MB);
@@ -210,12 +214,12 @@ fn two_superpages_of_1mb_become_base_pages_together() {
     machine.event(unmap(BASE + PAGE, PAGE));
     assert_eq!(machine.counter("superpage_bytes"), 0);
     assert_eq!(machine.counter("base_pages"), 512);
-    // One half goes whole: the other stays a superpage.
+    // One half is unmapped as a whole: the other half stays a superpage.
     machine.map(BASE + 8 * MB, 2 * MB);
     machine.write(BASE + 8 * MB);
     machine.event(unmap(BASE + 8 * MB, MB));
     assert_eq!(machine.counter("superpage_bytes"), MB);
-    // A page in the free half needs a node, for which the other half has to give way.
+    // A page in the free half needs a node, for which the other half is demoted.
     machine.map(BASE + 8 * MB, PAGE);
     machine.write(BASE + 8 * MB);
     assert_eq!(machine.counter("superpage_bytes"), 0);
@@ -229,11 +233,11 @@ fn a_failing_frame_moves_its_superpage_or_makes_base_pages() {
     machine.map(BASE, 4 * MB);
     machine.write(BASE);
     assert_eq!(hard_fault(&mut machine, 40), HardFault::Relocated);
-    // The first slice's other half was free, and is the lowest of all.
+    // The other half of the first slice was free, and is the lowest.
     assert_eq!(machine.frame(BASE), Some(1024));
     assert_eq!(availability_vectors(&machine.kernel)[0], 0xffff_fffd, "B-block 1 has the fault");
     assert_eq!(machine.kernel.work().frames_migrated, 1024);
-    // B-blocks 0 and 2 to 31 of slice 0 are too few, and slice 1 is spoilt: 4KB pages then.
+    // B-blocks 0 and 2 to 31 of slice 0 are too few, and slice 1 is spoilt, so 4KB pages remain.
     retire(&mut machine, (0..33).map(|block| 2048 + block * 32));
     assert_eq!(hard_fault(&mut machine, 1024 + 7), HardFault::Split);
     assert_eq!(machine.counter("base_pages"), 1024);
@@ -243,8 +247,9 @@ fn a_failing_frame_moves_its_superpage_or_makes_base_pages() {
     machine.assert_memory_adds_up();
 }
 
-/// The child has a copy of the page of the failing frame, which is the parent's alone then, and shares the
-/// others. The superpage stays where the child reads it: it is split, although there is room for another.
+/// The child has a copy of the page with the failing frame, which only the parent maps, and shares
+/// the other pages. The superpage stays where the child reads it. It is split, although there is
+/// room for another.
 #[test]
 fn a_superpage_that_others_map_in_part_is_not_moved() {
     let mut machine = machine(GapTolerance::SINGLE_4M, 64 * MB);
@@ -267,7 +272,7 @@ fn a_superpage_that_others_map_in_part_is_not_moved() {
     machine.assert_memory_adds_up();
 }
 
-/// Regions are found inside superpages, which single pages can be taken out of.
+/// Regions inside superpages are found, since single pages can be detached from superpages.
 #[test]
 fn both_regions_of_a_superpage_are_found() {
     let mut machine = machine(GapTolerance::SINGLE_4M, 64 * MB);
@@ -290,7 +295,7 @@ fn copy_on_write_makes_base_pages_of_the_writers_alone() {
     assert_eq!(machine.counter("superpage_bytes"), 2 * MB);
     assert_ne!(machine.frame(BASE + 5 * PAGE), Some(5));
     machine.assert_copies_on_write();
-    // Alone again, the child's is writable as a whole.
+    // After the parent's unmap, the child's superpage is writable as a whole.
     machine.event(unmap(BASE, 2 * MB));
     machine.event(switch(1));
     machine.write(BASE + 6 * PAGE);
@@ -304,7 +309,8 @@ fn copy_on_write_makes_base_pages_of_the_writers_alone() {
     machine.assert_memory_adds_up();
 }
 
-/// Copies are made while any frame is shared: here the first is not any more, nor what is behind it.
+/// A superpage counts as shared while any frame is shared: here neither the first frame nor those
+/// behind the written one.
 #[test]
 fn a_superpage_is_shared_while_any_of_its_frames_is() {
     let mut machine = machine(GapTolerance::SINGLE_2M, 64 * MB);
@@ -324,7 +330,7 @@ fn a_superpage_is_shared_while_any_of_its_frames_is() {
     machine.assert_memory_adds_up();
 }
 
-/// Three first touches of 4MB in directories of 4KB, then a part that goes: what each costs.
+/// Work of three first touches of superpages, and of unmapping a part.
 #[test]
 fn work_of_superpages() {
     for (mode, region, tables) in
@@ -343,10 +349,10 @@ fn work_of_superpages() {
     }
 }
 
-/// Slices of 2MB, of which two superpages would take one. Frame 0 leaves room for one only: none is
-/// made, and nothing is kept. In 2MB of memory they leave no frame for tables.
+/// In slices of 2MB, two superpages share a slice. Frame 0 leaves room for only one: none is made,
+/// and nothing is kept. In 2MB of memory the superpages would leave no frame for tables.
 #[test]
-fn what_cannot_be_mapped_is_given_back() {
+fn unmappable_blocks_are_freed() {
     let mut machine = machine(GapTolerance::SINGLE_1M, 4 * MB);
     retire(&mut machine, [0].into_iter().chain((0..33).map(|block| 512 + block * 8)));
     machine.map(BASE, 2 * MB);
@@ -364,7 +370,7 @@ fn what_cannot_be_mapped_is_given_back() {
     machine.assert_memory_adds_up();
 }
 
-/// 4MB as 4KB pages are two nodes. Where there is one frame only, nothing has changed.
+/// 4MB in 4KB pages need two nodes. With a single free frame, nothing changes.
 #[test]
 fn a_part_cannot_go_without_frames_for_the_nodes() {
     let mut machine = machine(GapTolerance::SINGLE_4M, 16 * MB);
@@ -389,7 +395,7 @@ fn a_part_cannot_go_without_frames_for_the_nodes() {
     machine.assert_memory_adds_up();
 }
 
-/// As pages do, superpages come from the highest zone first: that behind 16MB.
+/// Like pages, superpages come from the highest zone first: the one above 16MB.
 #[test]
 fn the_highest_zone_goes_first() {
     let config =
@@ -400,14 +406,14 @@ fn the_highest_zone_goes_first() {
     assert_eq!(machine.frame(BASE), Some(16 * MB / PAGE));
 }
 
-/// Swap has room for half a superpage of 4MB: it becomes 4KB pages, and half of them go.
+/// Swap has room for half a superpage of 4MB: it becomes 4KB pages, half of which are swapped out.
 #[test]
 fn a_superpage_goes_in_part_where_swap_is_short() {
-    let config = KernelConfig { swap_bytes: 2 * MB, ..config(GapTolerance::SINGLE_4M, 16 * MB) };
+    let config = KernelConfig { swap: Size(2 * MB), ..config(GapTolerance::SINGLE_4M, 16 * MB) };
     let mut machine = Machine::configured(FROM_HALF, config);
     machine.map(BASE, 12 * MB);
     (0..3).for_each(|piece| machine.write(BASE + piece * 4 * MB));
-    // Shared memory is not swapped. Of 1,021 frames that are left, less than 160 are short memory.
+    // Shared memory is not swapped. 1,021 frames are left; memory is short below 160.
     machine.event(machine::map_shared(BASE + 64 * MB, 4 * MB));
     (0..900).for_each(|page| machine.write(BASE + 64 * MB + page * PAGE));
     let demoted = machine.kernel.work().superpages_demoted;
@@ -416,10 +422,10 @@ fn a_superpage_goes_in_part_where_swap_is_short() {
     machine.assert_memory_adds_up();
 }
 
-/// Swap takes nothing that others map, and does not make 4KB pages of it.
+/// Swap takes no shared page, and does not demote a shared superpage.
 #[test]
 fn shared_superpages_stay_under_pressure() {
-    let config = KernelConfig { swap_bytes: 64 * MB, ..config(GapTolerance::SINGLE_2M, 16 * MB) };
+    let config = KernelConfig { swap: Size(64 * MB), ..config(GapTolerance::SINGLE_2M, 16 * MB) };
     let mut machine = Machine::configured(FROM_HALF, config);
     machine.map(BASE, 4 * MB);
     machine.write(BASE);
@@ -433,11 +439,11 @@ fn shared_superpages_stay_under_pressure() {
     machine.assert_memory_adds_up();
 }
 
-/// The child copied a page: the parent's frame of it is nobody else's, and yet it cannot go without
-/// the superpage that it is a part of.
+/// The child copied a page, so only the parent maps the old frame. Still that page cannot be
+/// swapped without its superpage.
 #[test]
 fn no_page_leaves_a_superpage_that_others_map() {
-    let config = KernelConfig { swap_bytes: 64 * MB, ..config(GapTolerance::SINGLE_2M, 16 * MB) };
+    let config = KernelConfig { swap: Size(64 * MB), ..config(GapTolerance::SINGLE_2M, 16 * MB) };
     let mut machine = Machine::configured(FROM_HALF, config);
     machine.map(BASE, 2 * MB);
     machine.write(BASE);
@@ -479,7 +485,7 @@ fn advice_and_shared_memory() {
     assert_eq!(machine.counter("base_pages"), 2);
 }
 
-/// Injected fragmentation is drawn for slices as they are needed: as much memory as was tried for.
+/// Injected fragmentation is drawn for slices on demand: for as much memory as allocations tried.
 #[test]
 fn injected_fragmentation_is_drawn_for_as_much_memory_as_is_touched() {
     let fragmentation = Some(perforate_config::read("portion=100%,holes=50%,dispersed").unwrap());
@@ -489,7 +495,7 @@ fn injected_fragmentation_is_drawn_for_as_much_memory_as_is_touched() {
     for region in 0..8 {
         machine.write(BASE + region * 2 * MB);
     }
-    // No B-block of 16 frames is whole; 16MB were drawn, half of it is somebody else's.
+    // No B-block of 16 frames is whole. 16MB were drawn, of which half belongs to others.
     assert_eq!(machine.counter("superpage_bytes"), 0);
     assert_eq!(machine.counter("foreign_bytes"), 8 * MB);
     machine.event(unmap(BASE, 16 * MB));
@@ -499,7 +505,8 @@ fn injected_fragmentation_is_drawn_for_as_much_memory_as_is_touched() {
     machine.assert_memory_adds_up();
 }
 
-/// MADV_FREE: nothing goes before memory is short; then what was advised goes, the rest stays.
+/// MADV_FREE: nothing is dropped before memory is short; then the advised pages are dropped and the
+/// rest stays.
 #[test]
 fn advice_to_free_holds_for_superpages() {
     let mut machine = machine(GapTolerance::SINGLE_4M, 16 * MB);
@@ -523,11 +530,11 @@ fn advice_to_free_holds_for_superpages() {
     machine.assert_memory_adds_up();
 }
 
-/// Superpages go to swap as a whole: no frame for a node is needed, of which memory may have none.
+/// Superpages are swapped out as a whole, so no frame for a node is needed: memory may have none.
 #[test]
 fn superpages_go_to_swap_as_a_whole() {
     for mode in [GapTolerance::SINGLE_1M, GapTolerance::SINGLE_2M, GapTolerance::PAIRED_4M] {
-        let config = KernelConfig { swap_bytes: 128 * MB, ..config(mode, 64 * MB) };
+        let config = KernelConfig { swap: Size(128 * MB), ..config(mode, 64 * MB) };
         let mut machine = Machine::configured(FROM_HALF, config);
         machine.map(BASE, 128 * MB);
         for page in 0..128 * MB / PAGE {
@@ -542,7 +549,7 @@ fn superpages_go_to_swap_as_a_whole() {
     }
 }
 
-/// A superpage that is a part of what changes stays one where nothing is to change.
+/// A superpage stays whole if a change of a part gives it the permissions that it has.
 #[test]
 fn permissions_that_it_has_already_leave_a_superpage() {
     let mut machine = machine(GapTolerance::SINGLE_2M, 64 * MB);
@@ -553,7 +560,8 @@ fn permissions_that_it_has_already_leave_a_superpage() {
     machine.assert_memory_adds_up();
 }
 
-/// It is drawn where slices may lie: one superpage of each slice of 4MB, as some B-blocks have holes.
+/// Injected fragmentation is drawn where slices may lie. Each slice of 4MB holds one superpage, as
+/// some B-blocks have holes.
 #[test]
 fn injected_fragmentation_is_drawn_where_slices_may_lie() {
     for policy in ["gap-tolerant", "gap-tolerant:from=130M"] {
@@ -571,7 +579,7 @@ fn injected_fragmentation_is_drawn_where_slices_may_lie() {
 }
 
 #[test]
-fn what_cannot_be_is_one_clear_line() {
+fn errors_are_one_clear_line() {
     let mode = Some(GapTolerance::SINGLE_4M);
     for (policy, gap_tolerance, expected) in [
         ("gap-tolerant", None, "gap-tolerant superpages need page tables with GT-PDEs"),
@@ -593,7 +601,8 @@ fn what_cannot_be_is_one_clear_line() {
     }
 }
 
-/// G §3.8: 128KB of vectors for 128GB in B-blocks of 128KB, twice as much for each half of the size.
+/// G §3.8: 128KB of vectors for 128GB in B-blocks of 128KB, and twice as much for each halving of
+/// the size.
 #[test]
 fn storage_of_the_availability_vectors() {
     for (mode, kilobytes) in [
@@ -607,7 +616,7 @@ fn storage_of_the_availability_vectors() {
     }
 }
 
-/// The kernel says the same to whoever looks: an unmapped page has no frame.
+/// After an exit, no page is mapped and all memory is free.
 #[test]
 fn nothing_is_left_of_a_process_that_exits() {
     let mut machine = machine(GapTolerance::PAIRED_4M, 256 * MB);
@@ -624,14 +633,14 @@ fn nothing_is_left_of_a_process_that_exits() {
     machine.assert_memory_adds_up();
 }
 
-/// G §3.8: a process has the largest B-blocks that memory suits when it starts, and a forked one its
-/// parent's. With every 30th frame retired no B-block of 128KB is left, fewer than half of those of 64KB,
-/// and three in four of 32KB.
+/// G §3.8: a process gets the largest B-blocks that suit the memory when it starts; a forked
+/// process has its parent's. With every 30th frame retired, no B-block of 128KB is left, fewer than
+/// half of those of 64KB, and three quarters of those of 32KB.
 #[test]
 fn each_process_has_the_largest_b_blocks_that_memory_suits() {
     let options = "gap-tolerant:least-blocks=32,per-process=yes";
     let mut machine = Machine::configured(options, config(GapTolerance::SINGLE_4M, 64 * MB));
-    // The running process's.
+    // Mode of the running process.
     let mode = |machine: &Machine| {
         let kernel = &machine.kernel;
         kernel.space(kernel.current()).expect("it lives").tables().gap_tolerance
@@ -639,13 +648,13 @@ fn each_process_has_the_largest_b_blocks_that_memory_suits() {
     assert_eq!(mode(&machine), Some(GapTolerance::SINGLE_4M));
     machine.map(BASE, 8 * MB);
     machine.write(BASE);
-    assert_eq!(superpages_told(&machine), 1);
+    assert_eq!(superpages_mapped(&machine), 1);
     retire(&mut machine, (2048..16384).step_by(30));
     machine.event(switch(1));
     assert_eq!(mode(&machine), Some(GapTolerance::SINGLE_1M));
     machine.map(BASE, 8 * MB);
     machine.write(BASE);
-    assert_eq!(superpages_told(&machine), 2, "2MB at once");
+    assert_eq!(superpages_mapped(&machine), 2, "2MB at once");
     machine.event(switch(0));
     machine.event(fork(2));
     machine.event(switch(2));

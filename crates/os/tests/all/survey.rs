@@ -1,15 +1,16 @@
-//! What the blocks of a machine can become.
+//! Survey of a memory: possible uses of its blocks.
 
-use perforate_os::{BlockReach, FrameState, OccupancyBuilder};
+use perforate_os::{FrameState, OccupancyBuilder};
+use perforate_records::BlockReach;
 use perforate_schemes::perforated::{Perforated, PerforationOptions};
 
 use FrameState::{Absent, Free, Large, Movable, PageCache, Reclaimable, Unmovable};
 
-/// Blocks: whole; compactable (movable 100); dropped page cache only; much slab; little slab; two
-/// unmovable frames in two regions with free ones; the same with movable ones; a large page; 300
-/// unmovable frames; nothing.
+/// The blocks: free; compactable (100 movable frames); page cache; much slab; little slab; two
+/// unmovable frames in two regions, the rest free; two unmovable frames, the rest movable and free;
+/// a large page; 300 unmovable frames; absent.
 #[test]
-fn blocks_are_told_by_what_they_can_become() {
+fn blocks_are_classified_by_possible_use() {
     let runs = [
         (Free, 512),
         (Free, 412),
@@ -34,9 +35,9 @@ fn blocks_are_told_by_what_they_can_become() {
     ];
     let mut builder = OccupancyBuilder::default();
     runs.iter().for_each(|&(state, frames)| builder.push_run(state, frames).unwrap());
-    let made = builder.finish().unwrap();
+    let occupancy = builder.finish().unwrap();
     let policy = Perforated::new(PerforationOptions::SELECTIVE).unwrap();
-    let survey = made.survey(&policy);
+    let survey = occupancy.survey(&policy);
     for (reach, blocks) in [
         (BlockReach::Whole, 1),
         (BlockReach::Compactable, 2),
@@ -51,13 +52,14 @@ fn blocks_are_told_by_what_they_can_become() {
     }
     assert_eq!(survey.memory_blocks, 9);
     assert_eq!(survey.whole_without_page_cache, 1);
-    // With the compactable one of which 100 frames in two regions are in use.
+    // Includes the compactable block with 100 frames in use in two regions.
     assert_eq!(survey.perforable_as_they_are, 3);
-    // Free outside whole blocks: 412 + 200 + 500 + 510 + 110 + 212 frames, room for three blocks.
+    // Free frames outside wholly free blocks: 412 + 200 + 500 + 510 + 110 + 212, room for three
+    // blocks.
     assert_eq!(survey.compactable_with_room, 2);
-    // Two with two holes, one with twelve.
+    // Two blocks with two holes, one with twelve.
     assert_eq!(survey.holes, [0, 2, 0, 0, 1, 0, 0, 0, 0, 0]);
-    // One filter bit only: two holes 400 frames apart are in two regions.
+    // With one filter bit only: two holes 400 frames apart lie in two regions.
     let strict = Perforated::new(perforate_config::read("max-filter-bits=1").unwrap()).unwrap();
-    assert_eq!(made.survey(&strict).count(BlockReach::Perforable), 0);
+    assert_eq!(occupancy.survey(&strict).count(BlockReach::Perforable), 0);
 }

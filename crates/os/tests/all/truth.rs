@@ -1,4 +1,4 @@
-//! What each kind of change says is true now, by hand, apart from the tables it is written to.
+//! The truths that each kind of change reports, worked by hand, independent of table writes.
 
 use crate::machine::{BASE, MB, Machine, page, protect, unmap};
 use perforate_os::{HoleContent, KernelConfig, TableFormat};
@@ -13,7 +13,7 @@ fn run(first: u64, pages: u64) -> PageRun {
     PageRun::new(SPACE, page(BASE + first * PAGE), pages)
 }
 
-/// Pages from sub-page `first` of the arena on.
+/// Truth of pages mapped from page `first` of the area on.
 fn mapped(first: u64, pages: u64, frame: u64) -> Truth {
     Truth::Map { run: run(first, pages), frame: Frame::new(frame), permissions: RW }
 }
@@ -26,7 +26,7 @@ fn protected(first: u64, pages: u64) -> Truth {
     Truth::Protect { run: run(first, pages), permissions: Permissions::READ }
 }
 
-/// A machine whose first 2MB are touched, and their first frame.
+/// A machine whose first 2MB are touched, and the frame of the first page.
 fn touched(policy: &str) -> (Machine, u64) {
     let mut machine = Machine::new(policy, 64 * MB);
     machine.map(BASE, 4 * MB);
@@ -81,7 +81,7 @@ fn a_superpage_is_the_runs_of_its_blocks() {
     let tables = TableFormat { gap_tolerance: Some(mode), ..TableFormat::default() };
     let config = KernelConfig { tables, ..KernelConfig::new(128 * MB) };
     let mut machine = Machine::configured("gap-tolerant", config);
-    // B-blocks of 32 frames: those with frames 40 and 100 are not used.
+    // B-blocks of 32 frames: those that contain frames 40 and 100 are not used.
     for frame in [40, 100] {
         let frame = Frame::new(frame);
         machine.act(|kernel, updates| Ok(kernel.hard_fault(frame, updates))).unwrap();
@@ -100,7 +100,7 @@ fn a_superpage_is_the_runs_of_its_blocks() {
         }
     }
     assert_eq!(machine.truths, expected);
-    // A part of it that goes leaves the rest true where it lies, in pages of 4KB.
+    // Unmapping a part leaves the rest mapped in place, by 4KB pages.
     machine.event(unmap(BASE + 9 * PAGE, PAGE));
     assert_eq!(machine.truths, [unmapped(9, 1)]);
 }
@@ -113,7 +113,7 @@ fn a_segment_is_what_no_entry_maps() {
     machine.write(BASE);
     let first = machine.frame(BASE).expect("it was touched");
     assert_eq!(machine.truths, [mapped(0, 8192, first)]);
-    // A false positive of the escape filter: mapped by an entry as well, which nobody need know.
+    // A false positive of the escape filter: an entry maps the page as well, so no truth changes.
     machine.write(BASE + 9 * PAGE);
     assert_eq!(machine.truths, []);
     let escape = |machine: &mut Machine, subpage: u64| {
@@ -133,8 +133,8 @@ fn a_segment_is_what_no_entry_maps() {
     switch(&mut machine, false);
     assert_eq!(machine.truths, [unmapped(0, 9), unmapped(10, 10), unmapped(21, 8171)]);
     switch(&mut machine, true);
-    let held = [(0, 9), (10, 10), (21, 8171)];
-    assert_eq!(machine.truths, held.map(|(at, pages)| mapped(at, pages, first + at)));
+    let covered = [(0, 9), (10, 10), (21, 8171)];
+    assert_eq!(machine.truths, covered.map(|(at, pages)| mapped(at, pages, first + at)));
     let dissolve = |machine: &mut Machine| {
         machine.act(|kernel, updates| kernel.dissolve_segment(SPACE, updates)).unwrap();
     };

@@ -1,5 +1,5 @@
-//! What each event emits, by hand. Memory is 64MB: frames 0–16383, single frames from the
-//! highest block.
+//! Updates that each event emits, worked by hand. Memory is 64MB: frames 0–16383, single frames
+//! from the highest block.
 
 use crate::machine;
 use crate::machine::expected::{bitmap_down, large_down, page_down, protected, punched, remove};
@@ -36,8 +36,8 @@ fn the_first_4kb_page_brings_its_nodes_and_the_last_takes_them_away() {
     machine.map(BASE, 4 * MB);
     assert!(machine.updates.is_empty(), "nothing is mapped before it is touched");
     machine.write(BASE + 0x1000);
-    // The page's frame is taken first, from the highest block, then the nodes from the root down:
-    // unmovable, from the pageblocks below.
+    // The page's frame is taken first, from the highest block. Then the nodes are taken, root
+    // first, as unmovable memory from lower pageblocks.
     assert_eq!(
         machine.updates,
         [
@@ -70,7 +70,7 @@ fn the_first_4kb_page_brings_its_nodes_and_the_last_takes_them_away() {
 #[test]
 fn an_eligible_region_gets_a_large_page_and_others_do_not() {
     let mut machine = Machine::new("thp", 64 * MB);
-    // 2MB region 64 whole, region 65 half, region 66 of a file.
+    // Region 64 is whole, region 65 half an area, region 66 a file.
     machine.map(BASE, 3 * MB);
     let file = match machine::map(BASE + 4 * MB, 2 * MB) {
         ProgramEvent::Map { start, length, permissions, accessible, shared, populate, .. } => {
@@ -81,7 +81,7 @@ fn an_eligible_region_gets_a_large_page_and_others_do_not() {
     };
     machine.event(file);
     machine.write(BASE + 0x5000);
-    // Blocks from the bottom.
+    // Blocks come from the bottom.
     assert_eq!(machine.updates.last(), Some(&mapped(BASE, P2M, 0)));
     machine.write(BASE + 2 * MB);
     machine.write(BASE + 4 * MB);
@@ -109,7 +109,7 @@ fn a_partial_unmap_splits_a_conventional_large_page() {
     machine.write(BASE);
     let block = machine.frame(BASE).unwrap();
     machine.event(unmap(BASE + 0x1000, 2 * MB - 0x3000));
-    // Sub-pages 0, 510 and 511 stay.
+    // Sub-pages 0, 510 and 511 remain.
     let node = match machine.updates[2] {
         Update::Table(TableOperation::AddNode { frame, .. }) => frame.number(),
         _ => panic!("no node"),
@@ -139,7 +139,7 @@ fn a_partial_unmap_punches_a_perforated_one() {
         Update::Table(TableOperation::AddNode { frame, .. }) => frame.number(),
         _ => panic!("no node"),
     };
-    // The first hole of 256KB region 0 changes the filter, the second does not.
+    // The first hole of 256KB region 0 changes the filter; the second does not.
     assert_eq!(
         machine.updates,
         [
@@ -153,7 +153,7 @@ fn a_partial_unmap_punches_a_perforated_one() {
             bitmap_down(BASE + 0x2000),
         ]
     );
-    // Two sub-pages freed, one node taken.
+    // Two sub-pages are freed, one node is taken.
     assert_eq!(machine.counter("free_bytes"), free + 4096);
     assert_eq!(machine.counter("holes_unallocated"), 2);
     machine.event(unmap(BASE, 2 * MB));
@@ -170,7 +170,7 @@ fn protecting_a_part_of_a_conventional_page_splits_it() {
     machine.map(BASE, 2 * MB);
     machine.write(BASE);
     machine.event(protect(BASE + 0x7000, 4096, Permissions::READ));
-    // Unmap, shootdown, node, 512 pages, then one protection and its shootdown.
+    // An unmap, a shootdown, a node and 512 pages, then a protection and its shootdown.
     assert_eq!(machine.updates.len(), 2 + 1 + 512 + 2);
     assert_eq!(
         machine.updates[515..],

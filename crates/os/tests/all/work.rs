@@ -1,16 +1,16 @@
-//! The account of the kernel's work, by hand: every test names the whole account.
+//! The account of the kernel's work, worked by hand: most tests state the whole account.
 
 use crate::machine;
 use crate::machine::{BASE, GB, MB, Machine, fork, populate, protect, switch, unmap};
 use perforate_os::{FaultOutcome, HardFault, HoleContent, Work};
 use perforate_types::{AccessKind, Backing, Permissions, ProgramEvent};
 
-/// What was done since the account stood at `before`.
+/// Work done since `before`.
 fn since(machine: &Machine, before: Work) -> Work {
     machine.kernel.work() - before
 }
 
-/// Three 4KB pages: the first brings four nodes. The unmap is one batch of three shootdowns.
+/// Three 4KB pages: the first one needs four nodes. The unmap is one batch of three shootdowns.
 #[test]
 fn base_pages() {
     let mut machine = Machine::new("base-pages", 64 * MB);
@@ -42,7 +42,7 @@ fn base_pages() {
     assert_eq!(since(&machine, touched), unmapped);
 }
 
-/// 33 pages are invalidated one by one, 34 by a flush.
+/// 33 pages are invalidated one by one; 34 by a flush.
 #[test]
 fn many_pages_are_flushed() {
     for (pages, entries_invalidated, spaces_flushed) in [(33, 33, 0), (34, 0, 1)] {
@@ -59,7 +59,8 @@ fn many_pages_are_flushed() {
     }
 }
 
-/// Protecting one sub-page splits a large page: one entry goes, 512 come, one of them changes.
+/// Protecting one sub-page splits a large page: one entry is removed, 512 are added, one of them
+/// changes.
 #[test]
 fn a_large_page_is_split() {
     let mut machine = Machine::new("thp", 64 * MB);
@@ -91,8 +92,9 @@ fn a_large_page_is_split() {
     assert_eq!(since(&machine, touched), split);
 }
 
-/// The same on a perforated page: a hole is punched and mapped in place. Its filter bit is new, so
-/// the large entry goes too, all by one invalidation of the address. Directories are pairs.
+/// Protecting one sub-page of a perforated page punches a hole and maps it in place. Its filter bit
+/// is new, so the large entry is shot down too, by the same invalidation of the address.
+/// Directories are pairs.
 #[test]
 fn a_sub_page_is_punched_and_patched() {
     let mut machine = Machine::new("perforated", 64 * MB);
@@ -119,13 +121,13 @@ fn a_sub_page_is_punched_and_patched() {
     let patched = Work { frames_zeroed_tables: 0, pages_mapped: 0, subpages_punched: 0, ..punched };
     assert_eq!(since(&machine, before), Work { subpages_patched: 1, ..patched });
 
-    // Moved out and back: two copies.
+    // Punched out and patched back: two copies.
     let before = machine.kernel.work();
     machine.punch(BASE + 0x1000, HoleContent::Moved).unwrap();
     machine.patch(BASE + 0x1000).unwrap();
     let work = since(&machine, before);
     assert_eq!((work.frames_copied, work.shootdown_batches), (2, 2));
-    // Given up, and back as a new page.
+    // Dropped, and patched back as a new page.
     let before = machine.kernel.work();
     machine.punch(BASE + 0x1000, HoleContent::Unallocated).unwrap();
     machine.patch(BASE + 0x1000).unwrap();
@@ -133,8 +135,8 @@ fn a_sub_page_is_punched_and_patched() {
     assert_eq!((work.frames_copied, work.frames_zeroed_4k), (0, 1));
 }
 
-/// A quarter of the block is others': 384 frames in place and 128 holes are cleared one by one.
-/// Lazily, only the hole that is touched is.
+/// A quarter of the block belongs to others: 384 frames in place and 128 holes are cleared one by
+/// one. With lazy allocation, only the touched hole is cleared.
 #[test]
 fn a_perforated_page_is_cleared_frame_by_frame() {
     let fragmentation = "portion=100%,holes=25%,clustered";
@@ -144,7 +146,7 @@ fn a_perforated_page_is_cleared_frame_by_frame() {
         machine.write(BASE);
         let work = machine.kernel.work();
         assert_eq!(work.faults_perforated, 1);
-        // The page that is touched may be a hole; then it is filled at once.
+        // The touched page may be a hole; then it is filled at once.
         let filled = machine.counter("holes_allocated");
         assert!(filled == holes || (holes == 0 && filled == 1), "{filled}");
         assert_eq!(work.frames_zeroed_4k, 384 + filled);
@@ -158,7 +160,7 @@ fn a_perforated_page_is_cleared_frame_by_frame() {
         machine.access(BASE + page * 4096, AccessKind::Read);
     }
     let work = machine.kernel.work();
-    // The touch that brings the page in may be one of a hole, which it fills at once.
+    // The touch that maps the perforated page may touch a hole, which is filled at once.
     assert!((127..=128).contains(&work.faults_hole), "{work:?}");
     assert_eq!(work.frames_zeroed_4k, 512);
 }
@@ -198,7 +200,7 @@ fn copy_on_write() {
         ..Work::default()
     };
     assert_eq!(since(&machine, before), copied);
-    // The parent is alone with its frame now: only its permissions change.
+    // Only the parent maps its frame now, so only its permissions change.
     let before = machine.kernel.work();
     machine.event(switch(0));
     machine.write(BASE);
@@ -219,7 +221,7 @@ fn a_gigabyte() {
     assert_eq!((work.huge_pages_split, work.pages_mapped, work.pages_unmapped), (1, 512, 2));
 }
 
-/// What a file holds is read, not cleared.
+/// Memory of files is read, not cleared.
 #[test]
 fn files_are_not_cleared() {
     let mut machine = Machine::new("thp", 64 * MB);
@@ -243,7 +245,7 @@ fn files_are_not_cleared() {
     assert_eq!((work.faults_4k, work.frames_zeroed_4k, work.pages_mapped), (1, 0, 1));
 }
 
-/// A frame of a 2MB page fails: the page is split, and one frame's content moves to a free one.
+/// A frame of a 2MB page fails: the page is split, and the frame's content moves to a free frame.
 #[test]
 fn a_split_and_a_migration() {
     let mut machine = Machine::new("thp", 64 * MB);
@@ -268,7 +270,7 @@ fn a_split_and_a_migration() {
     assert_eq!(since(&machine, before), split);
 }
 
-/// A scanner's pages are scanned frames, and named as such.
+/// Pages that a scanner visits count as scanned frames, also by name.
 #[test]
 fn a_scan() {
     let mut machine = Machine::new("base-pages", 64 * MB);

@@ -116,7 +116,14 @@ impl SharedMemory {
         self.process_and_state(ring).1 == RING_ENDED
     }
 
-    /// Marks a ring's virtual CPU as exited, for a process that was killed.
+    /// Lets a virtual CPU of a process use a ring, as the plugin does.
+    #[cfg(test)]
+    pub fn begin(&self, ring: usize, process: u32) {
+        self.header().rings.fetch_max(ring as u64 + 1, Ordering::AcqRel);
+        self.ring_header(ring).user.store(ring_user(process.into(), RING_USED), Ordering::Release);
+    }
+
+    /// Marks the virtual CPU of a ring as exited, for a process that was killed.
     pub fn end(&self, ring: usize, process: u32) {
         let user = &self.ring_header(ring).user;
         let [used, ended] = [RING_USED, RING_ENDED].map(|state| ring_user(process.into(), state));

@@ -315,4 +315,21 @@ mod tests {
         assert!(state.try_add(rejected).is_none());
         assert_eq!(state.next().unwrap().unwrap().ring, 1);
     }
+
+    #[test]
+    fn a_ring_whose_virtual_cpu_has_exited_ends_with_a_record_of_that_and_is_free() {
+        let state = state(0);
+        let process = std::process::id();
+        state.shared.begin(0, process);
+        state.shared.begin(1, process);
+        assert!(!state.drain_rings(), "the rings are empty");
+        state.shared.end(1, process);
+        assert!(state.drain_rings());
+        let batch = state.next().unwrap().expect("the end of ring 1");
+        let end = record::control(Control::ThreadEnd, 0);
+        assert_eq!((batch.ring, batch.records, batch.answer.is_none()), (1, vec![end], true));
+        assert!(state.next().unwrap().is_none(), "ring 0 is still in use");
+        assert_eq!([0, 1].map(|ring| state.shared.user(ring)), [Some(process), None]);
+        assert!(!state.drain_rings(), "the end is told once");
+    }
 }

@@ -6,9 +6,22 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 
-pub use procfs_core::process::MemoryPageFlags as PageEntry;
+use bitflags::bitflags;
 
 use super::{PAGE_BYTES, Table};
+
+bitflags! {
+    /// Entry of a page.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct PageEntry: u64 {
+        /// Frame number, if the page is present.
+        const FRAME = (1 << 55) - 1;
+        /// The page is swapped out.
+        const SWAP = 1 << 62;
+        /// The page is in memory.
+        const PRESENT = 1 << 63;
+    }
+}
 
 /// True if the page is in memory or swapped out.
 pub fn exists(entry: PageEntry) -> bool {
@@ -17,7 +30,7 @@ pub fn exists(entry: PageEntry) -> bool {
 
 /// Frame number of a page that is in memory; 0 without CAP_SYS_ADMIN.
 pub fn frame(entry: PageEntry) -> u64 {
-    entry.get_page_frame_number().0
+    (entry & PageEntry::FRAME).bits()
 }
 
 /// Reader of a process's page map.

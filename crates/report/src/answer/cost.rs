@@ -1,6 +1,6 @@
 //! The cost of translation: the share of a run's time that free translation would save.
 
-use perforate_results::Interval;
+use perforate_records::Interval;
 use perforate_types::counted;
 
 use super::gain::Gain;

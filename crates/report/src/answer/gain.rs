@@ -1,6 +1,6 @@
 //! What a scheme gains.
 
-use perforate_results::Interval;
+use perforate_records::Interval;
 use perforate_types::noun;
 
 use super::{Difference, Sentence, difference};

@@ -7,7 +7,7 @@ mod gain;
 mod headline;
 
 use maud::{Markup, html};
-use perforate_results::Interval;
+use perforate_records::Interval;
 
 use crate::comparison::Comparison;
 use crate::format;

@@ -181,4 +181,31 @@ mod tests {
         let wide = Range { least: f64::MIN, most: f64::MAX };
         assert_eq!([f64::MIN, 0.0, f64::MAX].map(|value| wide.shade(value, false)), [0, 3, 6]);
     }
+
+    /// JSON has no such numbers, and a shade of one would stand for the best or the worst.
+    #[test]
+    fn values_that_are_missing_or_not_finite_have_no_shade() {
+        let values = [None, Some(f64::NAN), Some(f64::INFINITY), Some(10.0), Some(80.0)];
+        let cell = |value| HeatCell {
+            value,
+            text: "text".into(),
+            said: String::new(),
+            interval: String::new(),
+        };
+        let heat = Heat {
+            rows: &["row"],
+            columns: &["a", "b", "c", "d", "e"],
+            apart: None,
+            cells: vec![values.map(cell).into()],
+            is_more_better: false,
+        };
+        let spec = heat.spec();
+        let data = spec["data"]["values"].as_array().expect("one datum a cell");
+        let shades: Vec<&Value> = data.iter().map(|datum| &datum["shade"]).collect();
+        let (none, best, worst) = (&Value::Null, &json!(0), &json!(6));
+        assert_eq!(shades, [none, none, none, best, worst]);
+        let texts: Vec<&Value> = data.iter().map(|datum| &datum["text"]).collect();
+        let (missing, text) = (&json!(MISSING), &json!("text"));
+        assert_eq!(texts, [missing, missing, missing, text, text]);
+    }
 }

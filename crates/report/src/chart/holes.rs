@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use perforate_results::Region;
+use perforate_records::Region;
 
 /// Each region of the filter is two lines of the grid, with some space before the next.
 pub(crate) fn holes(region: &Region) -> Value {

@@ -306,4 +306,17 @@ mod tests {
         assert_eq!(long.lines().count(), 2, "{long}");
         assert!(long.ends_with('…'), "{long}");
     }
+
+    /// Only whole multiples of a unit are written in it: 64k for 65,536, but 65,537 as it is.
+    #[test]
+    fn units_of_1024_are_for_their_multiples() {
+        assert_eq!(
+            binary("v", "M"),
+            "abs(v) >= 1048576 && v % 1048576 == 0 ? format(v / 1048576, '.4~r') + 'T' : \
+             abs(v) >= 1024 && v % 1024 == 0 ? format(v / 1024, '.4~r') + 'G' : \
+             format(v / 1, '.4~r') + 'M'"
+        );
+        let units = |suffix: &str| binary("v", suffix).matches(" ? ").count();
+        assert_eq!([units(""), units("M")], [4, 2]);
+    }
 }

@@ -2,27 +2,28 @@
 
 use std::collections::BTreeSet;
 
-use perforate_results::Vocabulary;
+use perforate_records::{
+    ChartForm, ChartRecord, ClaimRecord, CurveRecord, ExperimentRecord, PointRecord, Show,
+    Vocabulary,
+};
 
-use super::claim::{Claim, interval_text};
-use super::data;
-use super::record::{Chart, Point};
-use super::show::Show;
-use super::{Curve, ExperimentResult};
+use super::claim::{band, between, claimed};
+use super::show::{Written, of_axis};
+use super::{charts, data, has_places, place_label, place_text};
 use crate::chart::{Axis, Band, Bars, Ground, Lines, Mark, Series, Stacks, broken};
 use crate::html::Figure;
 use crate::palette;
 
 /// A curve of a chart and how it looks, which is the same on all charts of an experiment.
 pub(super) struct Drawn<'r> {
-    pub curve: &'r Curve,
+    pub curve: &'r CurveRecord,
     look: Series,
 }
 
 /// A chart before it is drawn.
 struct Canvas<'r> {
-    result: &'r ExperimentResult,
-    chart: &'r Chart,
+    result: &'r ExperimentRecord,
+    chart: &'r ChartRecord,
     curves: Vec<Drawn<'r>>,
     /// How the values of its first curve are written; its axis is in these units.
     show: Show,
@@ -34,8 +35,8 @@ struct Canvas<'r> {
 const FLAT: f64 = 4.0;
 
 /// The figures of an experiment whose curves have any value; `id` begins their anchors.
-pub(super) fn figures(result: &ExperimentResult, vocabulary: &Vocabulary, id: &str) -> Vec<Figure> {
-    let charts = result.charts();
+pub(super) fn figures(result: &ExperimentRecord, vocabulary: &Vocabulary, id: &str) -> Vec<Figure> {
+    let charts = charts(result);
     let canvases = charts.iter().enumerate();
     let mut canvases: Vec<(usize, Canvas<'_>)> = canvases
         .filter_map(|(index, chart)| Some((index, canvas(result, vocabulary, chart)?)))
@@ -53,9 +54,9 @@ pub(super) fn figures(result: &ExperimentResult, vocabulary: &Vocabulary, id: &s
 }
 
 fn canvas<'r>(
-    result: &'r ExperimentResult,
+    result: &'r ExperimentRecord,
     vocabulary: &Vocabulary,
-    chart: &'r Chart,
+    chart: &'r ChartRecord,
 ) -> Option<Canvas<'r>> {
     let labels = labels(result);
     let named = labels.iter().map(|curve| (curve.name.as_str(), curve.label.as_str()));
@@ -76,11 +77,11 @@ fn canvas<'r>(
 
 /// One curve for each label in the experiment's charts: what has one label looks the same in all of
 /// them.
-fn labels(result: &ExperimentResult) -> Vec<&Curve> {
-    let mut found: Vec<&Curve> = Vec::new();
-    for name in result.charts().iter().flat_map(|chart| chart.curves.clone()) {
+fn labels(result: &ExperimentRecord) -> Vec<&CurveRecord> {
+    let mut found: Vec<&CurveRecord> = Vec::new();
+    for name in charts(result).iter().flat_map(|chart| chart.curves.clone()) {
         let curve = result.curves.iter().find(|curve| curve.name == name);
-        let is_new = |curve: &&Curve| found.iter().all(|one| one.label != curve.label);
+        let is_new = |curve: &&CurveRecord| found.iter().all(|one| one.label != curve.label);
         found.extend(curve.filter(is_new));
     }
     found
@@ -90,49 +91,53 @@ impl Canvas<'_> {
     fn figure(&self, id: String) -> Figure {
         Figure {
             id,
-            name: format!("{} {}", self.result.header.experiment, self.chart.title),
+            name: format!("{} {}", self.result.experiment, self.chart.title),
             title: self.chart.title.clone(),
-            caption: match self.chart.form.as_str() {
-                "stacked" | "bars" => self.caption(),
-                _ => (self.caption() + &self.lines().coincidence()).trim_start().to_owned(),
+            caption: match self.chart.form {
+                ChartForm::Stacked | ChartForm::Bars => self.caption(),
+                ChartForm::Lines => {
+                    (self.caption() + &self.lines().coincidence()).trim_start().to_owned()
+                }
             },
             data: data::table(self.result, &self.curves, self.show),
-            chart: match self.chart.form.as_str() {
-                "stacked" => self.stacks(),
-                "bars" => self.bars(),
-                _ => self.lines().spec(),
+            chart: match self.chart.form {
+                ChartForm::Stacked => self.stacks(),
+                ChartForm::Bars => self.bars(),
+                ChartForm::Lines => self.lines().spec(),
             },
         }
     }
 
     /// What its axes show: charts with the same can be compared.
-    fn axes(&self) -> (&str, &str, Show) {
-        (&self.chart.form, &self.chart.value_label, self.show)
+    fn axes(&self) -> (ChartForm, &str, Show) {
+        (self.chart.form, &self.chart.value_label, self.show)
     }
 
-    fn points(&self) -> impl Iterator<Item = &Point> {
+    fn points(&self) -> impl Iterator<Item = &PointRecord> {
         self.curves.iter().flat_map(|drawn| &drawn.curve.points)
     }
 
     fn caption(&self) -> String {
         // What the values are, and what a line is drawn over, stand inside the picture.
-        let axis = match (self.chart.form.as_str(), self.result.header.axis_label.as_str()) {
-            ("bars" | "stacked", axis) if !axis.is_empty() => format!("By {axis}."),
+        let axis = match (self.chart.form, self.result.axis_label.as_str()) {
+            (ChartForm::Bars | ChartForm::Stacked, axis) if !axis.is_empty() => {
+                format!("By {axis}.")
+            }
             _ => String::new(),
         };
         let has_intervals = self.points().any(|point| point.interval().is_some());
-        let intervals = match self.chart.form.as_str() {
-            "stacked" => "",
+        let intervals = match self.chart.form {
+            ChartForm::Stacked => "",
             _ if !has_intervals => "",
-            "bars" => " Whiskers: least to greatest over the seeds.",
-            _ => " Bands or whiskers: least to greatest over the seeds.",
+            ChartForm::Bars => " Whiskers: least to greatest over the seeds.",
+            ChartForm::Lines => " Bands or whiskers: least to greatest over the seeds.",
         };
-        let claims = || self.claims().filter(|_| self.chart.form != "stacked");
+        let claims = || self.claims().filter(|_| self.chart.form != ChartForm::Stacked);
         let papers = if claims().next().is_some() { " Diamonds: the paper's numbers." } else { "" };
         let has_ranges = claims().any(|claim| claim.unstated.is_some());
         let open =
             if has_ranges { " Grey lines: ours over what the paper leaves open." } else { "" };
-        let is_cut = self.chart.form == "lines" && self.range().0 > 0.0;
+        let is_cut = self.chart.form == ChartForm::Lines && self.range().0 > 0.0;
         let cut = if is_cut { " The vertical axis does not start at 0." } else { "" };
         let bands = self.bands();
         let of_bands = |is_one: fn(&Band) -> bool| bands.iter().any(is_one);
@@ -177,36 +182,36 @@ impl Canvas<'_> {
     /// The values of all curves.
     fn marks(&self) -> Vec<Mark> {
         let points = self.curves.iter().flat_map(|drawn| {
-            let mut points: Vec<&Point> = drawn.curve.points.iter().collect();
+            let mut points: Vec<&PointRecord> = drawn.curve.points.iter().collect();
             points.sort_by(|a, b| a.x.partial_cmp(&b.x).unwrap_or(std::cmp::Ordering::Equal));
             points.into_iter().map(move |point| (drawn.curve, point))
         });
         points.map(|(curve, point)| self.mark(curve, point)).collect()
     }
 
-    fn mark(&self, curve: &Curve, point: &Point) -> Mark {
+    fn mark(&self, curve: &CurveRecord, point: &PointRecord) -> Mark {
         let show = curve.show;
         let (low, high) = point.interval().unzip();
-        let interval = interval_text(show, point.low, point.high).map(|interval| {
+        let interval = between(show, point.low, point.high).map(|interval| {
             let confidence = point.confidence.map(super::percent);
             interval + &confidence.map_or_else(String::new, |text| format!(" ({text})"))
         });
         Mark {
-            place: broken(&self.result.place_text(point)),
-            x: point.x.map(|x| self.result.header.axis_form.show().shown(x)),
+            place: broken(&place_text(self.result, point)),
+            x: point.x.map(|x| of_axis(self.result.axis_form).shown(x)),
             series: curve.label.clone(),
             value: point.known().map(|value| show.shown(value)),
             low: low.map(|low| show.shown(low)),
             high: high.map(|high| show.shown(high)),
             text: show.text_or_missing(point.value),
             interval: interval.unwrap_or_default(),
-            claimed: self.claim_at(curve, point).and_then(Claim::claimed),
+            claimed: self.claim_at(curve, point).and_then(claimed),
             brief: String::new(),
         }
     }
 
     /// Claims about one value of a curve of this chart.
-    fn claims(&self) -> impl Iterator<Item = &Claim> {
+    fn claims(&self) -> impl Iterator<Item = &ClaimRecord> {
         self.result.claims.iter().filter(|claim| {
             self.curves.iter().any(|drawn| {
                 drawn.curve.points.iter().any(|point| claim.is_at(&drawn.curve.name, point))
@@ -215,22 +220,22 @@ impl Canvas<'_> {
     }
 
     /// The claim about a value; of several the first that states a number.
-    fn claim_at(&self, curve: &Curve, point: &Point) -> Option<&Claim> {
+    fn claim_at(&self, curve: &CurveRecord, point: &PointRecord) -> Option<&ClaimRecord> {
         let claims = || self.result.claims.iter().filter(|claim| claim.is_at(&curve.name, point));
         claims().find(|claim| claim.relation == "=").or_else(|| claims().next())
     }
 
     /// The paper's ranges and means for curves of a chart of bars, at each place that they are about.
     fn bands(&self) -> Vec<Band> {
-        if self.chart.form != "bars" || !self.result.has_places() {
+        if self.chart.form != ChartForm::Bars || !has_places(self.result) {
             return Vec::new();
         }
         let is_drawn =
-            |claim: &&Claim| self.curves.iter().any(|drawn| drawn.curve.name == claim.curve);
+            |claim: &&ClaimRecord| self.curves.iter().any(|drawn| drawn.curve.name == claim.curve);
         let mut bands: Vec<Band> = Vec::new();
         for claim in self.result.claims.iter().filter(is_drawn) {
-            let Some((low, high)) = claim.band() else { continue };
-            for (name, label) in &self.result.header.places {
+            let Some((low, high)) = band(claim) else { continue };
+            for (name, label) in &self.result.places {
                 let band = Band { place: broken(label), low, high };
                 if claim.is_over(name) && !bands.contains(&band) {
                     bands.push(band);
@@ -251,18 +256,18 @@ impl Canvas<'_> {
 
     fn lines(&self) -> Lines<'_> {
         let marks = self.marks();
-        let ground = if self.result.has_places() {
+        let ground = if has_places(self.result) {
             Ground::Names(self.places())
         } else {
             Ground::of_numbers(marks.iter().filter_map(|mark| mark.x).collect())
         };
-        let header = &self.result.header;
+        let result = self.result;
         Lines {
             series: self.series(),
             marks,
             ground,
             range: self.range(),
-            axis: Axis { label: &header.axis_label, suffix: header.axis_form.show().suffix() },
+            axis: Axis { label: &result.axis_label, suffix: of_axis(result.axis_form).suffix() },
             value: self.value(),
         }
     }
@@ -275,7 +280,7 @@ impl Canvas<'_> {
             is_grouped: true,
             range: (!self.alike.is_empty()).then(|| self.range()),
             value: self.value(),
-            place: &self.result.header.axis_label,
+            place: &self.result.axis_label,
             reference: None,
             bands: self.bands(),
         };
@@ -288,7 +293,7 @@ impl Canvas<'_> {
             places: self.places(),
             marks: self.on_axis(),
             value: self.value(),
-            place: &self.result.header.axis_label,
+            place: &self.result.axis_label,
         };
         chart.spec()
     }
@@ -301,20 +306,20 @@ impl Canvas<'_> {
 
     /// Places on the axis that have points, in the order of the file; numbers in ascending order.
     fn places(&self) -> Vec<String> {
-        if self.result.has_places() {
+        if has_places(self.result) {
             let present: BTreeSet<&str> =
                 self.points().filter_map(|point| point.place.as_deref()).collect();
             let listed: Vec<&str> =
-                self.result.header.places.iter().map(|place| place.0.as_str()).collect();
+                self.result.places.iter().map(|place| place.0.as_str()).collect();
             let others = present.iter().filter(|name| !listed.contains(name));
             let all = listed.iter().filter(|name| present.contains(*name)).chain(others);
-            return all.map(|name| broken(self.result.place_label(name))).collect();
+            return all.map(|name| broken(place_label(self.result, name))).collect();
         }
         let on_axis = self.points().filter(|point| point.on_axis);
         let mut numbers: Vec<f64> = on_axis.filter_map(|point| point.x).collect();
         numbers.sort_by(f64::total_cmp);
         numbers.dedup();
-        let show = self.result.header.axis_form.show();
+        let show = of_axis(self.result.axis_form);
         numbers.into_iter().map(|x| broken(&show.text(x))).collect()
     }
 }

@@ -2,9 +2,10 @@
 
 use std::collections::HashSet;
 
-use super::ExperimentResult;
-use super::claim::Claim;
-use super::show::Show;
+use perforate_records::{ClaimRecord, ExperimentRecord, Show};
+
+use super::claim::{claimed, interval_text, ours_text};
+use super::show::Written;
 use crate::chart::{Axis, Dots, Mark, broken};
 use crate::html::{Cell, Figure, Grid, Heading};
 
@@ -16,14 +17,14 @@ const SHOWS: [(Show, &str); 4] = [
 ];
 
 /// A figure for each way in which numbers and thresholds are written; `id` begins their anchors.
-pub(super) fn figures(result: &ExperimentResult, id: &str) -> Vec<Figure> {
+pub(super) fn figures(result: &ExperimentRecord, id: &str) -> Vec<Figure> {
     let figures = SHOWS.iter().filter_map(|(show, name)| figure(result, *show, name, id));
     figures.collect()
 }
 
-fn figure(result: &ExperimentResult, show: Show, name: &str, id: &str) -> Option<Figure> {
+fn figure(result: &ExperimentRecord, show: Show, name: &str, id: &str) -> Option<Figure> {
     let claims = result.claims.iter().filter(|claim| claim.is_tested() && claim.show == show);
-    let claims: Vec<&Claim> = claims.filter(|claim| claim.paper.is_some()).collect();
+    let claims: Vec<&ClaimRecord> = claims.filter(|claim| claim.paper.is_some()).collect();
     if claims.is_empty() {
         return None;
     }
@@ -44,7 +45,7 @@ fn figure(result: &ExperimentResult, show: Show, name: &str, id: &str) -> Option
         if has_ranges { " Grey: range of ours over what the paper leaves open." } else { "" };
     Some(Figure {
         id: format!("{id}-compared-{name}"),
-        name: format!("{} paper and ours {name}", result.header.experiment),
+        name: format!("{} paper and ours {name}", result.experiment),
         title: format!("The paper's {name} and ours"),
         caption: format!(
             "Diamonds: the paper's number, or its bound. Dots: ours; lines: range over the seeds.{open}"
@@ -54,7 +55,7 @@ fn figure(result: &ExperimentResult, show: Show, name: &str, id: &str) -> Option
     })
 }
 
-fn mark(claim: &Claim, place: String) -> Mark {
+fn mark(claim: &ClaimRecord, place: String) -> Mark {
     let shown = |value: Option<f64>| value.map(|value| claim.show.shown(value));
     let (low, high) = match (claim.ours_low, claim.ours_high) {
         (Some(low), Some(high)) if low < high => (Some(low), Some(high)),
@@ -67,14 +68,14 @@ fn mark(claim: &Claim, place: String) -> Mark {
         value: shown(claim.ours.filter(|value| value.is_finite())),
         low: shown(low),
         high: shown(high),
-        text: claim.ours_text(),
-        interval: claim.interval_text().unwrap_or_default(),
-        claimed: claim.claimed(),
+        text: ours_text(claim),
+        interval: interval_text(claim).unwrap_or_default(),
+        claimed: claimed(claim),
         brief: String::new(),
     }
 }
 
-fn data(claims: &[&Claim], show: Show) -> Grid {
+fn data(claims: &[&ClaimRecord], show: Show) -> Grid {
     let value = |name: &'static str| {
         show.unit().map_or_else(|| name.into(), |unit| Heading::with_unit(name, unit))
     };
@@ -100,7 +101,7 @@ fn data(claims: &[&Claim], show: Show) -> Grid {
 mod tests {
     use super::*;
 
-    fn claim(more: &str) -> Claim {
+    fn claim(more: &str) -> ClaimRecord {
         let text = format!(
             r#"{{"id":"P-C1","statement":"as fast","verdict":"reproduced","kind":"number"{more}}}"#
         );
@@ -127,5 +128,16 @@ mod tests {
     #[test]
     fn claims_without_a_number_have_no_diamond() {
         assert!(mark(&claim(r#","ours":1.0"#), String::new()).claimed.is_none());
+    }
+
+    #[test]
+    fn an_interval_without_width_is_not_drawn() {
+        let ends = |low: f64, high: f64| {
+            let more = format!(r#","ours":1.5,"ours_low":{low},"ours_high":{high}"#);
+            let mark = mark(&claim(&more), String::new());
+            (mark.low.is_some(), mark.high.is_some())
+        };
+        assert_eq!(ends(1.5, 1.5), (false, false));
+        assert_eq!(ends(1.5, 1.51), (true, true));
     }
 }

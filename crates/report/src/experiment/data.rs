@@ -1,16 +1,17 @@
 //! The data below an experiment's chart: a row for every point.
 
+use perforate_records::{AxisForm, CurveRecord, ExperimentRecord, PointRecord, Show};
+
 use super::chart::Drawn;
-use super::record::{AxisForm, Point};
-use super::show::Show;
-use super::{Curve, ExperimentResult};
+use super::place_text;
+use super::show::{Written, of_axis};
 use crate::html::{Cell, Grid, Heading};
 
 /// A column after curve and place.
 struct Column {
     name: &'static str,
     form: Form,
-    value: fn(&Point) -> Option<f64>,
+    value: fn(&PointRecord) -> Option<f64>,
 }
 
 /// What the numbers of a column are.
@@ -29,23 +30,23 @@ const COLUMNS: &[Column] = &[
     Column { name: "low", form: Form::Value, value: |point| point.low },
     Column { name: "high", form: Form::Value, value: |point| point.high },
     Column { name: "confidence", form: Form::Share, value: |point| point.confidence },
-    Column { name: "runs", form: Form::Count, value: |point| point.runs },
-    Column { name: "drawn", form: Form::Value, value: |point| point.drawn },
-    Column { name: "± 95 %", form: Form::Width, value: |point| point.drawn_half_width_95 },
-    Column { name: "draws", form: Form::Count, value: |point| point.draws },
+    Column { name: "runs", form: Form::Count, value: |point| Some(point.runs? as f64) },
+    Column { name: "drawn", form: Form::Value, value: |point| Some(point.drawn?.drawn) },
+    Column { name: "± 95 %", form: Form::Width, value: |point| point.drawn?.drawn_half_width_95 },
+    Column { name: "draws", form: Form::Count, value: |point| point.drawn?.draws },
 ];
 
 impl Column {
     fn heading(&self, show: Option<Show>) -> Heading {
         let unit = match self.form {
-            Form::Value | Form::Width => show.and_then(Show::unit),
+            Form::Value | Form::Width => show.and_then(Written::unit),
             Form::Share => Some("%"),
             Form::Count => None,
         };
         unit.map_or_else(|| self.name.into(), |unit| Heading::with_unit(self.name, unit))
     }
 
-    fn cell(&self, show: Show, point: &Point) -> Cell {
+    fn cell(&self, show: Show, point: &PointRecord) -> Cell {
         let show = match self.form {
             // A width has no 1 to start from.
             Form::Width if show == Show::Gain => Show::Percent,
@@ -58,7 +59,7 @@ impl Column {
 }
 
 /// All points of these curves; columns that are empty throughout are left out.
-pub(super) fn table(result: &ExperimentResult, curves: &[Drawn<'_>], first: Show) -> Grid {
+pub(super) fn table(result: &ExperimentRecord, curves: &[Drawn<'_>], first: Show) -> Grid {
     let points = || curves.iter().flat_map(|drawn| &drawn.curve.points);
     let columns: Vec<&Column> = COLUMNS
         .iter()
@@ -66,15 +67,15 @@ pub(super) fn table(result: &ExperimentResult, curves: &[Drawn<'_>], first: Show
         .collect();
     // How all curves are written; none where they differ.
     let unit = curves.iter().all(|drawn| drawn.curve.show == first).then_some(first);
-    let has_verdicts = points().any(|point| point.agrees.is_some());
+    let has_verdicts = points().any(|point| agrees(point).is_some());
     let mut head = vec!["curve".into(), axis(result)];
     head.extend(columns.iter().map(|column| column.heading(unit)));
     head.extend(has_verdicts.then(|| "agree".into()));
     head.extend(unit.is_none().then(|| "unit".into()));
-    let row = |curve: &Curve, point: &Point| {
+    let row = |curve: &CurveRecord, point: &PointRecord| {
         let mut row = vec![Cell::text(&curve.label), place(result, point)];
         row.extend(columns.iter().map(|column| column.cell(curve.show, point)));
-        let words = point.agrees.map_or("", |agrees| if agrees { "yes" } else { "no" });
+        let words = agrees(point).map_or("", |agrees| if agrees { "yes" } else { "no" });
         row.extend(has_verdicts.then(|| Cell::text(words)));
         row.extend(unit.is_none().then(|| Cell::text(curve.show.unit().unwrap_or_default())));
         row
@@ -84,21 +85,25 @@ pub(super) fn table(result: &ExperimentResult, curves: &[Drawn<'_>], first: Show
     Grid { head, rows: rows.map(|(curve, point)| row(curve, point)).collect() }
 }
 
-fn axis(result: &ExperimentResult) -> Heading {
-    let label = result.header.axis_label.as_str();
+fn agrees(point: &PointRecord) -> Option<bool> {
+    point.drawn?.agrees
+}
+
+fn axis(result: &ExperimentRecord) -> Heading {
+    let label = result.axis_label.as_str();
     let label = if label.is_empty() { "place" } else { label };
-    match result.header.axis_form {
+    match result.axis_form {
         AxisForm::Share => Heading::with_unit(label, "%"),
         AxisForm::Number | AxisForm::Places => label.into(),
     }
 }
 
-fn place(result: &ExperimentResult, point: &Point) -> Cell {
+fn place(result: &ExperimentRecord, point: &PointRecord) -> Cell {
     match (&point.place, point.x) {
         (None, Some(x)) => {
-            let show = result.header.axis_form.show();
+            let show = of_axis(result.axis_form);
             Cell::value(Some(show.shown(x)), show.writer())
         }
-        _ => Cell::text(&result.place_text(point)),
+        _ => Cell::text(&place_text(result, point)),
     }
 }

@@ -1,13 +1,14 @@
 //! What became of the claims, in a sentence: the worst miss is named.
 
+use perforate_records::{ClaimRecord, Verdict};
 use perforate_types::counted;
 
-use super::claim::{Claim, Verdict};
+use super::claim::{miss, ours_text, paper_text};
 use super::tally::Tally;
 
 /// The sentence; none without claims.
-pub(super) fn headline<'a>(claims: impl Iterator<Item = &'a Claim>) -> Option<String> {
-    let claims: Vec<&Claim> = claims.collect();
+pub(super) fn headline<'a>(claims: impl Iterator<Item = &'a ClaimRecord>) -> Option<String> {
+    let claims: Vec<&ClaimRecord> = claims.collect();
     let tally = Tally::of(claims.iter().copied());
     if tally.total() == 0 {
         return None;
@@ -22,7 +23,7 @@ pub(super) fn headline<'a>(claims: impl Iterator<Item = &'a Claim>) -> Option<St
         text += &format!(", {count} {verdict}");
     }
     if let Some(worst) = worst(&claims) {
-        let (id, ours, paper) = (&worst.id, worst.ours_text(), worst.paper_text());
+        let (id, ours, paper) = (&worst.id, ours_text(worst), paper_text(worst));
         text += &format!("; furthest from the paper: {id}, ours {ours}, the paper's {paper}");
     }
     Some(text + ".")
@@ -30,19 +31,19 @@ pub(super) fn headline<'a>(claims: impl Iterator<Item = &'a Claim>) -> Option<St
 
 /// The claim whose number is furthest from the paper's, among those that are not reproduced, else
 /// among those in the same direction only.
-fn worst<'a>(claims: &[&'a Claim]) -> Option<&'a Claim> {
+fn worst<'a>(claims: &[&'a ClaimRecord]) -> Option<&'a ClaimRecord> {
     let of = |verdict| misses(claims.iter().copied(), verdict).into_iter().next();
     of(Verdict::NotReproduced).or_else(|| of(Verdict::SameDirection))
 }
 
 /// The claims with this verdict whose numbers can be compared, those furthest from the paper first.
 pub(super) fn misses<'a>(
-    claims: impl Iterator<Item = &'a Claim>,
+    claims: impl Iterator<Item = &'a ClaimRecord>,
     verdict: Verdict,
-) -> Vec<&'a Claim> {
+) -> Vec<&'a ClaimRecord> {
     let missed = claims.filter(|claim| claim.verdict == verdict);
-    let mut missed: Vec<(&Claim, f64)> =
-        missed.filter_map(|claim| Some((claim, claim.miss()?))).collect();
+    let mut missed: Vec<(&ClaimRecord, f64)> =
+        missed.filter_map(|claim| Some((claim, miss(claim)?))).collect();
     missed.sort_by(|one, other| other.1.total_cmp(&one.1));
     missed.into_iter().map(|(claim, _)| claim).collect()
 }
@@ -59,7 +60,7 @@ mod tests {
             })
         };
         let claims: Vec<_> = claims.iter().map(claim).collect();
-        let claims: Vec<Claim> = serde_json::from_value(claims.into()).unwrap();
+        let claims: Vec<ClaimRecord> = serde_json::from_value(claims.into()).unwrap();
         headline(claims.iter())
     }
 

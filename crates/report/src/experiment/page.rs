@@ -1,13 +1,14 @@
 //! Experiments as one HTML page: what all come to, then charts and claims of each.
 
 use maud::{Markup, html};
-use perforate_results::Vocabulary;
+use perforate_records::{ClaimKind, ClaimRecord, ExperimentRecord, Vocabulary};
 use perforate_types::counted;
 
+use super::claim::{explanation_text, note_text, range_text};
 use super::headline::headline;
 use super::summary::{claim_cells, sections, summary};
-use super::tally::claims;
-use super::{ExperimentResult, chart, compared, unstated, verdicts};
+use super::tally::{Tally, claims};
+use super::{agreement_text, chart, compared, config_text, statistics_text, unstated, verdicts};
 use crate::ReportError;
 use crate::html::{
     Cell, Figure, Grid, Origin, Page, ReportOptions, all, command, figures, file_name, header,
@@ -23,7 +24,7 @@ const MOST_BESIDE: usize = 6;
 /// The experiments as one self-contained HTML page.
 ///
 /// The same results and options give the same bytes. All text is escaped.
-pub fn experiments_html(results: &[ExperimentResult], options: &ReportOptions) -> String {
+pub fn experiments_html(results: &[ExperimentRecord], options: &ReportOptions) -> String {
     let mut page = Page::default();
     let body = body(results, options, &mut page);
     page.write(options, &body)
@@ -34,7 +35,7 @@ pub fn experiments_html(results: &[ExperimentResult], options: &ReportOptions) -
 /// # Errors
 /// A figure cannot be drawn.
 pub fn experiments_figures(
-    results: &[ExperimentResult],
+    results: &[ExperimentRecord],
     options: &ReportOptions,
 ) -> Result<Vec<SavedFigure>, ReportError> {
     let mut page = Page::default();
@@ -42,7 +43,7 @@ pub fn experiments_figures(
     svg::save(page.kept())
 }
 
-fn body(results: &[ExperimentResult], options: &ReportOptions, page: &mut Page) -> Markup {
+fn body(results: &[ExperimentRecord], options: &ReportOptions, page: &mut Page) -> Markup {
     let vocabulary = &options.vocabulary;
     let top = top(results, options, page);
     let summary = summary(results, page);
@@ -60,7 +61,7 @@ fn body(results: &[ExperimentResult], options: &ReportOptions, page: &mut Page) 
     }
 }
 
-fn top(results: &[ExperimentResult], options: &ReportOptions, page: &mut Page) -> Markup {
+fn top(results: &[ExperimentRecord], options: &ReportOptions, page: &mut Page) -> Markup {
     let counted = || format!("{} without claims.", counted(results.len(), "experiment"));
     let headline = html! {
         p.headline { (headline(claims(results)).unwrap_or_else(counted)) }
@@ -72,19 +73,19 @@ fn top(results: &[ExperimentResult], options: &ReportOptions, page: &mut Page) -
     let mut links: Vec<(String, String)> =
         sections(results).into_iter().map(|(id, name)| (id.into(), name.into())).collect();
     if let [only] = results {
-        links.insert(0, (anchor(results, only), only.header.experiment.clone()));
+        links.insert(0, (anchor(results, only), only.experiment.clone()));
     }
     if results.len() > MOST_BESIDE {
         links.push(("details".into(), "Experiment by experiment".into()));
     }
-    let versions = results.iter().map(|result| result.header.version.as_str());
+    let versions = results.iter().map(|result| result.version.as_str());
     let again = Origin::of_versions(versions).section(options, page);
     header("Experiments", options, &headline, &again, &links)
 }
 
 /// The experiment's anchor; experiments whose names differ in punctuation only have a number.
-pub(super) fn anchor(results: &[ExperimentResult], result: &ExperimentResult) -> String {
-    let name = |result: &ExperimentResult| format!("e-{}", file_name(&result.header.experiment));
+pub(super) fn anchor(results: &[ExperimentRecord], result: &ExperimentRecord) -> String {
+    let name = |result: &ExperimentRecord| format!("e-{}", file_name(&result.experiment));
     let before = results.iter().take_while(|other| !std::ptr::eq(*other, result));
     match before.filter(|other| name(other) == name(result)).count() {
         0 => name(result),
@@ -93,11 +94,11 @@ pub(super) fn anchor(results: &[ExperimentResult], result: &ExperimentResult) ->
 }
 
 /// The charts of experiments that have their numeric axis in common, to be read together.
-fn side_by_side(results: &[ExperimentResult], vocabulary: &Vocabulary, page: &mut Page) -> Markup {
+fn side_by_side(results: &[ExperimentRecord], vocabulary: &Vocabulary, page: &mut Page) -> Markup {
     let mut parts = Vec::new();
     for (place, first) in results.iter().enumerate().filter(|_| results.len() <= MOST_BESIDE) {
         let Some(axis) = axis(first) else { continue };
-        let shares_axis = |other: &&ExperimentResult| self::axis(other) == Some(axis);
+        let shares_axis = |other: &&ExperimentRecord| self::axis(other) == Some(axis);
         if results[..place].iter().any(|other| shares_axis(&other)) {
             continue;
         }
@@ -110,7 +111,7 @@ fn side_by_side(results: &[ExperimentResult], vocabulary: &Vocabulary, page: &mu
         });
         parts.push(html! {
             section.comparison {
-                h2 { "Side by side, over " (first.header.axis_label) }
+                h2 { "Side by side, over " (first.axis_label) }
                 (figures(charts, page))
             }
         });
@@ -119,25 +120,25 @@ fn side_by_side(results: &[ExperimentResult], vocabulary: &Vocabulary, page: &mu
 }
 
 /// What a numeric axis says, and where it begins and ends.
-fn axis(result: &ExperimentResult) -> Option<(&str, f64, f64)> {
+fn axis(result: &ExperimentRecord) -> Option<(&str, f64, f64)> {
     let points = result.curves.iter().flat_map(|curve| &curve.points);
     let places: Vec<f64> =
         points.filter(|point| point.on_axis).filter_map(|point| point.x).collect();
     let least = places.iter().copied().reduce(f64::min)?;
     let most = places.iter().copied().reduce(f64::max)?;
-    Some((&result.header.axis_label, least, most))
+    Some((&result.axis_label, least, most))
 }
 
 /// One experiment; of many, each is made when it is opened.
 fn section(
-    results: &[ExperimentResult],
-    result: &ExperimentResult,
+    results: &[ExperimentRecord],
+    result: &ExperimentRecord,
     vocabulary: &Vocabulary,
     page: &mut Page,
 ) -> Markup {
     let id = anchor(results, result);
     let content = content(result, vocabulary, &id, page);
-    let title = &result.header.title;
+    let title = &result.title;
     if results.len() <= MOST_BESIDE {
         return html! { section.comparison id=(id) {
             // Alone, the page is called after it.
@@ -145,10 +146,10 @@ fn section(
             (content)
         } };
     }
-    let tally = result.tally();
+    let tally = Tally::of(&result.claims);
     let summary = html! {
         (title) " " span.beside {
-            (result.header.experiment)
+            (result.experiment)
             @if tally.total() > 0 { " · " (tally.text()) }
         }
     };
@@ -156,17 +157,16 @@ fn section(
 }
 
 fn content(
-    result: &ExperimentResult,
+    result: &ExperimentRecord,
     vocabulary: &Vocabulary,
     id: &str,
     page: &mut Page,
 ) -> Markup {
-    let header = &result.header;
     let charts = chart::figures(result, vocabulary, id);
     let compared = compared::figures(result, id);
     let open = unstated::figures(result, id);
-    let file = format!("{}-claims", file_name(&header.experiment));
-    let label = format!("Claims: {}", header.title);
+    let file = format!("{}-claims", file_name(&result.experiment));
+    let label = format!("Claims: {}", result.title);
     html! {
             (about(result))
             @if charts.is_empty() { p.lead { "No values were measured." } }
@@ -177,7 +177,7 @@ fn content(
                 (figures(open, page))
             }
             @if !result.claims.is_empty() {
-                p.lead.claims { "Claims: " strong { (result.tally().text()) } }
+                p.lead.claims { "Claims: " strong { (Tally::of(&result.claims).text()) } }
                 (claims_of(result).filtered(&file, "claims", &label, "main claims"))
             }
             (notes(&remarks(result)))
@@ -193,59 +193,57 @@ fn beside(charts: Vec<Figure>, page: &mut Page) -> Markup {
 }
 
 /// Name, source, seeds and warm-up.
-fn about(result: &ExperimentResult) -> Markup {
-    let header = &result.header;
-    let warmup = header.warmup.as_deref().filter(|text| !text.trim().is_empty());
+fn about(result: &ExperimentRecord) -> Markup {
+    let warmup = result.warmup.as_deref().filter(|text| !text.trim().is_empty());
     html! {
         p.about {
-            "experiment " b { (header.experiment) }
-            @if !header.source.is_empty() { " · " (header.source) }
-            @match (header.seeds, header.seed) {
+            "experiment " b { (result.experiment) }
+            @if !result.source.is_empty() { " · " (result.source) }
+            @match (result.seeds, result.seed) {
                 (Some(1) | None, Some(seed)) => { " · seed " b { (seed) } }
                 (Some(seeds), Some(seed)) if seeds > 1 => {
                     " · " b { (seeds) } " seeds from " b { (seed) }
                 }
                 _ => {}
             }
-            @if header.quick { " · " b { "quick" } ": coarser than in full" }
+            @if result.quick { " · " b { "quick" } ": coarser than in full" }
             @if let Some(warmup) = warmup { " · warm-up: " b { (warmup) } }
         }
     }
 }
 
-fn claims_of(result: &ExperimentResult) -> Grid {
+fn claims_of(result: &ExperimentRecord) -> Grid {
     let head = ["claim", "what", "paper", "ours", "interval", "verdict", "where", "kind"];
-    let row = |claim: &super::Claim| {
-        let range = claim.range_text();
-        let explanation = claim.explanation_text();
-        let remarks = [range.as_deref(), claim.note_text(), explanation.as_deref()];
+    let row = |claim: &ClaimRecord| {
+        let range = range_text(claim);
+        let explanation = explanation_text(claim);
+        let remarks = [range.as_deref(), note_text(claim), explanation.as_deref()];
         let remarks: Vec<&str> = remarks.into_iter().flatten().collect();
         let mut row = claim_cells(claim, &remarks.join(" "));
         row.push(Cell::prose(&claim.source, ""));
-        row.push(Cell::text(claim.kind.as_deref().unwrap_or_default()));
+        row.push(Cell::text(claim.kind.map_or("", ClaimKind::name)));
         row
     };
     Grid { head: headings(head), rows: result.claims.iter().map(row).collect() }
 }
 
-fn remarks(result: &ExperimentResult) -> Vec<Markup> {
+fn remarks(result: &ExperimentRecord) -> Vec<Markup> {
     let stand_in =
         |(theirs, ours): &(String, String)| format!("{ours} stands for the paper's {theirs}.");
-    let mut lines: Vec<String> = result.header.notes.clone();
-    lines.extend(result.header.stand_ins.iter().map(stand_in));
-    lines.extend(result.statistics_text());
-    lines.extend(result.agreement_text());
+    let mut lines: Vec<String> = result.notes.clone();
+    lines.extend(result.stand_ins.iter().map(stand_in));
+    lines.extend(statistics_text(result));
+    lines.extend(agreement_text(result));
     lines.iter().map(|line| html! { (line) }).collect()
 }
 
 /// The experiment's file, and the command that runs it again.
-fn again(result: &ExperimentResult, page: &mut Page) -> Markup {
-    let header = &result.header;
-    let quick = if header.quick { " --quick" } else { "" };
+fn again(result: &ExperimentRecord, page: &mut Page) -> Markup {
+    let quick = if result.quick { " --quick" } else { "" };
     let has_ranges = result.claims.iter().any(|claim| claim.unstated.is_some());
     let unstated = if has_ranges { " --unstated" } else { "" };
-    let file = result.config_text().map(|text| page.folded(html! { "Experiment file" }, text));
-    let named = quoted(header.file.as_ref().unwrap_or(&header.experiment));
+    let file = config_text(result).map(|text| page.folded(html! { "Experiment file" }, text));
+    let named = quoted(result.file.as_ref().unwrap_or(&result.experiment));
     html! {
         (command(&format!("perforate experiment run {named}{quick}{unstated}")))
         @if let Some(file) = file { (file) }

@@ -1,27 +1,40 @@
 //! How values of experiments are written: as percentages, gains, factors or plain numbers.
 
-use serde::Deserialize;
+use perforate_records::{AxisForm, Show};
 
 use crate::format::{MISSING, compact, exact, times};
 
-/// How a curve's values are meant.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Show {
-    /// A share of the whole; 0.5 is written “50.00 %”.
-    Percent,
-    /// A change of a quotient; 1.5 is written “+50.0 %”.
-    Gain,
-    /// A quotient; 1.5 is written “1.50×”.
-    Ratio,
-    /// Anything else.
-    #[default]
-    Number,
+/// How values of records are written.
+pub(super) trait Written: Copy {
+    /// The value as charts and CSV files have it: in percent where it is written in percent.
+    fn shown(self, value: f64) -> f64;
+
+    /// The value as text.
+    fn text(self, value: f64) -> String;
+
+    /// The value as text, “–” where there is none.
+    fn text_or_missing(self, value: Option<f64>) -> String;
+
+    /// Writes what [`Show::shown`] gives.
+    fn writer(self) -> fn(f64) -> String;
+
+    /// Unit of what [`Show::shown`] gives, behind a tick.
+    fn suffix(self) -> &'static str;
+
+    /// The same unit in the heading of a column; none for plain numbers.
+    fn unit(self) -> Option<&'static str>;
 }
 
-impl Show {
-    /// The value as charts and CSV files have it: in percent where it is written in percent.
-    pub fn shown(self, value: f64) -> f64 {
+/// How values on an axis are written.
+pub(super) fn of_axis(form: AxisForm) -> Show {
+    match form {
+        AxisForm::Share => Show::Percent,
+        AxisForm::Number | AxisForm::Places => Show::Number,
+    }
+}
+
+impl Written for Show {
+    fn shown(self, value: f64) -> f64 {
         match self {
             Self::Percent => value * 100.0,
             Self::Gain => (value - 1.0) * 100.0,
@@ -29,19 +42,16 @@ impl Show {
         }
     }
 
-    /// The value as text.
-    pub fn text(self, value: f64) -> String {
+    fn text(self, value: f64) -> String {
         self.writer()(self.shown(value))
     }
 
-    /// The value as text, “–” where there is none.
-    pub fn text_or_missing(self, value: Option<f64>) -> String {
+    fn text_or_missing(self, value: Option<f64>) -> String {
         let value = value.filter(|value| value.is_finite());
         value.map_or_else(|| MISSING.to_owned(), |value| self.text(value))
     }
 
-    /// Writes what [`Show::shown`] gives.
-    pub fn writer(self) -> fn(f64) -> String {
+    fn writer(self) -> fn(f64) -> String {
         match self {
             Self::Percent => percent,
             Self::Gain => gain,
@@ -50,8 +60,7 @@ impl Show {
         }
     }
 
-    /// Unit of what [`Show::shown`] gives, behind a tick.
-    pub fn suffix(self) -> &'static str {
+    fn suffix(self) -> &'static str {
         match self {
             Self::Percent | Self::Gain => " %",
             Self::Ratio => "×",
@@ -59,8 +68,7 @@ impl Show {
         }
     }
 
-    /// The same unit in the heading of a column; none for plain numbers.
-    pub fn unit(self) -> Option<&'static str> {
+    fn unit(self) -> Option<&'static str> {
         match self {
             Self::Percent => Some("%"),
             Self::Gain => Some("gain in %"),

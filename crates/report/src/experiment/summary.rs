@@ -3,20 +3,24 @@
 use std::collections::BTreeMap;
 
 use maud::{Markup, html};
+use perforate_records::{ClaimRecord, ExperimentRecord, Verdict};
 
-use super::claim::{Claim, Verdict};
+use super::claim::{
+    explanation_text, interval_text, look, note_text, ours_shown, ours_text, paper_text,
+};
 use super::headline::misses;
+use super::page;
+use super::show::Written;
 use super::tally::{KindTally, Tally, claims, count_ids, kinds, papers};
-use super::{ExperimentResult, page};
 use crate::html::{Cell, Grid, Heading, Page, all, headings};
 
 /// Claims in the list of those that are furthest from the papers.
 const MOST_MISSES: usize = 8;
 
 /// Headings of the sections here, with their anchors, for the page's navigation.
-pub(super) fn sections(results: &[ExperimentResult]) -> Vec<(&'static str, &'static str)> {
+pub(super) fn sections(results: &[ExperimentRecord]) -> Vec<(&'static str, &'static str)> {
     let has = |verdict| claims(results).any(|claim| claim.verdict == verdict);
-    let has_stand_ins = results.iter().any(|result| !result.header.stand_ins.is_empty());
+    let has_stand_ins = results.iter().any(|result| !result.stand_ins.is_empty());
     let all = [
         (claims(results).next().is_some(), "claims", "Claims"),
         (results.len() > 1 && claims(results).next().is_some(), "all-claims", "All claims"),
@@ -29,7 +33,7 @@ pub(super) fn sections(results: &[ExperimentResult]) -> Vec<(&'static str, &'sta
 }
 
 /// The summary of these experiments.
-pub(super) fn summary(results: &[ExperimentResult], page: &mut Page) -> Markup {
+pub(super) fn summary(results: &[ExperimentRecord], page: &mut Page) -> Markup {
     let mut part = |anchor, name| {
         let explained = |verdict| explanations(results, verdict);
         let later = match anchor {
@@ -49,7 +53,7 @@ pub(super) fn summary(results: &[ExperimentResult], page: &mut Page) -> Markup {
     html! { section.comparison { (all(parts)) } }
 }
 
-fn claims_section(results: &[ExperimentResult]) -> Markup {
+fn claims_section(results: &[ExperimentRecord]) -> Markup {
     let furthest = furthest(results);
     html! {
         (tallies(results).scrolling("Claims by paper", "main"))
@@ -63,13 +67,13 @@ fn claims_section(results: &[ExperimentResult]) -> Markup {
 }
 
 /// The claims that are missed by most, each with the experiment that it belongs to.
-fn furthest(results: &[ExperimentResult]) -> Grid {
+fn furthest(results: &[ExperimentRecord]) -> Grid {
     let missed = misses(claims(results), Verdict::NotReproduced);
-    let owner = |claim: &Claim| {
+    let owner = |claim: &ClaimRecord| {
         let owned = owned(results).find(|(_, other)| std::ptr::eq(*other, claim));
         owned.expect("claims have owners").0
     };
-    let row = |claim: &Claim| {
+    let row = |claim: &ClaimRecord| {
         let mut row = claim_cells(claim, "");
         row.pop();
         row.push(link(results, owner(claim)));
@@ -80,11 +84,11 @@ fn furthest(results: &[ExperimentResult]) -> Grid {
 }
 
 /// The experiment's name, which leads to it.
-fn link(results: &[ExperimentResult], result: &ExperimentResult) -> Cell {
-    Cell::link(&result.header.experiment, &page::anchor(results, result))
+fn link(results: &[ExperimentRecord], result: &ExperimentRecord) -> Cell {
+    Cell::link(&result.experiment, &page::anchor(results, result))
 }
 
-fn tallies(results: &[ExperimentResult]) -> Grid {
+fn tallies(results: &[ExperimentRecord]) -> Grid {
     let head = [
         "paper",
         "claims",
@@ -112,7 +116,7 @@ fn tallies(results: &[ExperimentResult]) -> Grid {
     Grid { head: headings(head), rows }
 }
 
-fn kind_tallies(results: &[ExperimentResult]) -> Grid {
+fn kind_tallies(results: &[ExperimentRecord]) -> Grid {
     let kinds = kinds(results);
     let has_readings = kinds.iter().any(|kind| kind.in_some_reading.is_some());
     let head = ["what is tested", "claims", "reproduced", "same direction", "not reproduced"];
@@ -130,13 +134,13 @@ fn kind_tallies(results: &[ExperimentResult]) -> Grid {
 }
 
 /// Every claim with the experiment it belongs to.
-fn owned(results: &[ExperimentResult]) -> impl Iterator<Item = (&ExperimentResult, &Claim)> {
+fn owned(results: &[ExperimentRecord]) -> impl Iterator<Item = (&ExperimentRecord, &ClaimRecord)> {
     results.iter().flat_map(|result| result.claims.iter().map(move |claim| (result, claim)))
 }
 
-fn all_claims(results: &[ExperimentResult]) -> Grid {
+fn all_claims(results: &[ExperimentRecord]) -> Grid {
     let head = ["claim", "what", "paper", "ours", "interval", "verdict", "experiment"];
-    let row = |(result, claim): (&ExperimentResult, &Claim)| {
+    let row = |(result, claim): (&ExperimentRecord, &ClaimRecord)| {
         let mut row = claim_cells(claim, "");
         row.push(link(results, result));
         row
@@ -145,33 +149,34 @@ fn all_claims(results: &[ExperimentResult]) -> Grid {
 }
 
 /// Id, statement with a remark, the paper's number, ours with its interval, and the verdict.
-pub(super) fn claim_cells(claim: &Claim, remark: &str) -> Vec<Cell> {
+pub(super) fn claim_cells(claim: &ClaimRecord, remark: &str) -> Vec<Cell> {
     let paper = claim.paper.map(|paper| claim.show.shown(paper));
+    let (verdict, sign, colour) = look(claim.verdict);
     vec![
         Cell::text(&claim.id),
         Cell::prose(&claim.statement, remark),
-        Cell::number_as(&claim.paper_text(), paper),
-        Cell::number_as(&claim.ours_text(), claim.ours_shown()),
-        Cell::text(&claim.interval_text().unwrap_or_default()),
-        Cell::verdict(claim.verdict.text(), claim.verdict.sign(), claim.verdict.colour()),
+        Cell::number_as(&paper_text(claim), paper),
+        Cell::number_as(&ours_text(claim), ours_shown(claim)),
+        Cell::text(&interval_text(claim).unwrap_or_default()),
+        Cell::verdict(verdict, sign, colour),
     ]
 }
 
 /// Every claim with this verdict and what its file says about it.
-fn explanations(results: &[ExperimentResult], verdict: Verdict) -> Markup {
-    let item = |(result, claim): (&ExperimentResult, &Claim)| {
+fn explanations(results: &[ExperimentRecord], verdict: Verdict) -> Markup {
+    let item = |(result, claim): (&ExperimentRecord, &ClaimRecord)| {
         html! {
             li {
                 p {
                     b { (claim.id) } " " (claim.statement) " "
                     span.beside {
-                        "Paper " (claim.paper_text()) ", ours " (claim.ours_text()) "; "
-                        a href={ "#" (page::anchor(results, result)) } { (result.header.experiment) }
+                        "Paper " (paper_text(claim)) ", ours " (ours_text(claim)) "; "
+                        a href={ "#" (page::anchor(results, result)) } { (result.experiment) }
                     }
                 }
-                @if let Some(text) = claim.explanation_text().or(claim.note_text().map(str::to_owned)) { p { (text) } }
+                @if let Some(text) = explanation_text(claim).or(note_text(claim).map(str::to_owned)) { p { (text) } }
                 // The file explains nothing where its full run has nothing to explain.
-                @else if result.header.quick {
+                @else if result.quick {
                     p { em { "Not explained in its file: this run is a coarse one, too short for this number." } }
                 }
                 @else if verdict == Verdict::NotReproduced { p { em { "Not explained in its file." } } }
@@ -183,13 +188,13 @@ fn explanations(results: &[ExperimentResult], verdict: Verdict) -> Markup {
 }
 
 /// Which program of ours stands for which of the papers'.
-fn stand_ins(results: &[ExperimentResult]) -> Markup {
+fn stand_ins(results: &[ExperimentRecord]) -> Markup {
     let mut found: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
     for result in results {
-        for (theirs, ours) in &result.header.stand_ins {
+        for (theirs, ours) in &result.stand_ins {
             let users = found.entry((theirs, ours)).or_default();
-            if !users.contains(&result.header.experiment.as_str()) {
-                users.push(&result.header.experiment);
+            if !users.contains(&result.experiment.as_str()) {
+                users.push(&result.experiment);
             }
         }
     }
@@ -204,13 +209,13 @@ fn stand_ins(results: &[ExperimentResult]) -> Markup {
     }
 }
 
-fn list(results: &[ExperimentResult]) -> Markup {
-    let row = |result: &ExperimentResult| {
-        let tally = result.tally();
+fn list(results: &[ExperimentRecord]) -> Markup {
+    let row = |result: &ExperimentRecord| {
+        let tally = Tally::of(&result.claims);
         vec![
             link(results, result),
-            Cell::prose(&result.header.title, ""),
-            Cell::prose(&result.header.source, ""),
+            Cell::prose(&result.title, ""),
+            Cell::prose(&result.source, ""),
             Cell::number(&tally.total().into()),
             Cell::number(&tally.reproduced.into()),
         ]

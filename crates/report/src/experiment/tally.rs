@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::ExperimentResult;
-use super::claim::{Claim, Verdict};
+use perforate_records::{ClaimKind, ClaimRecord, ExperimentRecord, Reading, Verdict};
 
 /// How many claims have which verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,7 +16,8 @@ pub struct Tally {
 }
 
 impl Tally {
-    pub(super) fn of<'a>(claims: impl IntoIterator<Item = &'a Claim>) -> Self {
+    /// Verdicts on these claims.
+    pub fn of<'a>(claims: impl IntoIterator<Item = &'a ClaimRecord>) -> Self {
         let mut tally = Self::default();
         for claim in claims {
             match claim.verdict {
@@ -54,9 +54,9 @@ pub(super) struct PaperTally {
 }
 
 /// One line for each paper that has claims, in the order of their letters.
-pub(super) fn papers(results: &[ExperimentResult]) -> Vec<PaperTally> {
+pub(super) fn papers(results: &[ExperimentRecord]) -> Vec<PaperTally> {
     // What is of no paper comes last.
-    let mut found: BTreeMap<(bool, String), Vec<&Claim>> = BTreeMap::new();
+    let mut found: BTreeMap<(bool, String), Vec<&ClaimRecord>> = BTreeMap::new();
     for claim in claims(results) {
         let name = paper_name(prefix(&claim.id));
         found.entry((name == OTHERS, name)).or_default().push(claim);
@@ -81,26 +81,25 @@ pub(super) struct KindTally {
 }
 
 /// Kinds with what they test, those first that simulation may or may not bear out.
-const KINDS: [(&str, &str); 8] = [
-    ("number", "numbers"),
-    ("threshold", "thresholds"),
-    ("restated", "restated"),
-    ("sign", "signs"),
-    ("closed-form", "closed forms"),
-    ("by-construction", "by construction"),
-    ("input", "inputs"),
-    ("test", "tests of explanations"),
+const KINDS: [(ClaimKind, &str); 8] = [
+    (ClaimKind::Number, "numbers"),
+    (ClaimKind::Threshold, "thresholds"),
+    (ClaimKind::Restated, "restated"),
+    (ClaimKind::Sign, "signs"),
+    (ClaimKind::ClosedForm, "closed forms"),
+    (ClaimKind::ByConstruction, "by construction"),
+    (ClaimKind::Input, "inputs"),
+    (ClaimKind::Test, "tests of explanations"),
 ];
 
 /// One line for each kind that claims have.
-pub(super) fn kinds(results: &[ExperimentResult]) -> Vec<KindTally> {
-    let of_kind = |(kind, name): &(&str, &'static str)| {
-        let of_kind =
-            || claims(results).filter(|claim| claim.kind.as_deref().unwrap_or_default() == *kind);
+pub(super) fn kinds(results: &[ExperimentRecord]) -> Vec<KindTally> {
+    let of_kind = |&(kind, name): &(ClaimKind, &'static str)| {
+        let of_kind = || claims(results).filter(move |claim| claim.kind == Some(kind));
         let ranges = || of_kind().filter(|claim| claim.unstated.is_some());
-        let holds = |claim: &&Claim| {
+        let holds = |claim: &&ClaimRecord| {
             claim.verdict == Verdict::Reproduced
-                || claim.unstated.as_ref().is_some_and(|range| range.reading.holds())
+                || claim.unstated.as_ref().is_some_and(|range| range.reading != Reading::InNone)
         };
         let in_some_reading = (ranges().count() > 0).then(|| of_kind().filter(holds).count());
         KindTally { name, tally: Tally::of(of_kind()), in_some_reading }
@@ -109,17 +108,17 @@ pub(super) fn kinds(results: &[ExperimentResult]) -> Vec<KindTally> {
 }
 
 /// Verdicts on those that simulation may or may not bear out: numbers and thresholds.
-pub(super) fn tested(results: &[ExperimentResult]) -> Tally {
+pub(super) fn tested(results: &[ExperimentRecord]) -> Tally {
     Tally::of(claims(results).filter(|claim| claim.is_tested()))
 }
 
 /// All claims of all experiments.
-pub(super) fn claims(results: &[ExperimentResult]) -> impl Iterator<Item = &Claim> {
+pub(super) fn claims(results: &[ExperimentRecord]) -> impl Iterator<Item = &ClaimRecord> {
     results.iter().flat_map(|result| &result.claims)
 }
 
 /// Distinct ids, and those of which every claim is reproduced.
-pub(super) fn count_ids<'a>(claims: impl IntoIterator<Item = &'a Claim>) -> (usize, usize) {
+pub(super) fn count_ids<'a>(claims: impl IntoIterator<Item = &'a ClaimRecord>) -> (usize, usize) {
     let mut whole: BTreeMap<&str, bool> = BTreeMap::new();
     for claim in claims.into_iter().filter(|claim| claim.id.contains("-C")) {
         *whole.entry(&claim.id).or_insert(true) &= claim.verdict == Verdict::Reproduced;
@@ -151,7 +150,7 @@ mod tests {
 
     #[test]
     fn an_id_is_whole_where_all_its_claims_are_reproduced() {
-        let claim = |id: &str, verdict: &str| -> Claim {
+        let claim = |id: &str, verdict: &str| -> ClaimRecord {
             let text = format!(r#"{{"id":"{id}","statement":"s","verdict":"{verdict}"}}"#);
             serde_json::from_str(&text).unwrap()
         };

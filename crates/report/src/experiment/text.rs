@@ -1,10 +1,14 @@
 //! Experiments for the terminal.
 
-use super::claim::{Claim, Verdict, interval_text};
+use perforate_records::{ClaimRecord, CurveRecord, ExperimentRecord, PointRecord, Verdict};
+
+use super::claim::{
+    between, explanation_text, interval_text, look, note_text, ours_text, paper_text, range_text,
+};
 use super::headline::headline;
-use super::record::Point;
+use super::show::Written;
 use super::tally::{KindTally, PaperTally, Tally, claims, kinds, papers, tested};
-use super::{Curve, ExperimentResult};
+use super::{agreement_text, place_text, statistics_text};
 use crate::format::MISSING;
 use crate::text::{Column, blocks, columns as table, cut, wrapped};
 
@@ -19,7 +23,7 @@ const LABEL: usize = 24;
 
 /// Claims with their verdicts as text, at most `columns` (100 or more) characters wide; values of
 /// the curves, too, where there are a few experiments only.
-pub fn experiments_table(results: &[ExperimentResult], columns: usize) -> String {
+pub fn experiments_table(results: &[ExperimentRecord], columns: usize) -> String {
     let in_full = results.len() <= MOST_IN_FULL;
     let one = |result| one(result, columns, in_full);
     let mut text = headline(claims(results))
@@ -79,81 +83,80 @@ fn kind_tallies(kinds: &[KindTally], columns: usize) -> String {
 }
 
 /// Says so where a full run differs from a paper and its file has no explanation.
-fn unexplained(results: &[ExperimentResult]) -> Option<String> {
-    let full = results.iter().filter(|result| !result.header.quick);
+fn unexplained(results: &[ExperimentRecord]) -> Option<String> {
+    let full = results.iter().filter(|result| !result.quick);
     let claims = full.flat_map(|result| &result.claims);
-    let lacks = |claim: &&Claim| {
+    let lacks = |claim: &&ClaimRecord| {
         claim.verdict == Verdict::NotReproduced
-            && claim.explanation_text().is_none()
-            && claim.note_text().is_none()
+            && explanation_text(claim).is_none()
+            && note_text(claim).is_none()
     };
     let count = claims.filter(lacks).count();
     (count > 0).then(|| format!("not reproduced and not explained in their file: {count}"))
 }
 
-fn one(result: &ExperimentResult, columns: usize, in_full: bool) -> String {
-    let header = &result.header;
-    let source = match header.source.as_str() {
+fn one(result: &ExperimentRecord, columns: usize, in_full: bool) -> String {
+    let source = match result.source.as_str() {
         "" => String::new(),
         source => format!(" ({source})"),
     };
-    let quick = if header.quick { ", quick" } else { "" };
-    let head = format!("{}: {}{source}{quick}", header.experiment, header.title);
+    let quick = if result.quick { ", quick" } else { "" };
+    let head = format!("{}: {}{source}{quick}", result.experiment, result.title);
     let mut text = wrapped("", &head, columns);
     if in_full {
-        let about = result.statistics_text().into_iter().chain(result.agreement_text());
+        let about = statistics_text(result).into_iter().chain(agreement_text(result));
         text.extend(about.map(|line| wrapped("", &line, columns)));
         text += &values(result, columns);
         text.push('\n');
     }
     text.extend(result.claims.iter().map(|claim| claim_text(claim, columns, in_full)));
-    let notes = header.notes.iter().filter(|_| in_full);
+    let notes = result.notes.iter().filter(|_| in_full);
     text.extend(notes.map(|note| wrapped("note: ", note, columns)));
     text
 }
 
 /// A table for the curves of each chart, and one for those that no chart shows.
-fn values(result: &ExperimentResult, columns: usize) -> String {
+fn values(result: &ExperimentRecord, columns: usize) -> String {
     if result.curves.iter().all(|curve| curve.points.iter().all(|point| !point.on_axis)) {
         return "\nNo points were measured.\n".to_owned();
     }
-    let mut groups: Vec<(&str, Vec<&Curve>)> = Vec::new();
-    for chart in &result.header.charts {
+    let mut groups: Vec<(&str, Vec<&CurveRecord>)> = Vec::new();
+    for chart in &result.charts {
         let named = |name: &String| result.curves.iter().find(|curve| curve.name == *name);
-        let curves: Vec<&Curve> = chart.curves.iter().filter_map(named).collect();
+        let curves: Vec<&CurveRecord> = chart.curves.iter().filter_map(named).collect();
         // The same curves drawn in another way are the same values.
         if groups.iter().all(|(_, other)| !is_same(other, &curves)) {
             groups.push((&chart.title, curves));
         }
     }
-    let is_drawn = |curve: &&Curve| {
+    let is_drawn = |curve: &&CurveRecord| {
         let mut drawn = groups.iter().flat_map(|(_, curves)| curves);
         drawn.any(|other| std::ptr::eq(*other, *curve))
     };
-    let rest: Vec<&Curve> = result.curves.iter().filter(|curve| !is_drawn(curve)).collect();
+    let rest: Vec<&CurveRecord> = result.curves.iter().filter(|curve| !is_drawn(curve)).collect();
     let heading = if groups.is_empty() { "" } else { "Other values" };
     groups.push((heading, rest));
     let has_titles = groups.iter().filter(|(_, curves)| !curves.is_empty()).count() > 1;
-    let table = |(title, curves): &(&str, Vec<&Curve>)| {
+    let table = |(title, curves): &(&str, Vec<&CurveRecord>)| {
         let title = if has_titles { *title } else { "" };
         curves_table(result, title, curves, columns)
     };
     groups.iter().map(table).collect()
 }
 
-fn is_same(one: &[&Curve], other: &[&Curve]) -> bool {
+fn is_same(one: &[&CurveRecord], other: &[&CurveRecord]) -> bool {
     one.len() == other.len() && one.iter().zip(other).all(|(a, b)| std::ptr::eq(*a, *b))
 }
 
 /// Curves over the axis, in as many blocks as their widths need. Where there are more curves than
 /// places each has a row.
 fn curves_table(
-    result: &ExperimentResult,
+    result: &ExperimentRecord,
     title: &str,
-    curves: &[&Curve],
+    curves: &[&CurveRecord],
     columns: usize,
 ) -> String {
-    let mut places: Vec<&Point> = Vec::new();
+    let mut places: Vec<&PointRecord> = Vec::new();
     for point in curves.iter().flat_map(|curve| &curve.points).filter(|point| point.on_axis) {
         if !places.iter().any(|place| is_same_place(place, point)) {
             places.push(point);
@@ -163,19 +166,19 @@ fn curves_table(
         return String::new();
     }
     let stride = places.len().div_ceil(ROWS);
-    let places: Vec<&Point> = places.into_iter().step_by(stride).collect();
-    let place_text = |place: &&Point| cut(&result.place_text(place), LABEL);
-    let axis = cut(&result.header.axis_label, LABEL);
+    let places: Vec<&PointRecord> = places.into_iter().step_by(stride).collect();
+    let place_text = |place: &&PointRecord| cut(&place_text(result, place), LABEL);
+    let axis = cut(&result.axis_label, LABEL);
     let blocks = if curves.len() > places.len() {
         let labels = curves.iter().map(|curve| curve.label.clone()).collect();
-        let column = |place: &&Point| {
+        let column = |place: &&PointRecord| {
             let cells = curves.iter().map(|curve| cell(curve, place)).collect();
             Column::broken_at(LABEL, &place_text(place), cells)
         };
         let all: Vec<Column> = places.iter().map(column).collect();
         blocks(&Column::texts(&axis, labels), &all, columns)
     } else {
-        let column = |curve: &&Curve| {
+        let column = |curve: &&CurveRecord| {
             let cells = places.iter().map(|place| cell(curve, place)).collect();
             Column::broken_at(LABEL, &cut(&curve.label, LABEL), cells)
         };
@@ -186,41 +189,41 @@ fn curves_table(
     title + &blocks.join("\n")
 }
 
-fn is_same_place(one: &Point, other: &Point) -> bool {
+fn is_same_place(one: &PointRecord, other: &PointRecord) -> bool {
     one.x == other.x && one.place == other.place
 }
 
 /// Value and interval of a curve where `row` is.
-fn cell(curve: &Curve, row: &Point) -> String {
+fn cell(curve: &CurveRecord, row: &PointRecord) -> String {
     let Some(point) = curve.points.iter().find(|point| is_same_place(point, row)) else {
         return MISSING.to_owned();
     };
-    let interval = interval_text(curve.show, point.low, point.high)
+    let interval = between(curve.show, point.low, point.high)
         .map_or_else(String::new, |interval| format!(" ({interval})"));
-    let differs = point.agrees == Some(false);
+    let differs = point.drawn.is_some_and(|drawn| drawn.agrees == Some(false));
     let mark = if differs { " ≠" } else { "" };
     let drawn = point.drawn.filter(|_| differs);
     let drawn =
-        drawn.map_or_else(String::new, |drawn| format!(" drawn {}", curve.show.text(drawn)));
+        drawn.map_or_else(String::new, |drawn| format!(" drawn {}", curve.show.text(drawn.drawn)));
     format!("{}{mark}{drawn}{interval}", curve.show.text_or_missing(point.value))
 }
 
-fn claim_text(claim: &Claim, columns: usize, with_note: bool) -> String {
+fn claim_text(claim: &ClaimRecord, columns: usize, with_note: bool) -> String {
     let margin = " ".repeat(INDENT);
     let id = format!("  {} ", claim.id);
     let mut text = wrapped(&format!("{id:<INDENT$}"), &claim.statement, columns);
-    let interval = claim.interval_text().map_or_else(String::new, |text| format!(" ({text})"));
-    let ours = format!("ours {}{interval}", claim.ours_text());
-    let paper = format!("paper {}", claim.paper_text());
-    text += &format!("{margin}{paper:<20}  {ours:<30}  {}\n", claim.verdict.text());
-    if let Some(range) = claim.range_text() {
+    let interval = interval_text(claim).map_or_else(String::new, |text| format!(" ({text})"));
+    let ours = format!("ours {}{interval}", ours_text(claim));
+    let paper = format!("paper {}", paper_text(claim));
+    text += &format!("{margin}{paper:<20}  {ours:<30}  {}\n", look(claim.verdict).0);
+    if let Some(range) = range_text(claim) {
         text += &wrapped(&margin, &range, columns);
     }
     if let Some(note) = claim.note.as_deref().filter(|_| with_note) {
         text += &wrapped(&margin, note, columns);
     }
     if claim.verdict == Verdict::NotReproduced {
-        let why = claim.explanation_text();
+        let why = explanation_text(claim);
         let why = why.as_deref().unwrap_or("not explained in its file");
         text += &wrapped(&format!("{margin}why: "), why, columns);
     }

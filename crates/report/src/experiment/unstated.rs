@@ -1,103 +1,62 @@
 //! How far our numbers depend on what the papers leave open.
 
+use perforate_records::{ClaimRecord, ExperimentRecord, PartRange, Reading, Show, UnstatedRange};
 use perforate_types::counted;
-use serde::Deserialize;
 
-use super::ExperimentResult;
-use super::claim::Claim;
-use super::show::Show;
+use super::claim::paper_text;
+use super::show::Written;
 use crate::chart::{Axis, Swing, Tornado, broken};
 use crate::html::{Cell, Figure, Grid, Heading};
 
-/// The range of a claim's number.
-#[derive(Clone, Debug, Deserialize)]
-pub(super) struct Range {
-    /// The number with nothing changed.
-    pub default: Option<f64>,
-    pub least: f64,
-    pub greatest: f64,
-    pub variants: usize,
-    pub reading: Reading,
-    /// That of the greatest effect first.
-    pub parts: Vec<Part>,
-}
-
-/// Whether the claim holds in a plausible reading of the sources.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Reading {
-    AtTheDefault,
-    InsideTheRange,
-    InNone,
-}
-
-impl Reading {
-    pub fn holds(self) -> bool {
-        self != Self::InNone
+/// A reading in words.
+fn reading_text(reading: Reading) -> &'static str {
+    match reading {
+        Reading::AtTheDefault => "at the default",
+        Reading::InsideTheRange => "inside the range",
+        Reading::InNone => "in no plausible reading",
     }
-
-    pub fn text(self) -> &'static str {
-        match self {
-            Self::AtTheDefault => "at the default",
-            Self::InsideTheRange => "inside the range",
-            Self::InNone => "in no plausible reading",
-        }
-    }
-}
-
-/// Something that is left open.
-#[derive(Clone, Debug, Deserialize)]
-pub(super) struct Part {
-    pub name: String,
-    pub reason: String,
-    /// Each other value, and the number with it.
-    pub values: Vec<(String, Option<f64>)>,
 }
 
 /// Most bars of a chart; what has less effect is in the data below it.
 const MOST_BARS: usize = 8;
 
-impl Part {
-    /// The least and the greatest number, the default among them.
-    fn ends(&self, default: f64) -> (f64, f64) {
-        let values = self.values.iter().filter_map(|(_, value)| *value);
-        values.fold((default, default), |(low, high), value| (low.min(value), high.max(value)))
-    }
-
-    fn has_effect(&self, default: f64, show: Show) -> bool {
-        let (low, high) = self.ends(default);
-        show.text(low) != show.text(high)
-    }
+/// The least and the greatest number, the default among them.
+fn ends(part: &PartRange, default: f64) -> (f64, f64) {
+    let values = part.values.iter().filter_map(|(_, value)| *value);
+    values.fold((default, default), |(low, high), value| (low.min(value), high.max(value)))
 }
 
-impl Range {
-    /// “+32.0 % to +74.0 % over 43 readings of what the paper leaves open: inside the range; decided by
-    /// MSHRs of the L1D (+32.0 % to +64.0 %), …”
-    pub fn text(&self, show: Show) -> String {
-        let (least, greatest) = (show.text(self.least), show.text(self.greatest));
-        let mut text = format!(
-            "{least} to {greatest} over {} of what is left open: {}",
-            counted(self.variants, "reading"),
-            self.reading.text()
-        );
-        let Some(default) = self.default else { return text };
-        let parts = self.parts.iter().filter(|part| part.has_effect(default, show));
-        let decided: Vec<String> = parts
-            .take(2)
-            .map(|part| {
-                let (low, high) = part.ends(default);
-                format!("{} ({} to {})", part.name, show.text(low), show.text(high))
-            })
-            .collect();
-        if !decided.is_empty() {
-            text += &format!("; most by {}", decided.join(", "));
-        }
-        text
+fn has_effect(part: &PartRange, default: f64, show: Show) -> bool {
+    let (low, high) = ends(part, default);
+    show.text(low) != show.text(high)
+}
+
+/// “+32.0 % to +74.0 % over 43 readings of what the paper leaves open: inside the range; decided by
+/// MSHRs of the L1D (+32.0 % to +64.0 %), …”
+pub(super) fn text(range: &UnstatedRange, show: Show) -> String {
+    let (least, greatest) = (show.text(range.least), show.text(range.greatest));
+    let mut text = format!(
+        "{least} to {greatest} over {} of what is left open: {}",
+        counted(range.variants, "reading"),
+        reading_text(range.reading)
+    );
+    let Some(default) = range.default else { return text };
+    let parts = range.parts.iter().filter(|part| has_effect(part, default, show));
+    let decided: Vec<String> = parts
+        .take(2)
+        .map(|part| {
+            let (low, high) = ends(part, default);
+            format!("{} ({} to {})", part.name, show.text(low), show.text(high))
+        })
+        .collect();
+    if !decided.is_empty() {
+        text += &format!("; most by {}", decided.join(", "));
     }
+    text
 }
 
 /// A chart for each claim whose number depends on what is left open; `id` begins their anchors.
-pub(super) fn figures(result: &ExperimentResult, id: &str) -> Vec<Figure> {
+pub(super) fn figures(result: &ExperimentRecord, id: &str) -> Vec<Figure> {
     let claims = result.claims.iter().enumerate();
     let figures = claims.filter_map(|(number, claim)| {
         figure(result, claim, claim.unstated.as_ref()?, &format!("{id}-open-{number}"))
@@ -105,11 +64,16 @@ pub(super) fn figures(result: &ExperimentResult, id: &str) -> Vec<Figure> {
     figures.collect()
 }
 
-fn figure(result: &ExperimentResult, claim: &Claim, range: &Range, id: &str) -> Option<Figure> {
+fn figure(
+    result: &ExperimentRecord,
+    claim: &ClaimRecord,
+    range: &UnstatedRange,
+    id: &str,
+) -> Option<Figure> {
     let (default, show) = (range.default?, claim.show);
-    let parts = range.parts.iter().filter(|part| part.has_effect(default, show));
-    let swing = |part: &Part| {
-        let (low, high) = part.ends(default);
+    let parts = range.parts.iter().filter(|part| has_effect(part, default, show));
+    let swing = |part: &PartRange| {
+        let (low, high) = ends(part, default);
         let value = |(value, ours): &(String, Option<f64>)| {
             format!("{value}: {}", show.text_or_missing(*ours))
         };
@@ -132,13 +96,13 @@ fn figure(result: &ExperimentResult, claim: &Claim, range: &Range, id: &str) -> 
     };
     Some(Figure {
         id: id.to_owned(),
-        name: format!("{} {} left open", result.header.experiment, claim.id),
+        name: format!("{} {} left open", result.experiment, claim.id),
         title: format!("{}: {}", claim.id, claim.statement),
         caption: format!(
             "What is left open, one at a time, against our number ({}, line) and the paper's ({}, \
              dashed). Many together: {} to {}.",
             show.text(default),
-            claim.paper_text(),
+            paper_text(claim),
             show.text(range.least),
             show.text(range.greatest),
         ),
@@ -148,7 +112,7 @@ fn figure(result: &ExperimentResult, claim: &Claim, range: &Range, id: &str) -> 
 }
 
 /// Every value of everything that is left open.
-fn data(range: &Range, show: Show) -> Grid {
+fn data(range: &UnstatedRange, show: Show) -> Grid {
     let heading = |name: &str| Heading::from(name);
     let ours = show.unit().map_or_else(|| heading("ours"), |unit| Heading::with_unit("ours", unit));
     let rows = range.parts.iter().flat_map(|part| {
@@ -169,7 +133,7 @@ mod tests {
 
     #[test]
     fn ranges_in_words() {
-        let range: Range = serde_json::from_str(
+        let range: UnstatedRange = serde_json::from_str(
             r#"{"default":1.64,"least":1.32,"greatest":1.74,"variants":43,"reproduced":7,
                 "reading":"inside_the_range","parts":[
                 {"name":"MSHRs","reason":"r","values":[["8",1.42],["16",1.5]]},
@@ -177,7 +141,7 @@ mod tests {
         )
         .unwrap();
         assert_eq!(
-            range.text(Show::Gain),
+            text(&range, Show::Gain),
             "+32.0 % to +74.0 % over 43 readings of what is left open: inside the range; most by \
              MSHRs (+42.0 % to +64.0 %)"
         );

@@ -1,6 +1,7 @@
 //! The first chart of several experiments: what became of the papers' claims.
 
-use super::ExperimentResult;
+use perforate_records::ExperimentRecord;
+
 use super::tally::{PaperTally, Tally, papers};
 use crate::chart::{Axis, Mark, Series, Stacks, broken};
 use crate::html::{Cell, Figure, Grid, headings};
@@ -15,7 +16,7 @@ const KINDS: [Kind; 3] = [
 ];
 
 /// Verdicts by paper; none without claims.
-pub(super) fn figure(results: &[ExperimentResult]) -> Option<Figure> {
+pub(super) fn figure(results: &[ExperimentRecord]) -> Option<Figure> {
     let papers = papers(results);
     let series =
         |(label, colour, _): &Kind| Series { label: (*label).into(), colour, ..Series::default() };

@@ -1,7 +1,7 @@
 //! How to make the same page again: the command, what it was run on, and the results themselves.
 
 use maud::{Markup, html};
-use perforate_results::RunResult;
+use perforate_records::RunResult;
 use serde_json::Value;
 
 use super::{Page, ReportOptions, command};

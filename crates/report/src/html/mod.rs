@@ -9,10 +9,12 @@ use maud::{Markup, html};
 
 pub(crate) use again::Origin;
 pub(crate) use figure::{Figure, figures, file_name, linked, places};
-pub(crate) use page::{Kept, LIBRARY, Page, STYLE};
+#[cfg(feature = "figures")]
+pub(crate) use page::LIBRARY;
+pub(crate) use page::{Kept, Page, STYLE};
 pub(crate) use table::{Cell, Grid, Heading, all, dot, headings};
 
-use perforate_results::{Vocabulary, clean};
+use perforate_records::{Vocabulary, clean};
 
 /// What the page says besides the results.
 #[derive(Clone, Debug, Default)]

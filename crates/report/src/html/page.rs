@@ -2,14 +2,14 @@
 //!
 //! Tables and texts stand in the markup. Charts, the data below them, and long texts and sections that
 //! are folded away go into one compressed block, from which the page's script takes what is opened.
+//! Records may hold any character: those that reorder text or control a terminal are replaced here.
 
 use std::io::Write as _;
 
-use base64::prelude::{BASE64_STANDARD, Engine as _};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use perforate_results::clean;
+use perforate_records::{clean, harmless, harmless_json};
 use serde_json::{Map, Value, json};
 
 use super::{Figure, ReportOptions};
@@ -63,13 +63,14 @@ pub(crate) struct Page {
 impl Page {
     /// Keeps the chart of a figure and the table below it.
     pub fn add_figure(&mut self, figure: &Figure) {
-        let table = figure.data.table("").into_string();
-        self.figures.insert(figure.id.clone(), json!({"chart": figure.chart, "table": table}));
+        let table = harmless(&figure.data.table("").into_string());
+        let chart = harmless_json(figure.chart.clone());
+        self.figures.insert(figure.id.clone(), json!({"chart": chart, "table": table}));
         self.kept.push(Kept {
             id: figure.id.clone(),
-            title: figure.title.clone(),
-            chart: figure.chart.clone(),
-            csv: figure.data.csv(),
+            title: harmless(&figure.title),
+            chart,
+            csv: harmless(&figure.data.csv()),
         });
     }
 
@@ -88,7 +89,7 @@ impl Page {
 
     /// A long text that is folded away.
     pub fn folded(&mut self, summary: Markup, text: String) -> Markup {
-        self.texts.push(text);
+        self.texts.push(harmless(&text));
         html! {
             details.configuration id={ "text-" (self.texts.len() - 1) } {
                 summary { (summary) }
@@ -99,7 +100,7 @@ impl Page {
 
     /// A section that becomes part of the page when it is opened, by a click or by a link to it.
     pub fn part(&mut self, id: &str, summary: &Markup, content: Markup) -> Markup {
-        self.parts.push(content.into_string());
+        self.parts.push(harmless(&content.into_string()));
         html! {
             details.part id=(id) {
                 summary { (summary) }
@@ -136,7 +137,7 @@ impl Page {
                 }
             }
         };
-        page.into_string() + "\n"
+        harmless(&page.into_string()) + "\n"
     }
 }
 
@@ -144,5 +145,33 @@ impl Page {
 fn packed(text: &str) -> String {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     let written = encoder.write_all(text.as_bytes()).and_then(|()| encoder.finish());
-    BASE64_STANDARD.encode(written.expect("memory takes all that is written"))
+    base64(&written.expect("memory takes all that is written"))
+}
+
+/// Bytes in base64 (RFC 4648).
+fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for part in bytes.chunks(3) {
+        let mut group = [0; 4];
+        group[1..=part.len()].copy_from_slice(part);
+        let bits = u32::from_be_bytes(group);
+        let letter = |place: usize| char::from(LETTERS[(bits >> (18 - 6 * place)) as usize & 63]);
+        text.extend((0..4).map(|place| if place <= part.len() { letter(place) } else { '=' }));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The test vectors of RFC 4648 §10, and the last letters.
+    #[test]
+    fn base64_of_known_texts() {
+        let texts = ["", "f", "fo", "foo", "foob", "fooba", "foobar"];
+        let expected = ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYg==", "Zm9vYmE=", "Zm9vYmFy"];
+        assert_eq!(texts.map(|text| base64(text.as_bytes())), expected);
+        assert_eq!(base64(&[0xfb, 0xff, 0xbf]), "+/+/");
+    }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{Markup, html};
-use perforate_results::{CellRun as Run, MemoryMap};
+use perforate_records::{CellRun as Run, MemoryMap};
 
 use crate::chart::{CellRun, Maps, Picture, Series, coarse, common_scale, inner_squares};
 use crate::comparison::{Comparison, SchemeRuns};

@@ -13,8 +13,10 @@ mod why;
 pub(crate) use memory::single_map;
 
 use maud::{Markup, html};
+use perforate_records::RunResult;
 use perforate_types::counted;
 
+use crate::ReportError;
 use crate::comparison::{Comparison, SchemeRuns, comparisons};
 use crate::format::compact;
 use crate::html::{
@@ -23,7 +25,6 @@ use crate::html::{
 use crate::labels::GLOSSARY;
 use crate::metric::{Metric, metrics};
 use crate::svg::{self, SavedFigure};
-use crate::{ReportError, RunResult};
 use crate::{sampled, threads, varied};
 
 /// The results as one self-contained HTML page.

@@ -1,7 +1,7 @@
 //! Memory over time: how fragmented what is free is, and bloat.
 
 use maud::{Markup, html};
-use perforate_results::MemoryPoint;
+use perforate_records::MemoryPoint;
 
 use super::memory::seeds_note;
 use crate::chart::{Areas, Axis, Ground, Lines, Mark, Sample, Series, changes};

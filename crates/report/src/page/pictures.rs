@@ -1,7 +1,7 @@
 //! Second-level TLB contents over time, and the holes of perforated pages.
 
 use maud::{Markup, html};
-use perforate_results::Region;
+use perforate_records::Region;
 use perforate_types::counted;
 
 use super::stacks::{entries, kinds_of_entries};

@@ -1,6 +1,6 @@
 //! The first chart of a comparison: a bar for each scheme, with its uncertainty.
 
-use perforate_results::Interval;
+use perforate_records::Interval;
 
 use crate::chart::{Axis, Bars, Mark, Series, broken};
 use crate::comparison::{Comparison, SchemeRuns, Spread};
@@ -120,7 +120,7 @@ fn speeds<'a>(comparison: &'a Comparison<'a>) -> (Quantity, Vec<Bar<'a>>) {
 fn misses<'a>(comparison: &'a Comparison<'a>) -> (Quantity, Vec<Bar<'a>>) {
     let bar = |scheme: &'a SchemeRuns<'a>| Bar {
         scheme,
-        value: scheme.spread(l2_tlb_mpki),
+        value: scheme.spread(|run| l2_tlb_mpki(comparison.vocabulary, run)),
         half: None,
         write: |one| ratio(one.mean),
     };

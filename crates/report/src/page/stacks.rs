@@ -3,17 +3,15 @@
 
 use std::collections::BTreeSet;
 
-use perforate_results::ContentsPoint;
+use perforate_records::{ContentsPoint, RunResult};
 use perforate_types::counted;
 
-use crate::RunResult;
 use crate::chart::{Axis, Mark, Series, Stacks, broken};
 use crate::comparison::{Comparison, SchemeRuns};
 use crate::format::{bytes, ratio};
 use crate::html::{Cell, Figure, Grid, Heading};
 use crate::ids;
-use crate::labels::{MEMORY_PARTS, counter_parts, part, parts, with_unknown};
-use crate::metric::is_walk_references;
+use crate::labels::{MEMORY_PARTS, counter_parts, part, parts, present_parts, with_unknown};
 use crate::palette;
 
 /// Where the time goes: the first figure of a comparison.
@@ -174,22 +172,10 @@ impl Stack {
     }
 }
 
-/// Series for every counter that `belongs`, registered parts of the whole first, leaving out what is 0
-/// everywhere.
-fn series(
-    comparison: &Comparison<'_>,
-    whole: &str,
-    prefix: &str,
-    belongs: fn(&str) -> bool,
-) -> Vec<Series> {
-    let runs = comparison.schemes.iter().flat_map(|scheme| &scheme.runs);
-    let counters = runs.flat_map(|run| {
-        let names = run.counters.iter().map(|(name, _)| name);
-        names.filter(|name| belongs(name) && run.counter(name).is_some_and(|value| value > 0.0))
-    });
-    let present: BTreeSet<String> =
-        counters.filter_map(|name| name.strip_prefix(prefix)).map(String::from).collect();
-    with_unknown(parts(comparison.vocabulary, whole), &present)
+/// Series for the parts of a whole that any run of the comparison has.
+fn series(comparison: &Comparison<'_>, whole: &str) -> Vec<Series> {
+    let runs = comparison.schemes.iter().flat_map(|scheme| scheme.runs.iter().copied());
+    present_parts(comparison.vocabulary, whole, runs)
 }
 
 /// Rows of counters divided by another figure of the same run. With several seeds a row is the
@@ -197,12 +183,11 @@ fn series(
 fn rows(
     comparison: &Comparison<'_>,
     series: &[Series],
-    prefix: &str,
     divisor: fn(&RunResult) -> Option<f64>,
 ) -> Vec<Row> {
     let one_run = |scheme: &SchemeRuns<'_>, run: &RunResult| {
         let below = divisor(run).filter(|&below| below > 0.0);
-        let value = |key: &str| Some(run.counter(&format!("{prefix}{key}"))? / below?);
+        let value = |key: &str| Some(run.counter(key)? / below?);
         let values = series.iter().map(|one| value(&one.key)).collect();
         Row { label: scheme.name.to_string(), colour: scheme.colour, values }
     };
@@ -221,12 +206,8 @@ fn kilo_instructions(run: &RunResult) -> Option<f64> {
 
 /// Where the time of a run goes; the operating system's work comes on top.
 fn cycles(comparison: &Comparison<'_>) -> Stack {
-    let prefix = ids::STACK_CYCLES_;
-    let mut series =
-        series(comparison, "stack_cycles", prefix, |name| name.starts_with(ids::STACK_CYCLES_));
-    // The work has another prefix: names in full.
-    series.iter_mut().for_each(|series| series.key.insert_str(0, prefix));
-    let mut rows = rows(comparison, &series, "", RunResult::instructions);
+    let mut series = series(comparison, ids::STACK_CYCLES);
+    let mut rows = rows(comparison, &series, RunResult::instructions);
     series.push(Series {
         key: ids::OPERATING_SYSTEM_CYCLES.into(),
         label: "OS work".into(),
@@ -259,14 +240,12 @@ fn work_per_instruction(run: &RunResult) -> Option<f64> {
 
 /// What the operating system's work in the measured instructions took.
 fn operating_system(comparison: &Comparison<'_>) -> Stack {
-    let prefix = ids::OPERATING_SYSTEM_CYCLES_;
-    let belongs = |name: &str| name.starts_with(ids::OPERATING_SYSTEM_CYCLES_);
-    let series = series(comparison, ids::OPERATING_SYSTEM_CYCLES, prefix, belongs);
+    let series = series(comparison, ids::PARTS_OF_WORK);
     Stack {
         key: "operating-system-cycles",
         title: "What the operating system's work takes",
         caption: "Cycles per 1,000 instructions that come on top of the steady state, by cause.",
-        rows: rows(comparison, &series, prefix, kilo_instructions),
+        rows: rows(comparison, &series, kilo_instructions),
         series,
         format: ratio,
         unit: "cycles per 1,000 instructions",
@@ -275,24 +254,26 @@ fn operating_system(comparison: &Comparison<'_>) -> Stack {
 }
 
 fn references(comparison: &Comparison<'_>) -> Stack {
-    let prefix = ids::WALK_REFERENCES_;
-    let mut series = series(comparison, "walk_references", prefix, is_walk_references);
+    let mut series = series(comparison, ids::WALK_REFERENCES);
+    let bitmaps = self::series(comparison, ids::BITMAP_REFERENCES);
     let has_pairs = comparison.schemes.iter().any(|scheme| scheme.pair().is_some());
-    // With bitmaps, whose counters have another prefix: names in full.
-    series.iter_mut().for_each(|series| series.key.insert_str(0, prefix));
-    if has_pairs {
-        series.extend(counter_parts(comparison.vocabulary, "bitmap_references"));
-    }
-    let caption = if has_pairs {
-        "Entries of the guest's tables, then of the host's, read from memory in an average walk, by level, and lines of hole bitmaps read besides. Walk caches and the nested TLB save some."
-    } else {
-        "Page-table entries read from memory in an average walk, by level. Walk caches save the upper levels."
+    let caption = match (has_pairs, bitmaps.is_empty()) {
+        (true, _) => {
+            "Entries of the guest's tables, then of the host's, read from memory in an average walk, by level, and lines of hole bitmaps read besides. Walk caches and the nested TLB save some."
+        }
+        (false, true) => {
+            "Page-table entries read from memory in an average walk, by level. Walk caches save the upper levels."
+        }
+        (false, false) => {
+            "Page-table entries read from memory in an average walk, by level, and lines of hole bitmaps read besides. Walk caches save the upper levels."
+        }
     };
+    series.extend(bitmaps);
     Stack {
         key: "references-per-walk",
         title: "References per walk",
         caption,
-        rows: rows(comparison, &series, "", |run| run.counter(ids::WALKS)),
+        rows: rows(comparison, &series, |run| run.counter(ids::WALKS)),
         series,
         format: ratio,
         unit: "references per walk",
@@ -335,7 +316,7 @@ pub(super) fn kinds_of_entries(comparison: &Comparison<'_>) -> Vec<Series> {
         kinds.filter(|kind| entries(sample, kind) > 0.0)
     });
     let held: BTreeSet<String> = held.cloned().collect();
-    with_unknown(parts(comparison.vocabulary, "l2_tlb_contents"), &held)
+    with_unknown(parts(comparison.vocabulary, ids::L2_TLB_CONTENTS), &held)
 }
 
 /// Entries of a kind in a sample.
@@ -370,7 +351,7 @@ fn memory(comparison: &Comparison<'_>) -> Stack {
 
 /// Page tables and hole bitmap.
 fn tables(comparison: &Comparison<'_>) -> Stack {
-    let series = counter_parts(comparison.vocabulary, "translation_memory");
+    let series = counter_parts(comparison.vocabulary, ids::TRANSLATION_MEMORY);
     let row = |scheme: &SchemeRuns<'_>| Row {
         label: scheme.name.to_string(),
         colour: scheme.colour,

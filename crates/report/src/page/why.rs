@@ -1,8 +1,8 @@
 //! Why one scheme is faster than another: what each part of the wait for translation takes and saves.
 
+use perforate_records::RunResult;
 use perforate_types::counted;
 
-use crate::RunResult;
 use crate::answer;
 use crate::chart::{Axis, Side, Waterfall};
 use crate::comparison::{Comparison, SchemeRuns};

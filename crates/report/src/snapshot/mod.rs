@@ -1,7 +1,6 @@
 //! Snapshots of real memory: tables and a picture for the terminal, and one HTML page.
 //!
-//! What is read is the JSON object that `perforate snapshot … --json` prints. Tables are made once,
-//! as sections, for both.
+//! Tables are made once, as sections, for both.
 
 mod host;
 mod page;
@@ -9,43 +8,10 @@ mod process;
 mod text;
 mod verdict;
 
-use serde::Deserialize;
+use perforate_records::{MemoryMap, Snapshot};
 
-use perforate_results::{MemoryMap, read_json};
-
-use crate::ReportError;
-pub use host::HostRecord;
 pub use page::snapshot_html;
-pub use process::ProcessRecord;
 pub use text::snapshot_table;
-
-/// A snapshot of a machine or of a process.
-#[derive(Clone, Debug)]
-pub enum Snapshot {
-    /// A machine's memory.
-    Host(Box<HostRecord>),
-    /// A process's memory.
-    Process(Box<ProcessRecord>),
-}
-
-/// Reads one snapshot as JSON.
-///
-/// # Errors
-/// If it is none.
-pub fn read_snapshot(text: &str) -> Result<Snapshot, ReportError> {
-    #[derive(Deserialize)]
-    struct Kind {
-        snapshot: String,
-    }
-    let failed =
-        |error: serde_json::Error| ReportError::Record { line: 1, cause: error.to_string() };
-    let Kind { snapshot } = read_json(text).map_err(failed)?;
-    match snapshot.as_str() {
-        "host" => Ok(Snapshot::Host(Box::new(read_json(text).map_err(failed)?))),
-        "process" => Ok(Snapshot::Process(Box::new(read_json(text).map_err(failed)?))),
-        _ => Err(ReportError::Record { line: 1, cause: "not a snapshot".into() }),
-    }
-}
 
 /// A table with a heading and what must be known to read it.
 struct Section {
@@ -76,50 +42,48 @@ impl Value {
     }
 }
 
-impl Snapshot {
-    fn title(&self) -> String {
-        match self {
-            Self::Host(record) => record.title(),
-            Self::Process(record) => record.title(),
-        }
+fn title(snapshot: &Snapshot) -> String {
+    match snapshot {
+        Snapshot::Host(record) => host::title(record),
+        Snapshot::Process(record) => process::title(record),
     }
+}
 
-    /// What it says about large pages, a sentence each.
-    fn verdict(&self) -> Vec<String> {
-        match self {
-            Self::Host(record) => record.verdict(),
-            Self::Process(record) => record.verdict(),
-        }
+/// What it says about large pages, a sentence each.
+fn verdict(snapshot: &Snapshot) -> Vec<String> {
+    match snapshot {
+        Snapshot::Host(record) => verdict::of_host(record),
+        Snapshot::Process(record) => verdict::of_process(record),
     }
+}
 
-    fn sections(&self) -> Vec<Section> {
-        match self {
-            Self::Host(record) => record.sections(),
-            Self::Process(record) => record.sections(),
-        }
+fn sections(snapshot: &Snapshot) -> Vec<Section> {
+    match snapshot {
+        Snapshot::Host(record) => host::sections(record),
+        Snapshot::Process(record) => process::sections(record),
     }
+}
 
-    /// A picture of the memory; a process has none.
-    fn memory_map(&self) -> Option<&MemoryMap> {
-        match self {
-            Self::Host(record) => record.memory_map.as_ref(),
-            Self::Process(_) => None,
-        }
+/// A picture of the memory; a process has none.
+fn memory_map(snapshot: &Snapshot) -> Option<&MemoryMap> {
+    match snapshot {
+        Snapshot::Host(record) => record.memory_map.as_ref(),
+        Snapshot::Process(_) => None,
     }
+}
 
-    fn version(&self) -> &str {
-        match self {
-            Self::Host(record) => &record.version,
-            Self::Process(record) => &record.version,
-        }
+fn version(snapshot: &Snapshot) -> &str {
+    match snapshot {
+        Snapshot::Host(record) => &record.version,
+        Snapshot::Process(record) => &record.version,
     }
+}
 
-    /// What is missing or assumed, a line each.
-    fn notes(&self) -> Vec<String> {
-        match self {
-            Self::Host(record) => record.notes(),
-            Self::Process(record) => record.notes(),
-        }
+/// What is missing or assumed, a line each.
+fn notes(snapshot: &Snapshot) -> Vec<String> {
+    match snapshot {
+        Snapshot::Host(record) => host::notes(record),
+        Snapshot::Process(record) => process::notes(record),
     }
 }
 

@@ -1,8 +1,9 @@
 //! A snapshot as one HTML page.
 
 use maud::{Markup, html};
+use perforate_records::Snapshot;
 
-use super::{Section, Snapshot, Value};
+use super::{Section, Value};
 use crate::html::{Cell, Grid, Origin, Page, ReportOptions, file_name, header, notes};
 use crate::page::single_map;
 
@@ -11,23 +12,23 @@ use crate::page::single_map;
 /// The same record and options give the same bytes. All text is escaped.
 pub fn snapshot_html(snapshot: &Snapshot, options: &ReportOptions) -> String {
     let mut page = Page::default();
-    let sections = snapshot.sections();
+    let sections = super::sections(snapshot);
     let links: Vec<(String, String)> =
         sections.iter().map(|section| (file_name(&section.title), section.title.clone())).collect();
-    let verdict = snapshot.verdict();
+    let verdict = super::verdict(snapshot);
     let headline = html! {
-        p.about { (snapshot.title()) }
+        p.about { (super::title(snapshot)) }
         @if let Some((first, rest)) = verdict.split_first() {
             p.headline { (first) }
             @if !rest.is_empty() { p.answer { (rest.join(" ")) } }
         }
     };
-    let remarks: Vec<Markup> = snapshot.notes().iter().map(|note| html! { (note) }).collect();
-    let again = Origin::of_versions([snapshot.version()]).section(options, &mut page);
+    let remarks: Vec<Markup> = super::notes(snapshot).iter().map(|note| html! { (note) }).collect();
+    let again = Origin::of_versions([super::version(snapshot)]).section(options, &mut page);
     let body = html! {
         (header("Snapshot", options, &headline, &again, &links))
         section.comparison {
-            @if let Some(map) = snapshot.memory_map() { (single_map(map, "snapshot", &mut page)) }
+            @if let Some(map) = super::memory_map(snapshot) { (single_map(map, "snapshot", &mut page)) }
             @for section in &sections { (table(section)) }
             (notes(&remarks))
         }

@@ -1,9 +1,9 @@
 //! A snapshot for the terminal.
 
-use super::{Section, Snapshot, Value};
+use super::{Section, Value};
 use crate::format::{MISSING, bytes};
 use crate::text::{Column, wrapped};
-use perforate_results::MemoryMap;
+use perforate_records::{MemoryMap, Snapshot};
 
 /// Cells of a row of the picture, and rows at most.
 const PICTURE_COLUMNS: f64 = 80.0;
@@ -30,16 +30,16 @@ const LETTERS: [(&str, char, &str); 14] = [
 
 /// The snapshot as text, at most `columns` characters wide (100 or more).
 pub fn snapshot_table(snapshot: &Snapshot, columns: usize) -> String {
-    let mut text = format!("{}\n", snapshot.title());
-    text += &wrapped("", &snapshot.verdict().join(" "), columns);
-    for section in snapshot.sections() {
+    let mut text = format!("{}\n", super::title(snapshot));
+    text += &wrapped("", &super::verdict(snapshot).join(" "), columns);
+    for section in super::sections(snapshot) {
         text += &format!("\n{}\n", &section.title);
         text += &wrapped("", &section.lead, columns);
         text += &table(&section, columns);
     }
-    text += &snapshot.memory_map().map_or_else(String::new, picture);
+    text += &super::memory_map(snapshot).map_or_else(String::new, picture);
     text.push('\n');
-    for note in snapshot.notes() {
+    for note in super::notes(snapshot) {
         text += &wrapped("note: ", &note, columns);
     }
     text
@@ -141,5 +141,25 @@ impl Letters<'_> {
         self.letters.push(known.map_or('?', |known| known.1));
         self.counts.clear();
         self.filled = 0.0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Texts stand at the left of their column, and numbers at the right, whatever else it holds.
+    #[test]
+    fn a_column_with_a_number_is_aligned_to_the_right() {
+        let number = |value| Value::Number(Some(value), |value| format!("{value:.0}"));
+        let mut section = Section::new("", "", &["texts", "mixed"]);
+        section.rows = vec![
+            vec![Value::text("a"), number(1.0)],
+            vec![Value::text("bbbbb"), Value::text("none")],
+            vec![Value::text("c"), Value::Number(None, |_| String::new())],
+        ];
+        let text = table(&section, 100);
+        let rows: Vec<&str> = text.lines().skip(2).map(str::trim_end).collect();
+        assert_eq!(rows, ["a          1", "bbbbb   none", "c          –"], "{text}");
     }
 }

@@ -1,15 +1,22 @@
 //! Figures as files: the charts of a page as SVG, drawn without a browser by the library that draws
-//! them on the page, and the data below them as CSV.
+//! them on the page, and the data below them as CSV. The library needs a JavaScript engine, which is a
+//! part of the program with the feature `figures` only.
 
-use rquickjs::{CatchResultExt, Context, Ctx, Function, Promise, Runtime};
-use serde_json::Value;
+#[cfg_attr(not(feature = "figures"), path = "no_engine.rs")]
+mod engine;
 
 use crate::chart;
-use crate::html::{LIBRARY, STYLE};
-use crate::palette;
-use crate::{ReportError, html::Kept};
+use crate::html::{Kept, STYLE};
+use crate::{ReportError, palette};
 
-const DRAW: &str = include_str!("draw.js");
+use engine::Engine;
+
+/// True if this program can draw figures without a browser: the feature `figures` is on.
+pub const CAN_DRAW_FIGURES: bool = cfg!(feature = "figures");
+
+/// What a user of a program that cannot draw figures can do.
+pub const HOW_TO_GET_FIGURES: &str = "this program was built without figures; build it with `cargo build --release --features figures`, \
+     or save figures from report.html in a browser";
 
 /// Pixels that a picture is wide, as those that the page saves.
 const WIDTH: u32 = 560;
@@ -32,33 +39,17 @@ pub(crate) fn save(kept: Vec<Kept>) -> Result<Vec<SavedFigure>, ReportError> {
     if kept.is_empty() {
         return Ok(Vec::new());
     }
-    let fail = |problem: String| ReportError::Drawing { figure: "all".into(), problem };
-    let runtime = Runtime::new().map_err(|error| fail(error.to_string()))?;
-    let context = Context::full(&runtime).map_err(|error| fail(error.to_string()))?;
-    context.with(|engine| {
-        for source in [DRAW, LIBRARY] {
-            let loaded = engine.eval::<(), _>(source).catch(&engine);
-            loaded.map_err(|error| fail(error.to_string()))?;
-        }
-        kept.into_iter().map(|figure| saved(&engine, figure)).collect()
-    })
+    let fail = |problem| ReportError::Drawing { figure: "all".into(), problem };
+    let engine = Engine::start().map_err(fail)?;
+    kept.into_iter().map(|figure| saved(&engine, figure)).collect()
 }
 
-fn saved(engine: &Ctx<'_>, figure: Kept) -> Result<SavedFigure, ReportError> {
+fn saved(engine: &Engine, figure: Kept) -> Result<SavedFigure, ReportError> {
     let Kept { id, title, chart, csv } = figure;
-    match drawn(engine, &chart) {
+    match engine.draw(&chart.to_string(), WIDTH, &chart::config().to_string()) {
         Ok(svg) => Ok(SavedFigure { id, title, svg: on_white(&svg), csv }),
         Err(problem) => Err(ReportError::Drawing { figure: id, problem }),
     }
-}
-
-fn drawn(engine: &Ctx<'_>, chart: &Value) -> Result<String, String> {
-    let draw = || -> rquickjs::Result<String> {
-        let draw: Function<'_> = engine.globals().get("draw")?;
-        let arguments = (chart.to_string(), WIDTH, chart::config().to_string());
-        draw.call::<_, Promise<'_>>(arguments)?.finish()
-    };
-    draw().catch(engine).map_err(|error| error.to_string())
 }
 
 /// The picture with the page's colours on light ground instead of their names.
@@ -105,6 +96,9 @@ mod tests {
             csv: String::new(),
         };
         let error = save(vec![kept]).unwrap_err().to_string();
-        assert!(error.starts_with("figure odd cannot be drawn: "), "{error}");
+        let figure = if CAN_DRAW_FIGURES { "odd" } else { "all" };
+        let start = format!("figure {figure} cannot be drawn: ");
+        assert!(error.starts_with(&start), "{error}");
+        assert!(CAN_DRAW_FIGURES || error.ends_with(HOW_TO_GET_FIGURES), "{error}");
     }
 }

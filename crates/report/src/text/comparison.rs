@@ -1,6 +1,6 @@
 //! The comparison as a table for the terminal.
 
-use perforate_results::{RunResult, Vocabulary};
+use perforate_records::{RunResult, Vocabulary};
 
 use super::{Column, blocks, cut, folded, matrices, wrapped};
 use crate::answer::answer;

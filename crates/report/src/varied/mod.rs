@@ -6,7 +6,7 @@ mod setting;
 mod tests;
 
 use maud::{Markup, html};
-use perforate_results::{Interval, RunResult, Vocabulary};
+use perforate_records::{Interval, RunResult, Vocabulary};
 
 use crate::answer::{Difference, difference};
 use crate::chart::{Axis, Bars, Ground, Lines, Mark, Series, broken};

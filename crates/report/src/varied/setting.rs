@@ -1,6 +1,6 @@
 //! Options that were varied, as a result names them.
 
-use perforate_results::RunResult;
+use perforate_records::RunResult;
 use serde_json::Value;
 
 /// One option, or key of the machine, and its value in a result.

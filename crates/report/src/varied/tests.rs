@@ -2,7 +2,9 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::ids::tests::vocabulary;
-use crate::{ReportOptions, html, read_results};
+use perforate_records::read_results;
+
+use crate::{ReportOptions, html};
 
 /// An option with its values, such as `("memory", ["4G", "16G"])`; numbers where they are written as such.
 type Key<'a> = (&'a str, &'a [&'a str]);

@@ -1,6 +1,7 @@
 //! The answer: what it says follows from the runs, and nothing is said that they cannot show.
 
-use perforate_report::{Rows, RunResult, read_results, varied_table};
+use perforate_records::{RunResult, read_results};
+use perforate_report::{Rows, varied_table};
 use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr;
 

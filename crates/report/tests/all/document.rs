@@ -5,7 +5,8 @@ use std::io::Read as _;
 use crate::vocabulary::options;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use perforate_report::{html, read_results};
+use perforate_records::read_results;
+use perforate_report::html;
 use roxmltree::{Document, Node, ParsingOptions};
 use serde_json::Value;
 

@@ -3,13 +3,12 @@
 use crate::document::{chart, check, element, find, legend, marks, markup, strings, table, text};
 use crate::records;
 use crate::vocabulary::options;
-use perforate_report::{
-    ExperimentResult, Tally, experiments_html, experiments_table, read_experiments,
-};
+use perforate_records::{ExperimentRecord, read_experiments};
+use perforate_report::{Tally, experiments_html, experiments_table};
 use roxmltree::Node;
 use serde_json::json;
 
-fn read(lines: &str) -> Vec<ExperimentResult> {
+fn read(lines: &str) -> Vec<ExperimentRecord> {
     read_experiments(lines).unwrap()
 }
 
@@ -36,7 +35,7 @@ fn with_class<'a>(node: Node<'a, 'a>, class: &'a str) -> impl Iterator<Item = No
 #[test]
 fn claims_are_counted_in_all_and_by_paper() {
     let tally = Tally { reproduced: 3, same_direction: 1, not_reproduced: 1 };
-    assert_eq!(read(&records::lines().text())[0].tally(), tally);
+    assert_eq!(Tally::of(&read(&records::lines().text())[0].claims), tally);
     check(&page(&records::all()), |document| {
         let expected = [
             // Of P-C7 both claims are reproduced, P-C8 and P-C9 are not, P-C11 is.
@@ -300,6 +299,21 @@ fn curves_stand_under_the_titles_of_their_charts() {
         assert!(text.contains(table), "{table}\n{text}");
     }
     assert!(text.contains("\nOther values\n") && !text.contains("Again"), "{text}");
+}
+
+/// The title of the experiment says what a single table is of.
+#[test]
+fn the_only_table_has_no_title() {
+    let curve = json!({"name": "a", "label": "a", "show": "ratio"});
+    let chart = json!({"title": "Clustered", "form": "lines", "curves": ["a"]});
+    let mut records = records::Records::new(
+        "x/y",
+        json!({"title": "t", "axis_label": "holes", "axis_form": "share", "curves": [curve],
+            "charts": [chart]}),
+    );
+    records = records.point(json!({"curve": "a", "x": 0.5, "value": 2.0, "runs": 1}));
+    let text = experiments_table(&read(&records.text()), 100);
+    assert!(text.contains("2.00×") && !text.contains("Clustered"), "{text}");
 }
 
 #[test]

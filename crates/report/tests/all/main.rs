@@ -9,6 +9,7 @@ mod memory;
 mod page;
 mod pairs;
 mod records;
+#[cfg(feature = "figures")]
 mod saved;
 mod snapshot;
 mod terminal;

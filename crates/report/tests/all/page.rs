@@ -5,7 +5,8 @@ use crate::document::{
     chart, check, data, element, legend, marks, markup, strings, table, text, value,
 };
 use crate::vocabulary;
-use perforate_report::{ReportOptions, RunResult, html, read_results};
+use perforate_records::{RunResult, read_results};
+use perforate_report::{ReportOptions, html};
 use roxmltree::{Document, Node};
 
 const SAMPLE: &str = include_str!("../data/sample.jsonl");

@@ -6,7 +6,8 @@ use crate::document::{
     chart, check, data, find, legend, marks, page, shown as rows, strings, text,
 };
 use crate::vocabulary::vocabulary;
-use perforate_report::{Rows, read_results, table};
+use perforate_records::read_results;
+use perforate_report::{Rows, table};
 use proptest::prelude::*;
 use roxmltree::{Document, Node};
 use serde_json::{Value, json};
@@ -211,6 +212,21 @@ fn references_are_stacked_by_dimension_and_level() {
         row[1..],
         ["1.00", "2.00", "1.00", "4.00", "1.00", "3.00", "0.500", "1.50", "14.00"]
     );
+}
+
+/// Native runs read bitmaps too.
+#[test]
+fn references_of_native_runs_have_bitmap_lines() {
+    let counters = json!({
+        "walks": 10, "walk_references_level1": 10, "walk_references_level2": 5,
+        "bitmap_references": 20,
+    });
+    let page = page(&[run("perforated", 1, 1000, counters)]);
+    let figure = chart(&page, "c0-references-per-walk");
+    assert_eq!(legend(&figure), ["level 2", "level 1", "bitmap"]);
+    // 35 references in 10 walks.
+    assert_eq!(rows(&page, "c0-references-per-walk")[0][1..], ["0.500", "1.00", "2.00", "3.50"]);
+    assert!(page.contains("by level, and lines of hole bitmaps read besides"));
 }
 
 #[test]

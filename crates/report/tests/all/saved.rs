@@ -1,8 +1,7 @@
 //! Figures as files: the page's own, drawn without a browser.
 
-use perforate_report::{
-    SavedFigure, experiments_figures, figures, html, read_experiments, read_results,
-};
+use perforate_records::{read_experiments, read_results};
+use perforate_report::{SavedFigure, experiments_figures, figures, html};
 use roxmltree::Document;
 
 use crate::document::{data, table};

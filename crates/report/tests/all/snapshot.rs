@@ -1,7 +1,8 @@
 //! Snapshots as table and page.
 
 use crate::document;
-use perforate_report::{ReportOptions, read_snapshot, snapshot_html, snapshot_table};
+use perforate_records::read_snapshot;
+use perforate_report::{ReportOptions, snapshot_html, snapshot_table};
 
 const HOST: &str = r#"{"snapshot":"host","kernel":"6.18<b>","sources":["kpageflags"],
 "missing":["iomem hides \u001b[31m addresses"],"zones":[{"node":0,"name":"Normal","present_frames":

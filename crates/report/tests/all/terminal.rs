@@ -1,12 +1,13 @@
 //! The terminal table: never too wide, columns aligned, numbers as in the input.
 
 use crate::vocabulary::{options, vocabulary};
-use perforate_report::{Rows, read_results};
+use perforate_records::read_results;
+use perforate_report::Rows;
 use proptest::prelude::*;
 use unicode_width::UnicodeWidthStr;
 
 /// The table of results, with the counters and schemes that are known in these tests.
-fn table(results: &[perforate_report::RunResult], columns: usize) -> String {
+fn table(results: &[perforate_records::RunResult], columns: usize) -> String {
     perforate_report::table(results, &vocabulary(), columns, Rows::All)
 }
 

@@ -1,9 +1,8 @@
 //! The vocabulary of the program: what the report refers to is registered, what is registered has its
 //! place in the report, and what nobody has registered is shown as well.
 
-use perforate_report::{
-    COUNTERS_USED, FAMILIES_USED, ReportOptions, Rows, Vocabulary, html, read_results, table,
-};
+use perforate_records::{Vocabulary, read_results};
+use perforate_report::{COUNTERS_USED, ReportOptions, Rows, WHOLES_USED, html, table};
 use perforate_types::{Counter, CounterUnit, Prominence};
 use serde_json::json;
 
@@ -30,11 +29,7 @@ fn counters_that_the_report_computes_with_are_registered() {
     for id in COUNTERS_USED {
         assert!(vocabulary.counter(id).is_some(), "{id}");
     }
-    for family in FAMILIES_USED {
-        let belongs = |counter: &Counter| counter.id.starts_with(family);
-        assert!(vocabulary.counters.iter().any(belongs), "{family}");
-    }
-    for whole in ["walk_references", "bitmap_references", "translation_memory", "l2_tlb_contents"] {
+    for whole in WHOLES_USED {
         assert!(vocabulary.parts(whole).count() > 1, "{whole}");
     }
 }

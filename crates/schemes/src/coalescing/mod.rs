@@ -1,14 +1,15 @@
-//! TLB coalescing (G §5.7): 4KB pages, and entries of the second-level TLB that hold runs of them.
+//! TLB coalescing (G §5.7): 4KB pages, with entries of the second-level TLB that hold runs of
+//! pages.
 
 use perforate_mmu::{Coalescing, CoalescingForm};
 
 use crate::Scheme;
 use crate::pages::BASE_PAGES;
 
-/// The schemes, by the size of their windows.
+/// The schemes, by window size.
 pub(crate) const SCHEMES: &[&Scheme] = &[&COALESCED_4, &COALESCED_8, &COALESCED_32];
 
-/// Runs in windows of 4 pages, as CoLT has them at least.
+/// Runs in windows of 4 pages, the smallest in CoLT.
 const COALESCED_4: Scheme = Scheme {
     name: "4k-colt-4",
     summary: "4KB pages; an entry of the L2 TLB holds up to 4 contiguous ones",
@@ -19,7 +20,7 @@ const COALESCED_4: Scheme = Scheme {
     ..BASE_PAGES
 };
 
-/// Runs in windows of 8 pages: a cache line of level-1 entries.
+/// Runs in windows of 8 pages: one cache line of level-1 entries.
 const COALESCED_8: Scheme = Scheme {
     name: "4k-colt-8",
     summary: "4KB pages; an entry of the L2 TLB holds up to 8 contiguous ones",
@@ -28,7 +29,7 @@ const COALESCED_8: Scheme = Scheme {
     ..COALESCED_4
 };
 
-/// Runs in windows of 32 pages: what G takes as the most that coalescing can do.
+/// Runs in windows of 32 pages, which G uses as the limit of coalescing.
 const COALESCED_32: Scheme = Scheme {
     name: "4k-colt-32",
     summary: "4KB pages; an entry of the L2 TLB holds up to 32 contiguous ones",

@@ -1,4 +1,4 @@
-//! The hardware half: an array of page-table entries in simulated memory.
+//! Hardware half: an array of page-table entries in simulated memory.
 
 use std::any::TypeId;
 
@@ -13,15 +13,15 @@ use perforate_types::{
 
 use crate::Hardware;
 
-/// The flat table for which the host's kernel has reserved memory.
+/// The flat table at the memory that the host's kernel has reserved.
 pub(super) fn flat(hardware: &Hardware<'_>) -> Box<dyn Dimension> {
     let kernel = hardware.kernel;
     let first = kernel.flat_table().expect("the host's kernel reserved memory for the table");
     Box::new(Flat::new(first, kernel.tables().flat_pages, kernel.current()))
 }
 
-/// One array of entries for one address space: a guest's memory. Other processes of the host have
-/// ordinary tables.
+/// One array of entries for one address space, which is a guest's memory. Other processes of the
+/// host have ordinary page tables.
 pub struct Flat {
     first: PhysicalAddress,
     pages: u64,
@@ -31,19 +31,19 @@ pub struct Flat {
 }
 
 impl Flat {
-    /// An empty table of entries for `pages` pages from 0 on, the first of them at `first`.
+    /// An empty table for pages 0 to `pages` − 1, whose first entry is at `first`.
     pub fn new(first: PhysicalAddress, pages: u64, space: SpaceId) -> Self {
         Self { first, pages, space, memory: TableMemory::new(), others: Radix::new() }
     }
 
-    /// Where the entry of a page lies.
+    /// Address of the entry of a page; `None` beyond the end of the table.
     fn place(&self, space: SpaceId, page: VirtualPage) -> Option<PhysicalAddress> {
         debug_assert_eq!(space, self.space, "another process's page");
         let is_inside = page.number() < self.pages;
         is_inside.then(|| self.first.add(8 * page.number()))
     }
 
-    /// The entry of a page, if it is present, and its place.
+    /// Address and value of the entry of a page, if it is present.
     fn entry(
         &self,
         space: SpaceId,
@@ -54,7 +54,7 @@ impl Flat {
         entry.is_present().then_some((place, entry))
     }
 
-    /// Changes the entries of a page of `size`.
+    /// Changes all 4KB entries of a page of `size`.
     fn change(
         &mut self,
         (space, page, size): (SpaceId, VirtualPage, PageSize),
@@ -67,14 +67,14 @@ impl Flat {
         }
     }
 
-    /// Whether one of the entries of the 2MB page around `page` has its dirty bit set.
+    /// True if any entry of the 2MB page around `page` is dirty.
     fn is_any_dirty(&self, space: SpaceId, page: VirtualPage) -> bool {
         let first = page.align_down(PageSize::Size2M);
         let entry = |index| self.entry(space, first.add(index));
         (0..PageSize::Size2M.pages()).any(|index| entry(index).is_some_and(|(_, of)| of.is_dirty()))
     }
 
-    /// Nodes of ordinary tables are the kernel's own: no hardware walks them.
+    /// Applies an operation. Nodes of ordinary tables have no effect: no hardware walks these.
     fn write(&mut self, operation: &TableOperation) {
         match *operation {
             TableOperation::SetControl { .. }
@@ -136,8 +136,8 @@ impl Dimension for Flat {
         Ok(reach(self.mark_entry(found, dirtied)))
     }
 
-    /// A 2MB page is dirty if any of its entries is: a store through a TLB entry that knows of another
-    /// one's dirty bit sets none.
+    /// A 2MB page is dirty if any of its 512 entries is: after one entry is dirty, stores through
+    /// the TLB set no other dirty bit.
     fn look_at(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
         if space != self.space {
             return self.others.look_at(space, page);
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     const SPACE: SpaceId = SpaceId(0);
-    /// Where the table is: 8 bytes for each of 4,096 pages.
+    /// Address of the table, which has 8 bytes for each of 4,096 pages.
     const TABLE: u64 = 0x80_0000;
     const ALL: Permissions = Permissions::ALL;
 
@@ -188,8 +188,8 @@ mod tests {
         TableOperation::Map { space: SPACE, page, size, frame, permissions: ALL }
     }
 
-    /// A guest with page 1GB + 5 in its frame 0x205, its tables in frames 0x10 to 0x13, over a host
-    /// that has frames 0x10 to 0x13 and the guest's second 2MB as one page.
+    /// A guest with page 1GB + 5 in its frame 0x205, and tables in frames 0x10 to 0x13. The host
+    /// maps frames 0x10 to 0x13, and the guest's second 2MB as one page.
     fn guest() -> Mmu {
         let geometry = TlbGeometry { entries: 16, ways: 4 };
         let mut config = MmuConfig::plain(geometry, geometry);
@@ -222,8 +222,8 @@ mod tests {
         (found.map(|found| found.physical.page().number()), reads.collect())
     }
 
-    /// (4 + 1) × (1 + 1) − 1 = 9 references: before each of the guest's four entries, and at the end,
-    /// one of the flat table's, 8 bytes for each page.
+    /// (4 + 1) × (1 + 1) − 1 = 9 references. One flat-table entry of 8 bytes is read before each of
+    /// the guest's four entries, and one at the end.
     #[test]
     fn nine_references_where_nothing_is_cached() {
         let mut mmu = guest();
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn every_entry_of_a_2mb_page_says_so() {
+    fn every_entry_of_a_2mb_page_is_marked_large() {
         let mmu = guest();
         let host = mmu.dimension().host().unwrap().dimension();
         for page in [0x200, 0x205, 0x3ff] {
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_host_takes_away_faults() {
+    fn pages_unmapped_by_the_host_fault() {
         let mut mmu = guest();
         let (page, size) = (VirtualPage::new(0x200), PageSize::Size2M);
         let update: Update = TableOperation::Unmap { space: SPACE, page, size }.into();
@@ -272,7 +272,7 @@ mod tests {
         assert_eq!(load(&mut mmu, (1 << 18) + 5).0, Ok(0x777));
     }
 
-    /// Accessed bits by a load, dirty bits by a store, of the page's own entry.
+    /// A load sets the accessed bit and a store the dirty bit, in the page's own entry only.
     #[test]
     fn an_access_leaves_its_bits() {
         let mut mmu = guest();

@@ -1,12 +1,12 @@
-//! Flat nested page tables (D §X; Ahn, Jin and Huh, ISCA 2012): only hosts have them.
+//! Flat nested page tables (D §X; Ahn, Jin and Huh, ISCA 2012), for hosts only.
 //!
-//! One array of entries, indexed by the guest's frame number, takes the place of the nested page table:
-//! a guest-physical address is translated with one reference instead of four, and a walk of a guest's
-//! four levels reads 9 entries where nothing is cached instead of 24. `dimension` is the array; the
-//! kernel reserves the top of memory for it ([`TableFormat::flat_pages`]).
+//! One array of entries, indexed by guest frame number, replaces the nested page table. A
+//! guest-physical address takes one memory reference instead of four. An uncached walk of a
+//! four-level guest reads 9 entries instead of 24. `dimension` implements the array; the kernel
+//! reserves the top of memory for it ([`TableFormat::flat_pages`]).
 //!
-//! The paper's array has an entry for each 4KB page. Where the host has a 2MB page, each of its 512
-//! entries says so here, and TLBs get an entry for 2MB.
+//! The paper's array has an entry for each 4KB page. Here, a 2MB page of the host marks all of its
+//! 512 entries as large, and TLBs get a 2MB entry.
 //!
 //! [`TableFormat::flat_pages`]: perforate_os::TableFormat::flat_pages
 
@@ -16,10 +16,10 @@ use crate::Scheme;
 use crate::pages::{BASE_PAGES, TRANSPARENT_LARGE_PAGES};
 pub use dimension::Flat;
 
-/// The schemes, which only hosts can have.
+/// The schemes, for hosts only.
 pub(crate) const SCHEMES: &[&Scheme] = &[&FLAT_BASE_PAGES, &FLAT_LARGE_PAGES];
 
-/// A flat table of 4KB pages.
+/// A flat table with 4KB pages.
 const FLAT_BASE_PAGES: Scheme = Scheme {
     name: "flat-4k",
     summary: "for hosts only: a flat nested page table, one reference, 4KB pages",
@@ -30,7 +30,7 @@ const FLAT_BASE_PAGES: Scheme = Scheme {
     ..BASE_PAGES
 };
 
-/// A flat table of 2MB pages where the block is whole.
+/// A flat table with 2MB pages where a whole block is free.
 const FLAT_LARGE_PAGES: Scheme = Scheme {
     name: "flat-thp",
     summary: "for hosts only: a flat nested page table, 2MB pages where the block is whole",

@@ -1,13 +1,13 @@
-//! Finding the B-block of a virtual block in a selection bitmap, with the prefix sums that an entry
-//! of the walk cache holds (G §3.7, Fig. 10(b)).
+//! Location of a virtual block's B-block in a selection bitmap, by the prefix sums in an entry of
+//! the walk cache (G §3.7, Fig. 10(b)).
 
-/// How many B-blocks are selected in the first *i* + 1 bytes of a selection: S₀ to S₆. S₇ is never
-/// asked for.
+/// Number of selected B-blocks in the first *i* + 1 bytes of a selection bitmap: S₀ to S₆. The
+/// hardware does not need S₇.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PrefixSums([u8; 7]);
 
 impl PrefixSums {
-    /// The sums of a selection, computed when an entry is loaded.
+    /// Computes the sums of a selection bitmap, when an entry is loaded.
     pub(super) fn of(selection: u64) -> Self {
         let mut sum = 0;
         Self(std::array::from_fn(|byte| {
@@ -16,9 +16,9 @@ impl PrefixSums {
         }))
     }
 
-    /// Position of set bit `index` (the lowest is 0) of the selection that the sums are of. The sums
-    /// tell the byte; then the sums of that byte's bits tell the bit, all compared at once as in
-    /// hardware.
+    /// Position of set bit `index` (0 for the lowest) in `selection`, whose sums these are. The
+    /// sums select the byte, and the bit sums of that byte select the bit. Each step compares all
+    /// sums at once, as hardware does.
     #[inline]
     pub(super) fn select(&self, selection: u64, index: u32) -> u32 {
         let [s0, s1, s2, s3, s4, s5, s6] = self.0;
@@ -29,24 +29,24 @@ impl PrefixSums {
     }
 }
 
-/// A sum above any index.
+/// A sum that is above any index.
 const NEVER: u8 = 127;
-/// 1 in each byte of a word.
+/// 1 in each byte of the word.
 const ONES: u64 = u64::MAX / 255;
-/// The top bit of each byte.
+/// The top bit of each byte of the word.
 const TOP: u64 = ONES << 7;
 
-/// How many of eight sums, each 127 at most, are not above `index`.
+/// Number of the eight sums that are not above `index`. Sums are at most 127.
 #[inline]
 fn not_above(sums: [u8; 8], index: u32) -> u32 {
     let above = (u64::from_le_bytes(sums) + ONES * u64::from(127 - index)) & TOP;
     8 - above.count_ones()
 }
 
-/// How many bits are set in the first *i* + 1 bits of a byte.
+/// Number of set bits in the first *i* + 1 bits of a byte.
 #[inline]
 fn bit_sums(bits: u8) -> [u8; 8] {
-    // Bit i alone in byte i, then 1 where it is set; the product adds up what is below.
+    // Byte i keeps only bit i, normalized to 1; the multiplication adds up the lower bytes.
     let spread = (ONES * u64::from(bits)) & 0x8040_2010_0804_0201;
     let set = ((spread + ONES * 127) >> 7) & ONES;
     set.wrapping_mul(ONES).to_le_bytes()
@@ -58,7 +58,7 @@ mod tests {
 
     use super::*;
 
-    /// The definition: the position at which `index` set bits lie below.
+    /// The definition: the position of the set bit with `index` set bits below it.
     fn by_counting(selection: u64, index: u32) -> Option<u32> {
         (0..64).filter(|bit| selection >> bit & 1 != 0).nth(index as usize)
     }

@@ -1,12 +1,12 @@
-//! The hardware half: page directories whose 16-byte entries map a superpage to the selected
-//! B-blocks of a memory slice, beside the entries of level-1 nodes (G §3).
+//! Hardware half: page directories whose 16-byte entries map a superpage to selected B-blocks of a
+//! memory slice, in addition to entries of level-1 nodes (G §3).
 
 use std::any::TypeId;
 
 use perforate_mmu::radix::Radix;
 use perforate_mmu::{
-    Capability, CapabilityMut, Dimension, Mark, OfCores, Parked, Reach, TableMemory, TlbGeometry,
-    WalkFault, WalkRequest, Walker, Wanted, allow,
+    Capability, CapabilityMut, Dimension, Mark, Parked, PerCoreHardware, Reach, TableMemory,
+    TlbGeometry, WalkFault, WalkRequest, Walker, Wanted, allow,
 };
 use perforate_types::{
     FormatOperation, Frame, GapTolerance, PageSize, Permissions, PhysicalAddress, SLICE_BLOCKS,
@@ -18,63 +18,63 @@ use super::layout;
 use super::native::NativeTlb;
 use crate::gap_tolerant::SuperpageOperation;
 
-/// Page tables of address spaces with one value of GTPTCR: 4KB pages and gap-tolerant superpages,
-/// and no 2MB pages (G Table 3).
+/// Page tables with 4KB pages and gap-tolerant superpages, but no 2MB pages (G Table 3). Each
+/// address space has one mode of GTPTCR.
 pub struct GapTolerantRadix {
-    /// Of address spaces whose control register was not set.
+    /// Mode of address spaces whose control register is not set.
     mode: GapTolerance,
-    /// Of the others.
+    /// Mode by address space, if its control register is set.
     modes: Vec<Option<GapTolerance>>,
     pub(super) radix: Radix,
-    /// Of the core at work.
-    pub(super) own: OfCore,
-    parked: Parked<OfCore>,
-    /// Entries filled into native TLBs.
+    /// State of the running core.
+    pub(super) own: CoreState,
+    parked: Parked<CoreState>,
+    /// Number of entries filled into native TLBs.
     pub(super) native_fills: u64,
 }
 
-/// What each core has for itself.
+/// Copies of entries that exist once per core.
 #[derive(Clone, Default)]
-pub(super) struct OfCore {
-    /// The entries that the walk cache of level-2 entries holds, by slot; one is of use while the
-    /// cache has its key there.
+pub(super) struct CoreState {
+    /// Entries in the walk cache of level-2 entries, by slot. An element is valid while the walk
+    /// cache holds its key in that slot.
     pub(super) cached: Vec<CachedEntry>,
-    /// A TLB of the entries, where the hardware has one.
+    /// TLB of gap-tolerant entries, if the hardware has one.
     pub(super) native: Option<NativeTlb>,
 }
 
-/// An entry in the walk cache, and what it covers.
+/// An entry in the walk cache, with its address space and number.
 #[derive(Clone, Copy, Default)]
 pub(super) struct CachedEntry {
     space: SpaceId,
-    /// Number of the entry, counted over the address space.
+    /// Index of the entry in its address space.
     number: u64,
     pub(super) loaded: LoadedEntry,
 }
 
-/// The mode of a control register that the operating system has written.
+/// Mode for a value of the control register that the operating system has written.
 fn mode_of(control: u64) -> GapTolerance {
     let mode = GapTolerance::from_control(control).expect("the register has a mode of G Table 3");
     mode.expect("address spaces here have gap-tolerant entries")
 }
 
-/// A gap-tolerant entry, and where it has one 4KB page.
+/// A gap-tolerant entry, and the location of one of its 4KB pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Superpage {
-    /// Where the entry lies, as the dimension counts frames.
+    /// Address of the entry in the dimension's output space.
     pub entry: PhysicalAddress,
-    /// First frame of the slice that holds the page.
+    /// First frame of the slice that contains the page.
     pub slice: Frame,
-    /// B-blocks used.
+    /// Selection bitmap of the entry.
     pub selection: u64,
-    /// The page's B-block in the slice.
+    /// Index of the page's B-block in the slice.
     pub block: u32,
-    /// The page's own frame.
+    /// Frame of the page.
     pub frame: Frame,
 }
 
 impl GapTolerantRadix {
-    /// No address spaces yet.
+    /// Tables without address spaces. `mode` applies unless a control register is set.
     pub fn new(mode: GapTolerance) -> Self {
         let find_entry = move |memory: &TableMemory, control: Option<u64>, node, page| {
             layout::table_entry(memory, control.map_or(mode, mode_of), node, page)
@@ -83,24 +83,25 @@ impl GapTolerantRadix {
             mode,
             modes: Vec::new(),
             radix: Radix::with_directories(Box::new(find_entry)),
-            own: OfCore::default(),
+            own: CoreState::default(),
             parked: Parked::default(),
             native_fills: 0,
         }
     }
 
-    /// The same with a TLB of gap-tolerant entries beside the second-level TLB.
+    /// Like [`Self::new`], with a TLB of gap-tolerant entries beside the second-level TLB.
     pub fn with_native_tlb(mode: GapTolerance, geometry: TlbGeometry) -> Self {
         let native = Some(NativeTlb::new(geometry));
-        Self { own: OfCore { native, ..OfCore::default() }, ..Self::new(mode) }
+        Self { own: CoreState { native, ..CoreState::default() }, ..Self::new(mode) }
     }
 
-    /// Frames of a page-directory node.
+    /// Size of a page-directory node in frames.
     pub(super) fn directory_frames(&self, space: SpaceId) -> u64 {
         1 << self.mode(space).directory_order()
     }
 
-    /// Where the gap-tolerant entry for `page` lies or would lie.
+    /// Address of the gap-tolerant entry for `page`, present or not; `None` without a page
+    /// directory.
     fn place(&self, space: SpaceId, page: VirtualPage) -> Option<PhysicalAddress> {
         let above = self.radix.entry_address(space, page, 3)?;
         let entry = self.radix.memory().entry(above);
@@ -109,7 +110,7 @@ impl GapTolerantRadix {
         is_node.then(|| entry.frame().address().add(offset))
     }
 
-    /// The gap-tolerant entry that covers `page`.
+    /// Address and value of the gap-tolerant entry that covers `page`.
     fn superpage(
         &self,
         space: SpaceId,
@@ -204,13 +205,13 @@ impl GapTolerantRadix {
         }
     }
 
-    /// The mode of an address space's entries.
+    /// Mode of an address space's page directories.
     #[inline]
     pub fn mode(&self, space: SpaceId) -> GapTolerance {
         self.modes.get(usize::from(space.0)).copied().flatten().unwrap_or(self.mode)
     }
 
-    /// Writes GTPTCR of an address space that has no tables yet.
+    /// Sets GTPTCR of an address space without tables.
     fn set_control(&mut self, operation: &TableOperation, space: SpaceId, control: u64) {
         let index = usize::from(space.0);
         if self.modes.len() <= index {
@@ -220,7 +221,7 @@ impl GapTolerantRadix {
         self.radix.write(operation);
     }
 
-    /// The gap-tolerant entry that translates a 4KB page, for pictures and tests.
+    /// The gap-tolerant entry that translates a 4KB page, for figures and tests.
     pub fn look_at_superpage(&self, space: SpaceId, page: VirtualPage) -> Option<Superpage> {
         let (address, entry) = self.superpage(space, page)?;
         let selected = LoadedEntry::new(entry).select(self.mode(space), page);
@@ -233,7 +234,7 @@ impl GapTolerantRadix {
         })
     }
 
-    /// The 4KB page of an entry in the hardware: TLBs are filled with 4KB (G §3.7).
+    /// Reach of one 4KB page of a loaded entry: TLBs hold 4KB entries only (G §3.7).
     pub(super) fn reach_of(
         &self,
         (space, page): (SpaceId, VirtualPage),
@@ -244,13 +245,13 @@ impl GapTolerantRadix {
         Reach::of_page(loaded.select(self.mode(space), page).frame, allows)
     }
 
-    /// Number of the entry that covers `page`, counted over the address space.
+    /// Index of the entry that covers `page` in its address space.
     pub(super) fn number(&self, space: SpaceId, page: VirtualPage) -> u64 {
         page.number() / self.mode(space).entry_pages()
     }
 
-    /// Keeps an entry that the walk cache has in `slot` from now on.
-    pub(super) fn keep(&mut self, slot: u32, request: &WalkRequest, loaded: LoadedEntry) {
+    /// Stores the entry that the walk cache has filled into `slot`.
+    pub(super) fn store_cached(&mut self, slot: u32, request: &WalkRequest, loaded: LoadedEntry) {
         let slot = slot as usize;
         if self.own.cached.len() <= slot {
             self.own.cached.resize_with(slot + 1, CachedEntry::default);
@@ -259,7 +260,7 @@ impl GapTolerantRadix {
         self.own.cached[slot] = CachedEntry { space: request.space, number, loaded };
     }
 
-    /// Sets the dirty bit of an entry, in memory and in the walk cache.
+    /// Sets the dirty bit of an entry in memory, in the walk cache, and in the native TLB.
     fn mark_dirty(
         &mut self,
         (space, page): (SpaceId, VirtualPage),
@@ -278,7 +279,7 @@ impl GapTolerantRadix {
     }
 }
 
-impl OfCores for GapTolerantRadix {
+impl PerCoreHardware for GapTolerantRadix {
     fn set_cores(&mut self, cores: usize) {
         self.parked.set_cores(&self.own, cores);
     }
@@ -325,7 +326,7 @@ impl Dimension for GapTolerantRadix {
         match (self.superpage(space, page), mark) {
             (Some(found), Mark::Dirty) => self.mark_dirty((space, page), found),
             (Some((address, entry)), Mark::Accessed) => {
-                // Those above level 2.
+                // Marks the entries above level 2.
                 self.radix.mark(space, page, mark);
                 self.radix.mark_entry(address, entry.first, false);
             }
@@ -341,7 +342,7 @@ impl Dimension for GapTolerantRadix {
         match wanted {
             Wanted::BesideL2 if self.own.native.is_some() => Some(Capability::BesideL2(self)),
             Wanted::CachedLeaves => Some(Capability::CachedLeaves(self.mode.entry_pages())),
-            Wanted::OfCores => Some(Capability::OfCores(self)),
+            Wanted::PerCoreHardware => Some(Capability::PerCoreHardware(self)),
             Wanted::Part(part) if part == TypeId::of::<Self>() => Some(Capability::Part(self)),
             _ => None,
         }
@@ -350,7 +351,7 @@ impl Dimension for GapTolerantRadix {
     fn capability_mut(&mut self, wanted: Wanted) -> Option<CapabilityMut<'_>> {
         match wanted {
             Wanted::BesideL2 if self.own.native.is_some() => Some(CapabilityMut::BesideL2(self)),
-            Wanted::OfCores => Some(CapabilityMut::OfCores(self)),
+            Wanted::PerCoreHardware => Some(CapabilityMut::PerCoreHardware(self)),
             Wanted::Part(part) if part == TypeId::of::<Self>() => Some(CapabilityMut::Part(self)),
             _ => None,
         }

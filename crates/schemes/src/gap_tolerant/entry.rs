@@ -1,4 +1,4 @@
-//! Gap-tolerant page-directory entries as the 16 bytes that the hardware reads (G §3.3, §3.6).
+//! Gap-tolerant page-directory entries, as 16 bytes in memory (G §3.3, §3.6).
 
 use perforate_mmu::{TableMemory, WalkCacheConfig};
 use perforate_types::{
@@ -8,41 +8,41 @@ use perforate_types::{
 
 use super::decode::PrefixSums;
 
-/// Offset-B of a paired entry: the low six bits of the second slice's base, in units of 2MB
-/// (G Fig. 9(a)).
+/// Offset-B of a paired entry: the low six bits of the second slice's base, in units of 2MB (G Fig.
+/// 9(a)).
 const OFFSET_B_SHIFT: u32 = 15;
 const OFFSET_B: u64 = 63 << OFFSET_B_SHIFT;
 
-/// A GT-PDE or P-GT-PDE: a 2MB page's entry, and the selection of B-blocks behind it. The first word
-/// of a paired one holds the second slice in bits 15–20, which a 2MB page leaves unused.
+/// A GT-PDE or P-GT-PDE: the entry of a 2MB page followed by a selection bitmap. In a paired entry,
+/// bits 15–20 of the first word, which a 2MB page leaves unused, hold the second slice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GapTolerantEntry {
-    /// The first word.
+    /// First word: slice, permissions and status bits.
     pub first: PageTableEntry,
-    /// The second: B-blocks used.
+    /// Second word: the selection bitmap of B-blocks.
     pub selection: u64,
 }
 
-/// Where one 4KB page lies.
+/// Location of one 4KB page.
 pub(super) struct Selected {
     pub(super) slice: Frame,
     pub(super) block: u32,
     pub(super) frame: Frame,
 }
 
-/// Which virtual block of which superpage of an entry a page lies in.
+/// Position of a page in an entry: superpage, virtual block, and offset.
 struct Place {
     second: bool,
     block: u32,
-    /// Frame inside the B-block.
+    /// Offset in the B-block, in frames.
     offset: u64,
 }
 
 impl GapTolerantEntry {
-    /// An entry of `mode` for these slices; of a single one they are the same.
+    /// An entry of `mode` for these slices, which are equal in a single entry.
     ///
     /// # Panics
-    /// If a slice is not aligned, or the two of a pair are not in one chunk of 128MB.
+    /// If a slice is not aligned, or the two slices are not in one chunk of 128MB.
     pub(super) fn new(
         mode: GapTolerance,
         [slice, second]: [Frame; 2],
@@ -60,7 +60,7 @@ impl GapTolerantEntry {
         Self { first, selection }
     }
 
-    /// The 16 bytes at `address`.
+    /// Reads the 16 bytes at `address`.
     #[inline]
     pub fn read(memory: &TableMemory, address: PhysicalAddress) -> Self {
         Self { first: memory.entry(address), selection: memory.word(address.add(8)) }
@@ -71,7 +71,8 @@ impl GapTolerantEntry {
         memory.set_word(address.add(8), self.selection);
     }
 
-    /// Bit 7 of the 16 bytes tells gap-tolerant entries from entries of level-1 nodes (G §3.5).
+    /// True for a gap-tolerant entry: bit 7 distinguishes it from the entry of a level-1 node (G
+    /// §3.5).
     #[inline]
     pub fn is_superpage(self) -> bool {
         self.first.is_large()
@@ -82,14 +83,14 @@ impl GapTolerantEntry {
         self.first.leaf_frame(PageSize::Size2M)
     }
 
-    /// First frame of a pair's second slice: Offset-B takes the place of Offset-A.
+    /// First frame of a pair's second slice: Offset-B replaces Offset-A.
     pub fn second(self) -> Frame {
         let slice = self.slice().number();
         let offset = (self.first.bits() & OFFSET_B) >> OFFSET_B_SHIFT;
         Frame::new(slice - slice % CHUNK_FRAMES + offset * SLICE_UNIT)
     }
 
-    /// Whether both superpages lie in one whole slice, of which they take one half each.
+    /// True if both superpages are in one whole slice, one half each.
     pub fn is_self_paired(self, mode: GapTolerance) -> bool {
         mode.is_paired() && self.selection == u64::MAX
     }
@@ -106,10 +107,10 @@ impl GapTolerantEntry {
     }
 }
 
-/// Slices are told in units of 2MB, the smallest of them.
+/// Unit of slice offsets: 2MB, the smallest slice.
 const SLICE_UNIT: u64 = PageSize::Size2M.pages();
 
-/// A gap-tolerant entry in the hardware: with its prefix sums, as an entry of the walk cache holds it.
+/// A gap-tolerant entry with its prefix sums, as the walk cache holds it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LoadedEntry {
     pub(super) entry: GapTolerantEntry,
@@ -121,12 +122,12 @@ impl LoadedEntry {
         Self { entry, sums: PrefixSums::of(entry.selection) }
     }
 
-    /// Sets the dirty bit.
+    /// Sets the dirty bit of the entry.
     pub(super) fn mark_dirty(&mut self) {
         self.entry.first = self.entry.first.with_accessed(true);
     }
 
-    /// Where a page of the entry lies.
+    /// Location of a page of the entry.
     #[inline]
     pub(super) fn select(&self, mode: GapTolerance, page: VirtualPage) -> Selected {
         let entry = self.entry;
@@ -138,8 +139,8 @@ impl LoadedEntry {
     }
 }
 
-/// Bytes that gap-tolerant entries add to the hardware (G §3.7): GTPTCR, and in each entry of the
-/// walk cache of level-2 entries a selection and its prefix sums.
+/// Storage that gap-tolerant entries add to the hardware, in bytes (G §3.7): GTPTCR, and a
+/// selection bitmap with prefix sums in each entry of the level-2 walk cache.
 pub const fn added_storage_bytes(walk_cache: &WalkCacheConfig) -> usize {
     let register = size_of::<u64>();
     let entry = GT_PDE_BYTES as usize - size_of::<PageTableEntry>() + size_of::<PrefixSums>();
@@ -159,7 +160,7 @@ mod tests {
         assert_eq!(added_storage_bytes(&cache), 488);
     }
 
-    /// Slice 5 of chunk 3 with slice 9, by hand: the base says 3 × 128MB + 5 × 4MB = 0x1940_0000, and
+    /// Slice 5 of chunk 3 with slice 9, by hand. The base is 3 × 128MB + 5 × 4MB = 0x1940_0000.
     /// Offset-B counts 2MB: 18 in bits 15–20 is 0x9_0000.
     #[test]
     fn the_words_of_a_paired_entry() {

@@ -1,29 +1,29 @@
-//! What gap-tolerant superpages cannot be made of, each as one line for the user.
+//! Errors of gap-tolerant superpages, each as one line for the user.
 
 use perforate_os::mechanism::size;
 use perforate_os::{MechanismError, OsError};
 use thiserror::Error;
 
-/// An error of gap-tolerant superpages.
+/// Error of gap-tolerant superpages.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum SuperpageError {
-    /// Superpages were wanted without the table format for them.
+    /// The page tables do not have gap-tolerant entries.
     #[error("gap-tolerant superpages need page tables with GT-PDEs (a mode of G Table 3)")]
     NoTables,
-    /// Slices that do not exist.
+    /// No slice lies in the requested range of memory.
     #[error(
         "slices from {} to {}: the memory ends at {}; slices are aligned pieces of {} inside it",
         if *start_bytes == 0 { "0".into() } else { size(*start_bytes) },
         size(*end_bytes), size(*memory_bytes), size(*slice_bytes)
     )]
     SliceOutsideMemory {
-        /// First byte asked for.
+        /// First byte of the requested range.
         start_bytes: u64,
-        /// First byte after it.
+        /// First byte after the requested range.
         end_bytes: u64,
-        /// Size of the memory.
+        /// Size of memory in bytes.
         memory_bytes: u64,
-        /// Size of a slice.
+        /// Size of a slice in bytes.
         slice_bytes: u64,
     },
 }

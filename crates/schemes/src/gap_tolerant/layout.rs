@@ -1,29 +1,29 @@
-//! Where entries lie in a page-directory node that may hold gap-tolerant ones (G §3.5, Fig. 8).
+//! Layout of a page-directory node with gap-tolerant entries (G §3.5, Fig. 8).
 //!
-//! A node maps 1GB. Gap-tolerant entries stand side by side, 16 bytes each. The entry of a level-1
-//! node stands at the beginning of the bytes that its 2MB have: 8, 16 or 32 of them, the rest being
-//! zeros.
+//! A node maps 1GB. Gap-tolerant entries are contiguous, 16 bytes each. The entry of a level-1 node
+//! is at the beginning of the 8, 16 or 32 bytes of its 2MB region; the remaining bytes are zero
+//! padding.
 
 use perforate_mmu::TableMemory;
 use perforate_types::{Frame, GT_PDE_BYTES, GapTolerance, PageSize, PhysicalAddress, VirtualPage};
 
 use super::entry::GapTolerantEntry;
 
-/// Bytes from the beginning of a node to the gap-tolerant entry that covers `page`.
+/// Byte offset in a node of the gap-tolerant entry that covers `page`.
 #[inline]
 pub(super) fn superpage_offset(mode: GapTolerance, page: VirtualPage) -> u64 {
     page.index_in(PageSize::Size1G) as u64 / mode.entry_pages() * GT_PDE_BYTES
 }
 
-/// Bytes from the beginning of a node to the entry of the level-1 node that covers `page`.
+/// Byte offset in a node of the entry for the level-1 node that covers `page`.
 #[inline]
 pub(super) fn table_offset(mode: GapTolerance, page: VirtualPage) -> u64 {
     let region = page.index_in(PageSize::Size1G) as u64 / PageSize::Size2M.pages();
     region * mode.directory_bytes_per_region()
 }
 
-/// Where the entry of the level-1 node that covers `page` lies in a node; `None` where a
-/// gap-tolerant entry is in its place or in the padding behind it.
+/// Address of the entry for the level-1 node that covers `page`. `None` if a gap-tolerant entry
+/// occupies its place or its padding.
 pub(super) fn table_entry(
     memory: &TableMemory,
     mode: GapTolerance,

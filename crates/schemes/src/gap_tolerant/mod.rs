@@ -1,13 +1,14 @@
-//! Gap-tolerant superpages (G), in the modes of its Table 3.
+//! Gap-tolerant superpages (G), in the modes of G Table 3.
 //!
-//! - `kernel`: which slices of memory superpages are made of, when, and what becomes of them.
-//! - `operation`: what the operating-system half says to the hardware half.
-//! - `policy`, `options`: conditions for the slices.
-//! - `dimension`: page tables with gap-tolerant entries: operations, and the tables as an operating
-//!   system reads them. `walk`: the walk.
-//! - `layout`: where entries lie in a page directory. `entry`: the 16 bytes of an entry.
+//! - `kernel`: allocation of slices, and the life of superpages.
+//! - `operation`: operations from the operating-system half to the hardware half.
+//! - `policy`, `options`: conditions on slices.
+//! - `dimension`: page tables with gap-tolerant entries: operations, and look-ups without hardware.
+//! - `walk`: the page walk.
+//! - `layout`: places of entries in a page directory.
+//! - `entry`: the 16 bytes of an entry.
 //! - `native`: a TLB of gap-tolerant entries.
-//! - `decode`: finding a B-block with prefix sums.
+//! - `decode`: location of a B-block by prefix sums.
 
 mod decode;
 mod dimension;
@@ -40,13 +41,13 @@ pub use policy::{GapTolerant, SuperpageRule};
 pub(crate) const SCHEMES: &[&Scheme] =
     &[&SINGLE_4M, &SINGLE_2M, &SINGLE_1M, &PAIRED_4M, &PAIRED_2M, &NATIVE_4M, &PER_PROCESS];
 
-/// Page tables with gap-tolerant entries beside those of 4KB pages.
+/// Page tables with gap-tolerant entries and 4KB pages.
 fn gap_tolerant_radix(hardware: &Hardware<'_>) -> Box<dyn Dimension> {
     let mode = hardware.kernel.tables().gap_tolerance.expect("the scheme has gap-tolerant entries");
     Box::new(GapTolerantRadix::new(mode))
 }
 
-/// The same with a TLB of gap-tolerant entries beside the second-level TLB.
+/// Page tables with a TLB of gap-tolerant entries beside the second-level TLB.
 fn with_native_tlb(hardware: &Hardware<'_>) -> Box<dyn Dimension> {
     let mode = hardware.kernel.tables().gap_tolerance.expect("the scheme has gap-tolerant entries");
     let geometry = hardware.tlb.gap_tolerant.unwrap_or(hardware.tlb.l2);
@@ -60,7 +61,7 @@ fn gap_tolerant(
     with_changes("superpages", options.superpages.as_ref(), own, GapTolerant::new)
 }
 
-/// Superpages of 4MB in B-blocks of 128KB; page directories keep their size.
+/// Superpages of 4MB in B-blocks of 128KB; page directories keep their size of 4KB.
 const SINGLE_4M: Scheme = Scheme {
     name: "gt-pde-4m",
     summary: "gap-tolerant superpages of 4MB in B-blocks of 128KB, 4KB pages elsewhere",
@@ -74,7 +75,7 @@ const SINGLE_4M: Scheme = Scheme {
     ..BASE_PAGES
 };
 
-/// Superpages of 2MB in B-blocks of 64KB; page directories of 8KB.
+/// Superpages of 2MB in B-blocks of 64KB; page directories have 8KB.
 const SINGLE_2M: Scheme = Scheme {
     name: "gt-pde-2m",
     summary: "gap-tolerant superpages of 2MB in B-blocks of 64KB, 4KB pages elsewhere",
@@ -85,7 +86,7 @@ const SINGLE_2M: Scheme = Scheme {
     ..SINGLE_4M
 };
 
-/// Superpages of 1MB in B-blocks of 32KB; page directories of 16KB.
+/// Superpages of 1MB in B-blocks of 32KB; page directories have 16KB.
 const SINGLE_1M: Scheme = Scheme {
     name: "gt-pde-1m",
     summary: "gap-tolerant superpages of 1MB in B-blocks of 32KB, 4KB pages elsewhere",
@@ -96,7 +97,7 @@ const SINGLE_1M: Scheme = Scheme {
     ..SINGLE_4M
 };
 
-/// Pairs of 2MB in one entry; page directories keep their size.
+/// Pairs of 2MB superpages in one entry; page directories keep their size of 4KB.
 const PAIRED_4M: Scheme = Scheme {
     name: "p-gt-pde-4m",
     summary: "two gap-tolerant superpages of 2MB in one entry, B-blocks of 64KB",
@@ -107,7 +108,7 @@ const PAIRED_4M: Scheme = Scheme {
     ..SINGLE_4M
 };
 
-/// Pairs of 1MB in one entry; page directories of 8KB.
+/// Pairs of 1MB superpages in one entry; page directories have 8KB.
 const PAIRED_2M: Scheme = Scheme {
     name: "p-gt-pde-2m",
     summary: "two gap-tolerant superpages of 1MB in one entry, B-blocks of 32KB",
@@ -118,7 +119,7 @@ const PAIRED_2M: Scheme = Scheme {
     ..SINGLE_4M
 };
 
-/// Superpages of 4MB that the TLB holds whole.
+/// Superpages of 4MB with a TLB entry for each whole superpage.
 const NATIVE_4M: Scheme = Scheme {
     name: "gt-pde-4m-native",
     summary: "as gt-pde-4m, with a TLB of gap-tolerant entries beside the L2 TLB",
@@ -130,7 +131,7 @@ const NATIVE_4M: Scheme = Scheme {
     ..SINGLE_4M
 };
 
-/// Single entries of a size that each process has by itself.
+/// Single entries whose size is chosen for each process.
 const PER_PROCESS: Scheme = Scheme {
     name: "gt-pde-process",
     summary: "gap-tolerant superpages; each process has the largest B-blocks that memory suits",

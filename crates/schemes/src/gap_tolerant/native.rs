@@ -1,9 +1,9 @@
-//! A TLB of gap-tolerant entries beside the second-level TLB: native support (G §3.7), which the
-//! paper leaves as an alternative to 4KB entries.
+//! Native TLB support (G §3.7): a TLB of gap-tolerant entries beside the second-level TLB, which
+//! the paper names as an alternative to 4KB entries.
 //!
-//! An entry holds what an entry of the walk cache holds, prefix sums included, and translates a whole
-//! superpage. The first level keeps its 4KB entries: finding a B-block takes longer than it has. Pages
-//! of superpages have no entries in the second-level TLB then.
+//! Its entries have the content of a walk-cache entry, including prefix sums, and translate a whole
+//! superpage. The first level keeps 4KB entries, since locating a B-block takes longer than a
+//! first-level look-up. Pages of superpages have no entries in the second-level TLB.
 
 use perforate_mmu::{
     BesideCounters, BesideL2, BesideUse, Reach, SetAssociative, TlbGeometry, WalkRequest, Walker,
@@ -15,7 +15,7 @@ use perforate_types::{
 use super::GapTolerantRadix;
 use super::entry::LoadedEntry;
 
-/// What was done with the TLB.
+/// Counts of the TLB's uses.
 pub(super) struct Uses {
     translations: u64,
     fills: u64,
@@ -30,15 +30,15 @@ figures! {
     }
 }
 
-/// Gap-tolerant entries by address space and number; the least recently used of a set is replaced.
+/// Gap-tolerant entries by address space and number, with LRU replacement in each set.
 #[derive(Clone)]
 pub(super) struct NativeTlb {
     entries: SetAssociative<LoadedEntry>,
-    /// The entry that the last walk went through.
+    /// The entry that the last walk used, if any.
     walked: Option<LoadedEntry>,
 }
 
-/// An entry by its address space and its number there.
+/// Key of an entry: its address space and its index there.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) space: SpaceId,
@@ -52,42 +52,43 @@ impl Place {
 }
 
 impl NativeTlb {
-    /// An empty one.
+    /// An empty TLB of this geometry.
     pub(super) fn new(geometry: TlbGeometry) -> Self {
         Self { entries: SetAssociative::new(geometry), walked: None }
     }
 
-    /// A walk begins, or has gone through this entry.
-    pub(super) fn walks(&mut self, through: Option<LoadedEntry>) {
+    /// Records the entry that a walk used; `None` at the start of a walk.
+    pub(super) fn set_walked(&mut self, through: Option<LoadedEntry>) {
         self.walked = through;
     }
 
-    /// The entry that covers a page, and its slot; that is a use of it.
+    /// The entry that covers a page, and its slot. Marks the entry most recently used.
     pub(super) fn look_up(&mut self, place: Place) -> Option<(u32, LoadedEntry)> {
         let slot = self.entries.look_up(place.number, place.key())?;
         Some((slot as u32, self.entries.value(slot)))
     }
 
-    /// The same without effect.
+    /// The entry that covers a page, without side effects.
     fn find(&self, place: Place) -> Option<LoadedEntry> {
         let slot = self.entries.find_key(place.number, place.key())?;
         Some(self.entries.value(slot))
     }
 
-    /// Holds the entry that the last walk went through, if it went through one.
+    /// Fills the entry that the last walk used, if any.
     fn fill(&mut self, place: Place) -> Option<u32> {
         let loaded = self.walked.take()?;
         Some(self.entries.insert(place.number, place.key(), loaded) as u32)
     }
 
-    /// The entry that covers a page is dirty now.
+    /// Marks the entry that covers a page as dirty.
     pub(super) fn mark_dirty(&mut self, place: Place) {
         if let Some(slot) = self.entries.find_key(place.number, place.key()) {
             self.entries.value_mut(slot).mark_dirty();
         }
     }
 
-    /// Forgets every entry with a page that the shootdown names, where an entry has so many.
+    /// Invalidates every entry with a page in the shootdown's range. Entries have `entry_pages`
+    /// pages.
     fn invalidate(&mut self, shootdown: Shootdown, entry_pages: u64) {
         let Some(pages) = shootdown.pages() else { return };
         let space = shootdown.space();
@@ -101,7 +102,7 @@ impl NativeTlb {
     }
 }
 
-/// Asked only where there is such a TLB.
+/// Panic message: these methods are called only if the scheme has a native TLB.
 const IS_NATIVE: &str = "the scheme has a TLB of gap-tolerant entries";
 
 impl GapTolerantRadix {
@@ -113,7 +114,7 @@ impl GapTolerantRadix {
         self.own.native.as_mut().expect(IS_NATIVE)
     }
 
-    /// The entry that covers a page.
+    /// Key of the entry that covers a page.
     pub(super) fn entry_place(&self, space: SpaceId, page: VirtualPage) -> Place {
         Place { space, number: self.number(space, page) }
     }
@@ -155,7 +156,7 @@ impl BesideL2 for GapTolerantRadix {
         self.native().entries.slots()
     }
 
-    /// The walk has brought the entry: there is nothing to be read.
+    /// The walk has already read the entry, so the fill reads no memory.
     fn fill(&mut self, request: WalkRequest, _: &Reach, walker: &mut Walker<'_>) {
         let place = self.entry_place(request.space, request.page);
         if let Some(slot) = self.native_mut().fill(place) {

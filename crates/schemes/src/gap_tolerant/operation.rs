@@ -8,11 +8,11 @@ use perforate_types::{
 /// An operation on a gap-tolerant entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SuperpageOperation {
-    /// A gap-tolerant entry: one superpage, or the two of a pair (G §3.3, §3.6). Virtual block *k*
-    /// of a superpage lies in the B-block of its slice that the *k*-th set bit of the selection
-    /// names. There is no level-1 node and no 2MB page in the 2MB regions it touches.
+    /// Maps a gap-tolerant entry: one superpage, or the two of a pair (G §3.3, §3.6). Virtual block
+    /// *k* of a superpage is in the B-block of the *k*-th set bit of the selection. The affected
+    /// 2MB regions have no level-1 node and no 2MB page.
     Map {
-        /// Address space.
+        /// Address space of the entry.
         space: SpaceId,
         /// First page; aligned to `mode.entry_pages()`.
         page: VirtualPage,
@@ -20,32 +20,33 @@ pub enum SuperpageOperation {
         mode: GapTolerance,
         /// First frame of the slice of the (first) superpage; aligned to `mode.slice_frames()`.
         slice: Frame,
-        /// First frame of the slice of a pair's second superpage, in the same chunk of 128MB; the
-        /// first slice itself where it is whole and paired with itself. Of single entries `slice`.
+        /// First frame of the slice of a pair's second superpage, in the same chunk of 128MB. Equal
+        /// to `slice` for a single entry or a self-paired slice.
         second: Frame,
-        /// B-blocks used, bit *i* for the *i*-th: 32 bits, or all 64 of a slice paired with itself.
+        /// Selection bitmap: bit *i* selects B-block *i*. 32 bits are set, or all 64 for a
+        /// self-paired slice.
         selection: u64,
-        /// What it allows.
+        /// Accesses that the entry allows.
         permissions: Permissions,
     },
-    /// The gap-tolerant entry at `page` is gone.
+    /// Removes the gap-tolerant entry at `page`.
     Unmap {
-        /// Address space.
+        /// Address space of the entry.
         space: SpaceId,
-        /// First page.
+        /// First page that the entry maps.
         page: VirtualPage,
         /// Mode of the address space's page directories.
         mode: GapTolerance,
     },
-    /// The gap-tolerant entry at `page` has new permissions.
+    /// Changes the permissions of the gap-tolerant entry at `page`.
     Protect {
-        /// Address space.
+        /// Address space of the entry.
         space: SpaceId,
-        /// First page.
+        /// First page that the entry maps.
         page: VirtualPage,
         /// Mode of the address space's page directories.
         mode: GapTolerance,
-        /// New permissions.
+        /// Accesses that the entry allows from now on.
         permissions: Permissions,
     },
 }

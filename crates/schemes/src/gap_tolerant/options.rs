@@ -40,7 +40,7 @@ pub struct SuperpageOptions {
 }
 
 impl SuperpageOptions {
-    /// The defaults.
+    /// Default values of all options.
     pub const DEFAULT: Self = Self {
         least_blocks: None,
         bs: None,
@@ -52,10 +52,10 @@ impl SuperpageOptions {
         pages: SmallPages::Size4K,
     };
 
-    /// The rule for the kernel.
+    /// Converts the options to the kernel's rule.
     ///
     /// # Errors
-    /// Options that contradict each other.
+    /// If options contradict each other.
     pub(super) fn rule(&self) -> Result<SuperpageRule, ConfigError> {
         let wrong = |key: &str, problem: &str| Err(ConfigError::new(problem).under(key));
         if self.pages == SmallPages::Size2M {

@@ -1,4 +1,4 @@
-//! Gap-tolerant superpages wherever a slice can be had (G §3.8), 4KB pages elsewhere.
+//! Policy: gap-tolerant superpages where a slice is available (G §3.8), 4KB pages elsewhere.
 
 use std::any::Any;
 use std::ops::Range;
@@ -11,29 +11,30 @@ use perforate_types::{ControlError, GapTolerance, HoleSet, SUPERPAGE_BLOCKS};
 use super::kernel::{Granularities, Superpages, free_index};
 use super::{SuperpageError, SuperpageOptions};
 
-/// What is asked of the slices that superpages are made of ([`SuperpageOptions`]).
+/// Conditions on the slices of superpages, from [`SuperpageOptions`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct SuperpageRule {
-    /// Usable B-blocks that a slice with retired or used pages must have, if not those of
-    /// [`Self::least_blocks_of`].
+    /// Usable B-blocks required of a slice that has retired or used pages; `None` for the default
+    /// of [`Self::least_blocks_of`].
     pub least_blocks: Option<u32>,
-    /// Frames that the slices must lie in; the whole memory where it is not said.
+    /// Frames that slices must lie in; `None` for the whole memory.
     pub within: Option<Range<u64>>,
-    /// Field BS of GTPTCR, where another mode is wanted than the page tables have.
+    /// Field BS of GTPTCR, if it differs from that of the page tables.
     pub block_order: Option<u64>,
-    /// Field P, likewise.
+    /// Field P of GTPTCR, if it differs from that of the page tables.
     pub paired: Option<bool>,
-    /// Each process has the largest B-blocks of which superpages for this share can be made of what
-    /// there is for the smallest ones; without it all have the same.
+    /// If set, each process gets the largest B-blocks for which the allocatable superpages reach
+    /// this share of what the smallest B-blocks allow. If `None`, all processes have the same
+    /// B-blocks.
     pub enough: Option<Share>,
 }
 
-/// Modes of which each process has one, those with the largest B-blocks first.
+/// Modes from which each process gets one, largest B-blocks first.
 const BY_PROCESS: [GapTolerance; 3] =
     [GapTolerance::SINGLE_4M, GapTolerance::SINGLE_2M, GapTolerance::SINGLE_1M];
 
-/// The largest B-blocks with which memory holds enough superpages.
-fn largest_that_do(enough: Share, bytes: impl Fn(GapTolerance) -> u64) -> GapTolerance {
+/// The mode with the largest B-blocks for which memory provides enough superpages.
+fn largest_sufficient(enough: Share, bytes: impl Fn(GapTolerance) -> u64) -> GapTolerance {
     let smallest = BY_PROCESS[BY_PROCESS.len() - 1];
     let wanted = enough.value() * bytes(smallest) as f64;
     let does = |mode: &GapTolerance| bytes(*mode) as f64 >= wanted;
@@ -41,17 +42,17 @@ fn largest_that_do(enough: Share, bytes: impl Fn(GapTolerance) -> u64) -> GapTol
 }
 
 impl SuperpageRule {
-    /// Usable B-blocks that a slice with retired or used pages must have: more than half of all (G §3.8);
-    /// where slices are paired, 32 that both have (Algorithm 1, G §3.6).
+    /// Usable B-blocks required of a slice that has retired or used pages: more than half (G §3.8),
+    /// or 32 common B-blocks in a paired mode (Algorithm 1, G §3.6).
     pub fn least_blocks_of(&self, mode: GapTolerance) -> u32 {
         let least = if mode.is_paired() { SUPERPAGE_BLOCKS } else { SUPERPAGE_BLOCKS + 1 };
         self.least_blocks.unwrap_or(least)
     }
 
-    /// The mode that is wanted where `mode` is that of the scheme.
+    /// The configured mode, given the scheme's `mode`.
     ///
     /// # Errors
-    /// Fields that G Table 3 does not have together.
+    /// If G Table 3 does not list this combination of fields.
     pub fn mode(&self, mode: GapTolerance) -> Result<GapTolerance, ControlError> {
         let order = self.block_order.unwrap_or(mode.block_order().into());
         GapTolerance::new(order, self.paired.unwrap_or(mode.is_paired()))
@@ -59,7 +60,7 @@ impl SuperpageRule {
 }
 
 impl SuperpageRule {
-    /// Checks that there are slices where they are wanted in a memory of `end` frames.
+    /// Checks that the configured range contains a slice in a memory of `end` frames.
     ///
     /// # Errors
     /// [`SuperpageError::SliceOutsideMemory`].
@@ -86,8 +87,8 @@ impl Default for SuperpageRule {
     }
 }
 
-/// Gap-tolerant superpages, 4KB pages where there is no slice for one. Which mode they have is a
-/// matter of the page tables ([`TableFormat::gap_tolerance`]).
+/// Gap-tolerant superpages, with 4KB pages where no slice is available. The page tables determine
+/// the mode ([`TableFormat::gap_tolerance`]).
 #[derive(Clone, Debug, PartialEq)]
 pub struct GapTolerant {
     options: SuperpageOptions,
@@ -95,10 +96,10 @@ pub struct GapTolerant {
 }
 
 impl GapTolerant {
-    /// The policy with these options.
+    /// A policy with these options.
     ///
     /// # Errors
-    /// Options that contradict each other.
+    /// If options contradict each other.
     pub fn new(options: SuperpageOptions) -> Result<Self, ConfigError> {
         Ok(Self { options, rule: options.rule()? })
     }
@@ -138,7 +139,7 @@ impl Policy for GapTolerant {
         let Some((enough, granularities)) = self.rule.enough.zip(granularities) else {
             return tables;
         };
-        let mode = largest_that_do(enough, |mode| granularities.superpage_bytes(mode));
+        let mode = largest_sufficient(enough, |mode| granularities.superpage_bytes(mode));
         TableFormat { gap_tolerance: Some(mode), ..tables }
     }
 
@@ -155,7 +156,7 @@ mod tests {
     use crate::listed;
 
     #[test]
-    fn it_is_described_by_what_is_not_the_default() {
+    fn describe_lists_only_changed_options() {
         let superpages = GapTolerant::new(read("least-blocks=32,to=8G").unwrap()).unwrap();
         assert_eq!(superpages.describe(), "gap-tolerant:least-blocks=32,to=8G");
     }
@@ -177,9 +178,9 @@ mod tests {
         );
     }
 
-    /// 90 % of 100MB are enough.
+    /// 90 % of 100MB is the threshold.
     #[test]
-    fn a_process_has_the_largest_b_blocks_that_do() {
+    fn a_process_has_the_largest_sufficient_b_blocks() {
         let enough = Share::percent(90);
         let [large, middle, small] = BY_PROCESS;
         for (megabytes, expected) in [
@@ -192,7 +193,7 @@ mod tests {
                 let place = BY_PROCESS.iter().position(|&known| known == mode).unwrap();
                 megabytes[place] << 20
             };
-            assert_eq!(largest_that_do(enough, bytes), expected, "{megabytes:?}");
+            assert_eq!(largest_sufficient(enough, bytes), expected, "{megabytes:?}");
         }
     }
 

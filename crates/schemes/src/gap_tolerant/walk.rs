@@ -1,4 +1,4 @@
-//! The walk through page directories with gap-tolerant entries (G §3.5, §3.7).
+//! The page walk through directories with gap-tolerant entries (G §3.5, §3.7).
 
 use perforate_mmu::radix::{Descent, Directory, Start};
 use perforate_mmu::{Dimension, Mark, Node, Reach, WalkFault, WalkRequest, Walker};
@@ -10,14 +10,14 @@ use super::GapTolerantRadix;
 use super::entry::{GapTolerantEntry, LoadedEntry};
 use super::layout::{superpage_offset, table_offset};
 
-/// The page of a page-directory node where a walk reads on, or what it found above.
+/// Result of a walk above level 2: a page of the page-directory node, or a leaf.
 enum Above {
     Directory(Node),
-    /// A 1GB page.
+    /// Reach of a 1GB page.
     Leaf(Reach),
 }
 
-/// Contents of the aligned 16 bytes of a page directory.
+/// Content of the aligned 16 bytes of a page directory.
 enum Found {
     Superpage(PhysicalAddress, GapTolerantEntry),
     /// The entry of a level-1 node.
@@ -25,18 +25,18 @@ enum Found {
 }
 
 impl GapTolerantRadix {
-    /// A gap-tolerant entry in the walk cache ends the walk before it begins; else it goes on from
-    /// the deepest cached node.
+    /// Walks the tables. A gap-tolerant entry in the walk cache ends the walk without a read;
+    /// otherwise it starts at the deepest cached node.
     pub(super) fn walk_tables(
         &mut self,
         request: &WalkRequest,
         walker: &mut Walker<'_>,
     ) -> Result<Reach, WalkFault> {
-        if let Some(reach) = self.through_native(request, walker) {
+        if let Some(reach) = self.translate_by_native_tlb(request, walker) {
             return Ok(reach);
         }
         let (level, node) = match self.radix.start_walk_or_leaf(request, walker)? {
-            Start::Leaf(slot) => return Ok(self.through_cached(request, slot, walker)),
+            Start::Leaf(slot) => return Ok(self.translate_by_cached_entry(request, slot, walker)),
             Start::Node(level, node) => (level, node),
         };
         if level == 1 {
@@ -48,7 +48,7 @@ impl GapTolerantRadix {
         };
         match self.read_directory(request, directory, walker)? {
             Found::Superpage(address, entry) => {
-                Ok(self.through_read(request, (address, entry), walker))
+                Ok(self.translate_by_read_entry(request, (address, entry), walker))
             }
             Found::Table(address, entry) => {
                 self.radix.mark_entry(address, entry, false);
@@ -59,69 +59,74 @@ impl GapTolerantRadix {
         }
     }
 
-    /// Translates with an entry that the walk cache holds: nothing is read.
-    fn through_cached(
+    /// Translates by an entry in the walk cache, without a read.
+    fn translate_by_cached_entry(
         &mut self,
         request: &WalkRequest,
         slot: u32,
         walker: &mut Walker<'_>,
     ) -> Reach {
         let mut loaded = self.own.cached[slot as usize].loaded;
-        self.store_through(request, &mut loaded);
-        self.has_walked_through(loaded);
+        self.mark_dirty_if_store(request, &mut loaded);
+        self.record_walked_entry(loaded);
         walker.note(Purpose::Page, Action::Select);
         self.reach_of((request.space, request.page), &loaded)
     }
 
-    /// A TLB of gap-tolerant entries spares the walk of a guest or a host alone: natively it was asked
-    /// before.
-    fn through_native(&mut self, request: &WalkRequest, walker: &mut Walker<'_>) -> Option<Reach> {
+    /// Looks up the TLB of gap-tolerant entries at the start of a walk by a guest or a host.
+    /// Natively, the pipeline has looked it up before.
+    fn translate_by_native_tlb(
+        &mut self,
+        request: &WalkRequest,
+        walker: &mut Walker<'_>,
+    ) -> Option<Reach> {
         let place = self.entry_place(request.space, request.page);
         let native = self.own.native.as_mut()?;
-        native.walks(None);
+        native.set_walked(None);
         let (slot, mut loaded) = native.look_up(place)?;
-        self.store_through(request, &mut loaded);
+        self.mark_dirty_if_store(request, &mut loaded);
         let unit = walker.unit_beside();
         walker.note(Purpose::Page, Action::Hit { unit, slot });
         walker.note(Purpose::Page, Action::Select);
         Some(self.reach_of((request.space, request.page), &loaded))
     }
 
-    /// Sets the dirty bit where a store goes through a cached entry that does not know it set.
-    fn store_through(&mut self, request: &WalkRequest, loaded: &mut LoadedEntry) {
+    /// Sets the dirty bit for a store through a cached entry that is not marked dirty.
+    fn mark_dirty_if_store(&mut self, request: &WalkRequest, loaded: &mut LoadedEntry) {
         let first = loaded.entry.first;
-        if dirties(request, first) && !first.is_dirty() {
+        if is_permitted_store(request, first) && !first.is_dirty() {
             loaded.mark_dirty();
             self.mark(request.space, request.page, Mark::Dirty);
         }
     }
 
-    fn has_walked_through(&mut self, loaded: LoadedEntry) {
+    fn record_walked_entry(&mut self, loaded: LoadedEntry) {
         if let Some(native) = &mut self.own.native {
-            native.walks(Some(loaded));
+            native.set_walked(Some(loaded));
         }
     }
 
-    /// Loads an entry just read into the walk cache and translates with it.
-    fn through_read(
+    /// Fills an entry just read into the walk cache, and translates by it.
+    fn translate_by_read_entry(
         &mut self,
         request: &WalkRequest,
         (address, entry): (PhysicalAddress, GapTolerantEntry),
         walker: &mut Walker<'_>,
     ) -> Reach {
-        let first = self.radix.mark_entry(address, entry.first, dirties(request, entry.first));
+        let first =
+            self.radix.mark_entry(address, entry.first, is_permitted_store(request, entry.first));
         let loaded = LoadedEntry::new(GapTolerantEntry { first, ..entry });
         if let Some(slot) = walker.fill_leaf(request) {
-            self.keep(slot, request, loaded);
+            self.store_cached(slot, request, loaded);
         }
-        self.has_walked_through(loaded);
+        self.record_walked_entry(loaded);
         walker.note(Purpose::Level2, Action::Select);
         self.reach_of((request.space, request.page), &loaded)
     }
 
-    /// The page of the page-directory node where the 16 bytes for the request lie, reached from a
-    /// cached or root node. A guest's node may lie anywhere in the machine page by page, so that a
-    /// walk cache's node is the page that was located.
+    /// Locates the page of the page-directory node that contains the 16 bytes for the request, from
+    /// a cached or root node. The pages of a guest's node may be scattered in the machine, so the
+    /// walk cache stores the page that was located.
     fn directory(
         &mut self,
         request: &WalkRequest,
@@ -146,7 +151,7 @@ impl GapTolerantRadix {
         let place = (3, request.page);
         let (address, entry) = self.radix.read(node, place, Purpose::Level3, walker)?;
         if entry.is_large() {
-            let marked = self.radix.mark_entry(address, entry, dirties(request, entry));
+            let marked = self.radix.mark_entry(address, entry, is_permitted_store(request, entry));
             return Ok(Above::Leaf(Descent::Leaf(3, marked).reach()));
         }
         self.radix.mark_entry(address, entry, false);
@@ -155,8 +160,8 @@ impl GapTolerantRadix {
         Ok(Above::Directory(node))
     }
 
-    /// Reads the aligned 16 bytes for the request. Where they are the padding behind the entry of a
-    /// level-1 node, the 16 bytes before them are read too.
+    /// Reads the aligned 16 bytes for the request. If these are padding behind the entry of a
+    /// level-1 node, also reads the 16 bytes of that entry.
     fn read_directory(
         &mut self,
         request: &WalkRequest,
@@ -174,7 +179,7 @@ impl GapTolerantRadix {
         }
         let first = table / GT_PDE_BYTES * GT_PDE_BYTES;
         if first != offset {
-            walker.fell_on_padding();
+            walker.record_padding_read();
             walker.read(Purpose::Level2, node.located.address().add(first));
         }
         let address = node.frame.address().add(table);
@@ -184,7 +189,7 @@ impl GapTolerantRadix {
     }
 }
 
-/// Whether the request is a store that an entry allows.
-fn dirties(request: &WalkRequest, entry: PageTableEntry) -> bool {
+/// True if the request is a store that the entry allows.
+fn is_permitted_store(request: &WalkRequest, entry: PageTableEntry) -> bool {
     request.write && entry.permissions().allow(AccessKind::Write)
 }

@@ -1,11 +1,11 @@
-//! 4KB pages only: the base of every comparison.
+//! 4KB pages only: the baseline of every comparison.
 
 use perforate_os::BasePages;
 
 use super::radix;
 use crate::Scheme;
 
-/// x86-64 with 4KB pages everywhere.
+/// x86-64 with 4KB pages for all memory.
 pub const BASE_PAGES: Scheme = Scheme {
     name: "4k",
     summary: "4KB pages only",

@@ -1,12 +1,12 @@
-//! Translation that takes no time: the bound that shows what translation costs.
+//! Translation that takes no time: a bound that shows the cost of translation.
 //!
-//! Everything else is as in `4k`: the program lies in the same frames, so that its data meet in the same sets
-//! of the caches and rows of memory, and TLBs miss as often. `ideal` differs in both.
+//! In all other respects it equals `4k`. The program has the same frames, so that its data use the
+//! same cache sets and DRAM rows, and TLBs have the same misses. `ideal` differs in both.
 
 use super::BASE_PAGES;
 use crate::Scheme;
 
-/// 4KB pages, translated in no time.
+/// 4KB pages with translation in no time.
 pub const FREE_TRANSLATION: Scheme = Scheme {
     name: "free",
     summary: "4KB pages whose translation takes no time: shows what translation costs",

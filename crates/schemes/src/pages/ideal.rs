@@ -1,11 +1,11 @@
-//! The upper bound the papers compare with.
+//! The upper bound that the papers compare with.
 
 use perforate_os::Thp;
 
 use super::TRANSPARENT_LARGE_PAGES;
 use crate::Scheme;
 
-/// The same run with unfragmented memory.
+/// 2MB pages with unfragmented memory.
 pub(crate) const IDEAL: Scheme = Scheme {
     name: "ideal",
     summary: "2MB pages on unfragmented memory: every large page contiguous",

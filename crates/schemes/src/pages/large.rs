@@ -1,11 +1,11 @@
-//! Conventional large pages: where the block is whole, and 4KB pages elsewhere.
+//! Conventional large pages, where a whole block is free; 4KB pages elsewhere.
 
 use perforate_os::{Huge1G, Thp};
 
 use super::radix;
 use crate::Scheme;
 
-/// 2MB pages at first touch wherever a whole block backs them.
+/// 2MB pages at first touch wherever a whole block is free.
 pub const TRANSPARENT_LARGE_PAGES: Scheme = Scheme {
     name: "thp",
     summary: "2MB pages where the block is whole, 4KB pages elsewhere (conventional)",
@@ -26,7 +26,7 @@ pub const TRANSPARENT_LARGE_PAGES: Scheme = Scheme {
     dimension: radix,
 };
 
-/// 2MB pages only where the program asked for them.
+/// 2MB pages only in areas with MADV_HUGEPAGE.
 pub(crate) const ADVISED_LARGE_PAGES: Scheme = Scheme {
     name: "thp-madvise",
     summary: "as thp, but only where the program asked for large pages (MADV_HUGEPAGE)",
@@ -36,7 +36,7 @@ pub(crate) const ADVISED_LARGE_PAGES: Scheme = Scheme {
     ..TRANSPARENT_LARGE_PAGES
 };
 
-/// 1GB pages where contiguous memory can be had, else as `thp`.
+/// 1GB pages where contiguous memory is available, otherwise as `thp`.
 pub(crate) const HUGE_PAGES: Scheme = Scheme {
     name: "1g",
     summary: "1GB pages where 1GB is contiguous, else as thp",

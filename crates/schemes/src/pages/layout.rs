@@ -1,4 +1,4 @@
-//! Page sizes by address, as the user says.
+//! Page sizes by address range, chosen by the user.
 
 use perforate_os::layout_counters;
 

@@ -1,5 +1,5 @@
-//! Ordinary page tables: 4KB pages, large pages where they can be had, and two bounds: the papers' ideal
-//! large pages, and translation that takes no time.
+//! Ordinary page tables: 4KB pages, large pages where available, and two bounds (the papers' ideal
+//! large pages, and translation in no time).
 
 mod base;
 mod free;
@@ -19,10 +19,10 @@ pub(crate) const BASE: &[&Scheme] = &[&BASE_PAGES];
 /// The schemes with large pages.
 pub(crate) const LARGE: &[&Scheme] =
     &[&TRANSPARENT_LARGE_PAGES, &large::ADVISED_LARGE_PAGES, &large::HUGE_PAGES, &layout::LAID_OUT];
-/// The bounds that others are measured against.
+/// The bounds that limit the other schemes.
 pub(crate) const BOUNDS: &[&Scheme] = &[&ideal::IDEAL, &free::FREE_TRANSLATION];
 
-/// What a user sets to have one of these schemes on Linux today.
+/// Linux settings that give these schemes on current systems.
 const SETTINGS: [(&Scheme, &str); 5] = [
     (&BASE_PAGES, "transparent_hugepage/enabled=never"),
     (&TRANSPARENT_LARGE_PAGES, "transparent_hugepage/enabled=always"),
@@ -31,12 +31,12 @@ const SETTINGS: [(&Scheme, &str); 5] = [
     (&layout::LAID_OUT, "hugetlbfs by Mosalloc with this layout"),
 ];
 
-/// What a user sets to have the scheme of this name; none for those that no system has today.
+/// Linux setting for the scheme called `name`; `None` if no current system has it.
 pub(crate) fn setting(name: &str) -> Option<&'static str> {
     SETTINGS.iter().find(|(scheme, _)| scheme.name == name).map(|&(_, setting)| setting)
 }
 
-/// Ordinary page tables.
+/// Builds ordinary page tables.
 pub fn radix(_: &Hardware<'_>) -> Box<dyn Dimension> {
     Box::new(Radix::new())
 }

@@ -1,5 +1,5 @@
-//! The hardware half: 2MB mappings with 4KB holes, a filter in the page-directory entry, shadow
-//! entries that lead to the holes, and a bitmap per physical block (P §IV).
+//! Hardware half: 2MB mappings with 4KB holes, a filter in the page-directory entry, shadow entries
+//! that lead to the holes, and a bitmap per physical block (P §IV).
 
 use std::any::TypeId;
 use std::collections::btree_map::Entry;
@@ -17,39 +17,39 @@ use perforate_types::{
 
 use crate::perforated::{HOLE_BRANCH, PerforatedOperation};
 
-/// Sub-pages per filter bit.
+/// Number of sub-pages per filter bit.
 pub(super) const REGION: usize = 64;
 
-/// Holes of one address space in one 2MB page.
+/// The holes of one address space in one 2MB page.
 #[derive(Clone, Copy, Default)]
 struct OwnHoles {
     holes: HoleSet,
     allocated: HoleSet,
 }
 
-/// A perforated page as its tables hold it.
+/// State of a perforated page in the page tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PerforatedPage {
-    /// Address space.
+    /// Address space of the page.
     pub space: SpaceId,
-    /// First page.
+    /// First 4KB page of the 2MB page.
     pub page: VirtualPage,
     /// Hole filter in the page-directory entry.
     pub filter: u8,
-    /// This address space's holes.
+    /// Holes in this address space.
     pub holes: HoleSet,
-    /// Those of them that are mapped somewhere.
+    /// Holes that are mapped to a frame.
     pub allocated: HoleSet,
 }
 
 /// Page tables with perforated pages.
 ///
 /// The bitmap belongs to the physical block and is the union of the holes of every address space
-/// that maps it; the filter belongs to the page-directory entry (SPEC P-2). A sharer may therefore
-/// find a bit that another one punched. So in every region for which the hardware asks the
-/// bitmap (with the filter: where its bit is set; without: everywhere) the hole node maps *all*
-/// sub-pages: this space's allocated holes to their frames, its unallocated holes to nothing, and
-/// all others in place.
+/// that maps it. The filter belongs to the page-directory entry (SPEC P-2). A sharer may therefore
+/// find a bit that another sharer punched. So in every region for which the hardware reads the
+/// bitmap (with the filter: where its bit is set; without: all regions), the hole node maps *all*
+/// sub-pages. Allocated holes of this address space map to their frames, unallocated holes map
+/// nothing, and all other sub-pages map in place.
 pub struct PerforatedRadix {
     pub(super) radix: Radix,
     bitmaps: PhysicalAddress,
@@ -60,21 +60,21 @@ pub struct PerforatedRadix {
 }
 
 impl PerforatedRadix {
-    /// Tables whose hole bitmaps start at physical address `bitmaps`, for hardware that loads them in
-    /// this way.
+    /// Tables whose hole bitmaps start at physical address `bitmaps`, for hardware with this
+    /// loading policy.
     pub fn new(bitmaps: PhysicalAddress, loading: BitmapLoading) -> Self {
         let (pages, sharers) = (BTreeMap::new(), HashMap::new());
         let shadow_reads = ShadowReads::WhenNeeded;
         Self { radix: Radix::new(), bitmaps, loading, shadow_reads, pages, sharers }
     }
 
-    /// The same for hardware that reads shadow entries at these times.
+    /// Sets the time at which walks read shadow entries.
     pub fn with_shadow_reads(self, shadow_reads: ShadowReads) -> Self {
         Self { shadow_reads, ..self }
     }
 
-    /// Regions of a page with this filter for which the hardware asks the bitmap, as bits.
-    pub(super) fn asked_regions(&self, filter: u8) -> u8 {
+    /// Regions for which the hardware needs the bitmap of a page with this filter, one bit each.
+    pub(super) fn regions_needing_bitmap(&self, filter: u8) -> u8 {
         match (self.loading, filter) {
             (BitmapLoading::Filtered, _) | (_, 0) => filter,
             _ => 0xff,
@@ -88,17 +88,17 @@ impl PerforatedRadix {
         (address, entry)
     }
 
-    /// The shadow entry lies 4KB after the page-directory entry (P §IV.B).
+    /// Address of the shadow entry, 4KB after the page-directory entry (P §IV.B).
     fn shadow_address(&self, space: SpaceId, page: VirtualPage) -> PhysicalAddress {
         self.radix.existing_entry(space, page, 2).add(PageSize::Size4K.bytes())
     }
 
-    /// 64 bytes per block: base + block address ÷ 4096 ÷ 8 (SPEC P-2).
+    /// Address of a block's bitmap, 64 bytes per block: base + block address ÷ 4096 ÷ 8 (SPEC P-2).
     pub(super) fn bitmap_line(&self, block: Frame) -> PhysicalAddress {
         self.bitmaps.add(block.number() / 8)
     }
 
-    /// The holes of the page around `page`, if it has any.
+    /// The holes of the 2MB page around `page`, if it is perforated.
     fn own_holes(&self, space: SpaceId, page: VirtualPage) -> Option<&OwnHoles> {
         self.pages.get(&(space, page.align_down(PageSize::Size2M)))
     }
@@ -109,7 +109,7 @@ impl PerforatedRadix {
         entry.frame()
     }
 
-    /// Brings bitmap word `region` of `block` up to date with all sharers.
+    /// Rewrites bitmap word `region` of `block` as the union over all sharers.
     fn write_bitmap(&mut self, block: Frame, region: usize) {
         let word = self.sharers.get(&block).into_iter().flatten().fold(0, |word, sharer| {
             word | self.pages.get(sharer).map_or(0, |own| own.holes.words()[region])
@@ -118,7 +118,7 @@ impl PerforatedRadix {
         self.radix.memory_mut().set_word(address, word);
     }
 
-    /// Maps the sub-pages of `region` that are not this space's holes in place.
+    /// Maps in place all sub-pages of `region` that are not holes of this address space.
     fn map_in_place(&mut self, space: SpaceId, page: VirtualPage, region: usize) {
         let first = page.align_down(PageSize::Size2M);
         let (_, entry) = self.large_entry(space, first);
@@ -138,14 +138,14 @@ impl PerforatedRadix {
         }
     }
 
-    /// The entry of a sub-page in the hole node, and its place.
+    /// Address and value of a sub-page's entry in the hole node.
     fn hole_entry(&self, space: SpaceId, page: VirtualPage) -> (PhysicalAddress, PageTableEntry) {
         let address = entry_in(self.hole_node(space, page), 1, page);
         (address, self.radix.memory().entry(address))
     }
 
-    /// [`allow::DIRTY`] if a sub-page that is no hole was written through its entry in the hole
-    /// node, where another sharer's bit leads.
+    /// [`allow::DIRTY`] if a sub-page that is not a hole was written through its entry in the hole
+    /// node, to which another sharer's bitmap bit can lead.
     fn dirty_in_place(&self, space: SpaceId, page: VirtualPage) -> u8 {
         let (_, entry) = self.hole_entry(space, page);
         if entry.is_present() && entry.is_dirty() { allow::DIRTY } else { 0 }
@@ -156,12 +156,13 @@ impl PerforatedRadix {
         self.radix.memory_mut().set_entry(address, entry);
     }
 
-    /// Writes the filter of `page` and completes the regions it covers.
+    /// Writes the filter of `page`, and completes the hole node for regions that the filter adds.
     fn write_filter(&mut self, space: SpaceId, page: VirtualPage, filter: u8) {
         let (address, entry) = self.large_entry(space, page);
         self.radix.memory_mut().set_entry(address, entry.with_filter(filter));
-        let newly_asked = self.asked_regions(filter) & !self.asked_regions(entry.filter());
-        for region in (0..8).filter(|region| newly_asked >> region & 1 != 0) {
+        let added =
+            self.regions_needing_bitmap(filter) & !self.regions_needing_bitmap(entry.filter());
+        for region in (0..8).filter(|region| added >> region & 1 != 0) {
             self.map_in_place(space, page, region);
         }
     }
@@ -172,7 +173,7 @@ impl PerforatedRadix {
             .unwrap_or_else(|| panic!("{page:?} is not inside a perforated page"))
     }
 
-    /// Carries out an operation on the tables that perforated pages share with others.
+    /// Carries out an operation on the parts of the tables that ordinary pages also use.
     fn write_table(&mut self, operation: &TableOperation) {
         match *operation {
             TableOperation::AddNode { space, page, frame, branch: HOLE_BRANCH, .. } => {
@@ -182,7 +183,7 @@ impl PerforatedRadix {
                 self.remove_hole_table(space, page);
             }
             TableOperation::AddNode { level: 2, frame, .. } => {
-                // The page directory is an order-1 pair: node, then shadow node.
+                // The page directory is an order-1 pair: the node and its shadow node.
                 self.radix.memory_mut().clear_frame(frame.add(1));
                 self.radix.write(operation);
             }
@@ -268,7 +269,7 @@ impl PerforatedRadix {
         assert!(own.holes.remove(index), "{page:?} is not a hole");
         own.allocated.remove(index);
         let holes = own.holes;
-        // A cached filter or bitmap entry may still call this sub-page a hole: its entry must
+        // A cached filter or bitmap entry may still mark this sub-page as a hole, so its entry must
         // translate in place from now on.
         let in_place =
             PageTableEntry::leaf(block.add(index as u64), PageSize::Size4K, large.permissions());
@@ -281,7 +282,7 @@ impl PerforatedRadix {
         }
     }
 
-    /// Removes a page from its block's sharers and its holes from the bitmap.
+    /// Removes a page from its block's sharers, and its holes from the bitmap.
     fn forget(&mut self, space: SpaceId, page: VirtualPage, block: Frame) {
         self.pages.remove(&(space, page));
         let sharers = self.sharers.get_mut(&block).expect("the block has sharers");
@@ -306,7 +307,7 @@ impl PerforatedRadix {
         self.radix.memory_mut().clear_frame(node);
     }
 
-    /// The perforated pages, in order of address space and address, for pictures and tests.
+    /// All perforated pages by address space and address, for figures and tests.
     pub fn perforated_pages(&self) -> Vec<PerforatedPage> {
         let picture = |(&(space, page), own): (&(SpaceId, VirtualPage), &OwnHoles)| {
             let filter = self.large_entry(space, page).1.filter();
@@ -317,8 +318,8 @@ impl PerforatedRadix {
 
     fn protect_large(&mut self, space: SpaceId, page: VirtualPage) {
         if self.pages.contains_key(&(space, page)) {
-            let asked = self.asked_regions(self.large_entry(space, page).1.filter());
-            for region in (0..8).filter(|region| asked >> region & 1 != 0) {
+            let regions = self.regions_needing_bitmap(self.large_entry(space, page).1.filter());
+            for region in (0..8).filter(|region| regions >> region & 1 != 0) {
                 self.map_in_place(space, page, region);
             }
         }
@@ -343,7 +344,8 @@ impl Dimension for PerforatedRadix {
         self.radix.walk(request, walker)
     }
 
-    /// Of a page with holes a part of 4KB: this space's hole, or a sub-page in place.
+    /// For a page with holes, the reach is 4KB: a hole of this address space, or a sub-page in
+    /// place.
     fn look_at(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
         let Some(own) = self.own_holes(space, page) else {
             return self.radix.look_at(space, page);

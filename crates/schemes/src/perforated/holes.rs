@@ -1,4 +1,4 @@
-//! Walks to holes, and their bitmaps (P §IV.B).
+//! Walks to holes, and reads of hole bitmaps (P §IV.B).
 
 use perforate_mmu::radix::{Descent, Directory, entry_in};
 use perforate_mmu::{BitmapLoading, Dimension, Holes, Reach, WalkFault, WalkRequest, Walker};
@@ -10,9 +10,10 @@ use super::PerforatedRadix;
 use super::dimension::REGION;
 
 impl PerforatedRadix {
-    /// A walk that reads the shadow entry together with the entry of the page directory
-    /// ([`ShadowReads::WithDirectoryEntry`](perforate_mmu::ShadowReads)). The walk cache keeps it
-    /// where the filter says that the page may be a hole; the walk to the hole starts there.
+    /// Walks with a read of the shadow entry in parallel with the page-directory entry
+    /// ([`ShadowReads::WithDirectoryEntry`](perforate_mmu::ShadowReads)). If the filter says that
+    /// the page may be a hole, the walk cache keeps the shadow entry, and the walk to the hole
+    /// starts there.
     pub(super) fn walk_with_shadow_reads(
         &mut self,
         request: &WalkRequest,
@@ -35,7 +36,7 @@ impl PerforatedRadix {
                 Descent::Node(table) => node = table,
                 leaf @ Descent::Leaf(..) => {
                     let reach = leaf.reach();
-                    self.keep_shadow_entry(request, shadow, reach.filter, walker)?;
+                    self.cache_shadow_entry(request, shadow, reach.filter, walker)?;
                     return Ok(reach);
                 }
             }
@@ -43,15 +44,15 @@ impl PerforatedRadix {
         Ok(self.radix.descend(request, (1, node), 1, walker)?.reach())
     }
 
-    /// The bitmap of `block` in memory.
+    /// The bitmap of `block` in simulated memory.
     fn bitmap(&self, block: Frame) -> [u64; 8] {
         let line = self.bitmap_line(block);
         std::array::from_fn(|region| self.radix.memory().word(line.add(region as u64 * 8)))
     }
 
-    /// Puts a shadow entry that was just read into the walk cache, if the filter says that the page
-    /// may be a hole.
-    fn keep_shadow_entry(
+    /// Fills a shadow entry just read into the walk cache, if the filter says that the page may be
+    /// a hole.
+    fn cache_shadow_entry(
         &mut self,
         request: &WalkRequest,
         shadow: PhysicalAddress,
@@ -59,7 +60,7 @@ impl PerforatedRadix {
         walker: &mut Walker<'_>,
     ) -> Result<(), WalkFault> {
         let region = request.page.index_in(PageSize::Size2M) / REGION;
-        if self.asked_regions(filter) >> region & 1 != 0 {
+        if self.regions_needing_bitmap(filter) >> region & 1 != 0 {
             let entry = self.radix.memory().entry(shadow);
             self.radix.mark_entry(shadow, entry, false);
             let holes = walker.locate(entry.frame())?;
@@ -85,7 +86,7 @@ impl Holes for PerforatedRadix {
         } else {
             let above = self.radix.descend(&request, (level, node), 3, walker)?;
             let Descent::Node(directory) = above else { return Err(WalkFault::NotMapped) };
-            // A guest's shadow node is a page of its own: the host may have it anywhere.
+            // A guest's shadow node is a separate page, which the host may place in any frame.
             let shadow = walker.locate(directory.frame.add(1))?;
             let place = (2, request.page);
             let (address, entry) = self.radix.read(shadow, place, Purpose::Shadow, walker)?;

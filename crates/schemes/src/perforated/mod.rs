@@ -1,9 +1,10 @@
 //! Perforated pages (P), in the three TLB variants of §IV.C and with other policies.
 //!
-//! - `kernel`: what becomes of a page as sub-pages are punched out of it and patched.
-//! - `operation`: what the operating-system half says to the hardware half.
-//! - `policy`, `options`: which blocks become such pages, and when their holes get frames.
-//! - `dimension`: page tables with perforated pages. `holes`: the walks to their holes and bitmaps.
+//! - `kernel`: punching, patching, and other changes of a page.
+//! - `operation`: operations from the operating-system half to the hardware half.
+//! - `policy`, `options`: selection of blocks, and allocation of frames for holes.
+//! - `dimension`: page tables with perforated pages.
+//! - `holes`: walks to holes, and reads of bitmaps.
 
 mod dimension;
 mod holes;
@@ -23,7 +24,7 @@ pub use operation::{HOLE_BRANCH, PerforatedOperation};
 pub use options::{BlockCreation, PerforationOptions};
 pub use policy::Perforated;
 
-/// The schemes, those that the proposal is compared with first.
+/// The schemes, with the proposal last.
 pub(crate) const SCHEMES: &[&Scheme] =
     &[&NAIVE, &ON_DEMAND, &SELECTIVE, &LAZY, &RESERVE, &PERFORATED];
 
@@ -34,8 +35,9 @@ fn perforated_radix(hardware: &Hardware<'_>) -> Box<dyn Dimension> {
     Box::new(PerforatedRadix::new(bitmaps, loading).with_shadow_reads(hardware.tlb.shadow_reads))
 }
 
-/// On aged memory only blocks are perforated that P §III.C would, whatever a scheme does with injected
-/// holes: a page that is mostly holes costs more TLB entries than it spares.
+/// Builds the policy. On aged memory only blocks that P §III.C selects are perforated, whatever the
+/// scheme does with injected holes: a page that is mostly holes costs more TLB entries than it
+/// saves.
 fn perforated(
     options: &PolicyOptions,
     own: PerforationOptions,
@@ -44,7 +46,7 @@ fn perforated(
     with_changes("perforation", options.perforation.as_ref(), own, Perforated::new)
 }
 
-/// The paper's proposal: bitmap entries on demand, behind the filter. Where fragmentation is injected,
+/// The paper's proposal: bitmap entries on demand, after the filter. With injected fragmentation,
 /// every fragmented block becomes a perforated page, as in the paper's evaluation (§VII.B).
 pub(crate) const PERFORATED: Scheme = Scheme {
     name: "perforated",
@@ -66,7 +68,7 @@ pub(crate) const PERFORATED: Scheme = Scheme {
     dimension: perforated_radix,
 };
 
-/// All 16 bitmap entries come with the page.
+/// All 16 bitmap entries are loaded with the page.
 const NAIVE: Scheme = Scheme {
     name: "perforated-naive",
     summary: "perforated pages, all 16 bitmap entries loaded with the page, no filter",
@@ -93,7 +95,7 @@ const SELECTIVE: Scheme = Scheme {
     ..PERFORATED
 };
 
-/// Frames for holes are found when they are first touched (P §VI).
+/// Holes get a frame at their first touch (P §VI).
 const LAZY: Scheme = Scheme {
     name: "perforated-lazy",
     summary: "perforated pages whose holes get a frame at the first touch",
@@ -105,8 +107,8 @@ const LAZY: Scheme = Scheme {
     ..PERFORATED
 };
 
-/// Blocks are reserved whole, sub-pages mapped as they are touched: no bloat, more shootdowns
-/// (P §VI).
+/// Blocks are reserved whole and sub-pages mapped at their first touch: no bloat, but more
+/// shootdowns (P §VI).
 const RESERVE: Scheme = Scheme {
     name: "perforated-reserve",
     summary: "perforated pages that reserve a block and map what is touched (no bloat)",

@@ -1,8 +1,8 @@
 //! Operations on perforated pages: 2MB pages with 4KB holes (P §IV).
 //!
-//! The node for holes is an [`AddNode`](perforate_types::TableOperation::AddNode) of [`HOLE_BRANCH`]. A
-//! perforated page is unmapped and protected as a page of 2MB; its holes go with it, but keep their
-//! permissions.
+//! The node for holes is added by [`AddNode`](perforate_types::TableOperation::AddNode) with
+//! [`HOLE_BRANCH`]. A perforated page is unmapped and protected like a 2MB page. Unmapping includes
+//! its holes; protecting does not change them.
 
 use perforate_types::{
     FormatOperation, Frame, HoleSet, PageRun, PageSize, Permissions, SpaceId, Update, VirtualPage,
@@ -15,50 +15,50 @@ pub const HOLE_BRANCH: u8 = 1;
 /// An operation on a perforated page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PerforatedOperation {
-    /// A new perforated page: `block` is mapped except for `holes`, which are unallocated.
+    /// Maps a new perforated page: `block` with unallocated `holes`.
     Perforate {
-        /// Address space.
+        /// Address space of the page.
         space: SpaceId,
         /// First page; aligned to 2MB.
         page: VirtualPage,
         /// First frame of the block; aligned to 2MB.
         block: Frame,
-        /// What the sub-pages that are not holes allow.
+        /// Accesses that sub-pages other than holes allow.
         permissions: Permissions,
-        /// This address space's own holes.
+        /// Holes in this address space.
         holes: HoleSet,
     },
-    /// Sub-page `page` of a perforated or ordinary 2MB page becomes an unallocated hole.
+    /// Turns sub-page `page` of a perforated or ordinary 2MB page into an unallocated hole.
     Punch {
-        /// Address space.
+        /// Address space of the page.
         space: SpaceId,
-        /// The 4KB sub-page.
+        /// The 4KB sub-page to punch.
         page: VirtualPage,
     },
-    /// Sub-page `page` is a hole no more: it is translated by the 2MB mapping again.
+    /// Ends the hole at sub-page `page`: the 2MB mapping translates it again.
     Patch {
-        /// Address space.
+        /// Address space of the page.
         space: SpaceId,
-        /// The 4KB sub-page.
+        /// The 4KB sub-page to patch.
         page: VirtualPage,
     },
-    /// The hole `page` is now allocated: mapped to `frame` (possibly its in-place frame, where
-    /// only the permissions differ).
+    /// Allocates the hole `page`: maps it to `frame`, which is its in-place frame if only the
+    /// permissions differ.
     MapHole {
-        /// Address space.
+        /// Address space of the page.
         space: SpaceId,
-        /// The 4KB sub-page.
+        /// The 4KB sub-page to map.
         page: VirtualPage,
-        /// Where its data lie.
+        /// Frame of the hole.
         frame: Frame,
-        /// What it allows.
+        /// Accesses that the hole allows.
         permissions: Permissions,
     },
-    /// The hole `page` is unallocated again; it stays a hole.
+    /// Unmaps the hole `page`, which becomes unallocated but stays a hole.
     UnmapHole {
-        /// Address space.
+        /// Address space of the page.
         space: SpaceId,
-        /// The 4KB sub-page.
+        /// The 4KB sub-page to unmap.
         page: VirtualPage,
     },
 }
@@ -76,9 +76,9 @@ impl FormatOperation for PerforatedOperation {
         }
     }
 
-    /// A page or a hole that comes or goes is seen by the page-directory entry with its filter, an
-    /// allocated hole by its own entry. The bitmap is not looked at: wherever the filter has the
-    /// hardware ask it, the node of the holes says the same of every sub-page.
+    /// A hypervisor sees punches and patches in the page-directory entry with its filter, and
+    /// allocated holes in their own entries. It ignores the bitmap: wherever the filter requires
+    /// the bitmap, the hole node has the same information for every sub-page.
     fn written(&self) -> Written {
         match self {
             Self::Perforate { .. } | Self::Punch { .. } | Self::Patch { .. } => Written::Entry(2),

@@ -56,11 +56,11 @@ impl PerforationOptions {
         hole_cost: 2.0,
     };
 
-    /// The policy of P §III.C: blocks of which others hold less than a quarter, in at most 4 of 8
-    /// Regions.
+    /// The policy of P §III.C: blocks of which less than a quarter is in other use, in at most 4 of
+    /// 8 regions.
     pub const SELECTIVE: Self = Self::DEFAULT.selective();
 
-    /// The same for blocks that P §III.C perforates.
+    /// Options like `self`, with the block selection of P §III.C.
     pub(super) const fn selective(self) -> Self {
         Self { max_hole_share: Share::percent(25), max_filter_bits: Count::new(4), ..self }
     }

@@ -10,22 +10,22 @@ use perforate_types::HoleSet;
 use super::kernel::PerforatedPages;
 use super::{BlockCreation, PerforationOptions};
 
-/// 2MB pages with holes where a block is fragmented; holes are punched instead of splitting.
+/// 2MB pages with holes where a block is fragmented. Holes are punched instead of splitting pages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Perforated {
     options: PerforationOptions,
 }
 
 impl Perforated {
-    /// The policy with these options.
+    /// A policy with these options.
     ///
     /// # Errors
-    /// Options that contradict each other.
+    /// If options contradict each other.
     pub fn new(options: PerforationOptions) -> Result<Self, ConfigError> {
         options.check().map(|()| Self { options })
     }
 
-    /// Its options.
+    /// Options of the policy.
     pub const fn options(&self) -> &PerforationOptions {
         &self.options
     }
@@ -50,7 +50,7 @@ impl HoleRule for Perforated {
     }
 }
 
-/// The share of a 2MB page that is holes.
+/// Holes as a share of the 2MB page, 0 to 1.
 fn share_of(holes: &HoleSet) -> f64 {
     holes.count() as f64 / HoleSet::SUBPAGES as f64
 }
@@ -123,17 +123,17 @@ mod tests {
     fn thresholds_of_section_iii_c() {
         let policy = perforated("max-hole-share=25%,max-filter-bits=4,holes=lazy");
         let lazy = BlockUse::WithHoles(HoleAllocation::Lazy);
-        // Less than 25 % of 512 frames: at most 127; those of one run lie in two regions.
+        // Less than 25 % of 512 frames is at most 127. A run of 127 frames lies in two regions.
         assert_eq!(policy.use_block(&first(127)), lazy);
         assert_eq!(policy.use_block(&first(128)), BlockUse::Pages);
-        // One hole in each of four 256KB regions is allowed, in five not.
+        // One hole in each of four 256KB regions is allowed, but not in each of five.
         assert_eq!(policy.use_block(&(0..4).map(|region| region * 64).collect()), lazy);
         let five = (0..5).map(|region| region * 64).collect();
         assert_eq!(policy.use_block(&five), BlockUse::Pages);
     }
 
     #[test]
-    fn it_is_described_by_what_is_not_the_default() {
+    fn describe_lists_only_changed_options() {
         assert_eq!(perforated("default").describe(), "perforated");
         let selective = Perforated::new(PerforationOptions::SELECTIVE).unwrap();
         assert_eq!(selective.describe(), "perforated:max-hole-share=25%,max-filter-bits=4");

@@ -1,8 +1,9 @@
-//! The hardware half: page tables, with a range table and a range TLB beside them.
+//! Hardware half: page tables with a range table and a range TLB beside them.
 
 use perforate_mmu::{
     Around, BesideCounters, BesideL2, BesideUse, Capability, CapabilityMut, Dimension, Mark,
-    OfCores, Parked, Radix, Reach, TableMemory, WalkFault, WalkRequest, Walker, Wanted, allow,
+    Parked, PerCoreHardware, Radix, Reach, TableMemory, WalkFault, WalkRequest, Walker, Wanted,
+    allow,
 };
 use perforate_types::{
     Action, Counters, FormatOperation, Frame, Purpose, Shootdown, SpaceId, Steps, Unit,
@@ -13,12 +14,12 @@ use super::table::{RangeEntry, RangeOperation, search};
 use super::tlb::RangeTlb;
 use crate::Hardware;
 
-/// Page tables with ranges beside them.
+/// Builds ordinary page tables with ranges.
 pub(super) fn ranged(hardware: &Hardware<'_>) -> Box<dyn Dimension> {
     Box::new(Ranged::new(Box::new(Radix::new()), hardware.tlb.beside_entries))
 }
 
-/// What was done with the range TLB.
+/// Counts of the range TLB's uses.
 pub(super) struct Uses {
     translations: u64,
     fills: u64,
@@ -39,11 +40,11 @@ figures! {
 /// Page tables with a range table for each address space, and the range TLB.
 pub(super) struct Ranged {
     paging: Box<dyn Dimension>,
-    /// What the range tables hold; page tables are kept by `paging`.
+    /// Contents of the range tables. `paging` has the memory of the page tables.
     memory: TableMemory,
-    /// Roots of the range tables, by address space: the operating system saves and restores them.
+    /// Roots of the range tables by address space, which the operating system saves and restores.
     roots: Vec<Option<Frame>>,
-    /// Of the core at work.
+    /// Range TLB of the running core.
     tlb: RangeTlb,
     parked: Parked<RangeTlb>,
     fills: u64,
@@ -51,7 +52,7 @@ pub(super) struct Ranged {
 }
 
 impl Ranged {
-    /// Ranges over `paging`, none of them known.
+    /// An empty range TLB with this number of entries, without range tables, over `paging`.
     pub(super) fn new(paging: Box<dyn Dimension>, entries: usize) -> Self {
         let (memory, tlb) = (TableMemory::new(), RangeTlb::new(entries));
         let (roots, parked) = (Vec::new(), Parked::default());
@@ -77,7 +78,8 @@ impl Ranged {
     }
 }
 
-/// The 4KB page of a range. Stores find the dirty bit in page tables, as before the first one.
+/// Reach of one 4KB page of a range. It is not dirty: the first store sets the dirty bit in the
+/// page tables.
 fn reach(range: &RangeEntry, page: VirtualPage) -> Reach {
     let frame = range.frame.add(page.number() - range.start);
     Reach::of_page(frame, allow::of_leaf(range.permissions, false))
@@ -97,7 +99,8 @@ impl Around for Ranged {
         own.map(|operation| self.write(operation)).is_some()
     }
 
-    /// In a guest or a host alone, the range TLB spares its own walk: natively it was asked before.
+    /// A hit in the range TLB saves the walk of a guest or host alone. Natively, the pipeline has
+    /// looked it up before.
     fn walk_around(
         &mut self,
         request: WalkRequest,
@@ -121,7 +124,7 @@ impl Around for Ranged {
     fn own_capability(&self, wanted: Wanted) -> Option<Capability<'_>> {
         match wanted {
             Wanted::BesideL2 => Some(Capability::BesideL2(self)),
-            Wanted::OfCores => Some(Capability::OfCores(self)),
+            Wanted::PerCoreHardware => Some(Capability::PerCoreHardware(self)),
             _ => None,
         }
     }
@@ -129,13 +132,13 @@ impl Around for Ranged {
     fn own_capability_mut(&mut self, wanted: Wanted) -> Option<CapabilityMut<'_>> {
         match wanted {
             Wanted::BesideL2 => Some(CapabilityMut::BesideL2(self)),
-            Wanted::OfCores => Some(CapabilityMut::OfCores(self)),
+            Wanted::PerCoreHardware => Some(CapabilityMut::PerCoreHardware(self)),
             _ => None,
         }
     }
 }
 
-impl OfCores for Ranged {
+impl PerCoreHardware for Ranged {
     fn set_cores(&mut self, cores: usize) {
         self.parked.set_cores(&self.tlb, cores);
         self.paging.set_cores(cores);
@@ -182,7 +185,7 @@ impl BesideL2 for Ranged {
         self.tlb.slots()
     }
 
-    /// Searches the range table. One of a guest that its host has not backed yet is left alone.
+    /// Searches the range table. A guest's table that the host has not backed yet is skipped.
     fn fill(&mut self, request: WalkRequest, _: &Reach, walker: &mut Walker<'_>) {
         let WalkRequest { space, page, .. } = request;
         let Some(root) = self.roots.get(usize::from(space.0)).copied().flatten() else { return };

@@ -1,4 +1,4 @@
-//! The operating-system half: eager paging, and the ranges of an address space.
+//! Operating-system half: eager paging, and the ranges of an address space.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::iter::successors;
@@ -13,17 +13,17 @@ use perforate_types::{AccessKind, Counters, Frame, HoleSet, SpaceId, Update, fig
 
 use super::table::{RangeEntry, RangeOperation, nodes};
 
-/// Pages that are backed at once, 1GB: so many updates are held in memory at a time.
+/// Pages backed in one step, 1GB. This bounds the number of updates held in memory.
 const PIECE_PAGES: u64 = 1 << 18;
-/// An area is backed in advance until so many times the memory was tried: it may be vast, and what
-/// is free may not be of use for it.
+/// Factor on the size of memory after which the attempts to back an area in advance end. An area
+/// may be vast, and the free memory may not suit it.
 const MOST_TRIED: u64 = 8;
-/// Pages of a 2MB region.
+/// Number of 4KB pages in a 2MB region.
 const REGION_PAGES: u64 = 512;
-/// Least pages of a range.
+/// Minimum number of pages in a range.
 const LEAST_PAGES: u64 = 2;
 
-/// The policy: 4KB pages, backed in advance.
+/// The policy: 4KB pages, backed when they are mapped.
 pub(super) struct EagerPaging;
 
 impl Policy for EagerPaging {
@@ -40,23 +40,23 @@ impl Policy for EagerPaging {
     }
 }
 
-/// Backs areas when they are made, and finds the ranges in them.
+/// Backs areas when they are mapped, and adds their ranges.
 #[derive(Default)]
 struct EagerBacker {
     waiting: VecDeque<Waiting>,
     pages_backed: u64,
 }
 
-/// Pages that changed and were not looked at yet.
+/// Changed pages that have not been processed yet.
 struct Waiting {
     space: SpaceId,
     pages: Range<u64>,
-    /// Pages before them that were looked at.
+    /// Number of preceding pages already processed.
     tried: u64,
 }
 
 impl Backer for EagerBacker {
-    /// What could not be backed in advance is touched as everywhere.
+    /// Pages that could not be backed in advance are backed at first touch, as in other policies.
     fn back(
         &mut self,
         _: &mut Context<'_>,
@@ -94,7 +94,7 @@ impl Backer for EagerBacker {
         }
         if !gives_up {
             match self.back_piece(context, id, &area, piece.clone(), updates) {
-                // The rest comes when it is touched, like all memory of other policies.
+                // The remaining pages are backed at first touch.
                 Ok(()) | Err(OsError::OutOfMemory { .. }) => {}
                 Err(error) => return Err(error),
             }
@@ -120,7 +120,7 @@ impl Backer for EagerBacker {
     }
 }
 
-/// Range tables at a moment, and what was backed since the start.
+/// Values of the range counters: present state, and pages backed since the start.
 pub(super) struct State {
     ranges: u64,
     pages: u64,
@@ -141,14 +141,14 @@ figures! {
     }
 }
 
-/// Whether an area is backed in advance: private anonymous memory that may be read.
+/// True if an area is backed in advance: readable private anonymous memory.
 fn suits(area: &Area) -> bool {
     let attributes = &area.attributes;
     attributes.is_private_anonymous() && attributes.effective().allow(AccessKind::Read)
 }
 
 impl EagerBacker {
-    /// Backs what is not mapped of a piece of an area.
+    /// Backs the unmapped pages in a piece of an area.
     fn back_piece(
         &mut self,
         context: &mut Context<'_>,
@@ -177,12 +177,12 @@ impl EagerBacker {
     }
 }
 
-/// The ranges of an address space, and the nodes that hold them in memory.
+/// The ranges of an address space, and the nodes that hold these in memory.
 #[derive(Default)]
 pub(super) struct Ranges {
-    /// By first page.
+    /// Ranges by first page.
     entries: BTreeMap<u64, RangeEntry>,
-    /// Frames and words of the nodes, the root first.
+    /// Frames and words of the nodes, root first.
     nodes: Vec<(Frame, Box<[u64]>)>,
 }
 
@@ -194,7 +194,8 @@ fn ranges_mut(space: &mut AddressSpace) -> Option<&mut Ranges> {
     space.overlay_mut()?.downcast_mut()
 }
 
-/// Of `pages`, those in each 2MB region in which anything is mapped: areas may be vast.
+/// The parts of `pages` in each 2MB region with any mapping. Unmapped regions are skipped, as areas
+/// may be vast.
 fn mapped_parts(space: &AddressSpace, pages: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
     let regions = pages.start / REGION_PAGES..pages.end.div_ceil(REGION_PAGES);
     let first = space.next_region(regions.start);
@@ -205,12 +206,12 @@ fn mapped_parts(space: &AddressSpace, pages: Range<u64>) -> impl Iterator<Item =
     })
 }
 
-/// The first of these pages that is mapped.
+/// The first mapped page of `pages`.
 fn next_mapped(space: &AddressSpace, pages: Range<u64>) -> Option<u64> {
     mapped_parts(space, pages).flatten().find(|&page| space.find(page).is_some())
 }
 
-/// Adds the ranges that page tables have in `pages`.
+/// Adds the ranges of contiguous mappings in `pages`.
 fn add_ranges(space: &mut AddressSpace, pages: Range<u64>, effects: &mut Effects<'_>) {
     let found = find_ranges(space, pages);
     if found.is_empty() {
@@ -226,17 +227,17 @@ fn add_ranges(space: &mut AddressSpace, pages: Range<u64>, effects: &mut Effects
     }
 }
 
-/// The ranges of these pages.
+/// The ranges of contiguous mappings in `pages`, of at least [`LEAST_PAGES`] pages.
 fn find_ranges(space: &AddressSpace, pages: Range<u64>) -> Vec<RangeEntry> {
     let mut found: Vec<RangeEntry> = Vec::new();
     for page in mapped_parts(space, pages).flatten() {
         let Some(present) = space.find(page) else { continue };
         let Some(frame) = present.frame() else { continue };
         let permissions = present.permissions();
-        let one = RangeEntry { start: page, end: page + 1, frame, permissions };
+        let single = RangeEntry { start: page, end: page + 1, frame, permissions };
         match found.last_mut() {
-            Some(last) if last.goes_on_in(&one) => last.end = one.end,
-            _ => found.push(one),
+            Some(last) if last.is_continued_by(&single) => last.end = single.end,
+            _ => found.push(single),
         }
     }
     found.retain(|range| range.end - range.start >= LEAST_PAGES);
@@ -248,18 +249,18 @@ impl Ranges {
         self.entries.values().map(|range| range.end - range.start).sum()
     }
 
-    /// Adds a range, in the place of what was known of its pages, as one with its neighbours where
-    /// it goes on from them.
+    /// Adds a range, replacing older ranges of its pages. Merges the range with contiguous
+    /// neighbours.
     fn add(&mut self, mut range: RangeEntry) {
         self.remove(&range.pages());
         if let Some((&start, before)) = self.entries.range(..range.start).next_back()
-            && before.goes_on_in(&range)
+            && before.is_continued_by(&range)
         {
             (range.start, range.frame) = (before.start, before.frame);
             self.entries.remove(&start);
         }
         if let Some(&after) = self.entries.get(&range.end)
-            && range.goes_on_in(&after)
+            && range.is_continued_by(&after)
         {
             self.entries.remove(&after.start);
             range.end = after.end;
@@ -267,7 +268,7 @@ impl Ranges {
         self.entries.insert(range.start, range);
     }
 
-    /// Takes pages out of their ranges; returns whether any were in one.
+    /// Removes pages from their ranges. Returns true if any page was in a range.
     fn remove(&mut self, pages: &Range<u64>) -> bool {
         let before = self.entries.range(..pages.start).next_back().map(|(&start, _)| start);
         let inside = self.entries.range(pages.clone()).map(|(&start, _)| start);
@@ -290,8 +291,8 @@ impl Ranges {
         is_changed
     }
 
-    /// Writes the nodes that changed. Where there is no memory for another node there are no ranges
-    /// any more: page tables say everything that they said.
+    /// Writes the nodes that changed. If no memory is available for a node, all ranges are dropped;
+    /// page tables still map their pages.
     fn write(&mut self, space: SpaceId, effects: &mut Effects<'_>) {
         let entries: Vec<RangeEntry> = self.entries.values().copied().collect();
         let mut tree = nodes(&entries);
@@ -324,11 +325,11 @@ impl Ranges {
     }
 }
 
-/// Acts on the ranges of an address space.
+/// Mechanism of range tables as an overlay.
 struct RangeMechanism;
 
 impl OverlayMechanism for RangeMechanism {
-    /// Whatever happens to pages, they leave their ranges first.
+    /// Removes pages from their ranges before any change of their mapping.
     fn leave(
         &self,
         space: &mut AddressSpace,

@@ -1,8 +1,8 @@
 //! The range table: a B-tree of ranges in simulated memory (RMM §4.2).
 //!
-//! A node is a frame. It holds at most 124 ranges, sorted, of three words each (first page, page
-//! after the last, and what a page-table entry of the first page would say), and between them the
-//! frames of 125 nodes below. Word 0 is the number of ranges, and whether there are nodes below.
+//! A node is one frame. It holds at most 124 sorted ranges of three words each: first page, page
+//! after the last, and a page-table entry for the first page. The frames of up to 125 child nodes
+//! follow. Word 0 is the number of ranges, and a flag for child nodes.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -13,42 +13,42 @@ use perforate_types::{
     Purpose, SpaceId, Update, VirtualPage, Written,
 };
 
-/// Ranges of a node.
+/// Maximum number of ranges in a node.
 const MOST_RANGES: usize = 124;
-/// First word of the frames of nodes below.
+/// Index of the first word with a child's frame.
 const BELOW: usize = 1 + 3 * MOST_RANGES;
-/// Bit of word 0: there are nodes below.
+/// Flag in word 0: the node has children.
 const HAS_BELOW: u64 = 1 << 16;
-/// Bytes of a cache line, which is what the walker reads.
+/// Size of a cache line, the unit of the walker's reads.
 const LINE_BYTES: u64 = 64;
 
 /// A run of pages with consecutive frames and equal permissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RangeEntry {
-    /// First page.
+    /// First page of the range.
     pub start: u64,
-    /// Page after the last.
+    /// Page after the last page.
     pub end: u64,
     /// Frame of the first page.
     pub frame: Frame,
-    /// What is allowed.
+    /// Accesses that the pages allow.
     pub permissions: Permissions,
 }
 
 impl RangeEntry {
-    /// Its pages.
+    /// Page numbers of the range.
     pub(super) fn pages(&self) -> Range<u64> {
         self.start..self.end
     }
 
-    /// The part of it in these pages, which overlap it.
+    /// The part of the range inside `pages`, which must overlap it.
     pub(super) fn part(&self, pages: Range<u64>) -> Self {
         let (start, end) = (self.start.max(pages.start), self.end.min(pages.end));
         Self { start, end, frame: self.frame.add(start - self.start), ..*self }
     }
 
-    /// Whether `next` goes on where it ends.
-    pub(super) fn goes_on_in(&self, next: &Self) -> bool {
+    /// True if `next` continues this range: pages, frames and permissions.
+    pub(super) fn is_continued_by(&self, next: &Self) -> bool {
         let frame = self.frame.add(self.end - self.start);
         (self.end, frame, self.permissions) == (next.start, next.frame, next.permissions)
     }
@@ -59,36 +59,36 @@ impl RangeEntry {
     }
 }
 
-/// An operation on the range table of an address space, or on the register that leads to it.
+/// An operation on the range table of an address space, or on its root register.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RangeOperation {
-    /// The register of the address space holds this root from now on (RMM: CR-RT).
+    /// Sets the root register of the address space (RMM: CR-RT).
     Root {
-        /// Address space.
+        /// Address space of the range table.
         space: SpaceId,
-        /// Frame of the root; none: there are no ranges.
+        /// Frame of the root node; `None` without ranges.
         root: Option<Frame>,
     },
-    /// The words of a node are these from now on.
+    /// Writes the words of a node.
     Node {
-        /// Address space.
+        /// Address space of the range table.
         space: SpaceId,
-        /// Where it lies.
+        /// Frame of the node.
         frame: Frame,
-        /// The words, from the first on; what follows is not used.
+        /// Words of the node from word 0 on. The rest of the frame is unused.
         words: Box<[u64]>,
     },
-    /// A frame is no node any more.
+    /// Clears the frame of a removed node.
     Clear {
-        /// Address space.
+        /// Address space of the range table.
         space: SpaceId,
-        /// Where it lay.
+        /// Frame of the removed node.
         frame: Frame,
     },
 }
 
 impl FormatOperation for RangeOperation {
-    /// None: ranges repeat what page tables say.
+    /// Empty: ranges only repeat mappings of the page tables.
     fn pages(&self) -> PageRun {
         let (Self::Root { space, .. } | Self::Node { space, .. } | Self::Clear { space, .. }) =
             self;
@@ -113,7 +113,7 @@ impl From<RangeOperation> for Update {
     }
 }
 
-/// A node before it has a frame: its ranges, and the numbers of the nodes below.
+/// A node without a frame: its ranges, and the indices of its children.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Node {
     ranges: Vec<RangeEntry>,
@@ -121,7 +121,7 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// Its words, with node *n* in frame `frames[n]`.
+    /// Words of the node, if node *n* has frame `frames[n]`.
     pub(super) fn words(&self, frames: &[Frame]) -> Box<[u64]> {
         let has_below = if self.below.is_empty() { 0 } else { HAS_BELOW };
         let mut words = vec![self.ranges.len() as u64 | has_below];
@@ -134,7 +134,7 @@ impl Node {
     }
 }
 
-/// The nodes of a B-tree of as few levels as can be that holds these ranges, the root first.
+/// Nodes of a B-tree of minimal height for these ranges, root first.
 pub(super) fn nodes(ranges: &[RangeEntry]) -> Vec<Node> {
     let mut nodes = Vec::new();
     if !ranges.is_empty() {
@@ -144,12 +144,12 @@ pub(super) fn nodes(ranges: &[RangeEntry]) -> Vec<Node> {
     nodes
 }
 
-/// Ranges that a tree with so many levels below its root can hold.
+/// Maximum number of ranges in a tree with `levels` levels below its root.
 fn capacity(levels: u32) -> usize {
     (0..levels).fold(MOST_RANGES, |below, _| MOST_RANGES + (MOST_RANGES + 1) * below)
 }
 
-/// Adds a tree, and returns the number of its root.
+/// Appends a subtree and returns the index of its root.
 fn add(ranges: &[RangeEntry], levels: u32, nodes: &mut Vec<Node>) -> usize {
     let number = nodes.len();
     nodes.push(Node { ranges: Vec::new(), below: Vec::new() });
@@ -157,7 +157,7 @@ fn add(ranges: &[RangeEntry], levels: u32, nodes: &mut Vec<Node>) -> usize {
         nodes[number].ranges = ranges.to_vec();
         return number;
     }
-    // Between two trees below there is one range; the trees share the others evenly.
+    // One range separates two adjacent subtrees; the subtrees share the others evenly.
     let trees = (ranges.len() + 1).div_ceil(capacity(levels - 1) + 1).max(2);
     let mut rest = ranges;
     for tree in 0..trees {
@@ -172,10 +172,11 @@ fn add(ranges: &[RangeEntry], levels: u32, nodes: &mut Vec<Node>) -> usize {
     number
 }
 
-/// Finds the range that holds `page`, as the hardware does: by halves in each node, line by line.
+/// Finds the range that contains `page` as the hardware does: by bisection in each node, reading
+/// cache lines.
 ///
 /// # Errors
-/// [`WalkFault`] where a node of a guest has no memory of its host.
+/// [`WalkFault`] if the host does not back a guest's node.
 pub(super) fn search(
     memory: &TableMemory,
     root: Frame,
@@ -203,7 +204,7 @@ pub(super) fn search(
     }
 }
 
-/// Reads words of one node; the walker keeps the line that it has read last.
+/// Reads words of one node. The walker reads a line only if it differs from the previous one.
 struct Reader<'a, 'b> {
     memory: &'a TableMemory,
     frame: Frame,
@@ -223,7 +224,7 @@ impl Reader<'_, '_> {
         self.memory.word(self.frame.address().add(offset))
     }
 
-    /// Where the page lies: before range `index`, in it, or after it.
+    /// Position of the page: before range `index`, in the range, or after it.
     fn compare(&mut self, index: usize, page: VirtualPage) -> Ordering {
         if page.number() < self.word(1 + 3 * index) {
             Ordering::Less

@@ -1,4 +1,4 @@
-//! Ranges worked by hand: eager paging, the range table, the range TLB.
+//! Ranges worked out by hand: eager paging, the range table, the range TLB.
 
 use perforate_mmu::{Case, Mmu, MmuConfig, Radix, TlbGeometry};
 use perforate_os::{Kernel, KernelConfig};
@@ -13,11 +13,11 @@ use super::kernel::EagerPaging;
 use super::table::{RangeEntry, RangeOperation, nodes};
 
 const MB: u64 = 1 << 20;
-/// Where the program's memory begins, 1GB.
+/// First address of the program's memory, 1GB.
 const BASE: u64 = 1 << 30;
 const FIRST: u64 = BASE >> 12;
 
-/// Large TLBs, no walk caches.
+/// Large TLBs without walk caches.
 fn config(range_tlb_entries: usize) -> MmuConfig {
     let mut config = MmuConfig::plain(
         TlbGeometry { entries: 64, ways: 4 },
@@ -32,7 +32,7 @@ fn hardware(range_tlb_entries: usize) -> Mmu {
     Mmu::new(&config(range_tlb_entries), Box::new(ranged)).expect("a unit")
 }
 
-/// A kernel with eager paging, and the hardware that it tells of everything.
+/// A kernel with eager paging, and hardware that receives all its updates.
 struct System {
     kernel: Kernel,
     mmu: Mmu,
@@ -48,18 +48,18 @@ impl System {
         system
     }
 
-    fn tell(&mut self, updates: &mut Vec<Update>) {
+    fn apply(&mut self, updates: &mut Vec<Update>) {
         updates.drain(..).for_each(|update| self.mmu.apply(&update));
     }
 
-    /// An event, and all the work in advance that follows it.
+    /// Runs an event and all work in advance that follows.
     fn event(&mut self, event: &ProgramEvent) {
         let mut updates = Vec::new();
         self.kernel.event(event, &mut updates).expect("the event is right");
-        self.tell(&mut updates);
+        self.apply(&mut updates);
         while self.kernel.has_work_in_advance() {
             self.kernel.proceed(&mut updates).expect("the space is there");
-            self.tell(&mut updates);
+            self.apply(&mut updates);
         }
         self.kernel.check_invariants().expect("ranges say what page tables say");
     }
@@ -81,12 +81,12 @@ impl System {
         let space = self.kernel.current();
         let page = VirtualPage::new(page);
         self.kernel.fault(space, page, kind, &mut updates).expect("there is memory");
-        self.tell(&mut updates);
+        self.apply(&mut updates);
         self.kernel.check_invariants().expect("ranges say what page tables say");
     }
 
-    /// How a load from a page is translated, and whether a walk had to find it; none where the page
-    /// is not mapped.
+    /// Case of a load's translation, and whether it needed a walk; `None` if the page is not
+    /// mapped.
     fn load(&mut self, page: u64) -> Option<(Case, bool)> {
         let address = VirtualPage::new(page).address();
         let found = self.mmu.translate(AccessKind::Read, address, &mut self.steps).ok()?;
@@ -112,8 +112,8 @@ fn a_mapping_is_backed_at_once_and_is_one_range() {
     system.map(BASE, 8 * MB);
     let figures = ["ranges", "range_pages", "range_table_bytes", "pages_backed_in_advance"];
     assert_eq!(figures.map(|name| system.counter(name)), [1, 2048, 4096, 2048]);
-    // The first load: nothing beside the second level, a walk of four levels; then, in the
-    // background, the one line of the root with the only range.
+    // The first load misses the range TLB and the second level and walks four levels. The
+    // background then reads one line of the root, which has the only range.
     assert_eq!(system.load(FIRST + 5), WALK);
     let misses = |unit| Action::Miss { unit };
     let steps = system.steps.as_slice();
@@ -123,7 +123,7 @@ fn a_mapping_is_backed_at_once_and_is_one_range() {
     let background: Vec<_> = system.steps.background().iter().map(|step| step.action).collect();
     assert!(matches!(background[0], Action::Read { .. }), "{background:?}");
     assert_eq!(background[1..], [Action::Fill { unit: Unit::BesideL2, slot: 0 }]);
-    // Any other page needs no walk.
+    // No other page needs a walk.
     for page in [6, 700, 2047] {
         assert_eq!(system.load(FIRST + page), RANGE_TLB);
         let hit = Action::Hit { unit: Unit::BesideL2, slot: 0 };
@@ -133,9 +133,9 @@ fn a_mapping_is_backed_at_once_and_is_one_range() {
 }
 
 #[test]
-fn what_goes_on_is_one_range_and_what_differs_is_not() {
+fn contiguous_pages_are_one_range() {
     let mut system = System::new(64 * MB);
-    // The heap grows twice; frames may or may not go on, but pages are in ranges all the same.
+    // The heap grows twice. Its frames may or may not be contiguous, but all pages are in ranges.
     for end in [MB, 2 * MB] {
         let (start, end) = (VirtualAddress::new(BASE), VirtualAddress::new(BASE + end));
         system.event(&ProgramEvent::Brk { start, end });
@@ -148,7 +148,7 @@ fn what_goes_on_is_one_range_and_what_differs_is_not() {
         permissions: Permissions::READ,
         accessible: true,
     });
-    // Before it, what is protected, after it.
+    // Three ranges: before the protected pages, the protected pages, and after.
     assert_eq!((system.counter("ranges"), system.counter("range_pages")), (before + 2, 512));
 }
 
@@ -161,10 +161,10 @@ fn a_page_leaves_its_range() {
     system.event(&ProgramEvent::Advise { start, length: 4096, advice: Advice::DontNeed });
     assert_eq!((system.counter("ranges"), system.counter("range_pages")), (2, 1023));
     assert_eq!(system.load(FIRST + 100), None, "the range TLB forgot the range with the page");
-    // Both parts are found anew in the range table.
+    // Both parts are found again in the range table.
     assert_eq!((system.load(FIRST + 2), system.load(FIRST + 3)), (WALK, RANGE_TLB));
     assert_eq!((system.load(FIRST + 101), system.load(FIRST + 102)), (WALK, RANGE_TLB));
-    // The page comes back when it is touched, outside all ranges.
+    // A touch maps the page again, outside all ranges.
     system.fault(FIRST + 100, AccessKind::Read);
     assert_eq!(system.load(FIRST + 100), WALK);
     assert_eq!(system.counter("range_pages"), 1023);
@@ -194,7 +194,7 @@ fn memory_that_is_short_is_backed_by_touches() {
     assert_eq!(left, [0, 0]);
 }
 
-/// 64TB, of which memory can hold next to nothing: what is done does not grow with it.
+/// 64TB, far more than memory can hold: the work must not grow with the size of the area.
 #[test]
 fn a_vast_area_is_backed_as_far_as_memory_goes() {
     let mut system = System::new(32 * MB);
@@ -202,7 +202,7 @@ fn a_vast_area_is_backed_as_far_as_memory_goes() {
     system.map(BASE, length);
     let backed = system.counter("pages_backed_in_advance");
     assert!((1000..32 * MB / 4096).contains(&backed), "{backed}");
-    // A page at its other end is found again although all between is not there.
+    // A page at the other end is found although no page in between is mapped.
     let start = VirtualAddress::new(BASE);
     system.event(&ProgramEvent::Unmap { start, length: 16 * MB });
     let pages = system.counter("range_pages");
@@ -215,7 +215,7 @@ fn a_vast_area_is_backed_as_far_as_memory_goes() {
     assert!(system.load(last).is_some() && system.load(last + 1).is_some());
 }
 
-/// Pairs of pages, each pair in frames of its own.
+/// Ranges of two pages, none contiguous with another.
 fn pairs(count: u64) -> Vec<RangeEntry> {
     let permissions = Permissions::READ_WRITE;
     let pair = |index| RangeEntry {
@@ -232,13 +232,13 @@ fn the_table_has_as_few_levels_as_can_be() {
     for (ranges, expected) in [
         (0, 0),
         (124, 1),
-        // A root with one range, over two.
+        // A root with one range and two children.
         (125, 3),
         (249, 3),
         (250, 4),
         // A full tree of two levels: 124 + 125 × 124.
         (15_624, 126),
-        // A root over two trees of two levels, each with 63 nodes below its own.
+        // A root over two trees of two levels, each with a root and 63 nodes.
         (15_625, 1 + 2 * 64),
     ] {
         assert_eq!(nodes(&pairs(ranges)).len(), expected, "{ranges}");
@@ -286,9 +286,9 @@ fn the_hardware_finds_every_range_of_a_table_with_two_levels() {
     }
 }
 
-/// Of the root the line with its number of ranges and both of them, and that of word 373, the first
-/// node below. There the number of ranges, then by halves ranges 42 (word 127), 21 (64), 10 (31),
-/// 5 (16), and in line 0 again ranges 2, 1 and 0.
+/// In the root: the line with its number of ranges and both ranges, and the line of word 373, the
+/// first child. In the child: the number of ranges, then by bisection ranges 42 (word 127), 21
+/// (64), 10 (31), 5 (16), and in line 0 again ranges 2, 1 and 0.
 fn lines_to_the_first_range() -> Vec<u64> {
     let (root, node) = (0x50_0000, 0x50_1000);
     let line = |word: u64| word / 8 * 64;

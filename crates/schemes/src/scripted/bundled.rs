@@ -1,4 +1,4 @@
-//! The policies that come with the program.
+//! The script policies that come with the program.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use perforate_config::{ConfigError, suggestion};
 use perforate_script::{Script, ScriptError};
 
-/// Name and text of each.
+/// Name and text of each bundled policy.
 const BUNDLED: [(&str, &str); 5] = [
     ("thp", include_str!("../../../../examples/policies/thp.rhai")),
     ("madvise", include_str!("../../../../examples/policies/madvise.rhai")),
@@ -16,10 +16,10 @@ const BUNDLED: [(&str, &str); 5] = [
     ("used", include_str!("../../../../examples/policies/used.rhai")),
 ];
 
-/// Each, compiled once it is wanted.
+/// The bundled policies, compiled on first use.
 static SCRIPTS: [OnceLock<Script>; BUNDLED.len()] = [const { OnceLock::new() }; BUNDLED.len()];
 
-/// Names of the bundled policies, and what their first lines say of them.
+/// Names of the bundled policies, and the descriptions in their first comment lines.
 pub fn bundled() -> impl Iterator<Item = (&'static str, String)> {
     BUNDLED.into_iter().map(|(name, text)| {
         let lines = text.lines().map_while(|line| line.strip_prefix("// "));
@@ -27,17 +27,17 @@ pub fn bundled() -> impl Iterator<Item = (&'static str, String)> {
     })
 }
 
-/// The bundled policy of this name.
+/// The bundled policy called `name`.
 pub(super) fn find(name: &str) -> Option<Script> {
     let place = BUNDLED.iter().position(|(known, _)| *known == name)?;
     let compile = || Script::compile(name, BUNDLED[place].1).expect("bundled policies are right");
     Some(SCRIPTS[place].get_or_init(compile).clone())
 }
 
-/// The bundled policy of this name, or the one in the file at this path.
+/// Loads the bundled policy called `name`, or else the policy in the file `name`.
 ///
 /// # Errors
-/// A file that cannot be read or is no policy.
+/// If the file cannot be read or is not a valid policy.
 pub fn load(name: &str) -> Result<Script, ConfigError> {
     if let Some(script) = find(name) {
         return Ok(script);

@@ -1,7 +1,7 @@
-//! Policies as scripts: a file says which page sizes the operating system uses (`--policy`), on
+//! Policies as scripts. A script (`--policy`) chooses the operating system's page sizes, on
 //! ordinary page tables or on those with perforated pages.
 //!
-//! - `policy`: the kernel's questions as the script is asked them, and its answers.
+//! - `policy`: passes the kernel's questions to the script.
 //! - `bundled`: scripts that come with the program.
 
 mod bundled;
@@ -16,10 +16,10 @@ pub use perforate_script::{Script, ScriptError};
 pub use policy::ScriptRule;
 use policy::{SCRIPTED as FIGURES, Scripted, Tables};
 
-/// The schemes.
+/// The schemes with a script.
 pub(crate) const SCHEMES: &[&Scheme] = &[&SCRIPTED, &PERFORATED_SCRIPTED];
 
-/// Ordinary page tables.
+/// A script on ordinary page tables.
 const SCRIPTED: Scheme = Scheme {
     name: "scripted",
     summary: "4KB, 2MB and 1GB pages as the script of --policy chooses; without one, as thp",
@@ -31,7 +31,7 @@ const SCRIPTED: Scheme = Scheme {
     ..pages::TRANSPARENT_LARGE_PAGES
 };
 
-/// Page tables with perforated pages.
+/// A script on page tables with perforated pages.
 const PERFORATED_SCRIPTED: Scheme = Scheme {
     name: "perforated-scripted",
     summary: "perforated pages as the script of --policy chooses; without one, as perforated",
@@ -41,9 +41,25 @@ const PERFORATED_SCRIPTED: Scheme = Scheme {
     ..perforated::PERFORATED
 };
 
-/// The policy of the script that is given, or else of the bundled one of this name.
+/// The policy of the given script, or else of the bundled script `default`.
 fn scripted(options: &PolicyOptions, default: &str, tables: Tables) -> Box<dyn Policy> {
     let script = options.script.clone();
     let script = script.unwrap_or_else(|| bundled::find(default).expect("it is bundled"));
     Box::new(Scripted::new(script, tables, options.has_aged_blocks))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reports and traces tell the two policies apart by these names.
+    #[test]
+    fn a_policy_is_named_after_its_scheme_and_its_script() {
+        let policies = [SCRIPTED, PERFORATED_SCRIPTED]
+            .map(|scheme| (scheme.policy)(&PolicyOptions::default()).unwrap());
+        let names = policies.each_ref().map(|policy| policy.name());
+        assert_eq!(names, ["scripted", "perforated-scripted"]);
+        let described = policies.each_ref().map(|policy| policy.describe());
+        assert_eq!(described, ["scripted:thp", "perforated-scripted:perforated"]);
+    }
 }

@@ -1,4 +1,4 @@
-//! The policy "scripted": the kernel's questions as a script is asked them.
+//! The policy "scripted": passes the kernel's questions to a script.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -16,45 +16,46 @@ use perforate_types::{Backing, Counters, HoleSet, figures};
 
 use crate::perforated::PerforatedPages;
 
-/// Bytes of a 4KB page.
+/// Size of a 4KB page in bytes.
 const PAGE_BYTES: u64 = 4096;
 
-/// The page tables that the policy's pages are mapped by.
+/// Format of the page tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tables {
-    /// x86-64's.
+    /// Ordinary tables of x86-64.
     Ordinary,
-    /// Those with perforated pages.
+    /// Tables with perforated pages.
     Perforated,
 }
 
-/// The rule of policies that are scripts: the name of the script.
+/// Rule of scripted policies: the name of the script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptRule(pub String);
 
-/// A policy whose choices are a script's. What the script has no function for, it leaves to what `thp`
-/// does: 2MB pages where one fits, no holes, khugepaged copies, reclaim takes what comes.
+/// A policy whose choices come from a script. For questions that the script does not answer, it
+/// behaves like `thp`: 2MB pages where possible, no holes, khugepaged copies, and reclaim takes any
+/// victim.
 pub(super) struct Scripted {
     script: Script,
     rule: ScriptRule,
     tables: Tables,
-    /// Whether holes are those of a memory that has been in use.
+    /// True if the holes come from memory that has been in use.
     aged: bool,
-    asked: RefCell<Asked>,
+    state: RefCell<ScriptState>,
 }
 
-/// What came of the questions so far.
+/// Counts, failure and recent answers.
 #[derive(Default)]
-struct Asked {
+struct ScriptState {
     counts: Counts,
     failure: Option<OsError>,
-    /// The last question of each kind and its answer: parts of the kernel ask the same one after the
-    /// other.
+    /// Last question of each kind with its answer, since several parts of the kernel ask the same
+    /// question in a row.
     orders: Option<(AreaFacts, Purpose, Orders, Orders)>,
     block: Option<(BlockFacts, BlockUse)>,
 }
 
-/// What is counted of the questions.
+/// Counts of questions and script operations.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Counts {
     questions: u64,
@@ -73,28 +74,29 @@ figures! {
 impl Scripted {
     pub(super) fn new(script: Script, tables: Tables, aged: bool) -> Self {
         let rule = ScriptRule(script.name().into());
-        Self { script, rule, tables, aged, asked: RefCell::default() }
+        Self { script, rule, tables, aged, state: RefCell::default() }
     }
 
-    /// The answer of the script, or `default` where it has none. It is asked no more once it failed.
+    /// The script's answer, or `default` if the script does not define the function. After a
+    /// failure, the script is not called again.
     fn ask<T>(
         &self,
         default: T,
         question: impl FnOnce(&Script) -> Result<Option<Answered<T>>, ScriptError>,
     ) -> T {
-        let mut asked = self.asked.borrow_mut();
-        if asked.failure.is_some() {
+        let mut state = self.state.borrow_mut();
+        if state.failure.is_some() {
             return default;
         }
         match question(&self.script) {
             Ok(None) => default,
             Ok(Some(Answered { answer, operations })) => {
-                asked.counts.questions += 1;
-                asked.counts.operations += operations;
+                state.counts.questions += 1;
+                state.counts.operations += operations;
                 answer
             }
             Err(error) => {
-                asked.failure = Some(MechanismError::new(error).into());
+                state.failure = Some(MechanismError::new(error).into());
                 default
             }
         }
@@ -135,7 +137,7 @@ impl Policy for Scripted {
             OrderPurpose::Khugepaged => Purpose::Khugepaged,
         };
         let offered = request.offered;
-        let last = self.asked.borrow().orders;
+        let last = self.state.borrow().orders;
         if let Some((.., answer)) =
             last.filter(|last| (last.0, last.1, last.2) == (area, purpose, offered))
         {
@@ -145,7 +147,7 @@ impl Policy for Scripted {
         let default = Answered { answer: vec![Orders::LARGE], operations: 0 };
         let wanted = self.ask(default.answer, |script| script.order_for(area, purpose, &orders));
         let answer = wanted.into_iter().fold(Orders::BASE, Orders::with);
-        self.asked.borrow_mut().orders = Some((area, purpose, offered, answer));
+        self.state.borrow_mut().orders = Some((area, purpose, offered, answer));
         answer
     }
 
@@ -168,7 +170,7 @@ impl Policy for Scripted {
             return BlockUse::Pages;
         }
         let block = self.block(holes);
-        let last = self.asked.borrow().block;
+        let last = self.state.borrow().block;
         if let Some((_, answer)) = last.filter(|(known, _)| *known == block) {
             return answer;
         }
@@ -177,7 +179,7 @@ impl Policy for Scripted {
             HoleUse::Eager => BlockUse::WithHoles(HoleAllocation::Eager),
             HoleUse::Lazy => BlockUse::WithHoles(HoleAllocation::Lazy),
         };
-        self.asked.borrow_mut().block = Some((block, answer));
+        self.state.borrow_mut().block = Some((block, answer));
         answer
     }
 
@@ -210,11 +212,11 @@ impl Policy for Scripted {
     }
 
     fn failure(&self) -> Option<OsError> {
-        self.asked.borrow().failure.clone()
+        self.state.borrow().failure.clone()
     }
 
     fn counters(&self, out: &mut Counters) {
-        out.record(SCRIPTED, &self.asked.borrow().counts);
+        out.record(SCRIPTED, &self.state.borrow().counts);
     }
 }
 
@@ -250,7 +252,7 @@ fn area_facts(request: &OrderRequest<'_>) -> AreaFacts {
         executable: attributes.permissions.execute,
         memory_bytes: memory.memory_bytes(),
         free_bytes: zones.free_frames() * PAGE_BYTES,
-        // A free 4MB block is two of 2MB.
+        // A free 4MB block counts as two 2MB blocks.
         free_blocks: zones.free_blocks(Orders::LARGE) + 2 * zones.free_blocks(Orders::LARGE + 1),
     }
 }

@@ -1,4 +1,4 @@
-//! The hardware half: one linear mapping of each address space besides its page tables (D §II.B).
+//! Hardware half: one linear mapping per address space in addition to its page tables (D §II.B).
 
 use std::cell::OnceCell;
 
@@ -38,28 +38,28 @@ struct Registers {
     frame: Frame,
     allows: u8,
     filter: EscapeFilter,
-    /// True for 2MB blocks of virtual memory of which the filter has a page, from the segment's first block on;
-    /// computed at the first access to a block.
+    /// True for 2MB blocks of virtual memory with a page in the filter, from the segment's first
+    /// block on. Computed at the first access to a block.
     escapes: Vec<OnceCell<bool>>,
 }
 
 impl Registers {
-    /// Whether the first page of `size` around `page` and all after it lie in the segment, with
-    /// frames aligned as the pages are.
+    /// True if the whole page of `size` around `page` is in the segment, with frames of the same
+    /// alignment.
     fn covers(&self, page: VirtualPage, size: PageSize) -> bool {
         let start = page.align_down(size).number();
         let Some(index) = start.checked_sub(self.first.number()) else { return false };
         index + size.pages() <= self.pages && self.frame.add(index).is_aligned(size)
     }
 
-    /// Number of a 2MB block of virtual memory among those that the segment touches.
+    /// Index of a 2MB block of virtual memory, counted from the segment's first block.
     fn block(&self, page: u64) -> usize {
         let pages = PageSize::Size2M.pages();
         (page / pages - self.first.number() / pages) as usize
     }
 
-    /// True if the filter has a page of `size` around `page`, which the segment covers: an escaped page or a
-    /// false positive.
+    /// True if the filter contains any page in the page of `size` around `page`, which is in the
+    /// segment: an escaped page or a false positive.
     fn has_escape(&self, page: VirtualPage, size: PageSize) -> bool {
         if size == PageSize::Size4K || self.filter.is_empty() {
             return false;
@@ -75,14 +75,15 @@ impl Registers {
         starts.zip(blocks).any(|(start, escapes)| *escapes.get_or_init(|| has_page(start)))
     }
 
-    /// Adds an escaped page. The filter may have other pages by it: false positives.
+    /// Adds an escaped page. Other pages may become false positives of the filter.
     fn escape(&mut self, page: VirtualPage) {
         self.filter.insert(page);
         self.escapes.fill(OnceCell::new());
     }
 
-    /// The reach around `page`, which lies inside and does not escape: the largest aligned range without
-    /// a page that the filter has (D §V; how hardware knows of the others is left open).
+    /// The reach around `page`, which is in the segment and not in the filter. It is the largest
+    /// aligned range without a page in the filter (D §V). D does not say how hardware learns about
+    /// the other pages of the range.
     fn reach(&self, page: VirtualPage) -> Reach {
         let is_covered = |size: PageSize| self.covers(page, size) && !self.has_escape(page, size);
         let covered = PageSize::ALL.into_iter().rev().find(|&size| is_covered(size));
@@ -92,24 +93,24 @@ impl Registers {
     }
 }
 
-/// Page tables with a direct segment for each address space. The registers of all address spaces
-/// are kept here: an operating system saves and restores them.
+/// Page tables with a direct segment per address space. The registers of all address spaces are
+/// kept here; an operating system would save and restore them.
 pub struct Segmented {
     paging: Box<dyn Dimension>,
     registers: Vec<Option<Registers>>,
     empty: EscapeFilter,
-    /// Whether the registers are beside the first-level TLB, or beside the second.
+    /// True if the registers are beside the first-level TLB rather than the second.
     beside_l1: bool,
 }
 
 impl Segmented {
-    /// Segments over `paging`, none of them set.
+    /// Page tables `paging` without segments yet.
     pub fn new(paging: Box<dyn Dimension>, filter: EscapeFilterConfig) -> Self {
         let empty = EscapeFilter::new(filter.bits, filter.functions);
         Self { paging, registers: Vec::new(), empty, beside_l1: false }
     }
 
-    /// The same with the registers beside the first-level TLB, as in the original proposal (D §II.B).
+    /// Moves the registers beside the first-level TLB, as in the original proposal (D §II.B).
     pub fn beside_l1(self) -> Self {
         Self { beside_l1: true, ..self }
     }
@@ -133,7 +134,7 @@ impl Segmented {
         frame: Frame,
         permissions: Permissions,
     ) {
-        // A segment has no dirty bits: stores need no further work.
+        // A segment has no dirty bits, so stores need no further work.
         let allows = allow::of_leaf(permissions, true);
         let filter = self.empty.clone();
         let block_pages = PageSize::Size2M.pages();
@@ -170,7 +171,7 @@ impl Segmented {
     }
 }
 
-/// Accessed and dirty bits are in the page tables: a segment has none.
+/// Accessed and dirty bits are in the page tables; a segment has none.
 impl Around for Segmented {
     fn inside(&self) -> &dyn Dimension {
         self.paging.as_ref()
@@ -185,7 +186,7 @@ impl Around for Segmented {
         own.map(|operation| self.write(operation)).is_some()
     }
 
-    /// A page that the segment translates takes one check and no reference (D Table II).
+    /// A page in the segment takes one check and no reference (D Table II).
     fn walk_around(
         &mut self,
         request: WalkRequest,
@@ -211,7 +212,7 @@ impl Around for Segmented {
     }
 }
 
-/// Registers are no copies of entries: they change with the mapping and are neither filled nor
+/// Registers are not copies of entries: they change with the mapping, and are neither filled nor
 /// invalidated.
 impl BesideL2 for Segmented {
     fn name(&self) -> &'static str {
@@ -223,13 +224,13 @@ impl BesideL2 for Segmented {
         BesideUse { looked_up: !beside_l1, beside_l1, ..BesideUse::default() }
     }
 
-    /// 2MB or 1GB where nothing in it can escape (D §III).
+    /// The reach is 2MB or 1GB if no page in it can escape (D §III).
     fn find(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
         self.translate(space, page)
     }
 
-    /// Beside the second-level TLB a check in vain costs nothing; a host's comes first, and costs a
-    /// step wherever a segment is set (D Table I).
+    /// Beside the second-level TLB, a check without a match costs nothing. A host's check comes
+    /// first, and costs a step wherever a segment is set (D Table I).
     fn look_up(
         &mut self,
         space: SpaceId,
@@ -266,7 +267,7 @@ mod tests {
 
     const SPACE: SpaceId = SpaceId(0);
 
-    /// Pages 512 to 2,047 at frames 1,024 and following, and nothing else.
+    /// Maps pages 512 to 2,047 to frames 1,024 and following; no other page is mapped.
     fn segmented() -> Segmented {
         let mut dimension = Segmented::new(Box::new(Radix::new()), EscapeFilterConfig::default());
         dimension.apply(&SegmentOperation::Set {
@@ -301,8 +302,8 @@ mod tests {
         (mmu.translate(kind, address, &mut steps), steps)
     }
 
-    /// Beside the first level a translation takes no step and misses nowhere, each time; beside the
-    /// second the first access misses the first level and fills it.
+    /// Beside the first level, no translation takes a step or misses. Beside the second level, the
+    /// first access misses the first level and fills it.
     #[test]
     fn beside_the_first_level_nothing_misses() {
         let geometry = TlbGeometry { entries: 4, ways: 4 };
@@ -328,7 +329,7 @@ mod tests {
             assert_eq!((counters.l1_accesses, counters.l1_misses), (2, misses));
             assert_eq!(counters.beside_translations, if beside_l1 { 2 } else { 1 });
             assert_eq!(mmu.slots()[0], if beside_l1 { 5 } else { 4 });
-            // The segment is not for code; outside it there is nothing.
+            // The segment does not allow fetches, and no page outside it is mapped.
             assert_eq!(walked(&mut mmu, AccessKind::Fetch, 600).0, Err(PageFault::Protection));
             assert_eq!(walked(&mut mmu, AccessKind::Read, 511).0, Err(PageFault::NotMapped));
         }
@@ -347,8 +348,8 @@ mod tests {
         assert_eq!((same_block.size, same_block.frame), (PageSize::Size4K, Frame::new(1543)));
         let beside = dimension.find(SPACE, VirtualPage::new(600)).unwrap();
         assert_eq!((beside.size, beside.frame), (PageSize::Size2M, Frame::new(1024)));
-        // A false positive ends a reach as well: more pages escape until the filter has one of that block
-        // that never did.
+        // A false positive also limits the reach. Pages escape until the filter has a false
+        // positive in the block.
         let block = (512..1024).map(VirtualPage::new);
         let mut escaped = 1536..2048;
         while !block.clone().any(|page| dimension.registers(SPACE).unwrap().filter.contains(page)) {

@@ -1,14 +1,14 @@
-//! What direct segments cannot do, each as one line for the user.
+//! Errors of direct segments, each as one line for the user.
 
 use perforate_os::mechanism::size;
 use perforate_os::{MechanismError, OsError};
 use perforate_types::{SpaceId, VirtualPage};
 use thiserror::Error;
 
-/// An error of direct segments.
+/// Error of direct segments.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum SegmentError {
-    /// A direct segment over memory that is not mapped.
+    /// The prescribed segment covers unmapped memory.
     #[error(
         "the segment from BASE {base:#x} to LIMIT {limit:#x} covers memory that is not mapped: the \
          area there reaches from {start:#x} to {end:#x}"
@@ -16,42 +16,42 @@ pub enum SegmentError {
     BeyondArea {
         /// First byte of the segment.
         base: u64,
-        /// First byte after it.
+        /// First byte after the segment.
         limit: u64,
         /// First byte of the area.
         start: u64,
-        /// First byte after it.
+        /// First byte after the area.
         end: u64,
     },
-    /// No area that a direct segment could hold.
+    /// No area is suitable for a direct segment.
     #[error(
         "address space {} has no private anonymous area of {} or more to make a segment of",
         .space.0, size(*least_bytes)
     )]
     NoArea {
-        /// Address space.
+        /// Address space without such an area.
         space: SpaceId,
-        /// The least size of a segment.
+        /// Minimum size of a segment in bytes.
         least_bytes: u64,
     },
-    /// A second segment.
+    /// The address space already has a segment.
     #[error("address space {} has a segment already", .space.0)]
     Second {
-        /// Address space.
+        /// Address space of the segment.
         space: SpaceId,
     },
-    /// No segment.
+    /// The address space has no segment.
     #[error("address space {} has no segment", .space.0)]
     None {
-        /// Address space.
+        /// Address space without a segment.
         space: SpaceId,
     },
-    /// The page is outside the segment or has escaped it.
+    /// The page is outside the segment, or has escaped.
     #[error("{page:?} of address space {} is not translated by a segment", .space.0)]
     Outside {
-        /// Address space.
+        /// Address space of the page.
         space: SpaceId,
-        /// The page.
+        /// Virtual page outside the segment.
         page: VirtualPage,
     },
 }

@@ -1,35 +1,35 @@
-//! The escape filter of a direct segment: a Bloom filter of the pages that escape it (D §V).
+//! The escape filter of a direct segment: a Bloom filter of escaped pages (D §V).
 
 use perforate_types::VirtualPage;
 
 use crate::SchemeError;
 
-/// Bytes of a page number that are hashed: 40 bits, 52 address bits.
+/// Bytes of a page number that are hashed: 40 bits, for 52-bit addresses.
 const BYTES: usize = 5;
-/// Seed of the hash functions; hardware has them fixed.
+/// Seed of the hash functions, which are fixed in hardware.
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The shape of a machine's escape filters.
+/// Geometry of a machine's escape filters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EscapeFilterConfig {
-    /// Bits of a filter.
+    /// Total number of bits of a filter.
     pub bits: usize,
-    /// Hash functions, each with bits of its own.
+    /// Number of hash functions, each with its own bits.
     pub functions: usize,
 }
 
 impl Default for EscapeFilterConfig {
-    /// As in D §IX.C.
+    /// The filter of D §IX.C.
     fn default() -> Self {
         Self { bits: 256, functions: 4 }
     }
 }
 
 impl EscapeFilterConfig {
-    /// Checks that a filter can have this shape.
+    /// Checks that this geometry is possible.
     ///
     /// # Errors
-    /// Bits that do not share out.
+    /// If the bits cannot be divided among the functions.
     pub fn validate(self) -> Result<(), SchemeError> {
         let Self { bits, functions } = self;
         match EscapeFilter::is_possible(bits, functions) {
@@ -39,26 +39,27 @@ impl EscapeFilterConfig {
     }
 }
 
-/// A Bloom filter in parallel banks: each hash function has bits of its own. The functions are of
-/// the class H3: the exclusive-or of one random word for each set bit of the page number.
+/// A Bloom filter in parallel banks, one for each hash function. The functions are of class H3: the
+/// exclusive-or of one random word for each set bit of the page number.
 ///
-/// After `n` pages in `m` bits and `k` functions, another page passes for escaped with the
-/// probability (1 − (1 − k/m)ⁿ)ᵏ.
+/// After `n` pages in `m` bits and `k` functions, another page is a false positive with probability
+/// (1 − (1 − k/m)ⁿ)ᵏ.
 #[derive(Clone)]
 pub struct EscapeFilter {
     banks: Vec<Bank>,
     escaped: u64,
 }
 
-/// One hash function and its bits.
+/// One hash function and its bank of bits.
 #[derive(Clone)]
 struct Bank {
     bits: Vec<u64>,
-    /// Exclusive-or of the function's words, for each value of each byte of the page number.
+    /// Precomputed exclusive-or of the function's words, for each value of each byte of the page
+    /// number.
     words: Box<[[u32; 256]; BYTES]>,
 }
 
-/// splitmix64.
+/// The next number of splitmix64.
 fn next(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut value = *state;
@@ -95,10 +96,10 @@ impl Bank {
 }
 
 impl EscapeFilter {
-    /// An empty filter of `bits` bits, shared out among `functions` hash functions.
+    /// An empty filter of `bits` bits, divided among `functions` hash functions.
     ///
     /// # Panics
-    /// If they do not share out into powers of two.
+    /// If the geometry is not possible ([`Self::is_possible`]).
     pub fn new(bits: usize, functions: usize) -> Self {
         assert!(Self::is_possible(bits, functions), "no filter has {bits} bits, {functions} banks");
         let mut state = SEED;
@@ -106,7 +107,7 @@ impl EscapeFilter {
         Self { banks, escaped: 0 }
     }
 
-    /// Whether a filter can have this shape: banks of a power of two bits each.
+    /// True if a filter can have this geometry: 1 to 64 banks, each with a power of two of bits.
     pub fn is_possible(bits: usize, functions: usize) -> bool {
         (1..=64).contains(&functions)
             && bits <= 1 << 24
@@ -114,7 +115,7 @@ impl EscapeFilter {
             && (bits / functions).is_power_of_two()
     }
 
-    /// Lets a page escape.
+    /// Adds an escaped page to the filter.
     pub fn insert(&mut self, page: VirtualPage) {
         self.escaped += 1;
         for bank in &mut self.banks {
@@ -123,13 +124,13 @@ impl EscapeFilter {
         }
     }
 
-    /// Whether no page escapes.
+    /// True if no page was added.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.escaped == 0
     }
 
-    /// Whether the page escapes, or passes for it.
+    /// True if the page has escaped, or is a false positive.
     #[inline]
     pub fn contains(&self, page: VirtualPage) -> bool {
         !self.is_empty() && self.banks.iter().all(|bank| bank.holds(page))
@@ -150,7 +151,7 @@ mod tests {
         assert!(pages.iter().all(|&page| filter.contains(page)));
     }
 
-    /// Over many sets of pages, the share of others that pass agrees with the closed form.
+    /// Over many sets of pages, the rate of false positives agrees with the closed form.
     #[test]
     fn false_positives_follow_the_closed_form() {
         for (bits, functions, escaped) in [(256, 4, 16), (256, 4, 48), (1024, 2, 32), (64, 1, 5)] {

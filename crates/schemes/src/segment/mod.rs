@@ -1,12 +1,11 @@
-//! Direct segments (D): native, and over or under another dimension the three modes of virtualized
-//! direct segments.
+//! Direct segments (D): native, and in the three modes of virtualized direct segments.
 //!
-//! - `kernel`: when segments are made, and what becomes of one as its pages change.
-//! - `operation`: what the operating-system half says to the hardware half.
-//! - `policy`, `options`: conditions for a segment. `mode_policy`: which side of a virtual machine
-//!   gets one when (D Table III).
-//! - `dimension`: page tables with the registers of segments beside them. `escape_filter`: the filter
-//!   of the pages that escape a segment.
+//! - `kernel`: creation of segments, and effects of changes to their pages.
+//! - `operation`: operations from the operating-system half to the hardware half.
+//! - `policy`, `options`: conditions for a segment.
+//! - `mode_policy`: the side of a virtual machine that gets a segment, and when (D Table III).
+//! - `dimension`: page tables with the registers of segments.
+//! - `escape_filter`: the filter of escaped pages.
 
 mod dimension;
 mod error;
@@ -35,21 +34,21 @@ pub use operation::{SEGMENT_REGISTERS, SegmentOperation};
 pub use options::SegmentOptions;
 pub use policy::{SegmentPolicy, SegmentRule};
 
-/// The schemes.
+/// The schemes of this mechanism.
 pub(crate) const SCHEMES: &[&Scheme] = &[&SEGMENT, &SEGMENT_LARGE, &SEGMENT_ORIGINAL];
 
-/// Ordinary page tables with a direct segment for each address space.
+/// Builds ordinary page tables with a direct segment per address space.
 fn segmented(hardware: &Hardware<'_>) -> Box<dyn Dimension> {
     Box::new(Segmented::new(Box::new(Radix::new()), hardware.escape_filter))
 }
 
-/// The same with the segment's registers beside the first-level TLB.
+/// Builds ordinary page tables with a segment's registers beside the first-level TLB.
 fn segmented_beside_l1(hardware: &Hardware<'_>) -> Box<dyn Dimension> {
     let segmented = Segmented::new(Box::new(Radix::new()), hardware.escape_filter);
     Box::new(segmented.beside_l1())
 }
 
-/// Whether a scheme has direct segments: its policy has a rule for them.
+/// True if a scheme has direct segments, that is, if its policy has a rule for segments.
 pub fn is_used_by(scheme: &Scheme) -> bool {
     let policy = (scheme.policy)(&PolicyOptions::default());
     policy.is_ok_and(|policy| policy.rule::<SegmentRule>().is_some())
@@ -59,8 +58,8 @@ fn segment(options: &PolicyOptions, own: SegmentOptions) -> Result<Box<dyn Polic
     with_changes("segment", options.segment.as_ref(), own, SegmentPolicy::new)
 }
 
-/// A direct segment for the largest part of memory, 4KB pages elsewhere. `4k+segment` is VMM
-/// Direct, `segment+4k` Guest Direct, `segment+segment` Dual Direct.
+/// A direct segment for the first large area, 4KB pages elsewhere. `4k+segment` is VMM Direct,
+/// `segment+4k` Guest Direct, `segment+segment` Dual Direct.
 const SEGMENT: Scheme = Scheme {
     name: "segment",
     summary: "a direct segment for the first large area, 4KB pages elsewhere",
@@ -73,7 +72,7 @@ const SEGMENT: Scheme = Scheme {
     ..TRANSPARENT_LARGE_PAGES
 };
 
-/// The same with large pages outside the segment.
+/// A direct segment, with large pages outside it.
 const SEGMENT_LARGE: Scheme = Scheme {
     name: "segment-thp",
     summary: "a direct segment for the first large area, elsewhere as thp",
@@ -84,7 +83,7 @@ const SEGMENT_LARGE: Scheme = Scheme {
     ..SEGMENT
 };
 
-/// The original proposal (Basu et al., ISCA 2013): what the segment translates misses in no TLB.
+/// The original proposal (Basu et al., ISCA 2013): pages in the segment never miss a TLB.
 const SEGMENT_ORIGINAL: Scheme = Scheme {
     name: "segment-l1",
     summary: "as segment, but checked beside the L1 TLB (the original proposal)",

@@ -1,10 +1,11 @@
-//! Which virtualized mode a guest runs in when memory is fragmented, and what is done to reach a
-//! better one (D Table III).
+//! Choice of the virtualized mode of a guest when memory is fragmented, and the steps towards a
+//! better mode (D Table III).
 //!
-//! A [`ModePolicy`] is stepped as instructions go by. It makes the segments that are missing: the
-//! guest's from free memory or by self-ballooning, at once; the host's from free memory at once, or
-//! slowly, by compaction in the background. The mode is what the two kernels have at the moment, so
-//! that it falls back where a segment is lost. Every transition is logged.
+//! A [`ModePolicy`] is stepped as instructions execute. It creates the missing segments. The
+//! guest's segment comes from free memory or from self-ballooning, at once. The host's segment
+//! comes from free memory at once, or slowly from compaction in the background. The mode follows
+//! from the segments that the two kernels have at the moment, so that it falls back after a segment
+//! is lost. Every transition is logged.
 
 use std::fmt;
 
@@ -13,19 +14,20 @@ use perforate_types::{Frame, SpaceId, Update};
 
 use super::{DirectSegments, SegmentError, SegmentRule};
 
-/// Attempts in vain after which the pause between two of them grows no more: 2⁶ times the first.
+/// Number of failed attempts after which the pause no longer grows: at most 2⁶ times the first
+/// pause.
 const MOST_DOUBLINGS: u32 = 6;
 
-/// A virtualized mode, by the segments whose registers are set (D §III).
+/// A virtualized mode, defined by the segments whose registers are set (D §III).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum VirtualizedMode {
-    /// None: two dimensions of paging.
+    /// No segment: two dimensions of paging.
     BaseVirtualized,
-    /// The host's.
+    /// The host's segment only.
     VmmDirect,
-    /// The guest's.
+    /// The guest's segment only.
     GuestDirect,
-    /// Both.
+    /// The segments of guest and host.
     DualDirect,
 }
 
@@ -40,7 +42,7 @@ impl VirtualizedMode {
         }
     }
 
-    /// How many segments it has.
+    /// Number of segments in this mode.
     const fn segments(self) -> u32 {
         match self {
             Self::BaseVirtualized => 0,
@@ -49,7 +51,7 @@ impl VirtualizedMode {
         }
     }
 
-    /// Its name in results.
+    /// Name of the mode in results.
     pub const fn name(self) -> &'static str {
         match self {
             Self::BaseVirtualized => "base-virtualized",
@@ -66,39 +68,39 @@ impl fmt::Display for VirtualizedMode {
     }
 }
 
-/// What kind of program the guest runs.
+/// Kind of program that the guest runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Application {
-    /// One large area of memory: a guest segment pays.
+    /// One large area of memory, for which a guest segment is worthwhile.
     BigMemory,
-    /// Small or scattered memory: no guest segment.
+    /// Small or scattered memory, without a guest segment.
     Compute,
 }
 
-/// Whose physical memory is fragmented.
+/// Fragmentation of physical memory, by side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Fragmented {
-    /// The guest's.
+    /// True if the guest's memory is fragmented.
     pub guest: bool,
-    /// The host's.
+    /// True if the host's memory is fragmented.
     pub host: bool,
 }
 
-/// What is done for a guest: a row of D Table III, or that without fragmentation.
+/// Plan for a guest: a row of D Table III, or the plan without fragmentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModePlan {
-    /// The mode to begin with.
+    /// Mode at the start.
     pub start: VirtualizedMode,
-    /// The mode after that.
+    /// Mode that the policy works towards.
     pub goal: VirtualizedMode,
-    /// Whether self-ballooning makes room for the guest segment.
+    /// True if self-ballooning provides memory for the guest segment.
     pub self_balloons: bool,
-    /// Whether compaction slowly makes room for the host segment.
+    /// True if slow compaction provides memory for the host segment.
     pub compacts_host: bool,
 }
 
 impl ModePlan {
-    /// The plan for an application and the state of memory.
+    /// The plan for an application and a state of memory.
     pub const fn new(application: Application, fragmented: Fragmented) -> Self {
         let wants_guest = matches!(application, Application::BigMemory);
         Self {
@@ -114,26 +116,26 @@ impl ModePlan {
     }
 }
 
-/// A change of the mode.
+/// A change of the virtualized mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModeTransition {
-    /// Instructions executed before.
+    /// Number of instructions executed before the change.
     pub instruction: u64,
-    /// The mode before.
+    /// Mode before the change.
     pub from: VirtualizedMode,
-    /// The mode after.
+    /// Mode after the change.
     pub to: VirtualizedMode,
-    /// What brought it about.
+    /// Cause of the change.
     pub why: &'static str,
 }
 
-/// A kernel and one of its address spaces, and where its updates go.
+/// A kernel, one of its address spaces, and the destination of its updates.
 pub struct Side<'a> {
-    /// The guest's kernel, or the host's.
+    /// Kernel of the guest or of the host.
     pub kernel: &'a mut Kernel,
     /// The process in the guest, or the virtual machine in the host.
     pub space: SpaceId,
-    /// What changes.
+    /// Receives the kernel's updates.
     pub updates: &'a mut Vec<Update>,
 }
 
@@ -142,8 +144,8 @@ impl Side<'_> {
         self.kernel.segment(self.space).is_some_and(|segment| segment.is_active)
     }
 
-    /// Makes a segment or sets the registers of the one that there is. Returns whether it is active
-    /// now.
+    /// Creates a segment, or sets the registers of the existing segment. Returns true if it is
+    /// active.
     fn make_segment(&mut self, rule: SegmentRule) -> Result<bool, OsError> {
         if self.kernel.segment(self.space).is_some() {
             return self.kernel.enable_segment(self.space, self.updates).map(|()| true);
@@ -161,7 +163,7 @@ impl Side<'_> {
     }
 }
 
-/// Attempts that become rare as they fail.
+/// Schedule of attempts, with exponential back-off after failures.
 #[derive(Clone, Copy, Debug)]
 struct Attempts {
     next: u64,
@@ -180,28 +182,30 @@ impl Attempts {
     }
 }
 
-/// Drives a guest towards the mode that its plan aims at.
+/// Moves a guest towards the mode of its plan.
 #[derive(Clone, Debug)]
 pub struct ModePolicy {
     plan: ModePlan,
     rule: SegmentRule,
     interval: u64,
-    /// Frames that compaction of the host moves in a step.
+    /// Frames that host compaction moves in each step.
     frames: u64,
     mode: VirtualizedMode,
     guest: Attempts,
     host: Attempts,
-    /// Memory was added for a segment that could not be made then: more would be wasted.
+    /// True after memory was added for a segment that could not be created. No more memory is added
+    /// then.
     ballooned_in_vain: bool,
     log: Vec<ModeTransition>,
 }
 
 impl ModePolicy {
-    /// Begins in Base Virtualized mode, before the first step. `interval`: instructions between two
-    /// attempts at a segment; after failures more. `frames`: frames that compaction of the host moves
-    /// in each, so that the conversion is slow.
+    /// Starts in Base Virtualized mode, before the first step. `interval` is the number of
+    /// instructions between two attempts at a segment, and grows after failures. `frames` is the
+    /// number of frames that host compaction moves in each attempt, which makes the conversion
+    /// slow.
     pub const fn new(plan: ModePlan, rule: SegmentRule, interval: u64, frames: u64) -> Self {
-        // Compaction is slow: the host's segment is not there from the start.
+        // Compaction is slow, so the host has no segment at the start.
         let host = Attempts::from(if plan.compacts_host { interval } else { 0 });
         let (mode, guest) = (VirtualizedMode::BaseVirtualized, Attempts::from(0));
         Self {
@@ -217,23 +221,23 @@ impl ModePolicy {
         }
     }
 
-    /// The plan.
+    /// The plan that the policy follows.
     pub const fn plan(&self) -> ModePlan {
         self.plan
     }
 
-    /// The mode at the last step.
+    /// The mode after the last step.
     pub const fn mode(&self) -> VirtualizedMode {
         self.mode
     }
 
-    /// The transitions so far, in order.
+    /// All transitions so far, in order.
     pub fn log(&self) -> &[ModeTransition] {
         &self.log
     }
 
-    /// Tries what is due to come closer to the goal. Returns the frames that the guest's balloon
-    /// gave up for it, which the hypervisor may drop from the guest's memory.
+    /// Makes the attempts that are due. Returns the frames that the guest's balloon gave up, which
+    /// the hypervisor may remove from the guest's memory.
     ///
     /// # Errors
     /// If an address space does not exist.
@@ -263,7 +267,8 @@ impl ModePolicy {
         Ok(given)
     }
 
-    /// The host's segment: from free memory, or from a run that compaction comes closer to step by step.
+    /// Tries to create the host's segment from free memory, or from a run that compaction frees
+    /// step by step.
     fn make_host_segment(&mut self, instruction: u64, host: &mut Side<'_>) -> Result<(), OsError> {
         let rule = SegmentRule { compacts: false, ..self.rule };
         let mut outcome = host.make_segment(rule)?;
@@ -282,7 +287,8 @@ impl ModePolicy {
         Ok(())
     }
 
-    /// The guest's segment, without copies: from free memory, or memory that was added for it.
+    /// Tries to create the guest's segment without copies, from free memory or from memory added by
+    /// self-ballooning.
     fn make_guest_segment(
         &mut self,
         guest: &mut Side<'_>,
@@ -328,7 +334,7 @@ mod tests {
     fn every_row_of_the_table() {
         let (host, guest) = (true, true);
         let rows = [
-            // Application, fragmented (guest, host): start, goal, self-ballooning, compaction.
+            // Application, fragmentation (guest, host): start, goal, self-ballooning, compaction.
             (Application::BigMemory, (!guest, !host), DualDirect, DualDirect, false, false),
             (Application::BigMemory, (!guest, host), GuestDirect, DualDirect, false, true),
             (Application::BigMemory, (guest, !host), DualDirect, DualDirect, true, false),

@@ -4,43 +4,43 @@ use perforate_types::{
     FormatOperation, Frame, PageRun, Permissions, SpaceId, Update, VirtualPage, Written,
 };
 
-/// Registers of 64 bits that hold a segment: BASE, LIMIT and OFFSET, and the 256 bits of the escape
+/// Number of 64-bit registers of a segment: BASE, LIMIT and OFFSET, and the 256 bits of the escape
 /// filter (D §II.B, §V).
 pub const SEGMENT_REGISTERS: u64 = 3 + 4;
 
 /// An operation on segment registers and their escape filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentOperation {
-    /// The segment registers of the address space are set: BASE is `page`, LIMIT `page` + `pages`,
-    /// OFFSET `frame` − `page`; the escape filter is empty (D §II.B, §III). Of its pages only
-    /// escaped ones may be mapped elsewhere by paging; others may be mapped in place, for those the
-    /// filter takes for escaped. Pages that are mapped elsewhere at this moment escape with the
-    /// operations that follow at once. Then everything cached for the address space is shot down.
+    /// Sets the segment registers of the address space: BASE is `page`, LIMIT `page` + `pages`,
+    /// OFFSET `frame` − `page`. The escape filter becomes empty (D §II.B, §III). Only escaped pages
+    /// of the segment may be mapped to other frames by page tables; other pages may be mapped in
+    /// place, for false positives of the filter. Pages now mapped to other frames escape with the
+    /// operations that follow immediately. Then a shootdown of the whole address space follows.
     Set {
-        /// Address space.
+        /// Address space of the segment.
         space: SpaceId,
-        /// First page.
+        /// First page of the segment.
         page: VirtualPage,
         /// Number of 4KB pages, not 0.
         pages: u64,
-        /// Frame of the first page; the others follow.
+        /// Frame of the first page; the other frames are consecutive.
         frame: Frame,
-        /// What the segment allows.
+        /// Accesses that the segment allows.
         permissions: Permissions,
     },
-    /// The segment registers of the address space are cleared: BASE = LIMIT. Pages mapped by paging
-    /// inside it stay mapped. The shootdown of the address space follows.
+    /// Clears the segment registers of the address space: BASE = LIMIT. Pages mapped by page tables
+    /// stay mapped. A shootdown of the address space follows.
     Clear {
-        /// Address space.
+        /// Address space of the segment.
         space: SpaceId,
     },
-    /// A page of the segment escapes it: it goes into the escape filter, and paging alone
-    /// translates it from now on (D §V): at first as it was mapped in place, if it was. The
-    /// shootdown of the address space follows, after further escapes at most.
+    /// Escapes a page from the segment: it is added to the escape filter, and only page tables
+    /// translate it from now on (D §V). A mapping in place, if any, remains at first. A shootdown
+    /// of the address space follows, after further escapes at most.
     Escape {
-        /// Address space.
+        /// Address space of the segment.
         space: SpaceId,
-        /// The 4KB page.
+        /// The 4KB page that escapes.
         page: VirtualPage,
     },
 }
@@ -54,8 +54,8 @@ impl FormatOperation for SegmentOperation {
         }
     }
 
-    /// A cleared segment is a LIMIT that equals BASE. The operating system does not know the hash
-    /// functions of the filter: it has the processor add a page.
+    /// Clearing a segment writes LIMIT = BASE. An escape writes one register, because the processor
+    /// adds the page to the filter: the operating system does not know the hash functions.
     fn written(&self) -> Written {
         match self {
             Self::Set { .. } => Written::Registers(SEGMENT_REGISTERS),

@@ -33,7 +33,7 @@ pub struct SegmentOptions {
 }
 
 impl SegmentOptions {
-    /// The defaults.
+    /// Default values of all options.
     pub const DEFAULT: Self = Self {
         min: Size(64 << 20),
         pages: SmallPages::Size4K,
@@ -43,10 +43,10 @@ impl SegmentOptions {
         escapes: Count::new(16),
     };
 
-    /// The rule for the kernel.
+    /// Converts the options to the kernel's rule.
     ///
     /// # Errors
-    /// Options that contradict each other.
+    /// If options contradict each other.
     pub(super) fn rule(&self) -> Result<SegmentRule, ConfigError> {
         let Self { min, compact, escapes, .. } = *self;
         if min.bytes() == 0 {

@@ -1,4 +1,4 @@
-//! The policy "segment".
+//! The policy "segment" (D §II.B).
 
 use std::any::Any;
 
@@ -10,18 +10,19 @@ use perforate_types::HoleSet;
 use super::SegmentOptions;
 use super::kernel::Segments;
 
-/// What is asked of a direct segment ([`SegmentOptions`]).
+/// Conditions for a direct segment, from [`SegmentOptions`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentRule {
-    /// Least size of an area that gets one, in bytes.
+    /// Minimum size of an area that gets a segment, in bytes.
     pub min_bytes: u64,
-    /// Whether the first touch of an area may move things to get contiguous memory. Making one
-    /// later, in the background, always may.
+    /// True if the first touch of an area may migrate pages to obtain contiguous memory. Later
+    /// creation in the background always may.
     pub compacts: bool,
-    /// Most pages that escape: faulty frames in the run, and pages with permissions of their own.
+    /// Maximum number of escaped pages: faulty frames in the run, and pages with different
+    /// permissions.
     pub faulty_pages: u64,
-    /// BASE and LIMIT in bytes, where they are prescribed: only this part of an area becomes a
-    /// segment, whatever its size. None where they are equal.
+    /// BASE and LIMIT in bytes, if prescribed: only this part of an area becomes a segment,
+    /// whatever its size. If both are equal, there is no segment.
     pub bounds: Option<(u64, u64)>,
 }
 
@@ -31,7 +32,7 @@ impl Default for SegmentRule {
     }
 }
 
-/// A direct segment for the first large area; pages of one size elsewhere.
+/// A direct segment for the first large area; 4KB or 2MB pages elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentPolicy {
     options: SegmentOptions,
@@ -39,10 +40,10 @@ pub struct SegmentPolicy {
 }
 
 impl SegmentPolicy {
-    /// The policy with these options.
+    /// A policy with these options.
     ///
     /// # Errors
-    /// Options that contradict each other.
+    /// If options contradict each other.
     pub fn new(options: SegmentOptions) -> Result<Self, ConfigError> {
         Ok(Self { options, rule: options.rule()? })
     }
@@ -89,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_described_by_what_is_not_the_default() {
+    fn describe_lists_only_changed_options() {
         let segment = SegmentPolicy::new(read("escapes=16,pages=2m").unwrap()).unwrap();
         assert_eq!(segment.describe(), "segment:pages=2m");
     }

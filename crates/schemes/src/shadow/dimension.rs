@@ -1,8 +1,9 @@
-//! The hardware half: tables that lead from guest-virtual to physical addresses, kept by the
-//! hypervisor and walked in one dimension (D §II.A).
+//! Hardware half: tables from guest-virtual to physical addresses, which the hypervisor keeps and
+//! the hardware walks in one dimension (D §II.A).
 //!
-//! The guest's dimension is whatever its operating system writes tables and registers for. No hardware
-//! walks it, so that it may be of any mechanism: the hypervisor reads it as operating systems do.
+//! The guest's dimension holds the tables and registers that the guest's operating system writes.
+//! No hardware walks it, so it may belong to any mechanism. The hypervisor reads it without
+//! hardware effects.
 
 use perforate_mmu::{
     Around, Capability, CapabilityMut, Dimension, Host, Mark, OverHost, PageFault, Radix, Reach,
@@ -12,8 +13,8 @@ use perforate_types::{
     AccessKind, FormatOperation, GuestFrame, SpaceId, TableOperation, VirtualPage,
 };
 
-/// The tables and registers of a guest and the tables of its host, which the hypervisor reads, and the
-/// shadow tables that it makes of them, which alone the hardware walks.
+/// The guest's tables and registers and the host's tables, which only the hypervisor reads, and the
+/// shadow tables made from both, which the hardware walks.
 pub struct Shadow {
     guest: Box<dyn Dimension>,
     host: Host,
@@ -21,23 +22,23 @@ pub struct Shadow {
 }
 
 impl Shadow {
-    /// No shadow tables yet.
+    /// Composes guest and host, with no shadow tables yet.
     pub fn new(guest: Box<dyn Dimension>, host: Host) -> Self {
         Self { guest, host, tables: Radix::new() }
     }
 
-    /// What the hypervisor reads of the guest.
+    /// The guest's dimension, as the hypervisor reads it.
     pub fn guest(&self) -> &dyn Dimension {
         self.guest.as_ref()
     }
 
-    /// The guest's leaf for a page, as the hypervisor reads it in the guest's tables and registers.
+    /// The guest's leaf for a page, from the guest's tables and registers.
     pub fn guest_leaf(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
         self.guest.look_at(space, page)
     }
 
-    /// Whether the guest has a page in its page tables, if it has it: registers beside them are looked
-    /// at first. A unit with entries has none here, as only walks of hardware fill them.
+    /// True if page tables, rather than registers, map a page that the guest has mapped. Registers
+    /// take precedence. A unit with entries is empty here, as only hardware walks fill one.
     pub fn is_in_guest_tables(&self, space: SpaceId, page: VirtualPage) -> bool {
         self.guest.beside_l2().is_none_or(|unit| unit.find(space, page).is_none())
     }
@@ -47,8 +48,8 @@ impl Shadow {
         self.host.look_at(page)
     }
 
-    /// Sets accessed bits in the guest's tables, and for a store the dirty bit of the leaf: the
-    /// hardware sets those of the shadow tables only. Registers have none.
+    /// Sets accessed bits in the guest's tables, and for a store the dirty bit of the leaf. The
+    /// hardware sets only those of the shadow tables. Registers have no such bits.
     pub fn mark_guest(&mut self, space: SpaceId, page: VirtualPage, write: bool) {
         if !self.is_in_guest_tables(space, page) {
             return;
@@ -59,23 +60,23 @@ impl Shadow {
         }
     }
 
-    /// Sets the dirty bit of the host's leaf: a shadow entry that allows stores leads there.
+    /// Sets the dirty bit of the host's leaf, for a shadow entry that allows stores to it.
     pub fn mark_host(&mut self, page: GuestFrame) {
         self.host.mark(page, Mark::Dirty);
     }
 
-    /// Carries out an operation on the shadow tables. Their entries are cached under the guest's
-    /// address spaces.
+    /// Carries out an operation on the shadow tables. TLB entries made from these have the guest's
+    /// address-space tags.
     ///
     /// # Panics
-    /// If it does not fit them, which is a bug of the hypervisor model.
+    /// If the operation does not fit the tables, which is a bug of the hypervisor model.
     pub fn apply_shadow(&mut self, operation: &TableOperation) {
         self.tables.write(operation);
     }
 }
 
-/// The hardware walks the shadow tables, and has nothing of what guest and host have besides page
-/// tables: none of the guest's capabilities is handed out.
+/// The hardware walks the shadow tables, and sees neither the guest's nor the host's own units. So
+/// the guest's capabilities are not handed out.
 impl Around for Shadow {
     fn inside(&self) -> &dyn Dimension {
         &self.tables
@@ -85,13 +86,13 @@ impl Around for Shadow {
         &mut self.tables
     }
 
-    /// Operations are the guest's; [`Shadow::apply_shadow`] is for those of the hypervisor.
+    /// Operations belong to the guest; [`Shadow::apply_shadow`] takes those of the hypervisor.
     fn apply_own(&mut self, operation: &dyn FormatOperation) -> bool {
         self.guest.apply(operation);
         true
     }
 
-    /// An ordinary walk. Where it ends without a leaf, the hypervisor is to look why.
+    /// An ordinary walk. If it finds no leaf, the hypervisor has to find out why.
     fn walk_around(
         &mut self,
         request: WalkRequest,
@@ -148,8 +149,8 @@ mod tests {
         })
     }
 
-    /// Guest page 7 is guest frame 7 and, in the host, frame 300. (The host's address space has the
-    /// guest's frame numbers as pages.)
+    /// Guest page 7 is guest frame 7, which is frame 300 in the machine. (Page numbers in the
+    /// host's address space are guest frame numbers.)
     fn unit() -> Mmu {
         let geometry = TlbGeometry { entries: 16, ways: 4 };
         let walk_cache = WalkCacheConfig::fully_associative(1, 1, 1);
@@ -196,7 +197,7 @@ mod tests {
         }
         let found = translate(&mut mmu, AccessKind::Read);
         assert_eq!(found, (Ok(300 << 12 | 5), (4, 0)), "one dimension, four levels");
-        // A store to a clean page is the hypervisor's to see, whatever guest and host allow.
+        // A store to a clean page faults to the hypervisor, whatever guest and host allow.
         assert_eq!(translate(&mut mmu, AccessKind::Write).0, Err(PageFault::Incomplete));
         shadow_of(&mut mmu).mark_guest(SPACE, PAGE, true);
         let guest = shadow_of(&mut mmu).guest_leaf(SPACE, PAGE).unwrap();

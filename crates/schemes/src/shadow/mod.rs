@@ -1,7 +1,7 @@
-//! Shadow paging, the rival of nested paging: only hosts have it.
+//! Shadow paging, the alternative to nested paging, for hosts only.
 //!
-//! The host has the pages of an ordinary scheme and keeps shadow tables of them for its guest.
-//! `dimension` is what the hardware walks; what the hypervisor does is in `perforate_os`.
+//! The host has the pages of an ordinary scheme and keeps shadow tables for its guest. `dimension`
+//! is the hardware half; the hypervisor is in `perforate_os`.
 
 mod dimension;
 
@@ -9,7 +9,7 @@ use crate::Scheme;
 use crate::pages::{BASE_PAGES, TRANSPARENT_LARGE_PAGES};
 pub use dimension::Shadow;
 
-/// The schemes, which only hosts can have.
+/// The schemes, for hosts only.
 pub(crate) const SCHEMES: &[&Scheme] = &[&SHADOW_BASE_PAGES, &SHADOW_LARGE_PAGES];
 
 /// Shadow paging over 4KB pages of the host.

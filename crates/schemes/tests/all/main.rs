@@ -1,5 +1,5 @@
-//! The hardware halves of mechanisms behind a memory-management unit, with hand-made tables: nothing
-//! here has an operating system.
+//! The hardware halves of mechanisms behind an MMU, with hand-made tables and without an operating
+//! system.
 
 mod gap_tolerant;
 mod nested;

@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use perforate_sim::{
-    Comparison, Composition, Machine, MeasuringOptions, MemoryState, ProcessorOptions, RunOptions,
-    Simulation, SystemOptions, Workload, compare_figures, open_workload,
+    Composition, FiguresOnly, Machine, MeasuringOptions, MemoryState, ProcessorOptions,
+    ResolvedRun, RunOptions, Simulation, SystemOptions, WarmupLength, Workload, open_workload, run,
 };
 use perforate_types::{
     AccessKind, Backing, Chunk, Instruction, MemoryAccess, Permissions, ProcessId, ProgramEvent,
@@ -170,8 +170,8 @@ impl Point {
     }
 
     /// Small data, so that the time is not that of mapping it.
-    fn comparison(&self, schemes: Vec<Composition>, instructions: u64) -> Comparison {
-        Comparison {
+    fn comparison(&self, schemes: Vec<Composition>, instructions: u64) -> ResolvedRun {
+        ResolvedRun {
             processors: ProcessorOptions::default(),
             workload: Workload {
                 instructions: Some(instructions),
@@ -181,9 +181,11 @@ impl Point {
             schemes,
             memory: MemoryState::of(2 * GB),
             seed: 1,
-            functional: self.is_functional(),
-            check: false,
-            warmup: Some(0),
+            measuring: MeasuringOptions {
+                functional: self.is_functional(),
+                warmup: Some(WarmupLength::Instructions(0)),
+                ..MeasuringOptions::default()
+            },
         }
     }
 
@@ -193,19 +195,17 @@ impl Point {
         let instructions = if self.is_functional() { 10_000_000 } else { 2_000_000 };
         let comparison = self.comparison(schemes, instructions);
         let start = Instant::now();
-        let options = MeasuringOptions::default();
-        compare_figures(&comparison, &options, &mut |_| {}).expect("a comparison");
+        run(&comparison, &mut FiguresOnly(|_| ())).expect("a comparison");
         Measured::new(instructions * self.x, start, 0.0)
     }
 
     fn length(&self) -> Measured {
-        let comparison = self.comparison(vec![self.scheme()], self.x);
+        let mut comparison = self.comparison(vec![self.scheme()], self.x);
         let start = Instant::now();
-        let mut options = MeasuringOptions::default();
         if self.series.ends_with("sampled") {
-            options.timing = "sampled".parse().expect("a right option");
+            comparison.measuring.timing = "sampled".parse().expect("a right option");
         }
-        compare_figures(&comparison, &options, &mut |_| {}).expect("a comparison");
+        run(&comparison, &mut FiguresOnly(|_| ())).expect("a comparison");
         Measured::new(self.x, start, 0.0)
     }
 

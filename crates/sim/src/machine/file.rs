@@ -455,7 +455,7 @@ fn add_plausible(own: &DocumentMut, whole: &mut DocumentMut) {
     if let Some(all) = all.as_array_of_tables_mut() {
         for entry in entries {
             let mut entry = entry.clone();
-            entry.set_position(isize::MAX); // behind those of the base
+            entry.set_position(Some(isize::MAX)); // behind those of the base
             all.push(entry);
         }
     }

@@ -15,7 +15,7 @@ impl MemoryState {
         });
         let share = 1.25 + foreign;
         // A guest's physical address space reaches beyond its memory: the I/O gap, and room to add.
-        let guest_bytes = self.memory_bytes + self.past.hot_add_bytes;
+        let guest_bytes = self.kernel.memory_bytes + self.kernel.hot_add_bytes();
         let bytes = (guest_bytes as f64 * share) as u64 + (512 << 20);
         bytes.min(Self::MAXIMUM_BYTES) & !(PageSize::Size2M.bytes() - 1)
     }
@@ -25,9 +25,9 @@ impl MemoryState {
     /// # Errors
     /// [`SimError::GuestTooLarge`].
     pub(crate) fn check_host(&self) -> Result<(), SimError> {
-        let (guest_bytes, host) = (self.memory_bytes, self.host());
-        let host_bytes = host.memory_bytes;
-        if host_bytes <= guest_bytes && host.past.swap_bytes == 0 {
+        let (guest_bytes, host) = (self.kernel.memory_bytes, self.host());
+        let host_bytes = host.kernel.memory_bytes;
+        if host_bytes <= guest_bytes && host.kernel.swap.bytes() == 0 {
             return Err(SimError::GuestTooLarge { guest_bytes, host_bytes });
         }
         Ok(())
@@ -44,37 +44,31 @@ impl MemoryState {
 
 #[cfg(test)]
 mod tests {
-    use perforate_config::{Size, read};
-
     use super::*;
-    use crate::MemoryOptions;
+    use crate::{MemoryOptions, MemorySnapshot};
 
-    const GUEST: Size = Size(4 << 30);
-
-    fn over(host: MemoryOptions) -> MemoryState {
-        let host = Some(Box::new(host));
-        let guest = MemoryOptions { memory: Some(GUEST), host, ..MemoryOptions::default() };
-        guest.resolve().unwrap()
+    fn guest(options: &[(&str, &str)]) -> MemoryState {
+        let given = [("memory", "4G")].iter().chain(options).copied().collect();
+        MemoryOptions::read(given).unwrap().resolve(&MemorySnapshot::load).unwrap()
     }
 
     #[test]
     fn a_host_has_room_for_its_guest() {
-        let guest = MemoryState::of(4 << 30);
-        assert_eq!(guest.host().memory_bytes, (4 << 30) / 4 * 5 + (512 << 20));
-        let fragmentation = Some(read("portion=50%,holes=50%,clustered").unwrap());
-        let host = over(MemoryOptions { fragmentation, ..MemoryOptions::default() }).host();
-        assert_eq!(host.memory_bytes, (4 << 30) / 4 * 7 + (512 << 20));
-        assert!(host.fragmentation.is_some());
-        assert_eq!(over(MemoryOptions::default()), guest, "nothing is said of it");
+        let alone = guest(&[]);
+        assert_eq!(alone.host().kernel.memory_bytes, (4 << 30) / 4 * 5 + (512 << 20));
+        let fragmented = guest(&[("host-fragmentation", "portion=50%,holes=50%,clustered")]).host();
+        assert_eq!(fragmented.kernel.memory_bytes, (4 << 30) / 4 * 7 + (512 << 20));
+        assert!(fragmented.kernel.fragmentation.is_some());
+        assert_eq!(guest(&[("host-defrag", "never")]), alone, "that is the default");
     }
 
     #[test]
     fn a_guest_larger_than_its_host_needs_swap() {
-        let small = MemoryOptions { memory: Some(Size(2 << 30)), ..MemoryOptions::default() };
-        let message = over(small.clone()).check_host().unwrap_err().to_string();
+        let small = guest(&[("host-memory", "2G")]);
+        let message = small.check_host().unwrap_err().to_string();
         assert!(message.contains("larger host memory") && message.contains("swap"), "{message}");
-        let host = over(MemoryOptions { swap: Some(GUEST), ..small });
-        assert_eq!(host.host().memory_bytes, 2 << 30);
-        assert!(host.check_host().is_ok());
+        let swapping = guest(&[("host-memory", "2G"), ("host-swap", "4G")]);
+        assert_eq!(swapping.host().kernel.memory_bytes, 2 << 30);
+        assert!(swapping.check_host().is_ok());
     }
 }

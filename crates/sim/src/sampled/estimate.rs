@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use perforate_results::{Interval, Sampled, SampledFigure};
+use perforate_records::{Interval, Sampled, SampledFigure};
 
 use crate::stretches::Tally;
 

@@ -1,7 +1,7 @@
 //! When a run of timed windows knows enough.
 
 use perforate_config::Share;
-use perforate_results::Interval;
+use perforate_records::Interval;
 
 use crate::sampled::TimedWindows;
 use crate::stretches::Tally;

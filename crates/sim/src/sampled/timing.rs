@@ -34,7 +34,7 @@ impl TimedWindows {
     pub const WARMUP: u64 = 2_000;
     /// Fewer windows have no useful confidence interval: the mean of so few need not be near
     /// normally distributed.
-    pub const LEAST: usize = perforate_results::Sampled::LEAST_WINDOWS as usize;
+    pub const LEAST: usize = perforate_records::Sampled::LEAST_WINDOWS as usize;
 }
 
 impl Default for TimedWindows {

@@ -3,7 +3,7 @@
 use std::ops::Not;
 
 use perforate_os::Span;
-use perforate_results::{ContentsPoint, EntryCounts, HardwareThread, MemoryMap, Sampled, Series};
+use perforate_records::{ContentsPoint, EntryCounts, HardwareThread, MemoryMap, Sampled, Series};
 use perforate_schemes::perforated::{PerforatedPage, PerforatedRadix};
 use perforate_timing::ThreadFigures;
 

@@ -12,7 +12,7 @@ use serde::Serialize;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::SimError;
-pub use record::{SnapshotOrder, SnapshotRecord, SnapshotRequest};
+pub use record::host_record;
 
 /// A snapshot and the file it comes from. All memories that begin with it share it.
 #[derive(Clone, Debug, PartialEq, Serialize)]

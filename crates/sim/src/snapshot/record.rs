@@ -1,95 +1,22 @@
 //! What a snapshot of a host says, as one JSON object: for `--json`, the table and the page.
 
 use perforate_schemes::perforated::Perforated;
-use std::collections::BTreeMap;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::thread;
 
 use perforate_os::{
-    Defrag, FrameState, FreeMemory, HostSnapshot, KernelConfig, Policy, Survey, Thp,
+    Defrag, EarlyCompaction, FrameState, FreeMemory, HostSnapshot, KernelConfig, Policy, Thp,
 };
-use serde::Serialize;
+use perforate_records::{
+    FREE_ORDERS, HostRecord, MemoryMap, SnapshotOrder, SnapshotRequest, SnapshotZone,
+};
 
+use crate::Request;
 use crate::memory_history::picture_of;
-use crate::{MemoryMap, Request, RequestShares};
 
 /// Runs of like cells in the picture.
 const MOST_RUNS: usize = 4096;
-/// Orders of free blocks.
-const ORDERS: u32 = perforate_os::Buddy::MAX_ORDER + 1;
-
-/// What a snapshot says.
-#[derive(Clone, Debug, Serialize)]
-pub struct SnapshotRecord {
-    /// `host`.
-    pub snapshot: &'static str,
-    /// Release of the kernel.
-    pub kernel: String,
-    /// Seconds since 1970; 0 where it was made of copies.
-    pub taken_unix_seconds: u64,
-    /// Files that were read.
-    pub sources: Vec<String>,
-    /// What could not be read and what that means.
-    pub missing: Vec<String>,
-    /// What is taken to be so.
-    pub assumptions: Vec<String>,
-    /// Zones with memory, as the kernel describes them.
-    pub zones: Vec<perforate_os::SnapshotZone>,
-    /// Memory in bytes.
-    pub memory_bytes: u64,
-    /// Frames by state; absent where they are not known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub frames: Option<BTreeMap<&'static str, u64>>,
-    /// Frames that page tables map, and those that more than one entry maps.
-    pub mapped_frames: Option<u64>,
-    /// Frames that more than one entry maps.
-    pub shared_frames: Option<u64>,
-    /// Free memory by order of blocks.
-    pub orders: Vec<SnapshotOrder>,
-    /// Policy for perforated pages that `blocks` are judged by.
-    pub policy: String,
-    /// 2MB blocks by what they can become.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub blocks: Option<Survey>,
-    /// Bytes of each request below.
-    pub request_bytes: u64,
-    /// What a program that asks for memory would get (P §III.C).
-    pub requests: Vec<SnapshotRequest>,
-    /// What lies where.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub memory_map: Option<MemoryMap>,
-    /// Version of the program.
-    pub version: &'static str,
-}
-
-/// Free memory, seen by an allocation of 2^order frames.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct SnapshotOrder {
-    /// The order.
-    pub order: u32,
-    /// Free blocks of it as the kernel counted them.
-    pub counted: u64,
-    /// Free blocks of it that the state of the frames gives, if that is known.
-    pub placed: Option<u64>,
-    /// Share of free memory that is of no use ([`FreeMemory::unusable_thousandths`]).
-    pub unusable_index: f64,
-    /// Why it would fail ([`FreeMemory::fragmentation_thousandths`]); absent where it would not.
-    pub fragmentation_index: Option<f64>,
-}
-
-/// One way to serve a request, and what came of it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct SnapshotRequest {
-    /// The case in words.
-    pub case: &'static str,
-    /// Whether 2MB pages may have holes.
-    pub perforates: bool,
-    /// What the paper found in its case of the same kind, if it has one.
-    pub paper: &'static str,
-    /// What of the request was in 2MB pages; absent where memory did not suffice.
-    pub shares: Option<RequestShares>,
-}
 
 /// Cases of P §III.C: words, compacted before, perforating, compaction in faults, the paper's
 /// shares.
@@ -102,57 +29,51 @@ const CASES: [(&str, bool, bool, Defrag, &str); 6] = [
     ("the same, and compaction in faults", true, true, Defrag::Always, ""),
 ];
 
-impl SnapshotRecord {
-    /// Looks at a snapshot with the eyes of a policy for perforated pages, and serves requests of
-    /// so many bytes on it; with 0 none are.
-    pub fn of(
-        snapshot: &Arc<HostSnapshot>,
-        policy: Perforated,
-        request_bytes: u64,
-        seed: u64,
-    ) -> Self {
-        let (about, occupancy) = (&snapshot.about, snapshot.occupancy.as_ref());
-        let present = about.zones.iter().map(|zone| zone.present_frames);
-        let present = present.fold(0, u64::saturating_add);
-        let frames = occupancy.map(|known| {
-            let states = FrameState::ALL[..FrameState::COUNT].iter();
-            let counts = states.map(|&state| (state.name(), known.frames(state)));
-            counts.filter(|&(_, frames)| frames > 0).collect()
-        });
-        let request_bytes = request_bytes >> 21 << 21;
-        let requests = match occupancy {
-            Some(_) if request_bytes > 0 => serve_all(snapshot, policy, request_bytes, seed),
-            _ => Vec::new(),
-        };
-        Self {
-            snapshot: "host",
-            kernel: about.kernel.clone(),
-            taken_unix_seconds: about.taken_unix_seconds,
-            sources: about.sources.clone(),
-            missing: about.missing.clone(),
-            assumptions: about.assumptions.clone(),
-            zones: about.zones.iter().filter(|zone| has_memory(zone)).cloned().collect(),
-            memory_bytes: occupancy
-                .map_or(present, |known| known.memory_frames())
-                .saturating_mul(4096),
-            frames,
-            mapped_frames: about.mapped_frames,
-            shared_frames: about.shared_frames,
-            orders: orders(snapshot),
-            policy: policy.describe(),
-            blocks: occupancy.map(|known| known.survey(&policy)),
-            request_bytes,
-            requests,
-            memory_map: occupancy.map(|known| MemoryMap {
-                instructions: Vec::new(),
-                ..picture_of(0, &known.memory_map(), MOST_RUNS)
-            }),
-            version: env!("CARGO_PKG_VERSION"),
-        }
+/// Looks at a snapshot with the eyes of a policy for perforated pages, and serves requests of
+/// so many bytes on it; with 0 none are.
+pub fn host_record(
+    snapshot: &Arc<HostSnapshot>,
+    policy: Perforated,
+    request_bytes: u64,
+    seed: u64,
+) -> HostRecord {
+    let (about, occupancy) = (&snapshot.about, snapshot.occupancy.as_ref());
+    let present = about.zones.iter().map(|zone| zone.present_frames);
+    let present = present.fold(0, u64::saturating_add);
+    let frames = occupancy.map(|known| {
+        let states = FrameState::ALL[..FrameState::COUNT].iter();
+        let counts = states.map(|&state| (state.name().to_owned(), known.frames(state)));
+        counts.filter(|&(_, frames)| frames > 0).collect()
+    });
+    let request_bytes = request_bytes >> 21 << 21;
+    let requests = match occupancy {
+        Some(_) if request_bytes > 0 => serve_all(snapshot, policy, request_bytes, seed),
+        _ => Vec::new(),
+    };
+    HostRecord {
+        kernel: about.kernel.clone(),
+        taken_unix_seconds: about.taken_unix_seconds,
+        sources: about.sources.clone(),
+        missing: about.missing.clone(),
+        assumptions: about.assumptions.clone(),
+        zones: about.zones.iter().filter(|zone| has_memory(zone)).cloned().collect(),
+        memory_bytes: occupancy.map_or(present, |known| known.memory_frames()).saturating_mul(4096),
+        frames,
+        mapped_frames: about.mapped_frames,
+        shared_frames: about.shared_frames,
+        orders: orders(snapshot),
+        policy: policy.describe(),
+        blocks: occupancy.map(|known| known.survey(&policy)),
+        request_bytes,
+        requests,
+        memory_map: occupancy.map(|known| MemoryMap {
+            instructions: Vec::new(),
+            ..picture_of(0, &known.memory_map(), MOST_RUNS)
+        }),
+        version: env!("CARGO_PKG_VERSION").into(),
     }
 }
-
-fn has_memory(zone: &perforate_os::SnapshotZone) -> bool {
+fn has_memory(zone: &SnapshotZone) -> bool {
     zone.present_frames > 0 || zone.free_blocks.iter().any(|&blocks| blocks > 0)
 }
 
@@ -168,7 +89,7 @@ fn orders(snapshot: &HostSnapshot) -> Vec<SnapshotOrder> {
         unusable_index: share(free.unusable_thousandths(order).into()),
         fragmentation_index: free.fragmentation_thousandths(order).map(share),
     };
-    (0..ORDERS).map(one).collect()
+    (0..FREE_ORDERS as u32).map(one).collect()
 }
 
 /// Serves the request in every case, two at a time: each has a memory of its own.
@@ -182,10 +103,16 @@ fn serve_all(
         let (text, compacted, perforates, defrag, paper) = *case;
         let policy: Box<dyn Policy> =
             if perforates { Box::new(policy) } else { Box::new(Thp::new("thp")) };
-        let request = Request { bytes, policy, compacted, defrag };
+        let compaction = compacted.then_some(EarlyCompaction::Background);
+        let request = Request { bytes, policy, compaction, defrag };
         let memory =
             KernelConfig { seed, snapshot: Some(Arc::clone(snapshot)), ..KernelConfig::default() };
-        SnapshotRequest { case: text, perforates, paper, shares: request.serve(memory).ok() }
+        SnapshotRequest {
+            case: text.into(),
+            perforates,
+            paper: paper.into(),
+            shares: request.serve(memory).ok(),
+        }
     };
     let pairs = CASES.chunks(2).flat_map(|pair| {
         thread::scope(|scope| {

@@ -2,7 +2,7 @@
 
 use std::ops::Add;
 
-use perforate_results::Batches;
+use perforate_records::Batches;
 
 use crate::stretches::Tally;
 use crate::warmup::mser::{self, BATCH};

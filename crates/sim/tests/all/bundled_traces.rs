@@ -1,8 +1,9 @@
 //! The bundled traces of real programs under every scheme, each translation compared with the
 //! oracle.
 
-use crate::sums::compare;
-use perforate_sim::{Comparison, Composition, Machine, MemoryState, ProcessorOptions, Workload};
+use crate::runs::{fragmented, measuring};
+use crate::sums::checked_run;
+use perforate_sim::{Composition, Machine, MemoryState, ProcessorOptions, ResolvedRun, Workload};
 
 /// Instructions of each trace; the whole of them is for the command line (`--check`).
 const INSTRUCTIONS: u64 = 100_000;
@@ -21,15 +22,15 @@ fn traces() -> Vec<String> {
     traces
 }
 
-fn fragmented() -> MemoryState {
+fn half_fragmented() -> MemoryState {
     let fragmentation = perforate_config::read("portion=60%,holes=20%,dispersed").unwrap();
-    MemoryState { fragmentation: Some(fragmentation), ..MemoryState::default() }
+    fragmented(Some(fragmentation), MemoryState::DEFAULT_BYTES)
 }
 
 #[test]
 fn every_scheme_agrees_with_the_oracle_on_real_programs() {
     for trace in traces() {
-        let comparison = Comparison {
+        let comparison = ResolvedRun {
             processors: ProcessorOptions::default(),
             workload: Workload {
                 instructions: Some(INSTRUCTIONS),
@@ -37,13 +38,11 @@ fn every_scheme_agrees_with_the_oracle_on_real_programs() {
             },
             machine: Machine::load(Machine::DEFAULT).unwrap(),
             schemes: Composition::list("all").unwrap(),
-            memory: fragmented(),
+            memory: half_fragmented(),
             seed: 3,
-            functional: true,
-            check: true,
-            warmup: Some(0),
+            measuring: measuring(true, true, Some(0)),
         };
-        let results = compare(&comparison, &mut |_| {}).unwrap_or_else(|error| panic!("{error}"));
+        let results = checked_run(&comparison).unwrap_or_else(|error| panic!("{error}"));
         for result in &results {
             let counter = |name| result.counters.get(name).unwrap_or_else(|| panic!("{name}"));
             assert_eq!(result.instructions, INSTRUCTIONS, "{trace}");
@@ -63,11 +62,14 @@ fn every_scheme_agrees_with_the_oracle_on_real_programs() {
 /// A fragmented guest over a host that is fragmented in its own way.
 #[test]
 fn pairs_of_schemes_agree_with_the_oracles_on_real_programs() {
-    let host = MemoryState { memory_bytes: fragmented().host().memory_bytes, ..fragmented() };
-    let memory = MemoryState { host: Some(Box::new(host)), ..fragmented() };
+    let host = fragmented(
+        half_fragmented().kernel.fragmentation,
+        half_fragmented().host().kernel.memory_bytes,
+    );
+    let memory = MemoryState { host: Some(Box::new(host)), ..half_fragmented() };
     let pairs = "4k+4k, thp+perforated, perforated+thp, perforated+perforated, 4k+segment";
     for name in traces().into_iter().take(2) {
-        let comparison = Comparison {
+        let comparison = ResolvedRun {
             processors: ProcessorOptions::default(),
             workload: Workload {
                 instructions: Some(VIRTUAL_INSTRUCTIONS),
@@ -77,11 +79,9 @@ fn pairs_of_schemes_agree_with_the_oracles_on_real_programs() {
             schemes: Composition::list(pairs).unwrap(),
             memory: memory.clone(),
             seed: 3,
-            functional: true,
-            check: true,
-            warmup: Some(0),
+            measuring: measuring(true, true, Some(0)),
         };
-        let results = compare(&comparison, &mut |_| {}).unwrap_or_else(|error| panic!("{error}"));
+        let results = checked_run(&comparison).unwrap_or_else(|error| panic!("{error}"));
         for result in &results {
             let refused = result.counters.get("accesses_refused");
             assert_eq!((result.instructions, refused), (VIRTUAL_INSTRUCTIONS, Some(0.0)));

@@ -1,5 +1,6 @@
 //! A clock on a thread of its own counts what one beside the run loop does.
 
+use crate::runs::fragmented;
 use perforate_sim::{
     Composition, Machine, MemoryState, RunOptions, Simulation, SystemOptions, TimedWindows,
     Workload, open_workload,
@@ -14,8 +15,8 @@ fn trace(name: &str) -> String {
 
 fn memory() -> MemoryState {
     let fragmentation = perforate_config::read("portion=60%,holes=20%,dispersed").unwrap();
-    let native = MemoryState { fragmentation: Some(fragmentation), ..MemoryState::default() };
-    let host = MemoryState { memory_bytes: native.host().memory_bytes, ..native.clone() };
+    let native = fragmented(Some(fragmentation), MemoryState::DEFAULT_BYTES);
+    let host = fragmented(native.kernel.fragmentation, native.host().kernel.memory_bytes);
     MemoryState { host: Some(Box::new(host)), ..native }
 }
 

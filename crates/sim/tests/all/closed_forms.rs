@@ -1,12 +1,13 @@
 //! Figures of whole runs that follow from the machine (paper P's Table II) and the workload by
 //! hand calculation.
 
-use crate::sums::compare;
+use crate::runs::{fragmented, measuring};
+use crate::sums::checked_run;
 use perforate_mmu::{TlbGeometry, WalkCacheConfig};
 use perforate_sim::scheme::perforated::PerforatedRadix;
 use perforate_sim::{
-    Comparison, Composition, Machine, MemoryState, ProcessorOptions, RunResult, System,
-    SystemOptions, Workload, scheme,
+    Composition, Machine, ProcessorOptions, ResolvedRun, RunResult, System, SystemOptions,
+    WarmupLength, Workload, scheme,
 };
 use perforate_types::{AccessKind, Backing, Counters, Permissions, ProgramEvent, VirtualAddress};
 
@@ -15,25 +16,20 @@ const MB: u64 = 1 << 20;
 const GB: u64 = 1 << 30;
 const FRAME: u64 = 4 * KB;
 
-fn comparison(workload: &str, schemes: &str, fragmentation: &str) -> Comparison {
-    Comparison {
+fn comparison(workload: &str, schemes: &str, fragmentation: &str) -> ResolvedRun {
+    ResolvedRun {
         processors: ProcessorOptions::default(),
         workload: Workload { instructions: Some(100_000), ..Workload::named(workload) },
         machine: Machine::load("perforated-table2").unwrap(),
         schemes: Composition::list(schemes).unwrap(),
-        memory: MemoryState {
-            fragmentation: perforate_config::read(fragmentation).unwrap(),
-            ..MemoryState::of(32 << 30)
-        },
+        memory: fragmented(perforate_config::read(fragmentation).unwrap(), 32 << 30),
         seed: 1,
-        functional: true,
-        check: false,
-        warmup: Some(0),
+        measuring: measuring(true, false, Some(0)),
     }
 }
 
-fn run(comparison: &Comparison) -> Vec<RunResult> {
-    compare(comparison, &mut |_| {}).unwrap_or_else(|error| panic!("{error}"))
+fn run(comparison: &ResolvedRun) -> Vec<RunResult> {
+    checked_run(comparison).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn counter(result: &RunResult, name: &str) -> u64 {
@@ -150,7 +146,7 @@ fn references_after_a_walk_cache_hit() {
         given.machine.walk_cache =
             WalkCacheConfig::fully_associative(level4_entries, level3_entries, level2_entries);
         given.workload.instructions = Some(200_000);
-        given.warmup = Some(100_000); // 25000 accesses: all 512 level-2 entries were used
+        given.measuring.warmup = Some(WarmupLength::Instructions(100_000)); // 25000 accesses: all 512 level-2 entries were used
         let result = &run(&given)[0];
         assert!(counter(result, "walks") > 20_000);
         assert_eq!(result.counters.get("references_per_walk"), Some(references));
@@ -162,9 +158,9 @@ fn references_after_a_walk_cache_hit() {
 #[test]
 fn eight_entries_share_a_line() {
     let mut given = comparison("stride:size=2G,others=1", "4k", "none");
-    given.functional = false;
+    given.measuring.functional = false;
     given.workload.instructions = Some(400_000);
-    given.warmup = Some(100_000);
+    given.measuring.warmup = Some(WarmupLength::Instructions(100_000));
     let result = &run(&given)[0];
     let hits = counter(result, "walker_reads_from_walker_cache");
     let misses = (counter(result, "walker_reads") - hits) as f64 / counter(result, "walks") as f64;
@@ -178,9 +174,9 @@ fn eight_entries_share_a_line() {
 fn a_dependent_chase_costs_the_sum_of_its_latencies() {
     for (scheme, size) in [("4k", "2G"), ("thp", "16G"), ("thp", "2G")] {
         let mut given = comparison(&format!("chase:size={size},node=4K,others=0"), scheme, "none");
-        given.functional = false;
+        given.measuring.functional = false;
         given.workload.instructions = Some(200_000);
-        given.warmup = Some(50_000);
+        given.measuring.warmup = Some(WarmupLength::Instructions(50_000));
         let result = &run(&given)[0];
         let count = |name| counter(result, name) as f64;
         let memory = count("dram_reads") * result.counters.get("dram_read_average_cycles").unwrap();
@@ -220,7 +216,7 @@ fn reach_of_the_second_level_tlb() {
         for scheme in ["thp", "perforated"] {
             let mut given = comparison(&workload, scheme, "none");
             let pass = 2 * pages; // instructions
-            given.warmup = Some(2 * pass);
+            given.measuring.warmup = Some(WarmupLength::Instructions(2 * pass));
             given.workload.instructions = Some(5 * pass);
             let result = &run(&given)[0];
             assert_eq!(counter(result, "l1_tlb_misses"), 3 * pages, "32 entries hold none");
@@ -247,9 +243,9 @@ fn without_fragmentation_large_perforated_and_ideal_are_one() {
         ["none", "portion=0%,holes=25%,clustered", "portion=50%,holes=0%,dispersed"]
     {
         let mut given = comparison("zipf:size=8G", "thp,perforated,ideal", fragmentation);
-        given.functional = false;
+        given.measuring.functional = false;
         given.workload.instructions = Some(300_000);
-        given.warmup = Some(50_000);
+        given.measuring.warmup = Some(WarmupLength::Instructions(50_000));
         let [thp, perforated, ideal] = run(&given).try_into().unwrap();
         assert_eq!(thp.cycles, ideal.cycles);
         assert_eq!(thp.counters, ideal.counters);
@@ -323,7 +319,7 @@ fn check_accesses(accesses: u64) {
     for workload in ["random", "sequential", "chase", "zipf"] {
         let text = format!("{workload}:size=256M,others=1,writes=20%");
         let mut given = comparison(&text, "all", fragmentation);
-        given.check = true;
+        given.measuring.check = true;
         given.workload.instructions = Some(2 * accesses);
         if workload != "random" {
             given.machine.tlb.l2 = TlbGeometry { entries: 48, ways: 12 };
@@ -343,7 +339,7 @@ fn company_changes_nothing() {
     let line = |result: &RunResult| serde_json::to_string(result).unwrap();
     let mut given =
         comparison("random:size=1G,writes=10%", "all", "portion=50%,holes=25%,clustered");
-    given.functional = false;
+    given.measuring.functional = false;
     given.workload.instructions = Some(30_000);
     let together = run(&given);
     assert_eq!(
@@ -364,9 +360,8 @@ fn company_changes_nothing() {
 fn free_translation_is_a_first_level_tlb_that_never_misses() {
     for (base, free) in [("4k", "free"), ("4k+4k", "free+4k"), ("4k+shadow-4k", "free+shadow-4k")] {
         let schemes = format!("{base},{free}");
-        let [small, mut large] = [(); 2].map(|()| Comparison {
-            functional: false,
-            warmup: Some(50_000),
+        let [small, mut large] = [(); 2].map(|()| ResolvedRun {
+            measuring: measuring(false, false, Some(50_000)),
             ..comparison("random:size=1M,dependent=yes", &schemes, "none")
         });
         large.machine.tlb.l1_data_4k = TlbGeometry { entries: 1 << 14, ways: 16 };

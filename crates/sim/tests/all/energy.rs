@@ -1,24 +1,23 @@
 //! Energy of whole runs, from their other counters.
 
-use crate::sums::compare;
+use crate::runs::measuring;
+use crate::sums::checked_run;
 use perforate_sim::{
-    Comparison, Composition, EnergyCosts, Machine, MemoryState, ProcessorOptions, RunResult,
+    Composition, EnergyCosts, Machine, MemoryState, ProcessorOptions, ResolvedRun, RunResult,
     Workload,
 };
 
 fn run(functional: bool) -> RunResult {
-    let comparison = Comparison {
+    let comparison = ResolvedRun {
         processors: ProcessorOptions::default(),
         workload: Workload { instructions: Some(20_000), ..Workload::named("random:size=64M") },
         machine: Machine::load("perforated-table2").unwrap(),
         schemes: Composition::list("4k").unwrap(),
         memory: MemoryState::of(1 << 30),
         seed: 1,
-        functional,
-        check: true,
-        warmup: Some(1_000),
+        measuring: measuring(functional, true, Some(1_000)),
     };
-    compare(&comparison, &mut |_| {}).unwrap().remove(0)
+    checked_run(&comparison).unwrap().remove(0)
 }
 
 /// With 4KB pages every miss fills one entry, every walk looks into the walk caches once and fills

@@ -1,10 +1,11 @@
 //! Page sizes by a layout: numbers of pages, frames of tables and walks worked out by hand.
 
-use crate::sums::compare;
+use crate::runs::measuring;
+use crate::sums::checked_run;
 use perforate_config::Given;
 use perforate_sim::{
-    Comparison, Composition, Machine, MemoryOptions, MemoryState, ProcessorOptions, RunResult,
-    Workload,
+    Composition, Machine, MemoryOptions, MemorySnapshot, MemoryState, ProcessorOptions,
+    ResolvedRun, RunResult, Workload,
 };
 use tempfile::TempDir;
 
@@ -19,23 +20,21 @@ fn memory(lines: &str, options: &[(&str, &str)]) -> (TempDir, Result<MemoryState
     std::fs::write(&path, format!("type,pageSize,startOffset,endOffset\n{lines}")).unwrap();
     let file = path.to_str().unwrap();
     let given: Given = options.iter().copied().chain([("layout", file)]).collect();
-    let memory = given.read::<MemoryOptions>().unwrap().resolve();
+    let memory = MemoryOptions::read(given).unwrap().resolve(&MemorySnapshot::load);
     (folder, memory.map_err(|error| error.to_string()))
 }
 
 fn run(workload: &str, schemes: &str, memory: MemoryState) -> Result<Vec<RunResult>, String> {
-    let comparison = Comparison {
+    let comparison = ResolvedRun {
         processors: ProcessorOptions::default(),
         workload: Workload { instructions: Some(400_000), ..Workload::named(workload) },
         machine: Machine::load("perforated-table2").unwrap(),
         schemes: Composition::list(schemes).unwrap(),
         memory,
         seed: 1,
-        functional: true,
-        check: true,
-        warmup: Some(0),
+        measuring: measuring(true, true, Some(0)),
     };
-    compare(&comparison, &mut |_| {}).map_err(|error| error.to_string())
+    checked_run(&comparison).map_err(|error| error.to_string())
 }
 
 fn counter(result: &RunResult, name: &str) -> u64 {

@@ -14,6 +14,7 @@ mod operating_system;
 mod peaks;
 mod population;
 mod registry;
+mod runs;
 mod sampled_coverage;
 mod sampled_timing;
 mod scripted;

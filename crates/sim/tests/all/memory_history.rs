@@ -1,31 +1,28 @@
 //! What results say of physical memory.
 
-use crate::sums::compare;
+use crate::runs::{fragmented, measuring};
+use crate::sums::checked_run;
 use perforate_config::Size;
-use perforate_sim::{
-    Comparison, Composition, Machine, MemoryState, ProcessorOptions, RunResult, Workload,
-};
+use perforate_sim::{Composition, Machine, ProcessorOptions, ResolvedRun, RunResult, Workload};
 
 /// Bytes of memory maps and memory series in one result, as docs/results.md promises.
 const MOST_MAP_BYTES: usize = 64 << 10;
 const MOST_SERIES_BYTES: usize = 12 << 10;
 
 fn run(workload: &str, memory: &str, fragmentation: Option<&str>, long: u64) -> Vec<RunResult> {
-    let comparison = Comparison {
+    let comparison = ResolvedRun {
         processors: ProcessorOptions::default(),
         workload: Workload { instructions: Some(long), ..Workload::named(workload) },
         machine: Machine::load(Machine::DEFAULT).unwrap(),
         schemes: Composition::list("4k,thp,perforated").unwrap(),
-        memory: MemoryState {
-            fragmentation: fragmentation.map(|text| perforate_config::read(text).unwrap()),
-            ..MemoryState::of(memory.parse::<Size>().unwrap().bytes())
-        },
+        memory: fragmented(
+            fragmentation.map(|text| perforate_config::read(text).unwrap()),
+            memory.parse::<Size>().unwrap().bytes(),
+        ),
         seed: 1,
-        functional: true,
-        check: false,
-        warmup: None,
+        measuring: measuring(true, false, None),
     };
-    compare(&comparison, &mut |_| {}).unwrap()
+    checked_run(&comparison).unwrap()
 }
 
 fn bytes(value: &impl serde::Serialize) -> usize {

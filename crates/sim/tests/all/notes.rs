@@ -1,15 +1,16 @@
 //! Notes of results, and names of units in explanations.
 
-use crate::sums::compare;
+use crate::runs::measuring;
+use crate::sums::checked_run;
 use perforate_config::Given;
 use perforate_sim::{
-    Comparison, Composition, Machine, MemoryOptions, MemoryState, ProcessorOptions, Workload,
-    explain,
+    Composition, Machine, MemoryOptions, MemorySnapshot, MemoryState, ProcessorOptions,
+    ResolvedRun, Workload, explain,
 };
 
 fn memory(options: &[(&str, &str)]) -> MemoryState {
     let given: Given = options.iter().copied().collect();
-    given.grouped("host").read::<MemoryOptions>().unwrap().resolve().unwrap()
+    MemoryOptions::read(given).unwrap().resolve(&MemorySnapshot::load).unwrap()
 }
 
 fn workload() -> Workload {
@@ -18,18 +19,16 @@ fn workload() -> Workload {
 
 /// The perforated pages of a run without a clock, and its notes on them.
 fn perforated(scheme: &str, options: &[(&str, &str)]) -> (f64, Vec<String>) {
-    let comparison = Comparison {
+    let comparison = ResolvedRun {
         processors: ProcessorOptions::default(),
         workload: workload(),
         machine: Machine::load(Machine::DEFAULT).unwrap(),
         schemes: Composition::list(scheme).unwrap(),
         memory: memory(options),
         seed: 1,
-        functional: true,
-        check: false,
-        warmup: Some(1_000),
+        measuring: measuring(true, false, Some(1_000)),
     };
-    let result = compare(&comparison, &mut |_| ()).unwrap().remove(0);
+    let result = checked_run(&comparison).unwrap().remove(0);
     let is_on_perforation = |note: &String| note.contains("perforat") && note.contains("policy");
     let mut notes = result.notes;
     notes.retain(|note| is_on_perforation(note) || note.contains("P §III.C"));

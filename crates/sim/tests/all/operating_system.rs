@@ -1,9 +1,10 @@
 //! The operating system's work inside and outside the measured interval, and its cycles, by hand.
 
-use crate::sums::compare;
+use crate::runs::measuring;
+use crate::sums::checked_run;
 use perforate_os::Work;
 use perforate_sim::{
-    Comparison, Composition, Machine, MemoryState, ProcessorOptions, RunResult, Scheme, System,
+    Composition, Machine, MemoryState, ProcessorOptions, ResolvedRun, RunResult, Scheme, System,
     SystemOptions, Workload,
 };
 use perforate_types::{AccessKind, Backing, Permissions, ProgramEvent, VirtualAddress};
@@ -71,18 +72,16 @@ fn work_before_measuring_is_left_out() {
 }
 
 fn run(scheme: &str, warmup: u64, functional: bool) -> RunResult {
-    let comparison = Comparison {
+    let comparison = ResolvedRun {
         processors: ProcessorOptions::default(),
         workload: Workload { instructions: Some(60_000), ..Workload::named("random:size=64M") },
         machine: Machine::load(Machine::DEFAULT).unwrap(),
         schemes: Composition::list(scheme).unwrap(),
         memory: MemoryState::of(1 << 30),
         seed: 1,
-        functional,
-        check: false,
-        warmup: Some(warmup),
+        measuring: measuring(functional, false, Some(warmup)),
     };
-    compare(&comparison, &mut |_| {}).unwrap().remove(0)
+    checked_run(&comparison).unwrap().remove(0)
 }
 
 fn counter(result: &RunResult, name: &str) -> f64 {
@@ -123,18 +122,16 @@ fn without_a_clock_only_the_work_is_counted() {
 
 /// Short runs of the first instructions of a workload, timed.
 fn runs(workload: &str, schemes: &str, warmup: u64) -> Vec<RunResult> {
-    let comparison = Comparison {
+    let comparison = ResolvedRun {
         processors: ProcessorOptions::default(),
         workload: Workload { instructions: Some(200_000), ..Workload::named(workload) },
         machine: Machine::load(Machine::DEFAULT).unwrap(),
         schemes: Composition::list(schemes).unwrap(),
         memory: MemoryState::of(4 << 30),
         seed: 1,
-        functional: false,
-        check: false,
-        warmup: Some(warmup),
+        measuring: measuring(false, false, Some(warmup)),
     };
-    compare(&comparison, &mut |_| {}).unwrap()
+    checked_run(&comparison).unwrap()
 }
 
 /// Pieces of 256KB are unmapped, mapped anew and filled, one after 500 accesses.
@@ -173,22 +170,20 @@ fn first_backing_by_the_host_is_not_work_of_the_program() {
 fn traces_without_events_of_mappings_have_no_work_of_the_whole_run() {
     let sample = "champsim:".to_owned()
         + concat!(env!("CARGO_MANIFEST_DIR"), "/../trace/tests/samples/champsim.xz");
-    let mut comparison = Comparison {
+    let mut comparison = ResolvedRun {
         processors: ProcessorOptions::default(),
         workload: Workload::named(&sample),
         machine: Machine::load(Machine::DEFAULT).unwrap(),
         schemes: Composition::list("4k").unwrap(),
         memory: MemoryState::of(1 << 30),
         seed: 1,
-        functional: false,
-        check: false,
-        warmup: Some(0),
+        measuring: measuring(false, false, Some(0)),
     };
-    let found = compare(&comparison, &mut |_| {}).unwrap().remove(0);
+    let found = checked_run(&comparison).unwrap().remove(0);
     assert_eq!(found.counters.get("whole_run_ipc"), None);
     assert_eq!(found.counters.get("whole_run_operating_system_cycles"), None);
     assert!(found.notes.iter().any(|note| note.starts_with("the trace has no events of mappings")));
     comparison.workload = Workload { instructions: Some(1_000), ..Workload::named(CHURN) };
-    let recorded = compare(&comparison, &mut |_| {}).unwrap().remove(0);
+    let recorded = checked_run(&comparison).unwrap().remove(0);
     assert!(recorded.counters.get("whole_run_ipc").is_some());
 }

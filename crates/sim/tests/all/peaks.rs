@@ -1,10 +1,9 @@
 //! What results say of a program that has ended, by hand: it is gone, and figures are of what there
 //! was.
 
-use crate::sums::compare;
-use perforate_sim::{
-    Comparison, Composition, Machine, MemoryState, ProcessorOptions, RunResult, Workload,
-};
+use crate::runs::{fragmented, measuring};
+use crate::sums::checked_run;
+use perforate_sim::{Composition, Machine, ProcessorOptions, ResolvedRun, RunResult, Workload};
 use perforate_trace::{TraceMetadata, TraceWriter};
 use perforate_types::{
     AccessKind, Backing, Instruction, MemoryAccess, Permissions, ProcessId, ProgramEvent,
@@ -42,21 +41,16 @@ fn run(schemes: &str, fragmentation: &str) -> Vec<RunResult> {
     }
     trace.event(ProgramEvent::Exit { process: ProcessId(0) }).unwrap();
     trace.finish().unwrap();
-    let comparison = Comparison {
+    let comparison = ResolvedRun {
         processors: ProcessorOptions::default(),
         workload: Workload::named(path.to_string_lossy().into_owned()),
         machine: Machine::load(Machine::DEFAULT).unwrap(),
         schemes: Composition::list(schemes).unwrap(),
-        memory: MemoryState {
-            fragmentation: perforate_config::read(fragmentation).unwrap(),
-            ..MemoryState::of(MEMORY)
-        },
+        memory: fragmented(perforate_config::read(fragmentation).unwrap(), MEMORY),
         seed: 1,
-        functional: true,
-        check: true,
-        warmup: Some(0),
+        measuring: measuring(true, true, Some(0)),
     };
-    let results = compare(&comparison, &mut |_| {}).unwrap();
+    let results = checked_run(&comparison).unwrap();
     for result in &results {
         let end = result.series.memory.last().unwrap();
         assert_eq!(end.mapped_bytes, Some(0), "{}: it has ended", result.scheme);

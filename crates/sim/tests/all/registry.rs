@@ -1,11 +1,13 @@
 //! Every counter that a run writes is registered, and every registered counter is written by a run.
 
-use crate::sums::compare;
+use crate::runs::measuring;
+use crate::sums::checked_run;
 use std::collections::BTreeSet;
 
 use perforate_config::{Size, read};
 use perforate_sim::{
-    Comparison, Composition, Machine, MemoryState, ProcessorOptions, Workload, counters, vocabulary,
+    Composition, Machine, MemoryState, ProcessorOptions, ResolvedRun, Workload, counters,
+    vocabulary,
 };
 
 use crate::sums::assert_sums_add_up;
@@ -19,18 +21,16 @@ fn written(
 ) -> BTreeSet<String> {
     let mut memory = MemoryState::of("256M".parse::<Size>().unwrap().bytes());
     change(&mut memory);
-    let comparison = Comparison {
+    let comparison = ResolvedRun {
         processors: ProcessorOptions::default(),
         workload: Workload { instructions: Some(60_000), ..Workload::named("random:size=64M") },
         machine: Machine::load(machine).unwrap(),
         schemes: Composition::list(schemes).unwrap(),
         memory,
         seed: 1,
-        functional,
-        check: false,
-        warmup: Some(10_000),
+        measuring: measuring(functional, false, Some(10_000)),
     };
-    let results = compare(&comparison, &mut |_| ()).unwrap();
+    let results = checked_run(&comparison).unwrap();
     results.iter().for_each(|result| assert_sums_add_up(&comparison.machine, 1, result));
     let names = results.iter().flat_map(|result| result.counters.iter());
     names.map(|(name, _)| name.to_owned()).collect()
@@ -39,18 +39,16 @@ fn written(
 /// Two hardware threads, and a memory that is short: work of all kinds, of the kernel and of shootdowns.
 #[test]
 fn sums_add_up_on_several_cores_too() {
-    let comparison = Comparison {
+    let comparison = ResolvedRun {
         processors: ProcessorOptions { cores: 2, ..ProcessorOptions::default() },
         workload: Workload { instructions: Some(60_000), ..Workload::named("random:size=64M") },
         machine: Machine::load(Machine::DEFAULT).unwrap(),
         schemes: Composition::list("4k,perforated,perforated+perforated").unwrap(),
         memory: MemoryState::of("256M".parse::<Size>().unwrap().bytes()),
         seed: 1,
-        functional: false,
-        check: false,
-        warmup: Some(10_000),
+        measuring: measuring(false, false, Some(10_000)),
     };
-    let results = compare(&comparison, &mut |_| ()).unwrap();
+    let results = checked_run(&comparison).unwrap();
     results.iter().for_each(|result| assert_sums_add_up(&comparison.machine, 2, result));
 }
 
@@ -61,10 +59,10 @@ fn what_is_written_is_registered_and_what_is_registered_is_written() {
     assert_eq!(known.len(), names.len(), "each once");
     let scanners = |state: &mut MemoryState| {
         // Some regions have 4KB pages, which are looked at.
-        state.fragmentation = Some(read("portion=50%,holes=25%,dispersed").unwrap());
-        state.background.khugepaged = Some(read("every=10K").unwrap());
-        state.background.ksm = Some(read("every=10K").unwrap());
-        state.background.contents = Some(read("default").unwrap());
+        state.kernel.fragmentation = Some(read("portion=50%,holes=25%,dispersed").unwrap());
+        state.kernel.khugepaged = Some(read("every=10K").unwrap());
+        state.kernel.ksm = Some(read("every=10K").unwrap());
+        state.kernel.contents = Some(read("default").unwrap());
     };
     let native = "4k,thp,layout,scripted,perforated,segment,range,gt-pde-4m";
     let runs = [

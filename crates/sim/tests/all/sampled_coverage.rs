@@ -1,12 +1,13 @@
 //! Whether confidence intervals of sampled traces hold what they promise: programs of which the
 //! whole is simulated, and a tenth of it as a sampled trace.
 
-use crate::sums::compare;
+use crate::runs::measuring;
+use crate::sums::checked_run;
 use std::path::Path;
 
 use perforate_os::Random;
 use perforate_sim::{
-    Comparison, Composition, Machine, MemoryState, ProcessorOptions, RunResult, Workload,
+    Composition, Machine, MemoryState, ProcessorOptions, ResolvedRun, RunResult, Workload,
 };
 use perforate_trace::{TraceMetadata, TraceWriter};
 use perforate_types::{
@@ -78,18 +79,16 @@ fn write(path: &Path, loads: &[u64], first_window: Option<u64>) {
 }
 
 fn run(path: &Path, schemes: &str, functional: bool) -> Vec<RunResult> {
-    let comparison = Comparison {
+    let comparison = ResolvedRun {
         processors: ProcessorOptions::default(),
         workload: Workload::named(path.to_string_lossy()),
         machine: Machine::load(Machine::DEFAULT).unwrap(),
         schemes: Composition::list(schemes).unwrap(),
         memory: MemoryState::of(64 << 20),
         seed: 1,
-        functional,
-        check: false,
-        warmup: Some(0),
+        measuring: measuring(functional, false, Some(0)),
     };
-    compare(&comparison, &mut |_| {}).unwrap()
+    checked_run(&comparison).unwrap()
 }
 
 fn count(path: &Path) -> RunResult {

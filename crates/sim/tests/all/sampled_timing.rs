@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use crate::sums::compare_with;
+use crate::sums::checked_run;
 use perforate_config::Count;
 use perforate_os::Random;
 use perforate_sim::{
-    Comparison, Composition, Machine, MeasuringOptions, MemoryState, ProcessorOptions, RunResult,
-    SimError, TimedWindows, Timing, Workload,
+    Composition, Machine, MeasuringOptions, MemoryState, ProcessorOptions, ResolvedRun, RunResult,
+    SimError, TimedWindows, Timing, WarmupLength, Workload,
 };
 use perforate_trace::{TraceMetadata, TraceWriter};
 use perforate_types::{
@@ -63,18 +63,17 @@ fn try_run(
     schemes: &str,
     measuring: &MeasuringOptions,
 ) -> Result<Vec<RunResult>, SimError> {
-    let comparison = Comparison {
+    let warmup = Some(WarmupLength::Instructions(1000));
+    let comparison = ResolvedRun {
         processors: ProcessorOptions::default(),
         workload: Workload::named(path.to_string_lossy()),
         machine: Machine::load(Machine::DEFAULT).unwrap(),
         schemes: Composition::list(schemes).unwrap(),
         memory: MemoryState::of(64 << 20),
         seed: 1,
-        functional: false,
-        check: true,
-        warmup: Some(1000),
+        measuring: MeasuringOptions { check: true, warmup, ..measuring.clone() },
     };
-    compare_with(&comparison, measuring, &mut |_| {})
+    checked_run(&comparison)
 }
 
 fn run(path: &Path, schemes: &str, measuring: &MeasuringOptions) -> Vec<RunResult> {
@@ -166,7 +165,8 @@ fn a_run_ends_when_it_is_precise_whatever_threads_do() {
         assert_eq!(text(&run(&path, "4k,thp", &measuring)), text(&found));
     }
     let exact = perforate_config::read("0.1%").unwrap();
-    let never = run(&path, "4k,thp", &MeasuringOptions { precision: Some(exact), ..measuring });
+    let never =
+        run(&path, "4k,thp", &MeasuringOptions { precision: Some(exact), ..measuring.clone() });
     assert_eq!(never[0].instructions, 599_000);
     assert!(never[0].notes.iter().any(|note| note.contains("was not reached: ±")));
 }

@@ -1,12 +1,13 @@
 //! Policies as scripts: those that reproduce built-in ones give the same results to the byte, and those
 //! that go wrong stop the run.
 
-use crate::sums::compare;
+use crate::runs::measuring;
+use crate::sums::checked_run;
 use perforate_config::Given;
 use perforate_sim::scheme::scripted::{Script, load};
 use perforate_sim::{
-    Comparison, Composition, Machine, MemoryOptions, MemoryState, ProcessorOptions, RunResult,
-    Workload,
+    Composition, Machine, MemoryOptions, MemorySnapshot, MemoryState, ProcessorOptions,
+    ResolvedRun, RunResult, Workload,
 };
 use serde_json::Value;
 
@@ -21,22 +22,20 @@ const SAME: [(&str, &str, &str); 3] = [
 
 fn memory(options: &[(&str, &str)]) -> MemoryState {
     let given: Given = options.iter().copied().collect();
-    given.grouped("host").read::<MemoryOptions>().unwrap().resolve().unwrap()
+    MemoryOptions::read(given).unwrap().resolve(&MemorySnapshot::load).unwrap()
 }
 
 fn run(workload: &str, schemes: &str, memory: MemoryState) -> Result<Vec<RunResult>, String> {
-    let comparison = Comparison {
+    let comparison = ResolvedRun {
         processors: ProcessorOptions::default(),
         workload: Workload { instructions: Some(300_000), ..Workload::named(workload) },
         machine: Machine::load("perforated-table2").unwrap(),
         schemes: Composition::list(schemes).unwrap(),
         memory,
         seed: 1,
-        functional: false,
-        check: true,
-        warmup: Some(50_000),
+        measuring: measuring(false, true, Some(50_000)),
     };
-    compare(&comparison, &mut |_| {}).map_err(|error| error.to_string())
+    checked_run(&comparison).map_err(|error| error.to_string())
 }
 
 fn counter(result: &RunResult, name: &str) -> u64 {

@@ -20,11 +20,11 @@ use crate::storms::{
 use perforate_config::read;
 use perforate_mmu::TlbGeometry;
 use perforate_os::{Hypervisor, Kernel};
-use perforate_sequences::{Choices, Random, Step, sequence, write};
 use perforate_sim::{
     Composition, Machine, MemoryState, ProcessorOptions, RunOptions, SimError, Simulation, System,
     SystemOptions, TimedWindows, scheme,
 };
+use perforate_testing::sequences::{Choices, Random, Step, sequence, write};
 use perforate_types::{Chunk, Update};
 
 /// Sequences of the short form: some of each scheme and pair.

@@ -3,14 +3,15 @@
 //!
 //! `STORM_SEED=n` replays one storm of every pair, `STORM_SEEDS=n` runs more of them.
 
+use crate::runs::measuring;
 use crate::storms::{Defect, Defective};
-use crate::sums::compare;
-use perforate_config::read;
+use crate::sums::checked_run;
+use perforate_config::{Size, read};
 use perforate_mmu::{TlbGeometry, WalkCacheConfig};
-use perforate_os::{FrameClass, KhugepagedConfig};
+use perforate_os::{FrameClass, KernelConfig, KhugepagedConfig};
 use perforate_sim::{
-    Comparison, Composition, Exits, Machine, MemoryState, Past, ProcessorOptions, RunResult,
-    SimError, System, SystemOptions, Wiring, Workload,
+    Composition, Exits, Machine, MemoryState, ProcessorOptions, ResolvedRun, RunResult, SimError,
+    System, SystemOptions, Wiring, Workload,
 };
 use perforate_types::{
     AccessKind, Advice, Backing, Counters, Frame, Permissions, ProcessId, ProgramEvent, Purpose,
@@ -224,8 +225,8 @@ fn storm(pair: &str, seed: u64, events: u64) -> Result<Exits, SimError> {
         machine.tlb.l1_data_4k = TlbGeometry { entries: 8, ways: 4 };
     }
     // In half of the storms the host has less memory than its guest, and swaps.
-    let past = Past { swap_bytes: 64 << 20, ..Past::default() };
-    let small = Box::new(MemoryState { past, ..MemoryState::of(12 << 20) });
+    let kernel = KernelConfig { swap: Size(64 << 20), ..KernelConfig::new(12 << 20) };
+    let small = Box::new(MemoryState { kernel, ..MemoryState::default() });
     let host = (random.below(2) == 0).then_some(small);
     let memory = MemoryState { host, ..MemoryState::of(24 << 20) };
     let mut system = system_on(&machine, pair, &memory, seed, None);
@@ -348,18 +349,16 @@ fn storms_of_guest_and_host_agree_with_the_oracle() {
 }
 
 fn figures(workload: &str) -> Vec<RunResult> {
-    let comparison = Comparison {
+    let comparison = ResolvedRun {
         processors: ProcessorOptions::default(),
         workload: Workload { instructions: Some(2_000_000), ..Workload::named(workload) },
         machine: Machine::load(Machine::DEFAULT).unwrap(),
         schemes: Composition::list("4k,4k+4k,4k+shadow-4k").unwrap(),
         memory: MemoryState::of(1 << 30),
         seed: 1,
-        functional: false,
-        check: false,
-        warmup: Some(1_000_000),
+        measuring: measuring(false, false, Some(1_000_000)),
     };
-    compare(&comparison, &mut |_| {}).unwrap()
+    checked_run(&comparison).unwrap()
 }
 
 /// D §IX.D, D-C7: where memory is allocated once, shadow paging is near native; where it is given

@@ -1,40 +1,20 @@
 //! Sums of a result that are checked against their parts, which the registry of counters knows.
 
 use perforate_mmu::L2Part;
-use perforate_sim::{
-    Comparison, Machine, MeasuringOptions, Progress, RunResult, SimError, counters,
-};
+use perforate_sim::{Machine, ResolvedRun, RunResult, Silent, SimError, counters};
 
-/// Runs a comparison, and checks the sums of every result: tests run theirs by this.
+/// Carries out a run, and checks the sums of every result. Tests run theirs by this.
 ///
 /// # Errors
-/// As [`perforate_sim::compare`].
+/// As [`perforate_sim::run`].
 ///
 /// # Panics
 /// If a sum is wrong.
-pub fn compare(
-    comparison: &Comparison,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<Vec<RunResult>, SimError> {
-    compare_with(comparison, &MeasuringOptions::default(), progress)
-}
-
-/// As [`compare`], with options for statistics.
-///
-/// # Errors
-/// As [`perforate_sim::compare_with`].
-///
-/// # Panics
-/// If a sum is wrong.
-pub fn compare_with(
-    comparison: &Comparison,
-    measuring: &MeasuringOptions,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<Vec<RunResult>, SimError> {
-    let results = perforate_sim::compare_with(comparison, measuring, progress)?;
+pub fn checked_run(run: &ResolvedRun) -> Result<Vec<RunResult>, SimError> {
+    let results = perforate_sim::run(run, &mut Silent)?;
     for result in &results {
-        let cores = comparison.processors.cores as usize;
-        assert_sums_add_up(&comparison.machine, cores, result);
+        let cores = run.processors.cores as usize;
+        assert_sums_add_up(&run.machine, cores, result);
     }
     Ok(results)
 }

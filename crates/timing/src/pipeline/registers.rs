@@ -91,3 +91,26 @@ impl Registers {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Addresses and data wait for the latest of their sources, in whatever order these stand.
+    #[test]
+    fn the_latest_source_counts() {
+        let mut registers = Registers::new();
+        for (number, register, ready) in [(1, 10, 700), (2, 11, 300), (3, 12, 500), (4, 13, 100)] {
+            registers.write(number, number as u32, [register, NONE], ready);
+        }
+        let orders = [([10, 11, 12, 13], 0b0011), ([13, 12, 11, 10], 0b1100)];
+        for (sources, data_sources) in orders {
+            let read = registers.read(6, sources, data_sources);
+            assert_eq!((read.addresses, read.operands, read.unknown), (500, 700, 0), "{sources:?}");
+        }
+        assert_eq!(registers.read(6, [10, 11, NONE, 13], 0).producers, [5, 4, 0, 2]);
+        registers.write(5, 5, [12, NONE], UNKNOWN);
+        let read = registers.read(6, [10, 11, 12, 13], 0b0011);
+        assert_eq!((read.addresses, read.operands, read.unknown), (100, 700, 0b0100));
+    }
+}

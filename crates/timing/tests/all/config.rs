@@ -82,3 +82,19 @@ fn errors_name_the_key_and_what_would_be_right() {
         "walker.attach = \"llc\": expected \"l1d\" or \"l2\", as there is no [cache.llc] section"
     );
 }
+
+/// Both ends of a range are in it.
+#[test]
+fn the_ends_of_ranges_are_allowed() {
+    let accepts = |change: &dyn Fn(&mut TimingConfig)| {
+        let mut config = config();
+        change(&mut config);
+        config.validate().is_ok()
+    };
+    for (ghz, is_allowed) in [(0.09, false), (0.1, true), (20.0, true), (20.1, false)] {
+        assert_eq!(accepts(&|c| c.core.frequency_ghz = ghz), is_allowed, "{ghz}");
+    }
+    for (width, is_allowed) in [(0, false), (1, true), (64, true), (65, false)] {
+        assert_eq!(accepts(&|c| c.core.retire_width = width), is_allowed, "{width}");
+    }
+}

@@ -34,8 +34,11 @@ pub(super) fn decompress(
     memory_bytes: u64,
 ) -> io::Result<(Stream, &'static str)> {
     if magic.starts_with(XZ) {
-        let content =
-            lzma_rust2::XzReader::new_mem_limit(stream, true, (memory_bytes >> 10) as u32);
+        let decoder = liblzma::stream::Stream::new_stream_decoder(
+            memory_bytes,
+            liblzma::stream::CONCATENATED,
+        )?;
+        let content = liblzma::bufread::XzDecoder::new_stream(stream, decoder);
         Ok((Box::new(BufReader::with_capacity(BUFFER_BYTES, content)), "xz"))
     } else if magic.starts_with(GZIP) {
         let content = flate2::bufread::MultiGzDecoder::new(stream);

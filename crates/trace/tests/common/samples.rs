@@ -370,8 +370,7 @@ pub fn gzip(bytes: &[u8]) -> Vec<u8> {
 }
 
 pub fn xz(bytes: &[u8]) -> Vec<u8> {
-    let options = lzma_rust2::XzOptions::with_preset(1);
-    let mut stream = lzma_rust2::XzWriter::new(Vec::new(), options).unwrap();
+    let mut stream = liblzma::write::XzEncoder::new(Vec::new(), 1);
     stream.write_all(bytes).unwrap();
     stream.finish().unwrap()
 }

@@ -1,8 +1,8 @@
-//! Operations on the tables and registers that translate.
+//! Operations that write page tables, other translation tables, and registers.
 //!
-//! The operating-system half of a mechanism writes them and the hardware half carries them out;
-//! nobody between looks inside. [`TableOperation`]s are those of ordinary page tables, which all
-//! formats made of radix trees share.
+//! The operating-system half of a mechanism issues these operations and its hardware half carries
+//! them out. The code between the two halves does not interpret them. [`TableOperation`]s write
+//! ordinary page tables, which all formats based on radix trees share.
 
 mod table;
 
@@ -14,40 +14,40 @@ pub use table::{Level, TableOperation};
 
 /// An operation on one format of tables or registers.
 pub trait FormatOperation: PlainData {
-    /// The pages whose translation it may change. None where it only adds or removes nodes that map
-    /// nothing.
+    /// The pages whose translations the operation may change. The run is empty if the operation
+    /// only adds or removes nodes that map no page.
     fn pages(&self) -> PageRun;
 
-    /// What it writes, as a hypervisor sees it that keeps shadow tables.
+    /// Kind of memory or registers that the operation writes, for a hypervisor with shadow tables.
     fn written(&self) -> Written;
 
-    /// The frame of a table of the mechanism's own that it writes to, if it does. In a virtual
-    /// machine the host backs it when the guest's kernel writes.
+    /// Frame of the mechanism's own table that the operation writes, if any. In a virtual machine,
+    /// the host backs this frame when the guest's kernel writes to it.
     fn table(&self) -> Option<Frame> {
         None
     }
 }
 
-/// What an operation writes. A hypervisor that keeps shadow tables of a guest's (D §II.A) has to see
-/// whatever changes a translation.
+/// Target of an operation's writes. A hypervisor that keeps shadow tables of a guest (D §II.A) must
+/// intercept every write that changes a translation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
-    /// An entry of the page table of this level that covers the operation's first page. The hypervisor
+    /// The page-table entry at this level that covers the operation's first page. The hypervisor
     /// write-protects the tables that it has shadowed.
     Entry(Level),
-    /// So many registers of the processor, one after the other. The hypervisor emulates them.
+    /// This many processor registers, one after the other. The hypervisor emulates each write.
     Registers(u64),
-    /// Memory that only repeats what page tables say. The hypervisor does not read it.
+    /// Memory that only repeats the contents of page tables. The hypervisor ignores it.
     Copy,
 }
 
-/// What every operation can do because it is plain data; implemented for all that can be cloned and
-/// compared.
+/// Cloning and comparison of operations behind `dyn`. Implemented for every operation that is
+/// `Clone` and `PartialEq`.
 pub trait PlainData: Any + Debug + Send + Sync {
-    /// A copy.
+    /// Clones the operation into a box.
     fn boxed(&self) -> Box<dyn FormatOperation>;
 
-    /// Whether the other one is the same operation of the same format.
+    /// True if `other` is an equal operation of the same format.
     fn equals(&self, other: &dyn FormatOperation) -> bool;
 }
 
@@ -62,7 +62,7 @@ impl<T: FormatOperation + Clone + PartialEq> PlainData for T {
 }
 
 impl dyn FormatOperation {
-    /// The operation as one of format `T`, if it is.
+    /// Downcasts to format `T`; `None` if the operation has another format.
     pub fn downcast_ref<T: FormatOperation>(&self) -> Option<&T> {
         (self as &dyn Any).downcast_ref()
     }

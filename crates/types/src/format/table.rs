@@ -1,4 +1,4 @@
-//! Operations on page tables that are radix trees of 4KB nodes, as those of x86-64.
+//! Operations on page tables that are radix trees of 4KB nodes, such as those of x86-64.
 
 use crate::{
     FormatOperation, Frame, PageRun, PageSize, Permissions, SpaceId, VirtualPage, Written,
@@ -7,82 +7,83 @@ use crate::{
 /// Level of a page-table node: 4 is the root (PML4), 1 holds the 4KB entries.
 pub type Level = u8;
 
-/// An operation on page tables. The operating system decides frames, also those of nodes; the
-/// memory-management unit writes the entries. Every operation leaves the tables consistent.
+/// An operation on page tables. The operating system chooses all frames, including those of nodes;
+/// the MMU writes the entries. The tables are consistent after every operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableOperation {
-    /// The register that says of what format the address space's tables are (GTPTCR, G §3.7), before
-    /// its first node. Without it they are as the hardware has them.
+    /// Sets the register that selects the format of the address space's tables (GTPTCR, G §3.7). It
+    /// precedes the first node. Without it, the tables have the hardware's default format.
     SetControl {
-        /// Address space.
+        /// Address space whose format is set.
         space: SpaceId,
-        /// The register.
+        /// Value of the register.
         control: u64,
     },
-    /// A node now exists at `frame`, linked from its parent (level 4: the root). A format may have
-    /// larger nodes on some levels.
+    /// Adds a node at `frame` and links it from its parent (level 4: from the root register). A
+    /// format may have larger nodes at some levels.
     AddNode {
-        /// Address space.
+        /// Address space of the tables.
         space: SpaceId,
         /// Level of the node.
         level: Level,
         /// First page the node covers.
         page: VirtualPage,
-        /// Where the node lies.
+        /// First frame of the node.
         frame: Frame,
-        /// Which of several nodes of this level that cover the same pages: 0 is the ordinary one,
-        /// others hang off entries that a format has besides.
+        /// Index among several nodes of this level that cover the same pages. The ordinary node is
+        /// 0; the others hang off additional entries of a format.
         branch: u8,
     },
-    /// The node covering `page` at `level` is gone; it maps nothing any more.
+    /// Removes the node that covers `page` at `level`. The node maps no page.
     RemoveNode {
-        /// Address space.
+        /// Address space of the tables.
         space: SpaceId,
         /// Level of the node.
         level: Level,
         /// First page the node covers.
         page: VirtualPage,
-        /// Which of several nodes, as in [`Self::AddNode`].
+        /// Index among several nodes, as in [`Self::AddNode`].
         branch: u8,
     },
-    /// A page of `size`.
+    /// Maps a page of `size`.
     Map {
-        /// Address space.
+        /// Address space of the tables.
         space: SpaceId,
         /// First page; aligned to `size`.
         page: VirtualPage,
-        /// Page size.
+        /// Size of the page.
         size: PageSize,
         /// First frame; aligned to `size`.
         frame: Frame,
-        /// What it allows.
+        /// Accesses that the page allows.
         permissions: Permissions,
     },
-    /// The page of `size` at `page` is gone, with whatever a format keeps for parts of it.
+    /// Unmaps the page of `size` at `page`, including any entries that a format keeps for parts of
+    /// it.
     Unmap {
-        /// Address space.
+        /// Address space of the tables.
         space: SpaceId,
         /// First page; aligned to `size`.
         page: VirtualPage,
-        /// Page size.
+        /// Size of the page.
         size: PageSize,
     },
-    /// The page of `size` at `page` has new permissions; parts of it that a format maps by entries
-    /// of their own keep theirs.
+    /// Changes the permissions of the page of `size` at `page`. Parts of the page that a format
+    /// maps by separate entries keep theirs.
     Protect {
-        /// Address space.
+        /// Address space of the tables.
         space: SpaceId,
         /// First page; aligned to `size`.
         page: VirtualPage,
-        /// Page size.
+        /// Size of the page.
         size: PageSize,
-        /// New permissions.
+        /// Permissions from now on.
         permissions: Permissions,
     },
 }
 
 impl TableOperation {
-    /// The address space whose tables are changed.
+    /// The address space whose tables the operation changes.
     pub const fn space(&self) -> SpaceId {
         match *self {
             Self::SetControl { space, .. }
@@ -108,7 +109,7 @@ impl FormatOperation for TableOperation {
         }
     }
 
-    /// A node is entered in the table above it; the root table, in none.
+    /// A new or removed node changes an entry of its parent, one level up.
     fn written(&self) -> Written {
         match *self {
             Self::SetControl { .. } => Written::Registers(1),

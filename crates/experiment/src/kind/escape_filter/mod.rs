@@ -12,7 +12,9 @@ mod tests;
 
 use perforate_config::{Changes, Count, Key, Size, keys};
 use perforate_schemes::segment::{self, SegmentOptions};
-use perforate_sim::{Composition, Machine, MemoryOptions, MemoryState};
+use perforate_sim::{
+    Composition, Machine, MemoryOptions, MemorySnapshot, MemoryState, PolicyOptions, SizeOptions,
+};
 use perforate_trace::bundled;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -79,13 +81,13 @@ impl Kind for EscapeFilterOverhead {
 
     fn check(&self, settings: &Settings, subject: &str) -> Result<(), String> {
         composition(subject)?;
-        Choice::read(settings).map(|_| ())
+        Plan::read(settings).map(|_| ())
     }
 
     fn cost(&self, settings: &Settings) -> f64 {
         // All pages are touched before.
-        Choice::read(settings).map_or(0.0, |choice| {
-            choice.instructions as f64 + choice.guest.memory_bytes as f64 / 1000.0
+        Plan::read(settings).map_or(0.0, |plan| {
+            plan.instructions as f64 + plan.guest.kernel.memory_bytes as f64 / 1000.0
         })
     }
 
@@ -96,25 +98,25 @@ impl Kind for EscapeFilterOverhead {
         seed: u64,
         progress: &mut dyn FnMut(f64),
     ) -> Result<Vec<Measurement>, String> {
-        let choice = Choice::read(settings)?;
-        let tape = Tape::read(&choice.workload, choice.instructions, &choice.guest);
+        let plan = Plan::read(settings)?;
+        let tape = Tape::read(&plan.workload, plan.instructions, &plan.guest);
         let tape = tape.map_err(|error| error.to_string())?;
         each(subjects, progress, |subject, progress| {
             let study = Study {
-                machine: &choice.machine,
+                machine: &plan.machine,
                 composition: composition(subject)?,
-                guest: &choice.guest,
+                guest: &plan.guest,
                 tape: &tape,
-                check: choice.check,
+                check: plan.check,
             };
-            let measured = choice.measure(&study, seed, progress);
+            let measured = plan.measure(&study, seed, progress);
             measured.map_err(|error| format!("{subject}: {error}"))
         })
     }
 }
 
 /// The settings, read.
-struct Choice {
+struct Plan {
     machine: Machine,
     workload: String,
     instructions: u64,
@@ -123,11 +125,13 @@ struct Choice {
     check: bool,
 }
 
-impl Choice {
+impl Plan {
     fn read(settings: &Settings) -> Result<Self, String> {
         let own: EscapeSettings = settings.read()?;
-        let (memory, segment) = (Some(own.memory), own.segment);
-        let guest = MemoryOptions { memory, segment, ..MemoryOptions::default() }.resolve();
+        let size = SizeOptions { memory: Some(own.memory), ..SizeOptions::default() };
+        let policies = PolicyOptions { segment: own.segment, ..PolicyOptions::default() };
+        let guest = MemoryOptions { size, policies, ..MemoryOptions::default() };
+        let guest = guest.resolve(&MemorySnapshot::load);
         Ok(Self {
             machine: settings.machine(&own.machine)?,
             workload: bundled::resolve(&own.workload),

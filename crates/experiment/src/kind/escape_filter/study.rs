@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use perforate_os::FaultMap;
+use perforate_os::{FaultMap, KernelConfig};
 use perforate_schemes::segment::{self, DirectSegments, SegmentState};
 use perforate_sim::{
-    Composition, Machine, MemoryState, Past, RunOptions, SimError, Simulation, SystemOptions,
-    Workload, open_workload,
+    Composition, Machine, MemoryState, RunOptions, SimError, Simulation, SystemOptions, Workload,
+    open_workload,
 };
 use perforate_types::{
     AccessKind, Backing, Chunk, Counters, Instruction, MemoryAccess, ProgramEvent,
@@ -151,10 +151,11 @@ impl Study<'_> {
     }
 
     fn memory(&self, faulty: &[u64]) -> MemoryState {
-        let host_bytes = self.guest.memory_bytes + (HOST_EXTRA_MB << 20);
+        let host_bytes = self.guest.kernel.memory_bytes + (HOST_EXTRA_MB << 20);
         let faulty = Some(faulty.to_vec()).filter(|frames| !frames.is_empty());
-        let past = Past { faulty: faulty.map(FaultMap::Frames), ..Past::default() };
-        let host = Some(Box::new(MemoryState { past, ..MemoryState::of(host_bytes) }));
+        let faulty = faulty.map(FaultMap::Frames);
+        let kernel = KernelConfig { faulty, ..KernelConfig::new(host_bytes) };
+        let host = Some(Box::new(MemoryState { kernel, ..MemoryState::default() }));
         MemoryState { host, ..self.guest.clone() }
     }
 

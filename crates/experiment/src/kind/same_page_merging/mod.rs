@@ -12,7 +12,7 @@ mod tests;
 
 use perforate_config::{BoundedSize, Changes, ConfigError, Count, Key, Share, Size, keys};
 use perforate_os::ContentDistribution;
-use perforate_sim::{Machine, MemoryOptions, Scheme, SimError};
+use perforate_sim::{Machine, MemoryOptions, MemorySnapshot, Scheme, SimError, SizeOptions};
 use perforate_trace::ReadersOptions;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -108,11 +108,12 @@ impl Study {
         let readers =
             ReadersOptions { heap: BoundedSize::new(HEAP_BYTES), ..ReadersOptions::default() };
         let readers = changed(own.readers, readers, "readers")?;
-        let memory = MemoryOptions { memory: Some(own.memory), ..MemoryOptions::default() };
+        let size = SizeOptions { memory: Some(own.memory), ..SizeOptions::default() };
+        let memory = MemoryOptions { size, ..MemoryOptions::default() };
         let pages = readers.processes.get() * readers.pages();
         Ok(Self {
             machine: settings.machine(&own.machine)?,
-            memory: memory.resolve().map_err(|error| error.to_string())?,
+            memory: memory.resolve(&MemorySnapshot::load).map_err(|error| error.to_string())?,
             contents: contents(own.contents, pages, own.takers.get(), seed)?,
             readers,
             timed: own.timing,

@@ -12,6 +12,6 @@ pub fn run(experiments: &[Experiment]) -> Result<Vec<Outcome>, ExperimentError> 
 
 /// All records of an outcome, as a reader has them.
 pub fn records(outcome: &Outcome) -> Vec<serde_json::Value> {
-    let records = outcome.records(true, &[]);
-    records.iter().map(|record| serde_json::to_value(record).unwrap()).collect()
+    let lines = outcome.record(true, Vec::new()).lines();
+    lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }

@@ -7,9 +7,9 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use perforate_record::process_memory::{Mapping, PAGE_BYTES, PageEntry, PageMap, Table, frame};
+use perforate_records::{ProcessArea, ProcessTotals};
 
 use super::ProcessOptions;
-use super::record::{ProcessArea, ProcessTotals};
 use crate::proc::{MappedArea, PageFlags};
 use crate::snapshot::PageContents;
 

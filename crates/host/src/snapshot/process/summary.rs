@@ -1,6 +1,7 @@
 //! Sums over mappings, and statistics of contents.
 
-use super::record::{ProcessArea, ProcessContents, ProcessTotals};
+use perforate_records::{ProcessArea, ProcessContents, ProcessTotals};
+
 use crate::snapshot::PageContents;
 
 /// Sums up all mappings. Removes figures that could not be determined.

@@ -25,7 +25,7 @@ fn made_up(entries: &[u64], pages: &[u8]) -> tempfile::TempDir {
     folder
 }
 
-fn read(folder: &Path, contents: bool) -> (ProcessSnapshot, PageContents) {
+fn read(folder: &Path, contents: bool) -> (ProcessRecord, PageContents) {
     let options = ProcessOptions { pid: 7, proc: folder.to_owned(), contents };
     read_process(&options, &mut |_, _| {}).unwrap()
 }

@@ -1,4 +1,5 @@
-//! 2MB blocks: whole, with holes where others have frames of them, or only reserved at first.
+//! Backs a region with a 2MB block: whole, with holes at the frames of others, or only reserved at
+//! first.
 
 use perforate_types::{HoleSet, Permissions, SpaceId, Update};
 
@@ -9,19 +10,20 @@ use crate::memory::complement;
 use crate::space::{Large, page_at};
 use crate::{BlockUse, HoleAllocation, Orders, OsError, Policy};
 
-/// Blocks as they can be claimed from memory.
+/// Backs regions with blocks claimed from memory.
 pub(super) struct Blocks {
     reserves: bool,
 }
 
 impl Blocks {
-    /// Blocks as the policy uses them.
+    /// Makes the backer for the policy's use of blocks.
     pub(super) fn new(policy: &dyn Policy) -> Self {
         Self { reserves: reserves(policy) }
     }
 }
 
-/// Whether a block is only reserved at first, and its sub-pages mapped as they are touched (P §VI).
+/// True if a block is only reserved at first and its sub-pages are mapped as they are touched (P
+/// §VI).
 pub(super) fn reserves(policy: &dyn Policy) -> bool {
     policy.hole_rule().is_some_and(|rule| rule.reserves())
 }
@@ -57,8 +59,8 @@ impl Backer for Blocks {
     }
 }
 
-/// Maps a block except for `holes`, as an ordinary 2MB page if there are none. With `reserves` it
-/// is kept without mapping anything yet.
+/// Maps a block except for `holes`, as an ordinary 2MB page if there are none. With `reserves`, the
+/// block is reserved and nothing is mapped yet.
 pub(super) fn map(
     core: &mut Core,
     id: SpaceId,
@@ -70,7 +72,7 @@ pub(super) fn map(
 ) -> Result<(), OsError> {
     let in_place = complement(holes);
     let (space, mut effects) = core.parts(id, updates)?;
-    let brought_in = match space.holed_pages() {
+    let mapped = match space.holed_pages() {
         Some(pages) if reserves => {
             pages.reserve(space, number, large, in_place, &mut effects)?;
             FirstTouch::WithHoles { in_place: 0 }
@@ -85,11 +87,11 @@ pub(super) fn map(
             FirstTouch::Large
         }
     };
-    effects.ledger.bring_in(brought_in);
+    effects.ledger.bring_in(mapped);
     Ok(())
 }
 
-/// Gives all holes of a region their frames.
+/// Allocates a frame for every hole of a region.
 pub(super) fn fill_holes(
     core: &mut Core,
     id: SpaceId,

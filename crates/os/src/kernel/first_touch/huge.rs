@@ -1,4 +1,4 @@
-//! 1GB pages.
+//! Backs first touches with 1GB pages.
 
 use perforate_types::Update;
 
@@ -7,8 +7,8 @@ use crate::kernel::FirstTouch;
 use crate::space::{self, Huge, Mechanism, gigabyte_of, pages_of_gigabyte, regions_of};
 use crate::{Orders, OsError};
 
-/// 1GB pages, where the area spans one, nothing is mapped in it, no injected fragmentation covers
-/// a region of it and contiguous memory can be had.
+/// Maps 1GB pages. Requires an area that spans the page, no present mapping, no injected
+/// fragmentation in its regions, and contiguous memory.
 pub(super) struct HugePages;
 
 impl Backer for HugePages {
@@ -26,7 +26,8 @@ impl Backer for HugePages {
     }
 }
 
-/// Maps a 1GB page, where the area spans one, nothing is mapped in it and contiguous memory can be had.
+/// Maps a 1GB page. Requires an area that spans the page, no present mapping, and contiguous
+/// memory.
 pub(super) fn map(
     context: &mut Context<'_>,
     touch: &Touch,

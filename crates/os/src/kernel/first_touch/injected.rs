@@ -1,5 +1,6 @@
-//! Regions that injected fragmentation covers: each gets a block with the holes that were drawn for
-//! it, as a page with holes or, where the policy makes none, only to have others' frames lie there.
+//! Backs regions that injected fragmentation covers. Each region gets a block with the holes drawn
+//! for it, mapped as a page with holes. If the policy makes none, the block only holds the frames
+//! of others.
 
 use perforate_types::{Permissions, SpaceId, Update};
 
@@ -10,13 +11,13 @@ use crate::memory::{Fragment, complement};
 use crate::space::Large;
 use crate::{BlockUse, HoleAllocation, Orders, OsError, Policy};
 
-/// Blocks with injected holes.
+/// Backs regions with blocks that have injected holes.
 pub(super) struct InjectedFragments {
     reserves: bool,
 }
 
 impl InjectedFragments {
-    /// Blocks as the policy uses them.
+    /// Makes the backer for the policy's use of blocks.
     pub(super) fn new(policy: &dyn Policy) -> Self {
         Self { reserves: reserves(policy) }
     }
@@ -40,7 +41,7 @@ impl InjectedFragments {
             return Err(error);
         }
         core.parts(id, updates)?.0.set_fragment(region, fragment);
-        // The program is not going to touch holes that it has no data at.
+        // Unallocated holes are never touched, as the program has no data there.
         let fills = when == HoleAllocation::Eager && !self.reserves;
         if fills && fragmentation.allocated {
             block::fill_holes(core, id, region, &holes, permissions, updates)?;

@@ -1,4 +1,4 @@
-//! Pages of the sizes that a layout says.
+//! Backs first touches with the page sizes of a layout.
 
 use perforate_types::{Counter, Counters, HoleSet, PageSize, Update, figures, registered};
 
@@ -7,14 +7,14 @@ use crate::kernel::Core;
 use crate::space::Large;
 use crate::{Orders, OsError, PageLayout};
 
-/// Large pages where the layout wants them, whatever fragmentation is injected: Mosalloc's pools are in
-/// memory that is set aside before.
+/// Maps large pages where the layout requires them, regardless of injected fragmentation:
+/// Mosalloc's pools are in memory that was set aside before.
 pub(super) struct LaidOutPages {
     layout: PageLayout,
     figures: Figures,
 }
 
-/// What it counts.
+/// Counts of mapped and missing large pages.
 #[derive(Clone, Copy, Debug, Default)]
 struct Figures {
     pages: u64,
@@ -31,7 +31,7 @@ figures! {
     }
 }
 
-/// The counters of policies with a layout.
+/// Counters of policies with a layout.
 pub fn layout_counters() -> Vec<Counter> {
     registered(LAID_OUT)
 }

@@ -1,8 +1,8 @@
-//! First touches: an ordered list of backers is asked to map a page where nothing is mapped.
+//! First touches: maps a page for the first time by asking an ordered list of backers.
 //!
-//! Each backer is one mechanism that can map memory, with the state it keeps for that. The first
-//! that maps the page ends the search; the last one, 4KB pages, always does, or memory is out. The
-//! list is made from policy and page tables when the kernel boots, in [`Backers::new`].
+//! Each backer is one mechanism that can map memory, with the state that it needs. The first backer
+//! that maps the page ends the search. The last backer, 4KB pages, always maps the page unless
+//! memory is out. [`Backers::new`] makes the list from the policy and the page tables at boot.
 
 mod block;
 mod huge;
@@ -27,44 +27,44 @@ use injected::InjectedFragments;
 use laid_out::LaidOutPages;
 pub use laid_out::layout_counters;
 
-/// The state that backers act on besides their own.
+/// State that backers act on besides their own.
 pub struct Context<'a> {
     /// Memory and address spaces.
     pub(super) core: &'a mut Core,
-    /// Makes contiguous memory.
+    /// Compaction, which makes contiguous memory.
     pub(super) compaction: &'a mut Compaction,
 }
 
-/// The first touch of a page where nothing is mapped.
+/// First touch of a page that is not mapped.
 #[derive(Clone, Copy)]
 pub struct Touch {
-    /// The address space.
+    /// Address space of the touch.
     pub space: SpaceId,
-    /// The page.
+    /// Number of the touched page (address ÷ 4KB).
     pub page: u64,
-    /// The area it lies in.
+    /// The area that contains the page.
     pub area: Area,
 }
 
 impl Touch {
-    /// Permissions of its area.
+    /// Effective permissions of the area.
     pub fn permissions(&self) -> Permissions {
         self.area.attributes.effective()
     }
 
-    /// Its 2MB region.
+    /// Number of the 2MB region of the page.
     pub fn region(&self) -> u64 {
         region_of(self.page)
     }
 
-    /// The orders that may back the page, as far as its area, what is mapped around it and the policy
-    /// are concerned.
+    /// The orders that may back the page: allowed by its area, by the mappings around it and by the
+    /// policy.
     pub(super) fn orders(&self, core: &Core) -> Result<Orders, OsError> {
         core.orders_at_touch(self.space, self.page, &self.area)
     }
 }
 
-/// Answer of a backer.
+/// Answer of a backer to a touch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backed {
     /// The page is mapped.
@@ -75,10 +75,10 @@ pub enum Backed {
 
 /// A mechanism that maps memory, at first touches or in advance.
 pub trait Backer: Any + Send {
-    /// Maps the page, and what else it maps with it, if it can.
+    /// Maps the page if the backer can, and possibly more pages with it.
     ///
     /// # Errors
-    /// If memory is out, or what the program or configuration asks for is impossible.
+    /// If memory is out, or the program or configuration requests something impossible.
     fn back(
         &mut self,
         context: &mut Context<'_>,
@@ -86,18 +86,15 @@ pub trait Backer: Any + Send {
         updates: &mut Vec<Update>,
     ) -> Result<Backed, OsError>;
 
-    /// Areas in these pages were made, moved there, grew or got other permissions.
+    /// Notifies the backer that areas in these pages were made, moved there, extended or protected.
     fn note_areas(&mut self, _space: SpaceId, _pages: &Range<u64>) {}
 
-    /// Whether it has something to do in advance of touches.
+    /// True if the backer has memory to map in advance of touches.
     fn has_work(&self) -> bool {
         false
     }
 
-    /// Does a part of what it has to do in advance of touches.
-    ///
-    /// # Errors
-    /// If there is no such address space.
+    /// Does a part of the backer's work in advance of touches.
     fn proceed(
         &mut self,
         _context: &mut Context<'_>,
@@ -106,26 +103,20 @@ pub trait Backer: Any + Send {
         Ok(())
     }
 
-    /// The address space is gone; its number may be used again.
+    /// Notifies the backer that the address space was destroyed; its number may be used again.
     fn forget(&mut self, _space: SpaceId) {}
 
-    /// Writes its figures.
+    /// Writes the counters of the backer.
     fn counters(&self, _core: &Core, _out: &mut Counters) {}
 }
 
 impl Context<'_> {
-    /// An address space.
-    ///
-    /// # Errors
-    /// If there is no such address space.
+    /// The address space with this number.
     pub fn space(&self, id: SpaceId) -> Result<&AddressSpace, OsError> {
         self.core.space(id)
     }
 
-    /// An address space to be changed, and what is changed with it.
-    ///
-    /// # Errors
-    /// If there is no such address space.
+    /// An address space to be changed, and the state that changes with it.
     pub fn parts<'a>(
         &'a mut self,
         id: SpaceId,
@@ -134,37 +125,36 @@ impl Context<'_> {
         self.core.parts(id, updates)
     }
 
-    /// Physical memory.
+    /// Physical memory of the machine.
     pub fn memory(&mut self) -> &mut PhysicalMemory {
         &mut self.core.memory
     }
 
-    /// The format of the page tables.
+    /// The format of the page tables that the kernel was configured with.
     pub fn tables(&self) -> TableFormat {
         self.core.config.tables
     }
 
-    /// Whether more than 4KB may be mapped as one in an area, as far as the program's advice and the
-    /// policy are concerned.
+    /// True if the program's advice and the policy allow mappings larger than 4KB in an area.
     pub fn wants_large(&self, attributes: &Attributes) -> bool {
         self.core.wants_large(attributes)
     }
 
-    /// Whether fragmentation is injected.
+    /// True if fragmentation is injected.
     pub fn is_fragmented(&self) -> bool {
         self.core.config.fragmentation.is_some()
     }
 
-    /// Injected fragmentation is drawn for these physical 2MB blocks, by number, each once.
+    /// Draws injected fragmentation for these physical 2MB blocks, by number, once for each block.
     pub fn inject_fragmentation(&mut self, blocks: Range<u64>) {
         let Some(fragmentation) = self.core.config.fragmentation else { return };
         let seed = self.core.config.seed;
         self.core.memory.inject_holes(blocks, |block| fragmentation.holes(seed, block));
     }
 
-    /// Takes contiguous frames for `pages`, congruent with them modulo 2MB, that nobody has, and at
-    /// most so many of them faulty. With `compacts`, what is movable goes elsewhere if there is no
-    /// free run.
+    /// Takes contiguous frames for `pages`, congruent with the pages modulo 2MB, with at most
+    /// `faulty_frames` faulty frames among them. With `compacts`, movable frames are migrated if
+    /// there is no free run.
     ///
     /// # Errors
     /// If there is no such run.
@@ -177,8 +167,8 @@ impl Context<'_> {
     ) -> Result<Range<u64>, OsError> {
         let Context { core, compaction } = self;
         let blocks = regions_of(pages);
-        // No whole block of the memory that was there at boot can be had for a region that injected
-        // fragmentation covers.
+        // Memory present at boot has no whole block for a region that injected fragmentation
+        // covers.
         let fits = pages.end - pages.start <= core.config.memory_bytes / FRAME_BYTES;
         let is_fragmented = fits && core.is_any_fragmented(blocks.clone());
         let wanted = RunRequest {
@@ -191,40 +181,41 @@ impl Context<'_> {
         Ok(contiguous::keep_for(core, &run, pages))
     }
 
-    /// Gives back frames of a run that was taken, but for faulty ones.
+    /// Frees the frames of a run that was taken, except faulty ones.
     pub fn give_back_run(&mut self, frames: Range<u64>) {
         contiguous::free_good_frames(self.core, frames);
     }
 
-    /// The faulty frames among these.
+    /// The faulty frames among the given ones.
     pub fn faulty_frames(&self, frames: &Range<u64>) -> Vec<Frame> {
         self.core.memory.retired_within(frames)
     }
 
-    /// Whether so little memory is free that nothing is backed in advance.
+    /// True if too little memory is free to back anything in advance.
     pub fn is_memory_short(&self) -> bool {
         contiguous_backing::is_memory_short(self.core)
     }
 
-    /// Pages that all of the memory would hold.
+    /// Number of pages that the whole memory can hold.
     pub fn memory_pages(&self) -> u64 {
         self.core.config.memory_bytes / FRAME_BYTES
     }
 
-    /// How often memory was given back so far: a search that found none is in vain until it changes.
+    /// Number of frees so far. A search for free memory that failed will fail again until it
+    /// changes.
     pub fn releases(&self) -> u64 {
         self.core.memory.zones().releases()
     }
 
-    /// What is brought in from now on in this operation is anonymous memory, whose frames are
-    /// cleared.
+    /// Marks the memory that this operation maps from now on as anonymous, so that its frames count
+    /// as cleared.
     pub fn clear_new_frames(&mut self) {
         self.core.ledger.clears = true;
     }
 
-    /// Maps as many pages from the start of `pages` on, where nothing is mapped, as there are
-    /// contiguous frames for; returns how many. With `large`, by 2MB pages where they can be. None
-    /// where memory is short, or injected fragmentation covers the first.
+    /// Maps unmapped pages from the start of `pages` on, as many as contiguous frames exist for,
+    /// and returns their number. With `large`, uses 2MB pages if possible. Maps none if memory is
+    /// short or injected fragmentation covers the first page.
     ///
     /// # Errors
     /// If memory for tables runs out, or there is no such address space.
@@ -245,7 +236,7 @@ pub(super) struct Backers {
 }
 
 impl Backers {
-    /// The backers that policy and page tables call for.
+    /// Makes the backers that policy and page tables require.
     pub(super) fn new(config: &KernelConfig, policy: &dyn Policy) -> Self {
         let mut list: Vec<Box<dyn Backer>> = vec![Box::new(SharedMemory)];
         list.extend(policy.backers());
@@ -268,7 +259,7 @@ impl Backers {
         Self { list }
     }
 
-    /// Maps a page where nothing is mapped, with the size that policy and memory allow.
+    /// Maps a page that is not mapped, with the size that policy and memory allow.
     pub(super) fn back(
         &mut self,
         context: &mut Context<'_>,
@@ -283,17 +274,18 @@ impl Backers {
         unreachable!("the last backer maps the page or memory is out")
     }
 
-    /// Areas in these pages were made, moved there, grew or got other permissions.
+    /// Notifies all backers that areas in these pages were made, moved there, extended or
+    /// protected.
     pub(super) fn note_areas(&mut self, space: SpaceId, pages: &Range<u64>) {
         self.list.iter_mut().for_each(|backer| backer.note_areas(space, pages));
     }
 
-    /// Whether there is something to do in advance of touches.
+    /// True if a backer has memory to map in advance of touches.
     pub(super) fn have_work(&self) -> bool {
         self.list.iter().any(|backer| backer.has_work())
     }
 
-    /// Does a part of what is to be done in advance of touches.
+    /// Does a part of the first busy backer's work in advance of touches.
     pub(super) fn proceed(
         &mut self,
         context: &mut Context<'_>,
@@ -303,22 +295,22 @@ impl Backers {
         working.map_or(Ok(()), |backer| backer.proceed(context, updates))
     }
 
-    /// The address space is gone.
+    /// Notifies all backers that the address space was destroyed.
     pub(super) fn forget(&mut self, space: SpaceId) {
         self.list.iter_mut().for_each(|backer| backer.forget(space));
     }
 
-    /// Writes the figures of all backers.
+    /// Writes the counters of all backers.
     pub(super) fn counters(&self, core: &Core, out: &mut Counters) {
         self.list.iter().for_each(|backer| backer.counters(core, out));
     }
 
-    /// The backer of this type; one that is made now if there is none.
+    /// The backer of type `B`, made by `make` if it is missing.
     pub(super) fn find_or_add<B: Backer>(&mut self, make: impl FnOnce() -> B) -> &mut B {
         let is_wanted = |backer: &dyn Backer| (backer as &dyn Any).is::<B>();
         let known = self.list.iter().position(|backer| is_wanted(backer.as_ref()));
         let place = known.unwrap_or_else(|| {
-            // Before the last, which never lets another one be asked.
+            // Before the last backer, which never passes a touch on.
             let place = self.list.len() - 1;
             self.list.insert(place, Box::new(make()));
             place
@@ -328,7 +320,7 @@ impl Backers {
     }
 }
 
-/// 4KB pages.
+/// Maps single 4KB pages.
 struct SinglePages;
 
 impl Backer for SinglePages {

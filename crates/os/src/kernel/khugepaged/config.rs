@@ -1,4 +1,4 @@
-//! The knobs of background promotion.
+//! Parameters of background promotion.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use perforate_config::{Count, write};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The most that Linux takes for the three limits: one page less than a region has.
+/// Linux's maximum for the three limits: one page less than a region has.
 const MOST_PAGES: u64 = 511;
 
 /// Knobs of the scanner, with Linux's names and defaults

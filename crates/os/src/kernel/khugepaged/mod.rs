@@ -1,15 +1,18 @@
-//! khugepaged, background promotion, as Linux does it (`mm/khugepaged.c`): a scanner walks the
-//! regions of all address spaces that 4KB pages map, and makes 2MB pages of those that the knobs
-//! allow. Linux copies a region into a whole block; policies may also punch (see
-//! [`crate::Promotion`]): around what others have in a block, or around what of the region is not
-//! at its own place. On its way the scanner patches holes of perforated pages whose frames have
-//! become free or can be made so.
+//! khugepaged, background promotion, as Linux does it (`mm/khugepaged.c`). A scanner visits the
+//! regions of all address spaces that 4KB pages map, and promotes those that the parameters allow
+//! to 2MB pages. Linux copies a region into a whole block. Policies may also punch (see
+//! [`crate::Promotion`]): around the frames of others in a block, or around pages of the region
+//! that are not in place. The scanner also patches holes of perforated pages whose in-place frames
+//! are free or can be freed.
 //!
-//! Choices of ours: regions without any 4KB page or hole cost the scanner nothing (Linux steps
-//! through them); accessed bits are not asked; shared memory is left alone (as with Linux's default
-//! for `shmem_enabled`); so are regions that injected fragmentation covers, because the injection says
-//! that no whole block can be had for them; the scanner does not pause after a failed allocation,
-//! but fruitless searches for blocks are deferred as those of faults are.
+//! Own choices:
+//! - Regions without any 4KB page or hole cost the scanner nothing (Linux steps through them).
+//! - Accessed bits are not considered.
+//! - Shared memory is skipped (as with Linux's default of `shmem_enabled`).
+//! - Regions with injected fragmentation are skipped, since the injection means that no whole block
+//!   exists for them.
+//! - The scanner does not pause after a failed allocation, but fruitless searches for blocks are
+//!   deferred like those of faults.
 
 mod config;
 mod perform;
@@ -32,22 +35,22 @@ use region::Refusal;
 /// Result of one pass of the scanner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KhugepagedPass {
-    /// Pages looked at: 512 for each region.
+    /// Number of pages scanned: 512 for each region.
     pub pages_scanned: u64,
     /// Regions that became ordinary 2MB pages.
     pub regions_collapsed: u64,
     /// Regions that became perforated pages.
     pub regions_perforated: u64,
-    /// Whether it came to the end of all address spaces; the next pass begins at the first.
+    /// True if the pass reached the end of all address spaces; the next pass begins at the first.
     pub ended_full_scan: bool,
 }
 
-/// Totals of background promotion.
+/// Totals of background promotion since boot.
 #[derive(Default)]
 struct Counts {
     scanned: u64,
     full_scans: u64,
-    /// Regions promoted, by [`Promotion`].
+    /// Number of regions promoted, indexed by [`Promotion`].
     promoted: [u64; 3],
     /// Regions that became ordinary 2MB pages.
     collapsed: u64,
@@ -56,17 +59,17 @@ struct Counts {
     frames_copied: u64,
     frames_zeroed: u64,
     holes: u64,
-    /// Regions left alone, by [`Refusal`].
+    /// Number of regions not promoted, indexed by [`Refusal`].
     refused: [u64; Refusal::ALL.len()],
-    /// Holes patched.
+    /// Number of holes patched.
     patched: u64,
 }
 
-/// State of the scanner.
+/// State of the promotion scanner.
 #[derive(Default)]
 pub(super) struct Khugepaged {
     config: KhugepagedConfig,
-    /// Where the next pass goes on.
+    /// Region at which the next pass continues.
     cursor: SpaceRegion,
     /// The search for blocks that can be emptied.
     whole: Search,
@@ -76,7 +79,12 @@ pub(super) struct Khugepaged {
 }
 
 impl Khugepaged {
-    /// Sets the knobs of background promotion.
+    /// A scanner at the start of memory.
+    pub(super) fn new(config: KhugepagedConfig) -> Self {
+        Self { config, ..Self::default() }
+    }
+
+    /// Sets the parameters of background promotion.
     pub(super) fn set(&mut self, config: KhugepagedConfig) {
         self.config = config;
     }
@@ -106,7 +114,7 @@ impl Khugepaged {
             } else if let Err(refusal) = self.consider(context, id, number, updates) {
                 self.counts.refused[refusal as usize] += 1;
             }
-            // One region is one operation: its shootdowns go out together.
+            // One region is one operation: its shootdowns are sent together.
             context.core.ledger.send();
         }
         let counts = &mut self.counts;
@@ -117,8 +125,8 @@ impl Khugepaged {
         pass
     }
 
-    /// Patches the holes of a page whose price the policy accepts: one copy where the frame in
-    /// place is free, two where it has to be made free.
+    /// Patches the holes of a page if the policy accepts the cost: one copy if the in-place frame
+    /// is free, two if it must be emptied first. Returns the number of patched holes.
     fn patch_cheap_holes(
         &mut self,
         core: &mut Core,
@@ -135,8 +143,8 @@ impl Khugepaged {
         patching::patch_holes(core, id, number, moves, updates)
     }
 
-    /// The next region from the cursor on that has holes, or that 4KB pages map and that may be a
-    /// 2MB page.
+    /// The next region from the cursor on that has holes, or that 4KB pages map and that may be
+    /// promoted.
     fn next_candidate(&self, core: &Core) -> Option<SpaceRegion> {
         if core.policy.promotions().is_empty() {
             return None;
@@ -152,7 +160,7 @@ impl Khugepaged {
         None
     }
 
-    /// Promotes one region if knobs, memory and policy allow it.
+    /// Promotes one region if parameters, memory and policy allow it.
     fn consider(
         &mut self,
         context: &mut Context<'_>,
@@ -183,13 +191,13 @@ impl Khugepaged {
         counts.frames_copied += price.frames_copied;
         counts.frames_zeroed += price.frames_zeroed;
         counts.holes += price.holes.count() as u64;
-        // What moves stays under its page, so it counts as migrated: each page is taken out of
-        // use, copied and mapped again, not only copied.
+        // Copied frames stay under their pages, so they count as migrated: each page is unmapped,
+        // copied and mapped again.
         core.ledger.migrated(price.frames_copied);
         core.ledger.done.frames_zeroed_4k += price.frames_zeroed;
     }
 
-    /// Writes its figures; none before it first looked at a page.
+    /// Writes the scanner's counters; writes none before its first pass.
     pub(super) fn counters(&self, out: &mut Counters) {
         let counts = &self.counts;
         if counts.scanned == 0 {
@@ -209,9 +217,11 @@ figures! {
         /// Times it came to the end of all address spaces.
         khugepaged_full_scans, Count, Listed: |it| it.full_scans;
         /// 2MB pages without holes that it made.
-        khugepaged_pages_made_whole, Count, Listed: |it| it.collapsed;
+        khugepaged_pages_made_whole, Count, Listed,
+            part("khugepaged_pages_made", "whole", "page-2m"): |it| it.collapsed;
         /// Perforated pages that it made.
-        khugepaged_pages_made_perforated, Count, Listed: |it| it.perforated;
+        khugepaged_pages_made_perforated, Count, Listed,
+            part("khugepaged_pages_made", "perforated", "perforated"): |it| it.perforated;
         /// Pages made by copying all into a whole block.
         khugepaged_promoted_by_collapse, Count, Listed:
             |it| it.promoted[Promotion::Collapse as usize];
@@ -232,7 +242,7 @@ figures! {
     }
 }
 
-/// The counters of background promotion, which results have where a pass was made.
+/// Counters of background promotion, which results have if a pass was made.
 pub(super) fn counters() -> Vec<Counter> {
     let refused = |refusal: Refusal| Counter {
         id: refusal.counter().into(),

@@ -1,4 +1,4 @@
-//! Making a region a 2MB page as planned.
+//! Carries out a planned promotion.
 
 use perforate_types::{Frame, HoleSet, Update};
 
@@ -9,8 +9,8 @@ use super::region::{Census, census as census_of};
 use crate::memory::complement;
 use crate::space::{Departure, Entries, Large, page_at, pages_of};
 
-/// Does what the plan says; where memory is too short for that, everything stays as it is but
-/// for what compaction has moved already, and `false` is returned.
+/// Promotes the region as planned. If memory runs out, returns false; everything stays as it was,
+/// except for frames that compaction has moved already.
 pub(super) fn carry_out(
     context: &mut Context<'_>,
     place: SpaceRegion,
@@ -25,11 +25,11 @@ pub(super) fn carry_out(
         core.memory.free_frames_of(block, &taken);
         return false;
     };
-    settle(core, place, census, block, &plan.price.holes, &entries, updates);
+    settle_old_frames(core, place, census, block, &plan.price.holes, &entries, updates);
     true
 }
 
-/// Takes the block, and says which of its frames were taken.
+/// Takes the block of the plan; returns the block and the frames that were taken.
 fn take_block(
     context: &mut Context<'_>,
     plan: &Plan,
@@ -52,7 +52,7 @@ fn take_block(
     }
 }
 
-/// Puts the 2MB page in the place of the 4KB pages; returns what those were.
+/// Replaces the 4KB pages by the 2MB page; returns the old entries.
 fn replace(
     core: &mut Core,
     (id, number): SpaceRegion,
@@ -67,8 +67,8 @@ fn replace(
         true => None,
         false => Some(space.allocate_node(&mut effects).ok()?),
     };
-    // Compaction may have given the pages other frames, and what made room for it may have
-    // reclaimed some.
+    // Compaction may have moved the region's pages, and reclaim may have unmapped some to make
+    // room.
     let is_same = census_of(core, id, number).is_some_and(|now| now.agrees(census));
     let (space, mut effects) = core.parts(id, updates).ok()?;
     let large = Large { block, permissions: census.permissions };
@@ -86,8 +86,8 @@ fn replace(
     }
 }
 
-/// Maps holes to the frames their pages had, and gives up the frames that were copied.
-fn settle(
+/// Maps holes to the old frames of their pages, and releases the frames that were copied.
+fn settle_old_frames(
     core: &mut Core,
     (id, number): SpaceRegion,
     census: &Census,

@@ -1,4 +1,4 @@
-//! The ways to make a region a 2MB page, priced for the policy.
+//! Plans for promoting a region to a 2MB page, with the costs that the policy compares.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::region::{Census, Refusal};
 use crate::memory::{BLOCK_ORDER, BlockContents, complement};
 use crate::{Promotion, PromotionChoices, PromotionPrice};
 
-/// A way that was found.
+/// A possible promotion with its block and its cost.
 #[derive(Clone, Copy)]
 pub(super) struct Plan {
     pub promotion: Promotion,
@@ -20,18 +20,18 @@ pub(super) struct Plan {
     pub price: PromotionPrice,
 }
 
-/// Where its block comes from.
+/// Origin of the 2MB block.
 #[derive(Clone, Copy)]
 pub(super) enum Source {
-    /// A free one.
+    /// A free 2MB block.
     Free,
-    /// One that others use in part, which is made of this; what is movable is moved away.
+    /// A block that others use in part, with its contents; movable frames are migrated.
     Used(Frame, BlockContents),
-    /// The one in which the region's pages lie; these free frames of it are taken.
+    /// The block in which the region's pages lie, and its free frames that are taken.
     Own(Frame, HoleSet),
 }
 
-/// Where a search for blocks goes on, and whether one is worth while.
+/// Position of the search for blocks, and its deferral.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Search {
     next_block: u64,
@@ -39,14 +39,14 @@ pub(super) struct Search {
 }
 
 impl Khugepaged {
-    /// The way that the policy chooses.
+    /// Finds the possible promotions and lets the policy choose one.
     pub(super) fn plan(
         &mut self,
         context: &mut Context<'_>,
         census: &Census,
     ) -> Result<Plan, Refusal> {
         let promotions = context.core.policy.promotions();
-        // With a whole block at hand, one that leaves holes is not worth its search.
+        // If a whole block is available, a search for a block with holes is not worth its cost.
         let is_whole =
             promotions.contains(&Promotion::Collapse) && context.core.memory.has_free_block();
         let plans: Vec<Plan> = promotions
@@ -93,7 +93,7 @@ impl Khugepaged {
         Some(copying(Promotion::PunchAround, source, census))
     }
 
-    /// The first block from where the last search ended that suits the promotion.
+    /// The first block from the end of the last search on that suits the promotion.
     fn find_block(&mut self, context: &mut Context<'_>, promotion: Promotion) -> Option<Source> {
         if !self.search(promotion).deferral.is_due() {
             return None;
@@ -104,8 +104,8 @@ impl Khugepaged {
             let block = Frame::new(number << BLOCK_ORDER);
             context.compaction.counts.blocks_scanned += 1;
             if let Some(contents) = self.usable(context, block, promotion) {
-                // The next search begins behind it: should it not be had after all, others are
-                // tried first.
+                // The next search begins after this block, so that other blocks are tried first if
+                // it cannot be taken.
                 let next_block = (number + 1) % blocks;
                 *self.search(promotion) = Search { next_block, ..Search::default() };
                 return Some(Source::Used(block, contents));
@@ -122,16 +122,17 @@ impl Khugepaged {
         }
     }
 
-    /// Contents of the block, if it suits and there is room for what has to move.
+    /// Contents of the block, if it suits the promotion and there is room for the frames to be
+    /// migrated.
     fn usable(
         &mut self,
         context: &mut Context<'_>,
         block: Frame,
         promotion: Promotion,
     ) -> Option<BlockContents> {
-        let empties = promotion == Promotion::Collapse;
+        let needs_empty = promotion == Promotion::Collapse;
         let usable = context.core.memory.at_most_usable(block);
-        if usable == 0 || (empties && usable < HoleSet::SUBPAGES as u64) {
+        if usable == 0 || (needs_empty && usable < HoleSet::SUBPAGES as u64) {
             return None;
         }
         context.compaction.note_frames_scanned(context.core);
@@ -141,7 +142,7 @@ impl Khugepaged {
             contents.movable = HoleSet::EMPTY;
         }
         let holes = &contents.fixed;
-        let suits = if empties {
+        let suits = if needs_empty {
             holes.is_empty()
         } else {
             !holes.is_empty() && context.core.accepts(holes)
@@ -151,11 +152,11 @@ impl Khugepaged {
     }
 }
 
-/// In the block in which most of the region's pages lie, those at their own place stay, and
-/// absent pages get the frames that are free there.
+/// Plans a promotion in the block that holds most of the region's pages in place. These pages stay,
+/// and absent pages get free frames of the block.
 fn plan_in_place(core: &Core, census: &Census) -> Option<Plan> {
-    let block = home_of(census)?;
-    // A block that somebody else maps with holes is theirs to patch.
+    let block = majority_block(census)?;
+    // A block that another region maps with holes is left to that region.
     if block.number() >> BLOCK_ORDER >= core.memory.blocks()
         || !core.memory.holed_pages_of(block).is_empty()
     {
@@ -163,7 +164,7 @@ fn plan_in_place(core: &Core, census: &Census) -> Option<Plan> {
     }
     let free = core.memory.zones().free_in_pageblock(block);
     let filled: HoleSet = census.absent().iter().filter(|&index| free.contains(index)).collect();
-    let holes = complement(&at_own_place(census, block).union(&filled));
+    let holes = complement(&in_place_pages(census, block).union(&filled));
     let price =
         PromotionPrice { frames_zeroed: filled.count() as u64, holes, ..PromotionPrice::default() };
     let source = Source::Own(block, filled);
@@ -171,7 +172,7 @@ fn plan_in_place(core: &Core, census: &Census) -> Option<Plan> {
     core.accepts(&holes).then_some(plan)
 }
 
-/// A plan that copies pages into a block with the holes that its source leaves.
+/// A plan that copies pages into a block, around the fixed frames of its source.
 fn copying(promotion: Promotion, source: Source, census: &Census) -> Plan {
     let (holes, frames_migrated) = match source {
         Source::Used(_, contents) => (contents.fixed, contents.movable.count() as u64),
@@ -187,16 +188,16 @@ fn copying(promotion: Promotion, source: Source, census: &Census) -> Plan {
     Plan { promotion, source, price }
 }
 
-/// The pages of the region that lie at their own place in the block and are nobody else's.
-fn at_own_place(census: &Census, block: Frame) -> HoleSet {
-    let is_there = |&index: &usize| {
+/// Pages of the region that lie in place in the block and are not shared.
+fn in_place_pages(census: &Census, block: Frame) -> HoleSet {
+    let is_in_place = |&index: &usize| {
         census.entries[index].frame() == block.add(index as u64) && !census.shared.contains(index)
     };
-    census.mapped.iter().filter(is_there).collect()
+    census.mapped.iter().filter(is_in_place).collect()
 }
 
-/// The block in which more than half of the region's pages lie at their own place.
-fn home_of(census: &Census) -> Option<Frame> {
+/// The block in which more than half of the region's mapped pages lie in place.
+fn majority_block(census: &Census) -> Option<Frame> {
     let mut pages_by_block: BTreeMap<u64, usize> = BTreeMap::new();
     for index in census.mapped.iter().filter(|&index| !census.shared.contains(index)) {
         let frame = census.entries[index].frame();

@@ -1,4 +1,4 @@
-//! Regions that may become 2MB pages, and their contents.
+//! Regions of 4KB pages that may become 2MB pages, and their contents.
 
 use perforate_types::{HoleSet, Permissions, SpaceId};
 
@@ -8,7 +8,7 @@ use crate::memory::complement;
 use crate::space::{AddressSpace, Area, Entries, Mapping, Pages, Region, pages_of};
 use crate::{OrderPurpose, Orders};
 
-/// Why a region stays as it is.
+/// Reason for which a region is not promoted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
     /// More pages are absent than `max_ptes_none`.
@@ -17,20 +17,20 @@ pub(super) enum Refusal {
     Swapped,
     /// More pages are shared than `max_ptes_shared`.
     Shared,
-    /// A page allows other accesses than its area, writes apart.
+    /// A page has other permissions than its area, apart from writing.
     Permissions,
-    /// Injected fragmentation covers it.
+    /// Injected fragmentation covers the region.
     Injected,
-    /// No way that the policy wants is to be had: no block.
+    /// No promotion that the policy supports is possible: no suitable block was found.
     NoBlock,
-    /// The policy wanted none of the ways there were.
+    /// The policy chose none of the possible promotions.
     Policy,
-    /// Memory was short half-way.
+    /// Memory ran out during the promotion.
     Memory,
 }
 
 impl Refusal {
-    /// All reasons.
+    /// All reasons, in the order of their numbers.
     pub(super) const ALL: [Self; 8] = [
         Self::Absent,
         Self::Swapped,
@@ -42,7 +42,7 @@ impl Refusal {
         Self::Memory,
     ];
 
-    /// Name of its counter.
+    /// Name of the counter of this reason.
     pub(super) const fn counter(self) -> &'static str {
         match self {
             Self::Absent => "khugepaged_refused_absent",
@@ -56,7 +56,7 @@ impl Refusal {
         }
     }
 
-    /// The same in words.
+    /// Text of the reason in the description of its counter.
     pub(super) const fn reason(self) -> &'static str {
         match self {
             Self::Absent => "more pages are absent than max_ptes_none",
@@ -73,25 +73,26 @@ impl Refusal {
 
 /// Contents of a region that 4KB pages map.
 pub(super) struct Census {
-    /// Permissions of its area.
+    /// Permissions of the region's area.
     pub permissions: Permissions,
-    /// Pages mapped.
+    /// Sub-pages that are mapped.
     pub mapped: HoleSet,
-    /// Those of them whose frame others map as well.
+    /// Mapped sub-pages whose frame is shared.
     pub shared: HoleSet,
-    /// Pages that are swapped out.
+    /// Sub-pages that are swapped out.
     pub swapped: HoleSet,
-    /// The entries.
+    /// Page-table entries of the region.
     pub entries: Entries,
 }
 
 impl Census {
-    /// Pages without a frame or a place in swap.
+    /// Sub-pages that have neither a frame nor a swap slot.
     pub(super) fn absent(&self) -> HoleSet {
         complement(&self.mapped.union(&self.swapped))
     }
 
-    /// Whether the same pages are there in the same way, whatever frames they have.
+    /// True if both have the same mapped, shared and swapped pages and permissions; frames may
+    /// differ.
     pub(super) fn agrees(&self, other: &Self) -> bool {
         let sets = |census: &Self| (census.mapped, census.shared, census.swapped);
         sets(self) == sets(other) && self.permissions == other.permissions
@@ -99,25 +100,25 @@ impl Census {
 }
 
 impl Khugepaged {
-    /// Whether the knobs and the injected fragmentation let the region be a 2MB page.
+    /// Checks that the parameters and the injected fragmentation let the region become a 2MB page.
     pub(super) fn check_limits(
         &self,
         core: &Core,
         number: u64,
         census: &Census,
     ) -> Result<(), Refusal> {
-        let knobs = &self.config;
+        let config = &self.config;
         let exceeds = |pages: &HoleSet, most: u64| pages.count() as u64 > most;
         let injected = core.injected_holes(number).is_some();
-        // Pages that wait for their copy on write are read-only; all else is the area's.
+        // Copy-on-write pages are read-only; their other permissions must be the area's.
         let differs = census.mapped.iter().any(|index| {
             let own = census.entries[index].permissions();
             Permissions { write: census.permissions.write, ..own } != census.permissions
         });
         match () {
-            () if exceeds(&census.absent(), knobs.max_ptes_none.get()) => Err(Refusal::Absent),
-            () if exceeds(&census.swapped, knobs.max_ptes_swap.get()) => Err(Refusal::Swapped),
-            () if exceeds(&census.shared, knobs.max_ptes_shared.get()) => Err(Refusal::Shared),
+            () if exceeds(&census.absent(), config.max_ptes_none.get()) => Err(Refusal::Absent),
+            () if exceeds(&census.swapped, config.max_ptes_swap.get()) => Err(Refusal::Swapped),
+            () if exceeds(&census.shared, config.max_ptes_shared.get()) => Err(Refusal::Shared),
             () if differs => Err(Refusal::Permissions),
             () if injected => Err(Refusal::Injected),
             () => Ok(()),
@@ -125,13 +126,13 @@ impl Khugepaged {
     }
 }
 
-/// Whether 4KB pages map a region that may be a 2MB page.
+/// True if 4KB pages map the region and it may become a 2MB page.
 pub(super) fn may_promote(core: &Core, space: &AddressSpace, number: u64) -> bool {
-    pages_and_area(core, space, number).is_some()
+    promotable_pages(core, space, number).is_some()
 }
 
-/// The pages of a region that may be a 2MB page, and its area.
-fn pages_and_area<'a>(
+/// The 4KB pages of a region that may become a 2MB page, and the region's area.
+fn promotable_pages<'a>(
     core: &Core,
     space: &'a AddressSpace,
     number: u64,
@@ -147,10 +148,10 @@ fn pages_and_area<'a>(
     (fits && wanted().contains(Orders::LARGE)).then_some((pages, area))
 }
 
-/// Contents of a region that may become a 2MB page.
+/// Contents of a region that may become a 2MB page; `None` if it may not.
 pub(super) fn census(core: &Core, id: SpaceId, number: u64) -> Option<Census> {
     let space = core.space(id).ok()?;
-    let (pages, area) = pages_and_area(core, space, number)?;
+    let (pages, area) = promotable_pages(core, space, number)?;
     let mapped = space.mapped_pages(number);
     let is_shared = |&index: &usize| core.memory.is_shared(pages.entries[index].frame());
     Some(Census {

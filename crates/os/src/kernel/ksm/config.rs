@@ -1,4 +1,4 @@
-//! The knobs of same-page merging.
+//! Parameters of same-page merging.
 
 use std::fmt;
 

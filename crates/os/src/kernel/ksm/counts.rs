@@ -1,4 +1,4 @@
-//! The figures of same-page merging.
+//! Counters of same-page merging.
 
 use std::collections::BTreeSet;
 
@@ -9,35 +9,35 @@ use super::merge::maps_merged;
 use crate::kernel::Core;
 use crate::memory::FRAME_BYTES;
 
-/// Totals of merging.
+/// Totals of merging since boot.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Counts {
-    /// Pages looked at.
+    /// Number of pages scanned.
     pub scanned: u64,
-    /// Times the scanner came to the end.
+    /// Number of completed scans of all address spaces.
     pub full_scans: u64,
-    /// Pages mapped to a merged frame instead of their own.
+    /// Pages mapped to a merged frame instead of a frame of their own.
     pub merged: u64,
-    /// Merged pages that a write took out again.
+    /// Merged pages that got a frame of their own by a write.
     pub written: u64,
-    /// Looks at a page that was new or had changed since the last one.
+    /// Scans of a page that was new or whose content had changed since its last scan.
     pub changing: u64,
-    /// Merges for which memory was short.
+    /// Merges that failed for lack of memory.
     pub failed: u64,
-    /// Ordinary 2MB pages split into 4KB pages.
+    /// Ordinary 2MB pages that merging split into 4KB pages.
     pub split: u64,
-    /// Ordinary 2MB pages that got their first hole.
+    /// Ordinary 2MB pages that got their first hole by merging.
     pub perforated: u64,
     /// Sub-pages punched out as holes.
     pub punched: u64,
 }
 
-/// Totals, and the merged pages of a moment.
+/// Totals, and the merged pages at one moment.
 struct State {
     counts: Counts,
-    /// Frames.
+    /// Number of merged frames.
     shared: u64,
-    /// Further pages that map them.
+    /// Pages that map these frames, without the first page of each.
     sharing: u64,
 }
 
@@ -70,14 +70,14 @@ figures! {
     }
 }
 
-/// The counters of same-page merging, which results have where a pass was made.
+/// Counters of same-page merging, which results have if a pass was made.
 pub(in crate::kernel) fn counters() -> Vec<Counter> {
     registered(KSM)
 }
 
 impl Ksm {
-    /// The figures of `/sys/kernel/mm/ksm` and what merging did to large pages; none before the
-    /// first pass.
+    /// Writes the counters of `/sys/kernel/mm/ksm` and the effect of merging on large pages; writes
+    /// none before the first pass.
     pub(in crate::kernel) fn counters(&self, core: &Core, out: &mut Counters) {
         let counts = &self.counts;
         if counts.scanned == 0 {

@@ -1,4 +1,4 @@
-//! Mapping pages to merged frames, and giving them frames of their own again.
+//! Maps pages to merged frames, and gives them frames of their own again.
 
 use std::ops::Range;
 
@@ -9,13 +9,13 @@ use crate::OsError;
 use crate::kernel::{Core, SpacePage, contents, copy_on_write};
 use crate::space::{Departure, Effects, Present};
 
-/// 2MB pages split and sub-pages punched so far.
-fn broken(effects: &Effects<'_>) -> (u64, u64) {
+/// Numbers of 2MB pages split and sub-pages punched so far.
+fn breakage(effects: &Effects<'_>) -> (u64, u64) {
     (effects.ledger.done.large_pages_split, effects.ledger.done.subpages_punched)
 }
 
 impl Ksm {
-    /// Maps a page to a frame of the stable tree.
+    /// Maps a page to a merged frame of the stable tree.
     pub(super) fn join(
         &mut self,
         core: &mut Core,
@@ -37,8 +37,8 @@ impl Ksm {
         Ok(())
     }
 
-    /// Maps a page read-only by an entry of its own: to `to`, whose reference is added, or to the
-    /// frame it has.
+    /// Maps a page read-only by an entry of its own: to `to`, which gains a reference, or to its
+    /// present frame.
     pub(super) fn map_alone(
         &mut self,
         core: &mut Core,
@@ -52,7 +52,7 @@ impl Ksm {
         let (space, mut effects) = core.parts(id, updates)?;
         let effects = &mut effects;
         space.leave_overlay(&(page..page + 1), Departure::Remapped, effects)?;
-        let (split_before, punched_before) = broken(effects);
+        let (split_before, punched_before) = breakage(effects);
         let was_whole = space.extent_at(page).is_some_and(|(_, extent)| extent.is_whole());
         if !present.has_own_entry() && space.detacher(page).is_none() {
             space.break_up(page, effects)?;
@@ -72,7 +72,7 @@ impl Ksm {
             effects.memory.share(frame);
             effects.memory.release(own);
         }
-        let (split, punched) = broken(effects);
+        let (split, punched) = breakage(effects);
         let was_punched = punched > punched_before;
         self.counts.split += split - split_before;
         self.counts.perforated += u64::from(was_punched && was_whole);
@@ -80,7 +80,8 @@ impl Ksm {
         Ok(())
     }
 
-    /// A write found the page read-only, as `before`: it has content of its own now.
+    /// Notes a write to a page that was read-only (`before`): the page now has a content of its
+    /// own.
     pub(in crate::kernel) fn note_write(
         &mut self,
         core: &mut Core,
@@ -117,11 +118,11 @@ impl Ksm {
     }
 }
 
-/// Whether a page still maps a merged frame: read-only, by an entry of its own, with the
-/// frame's content.
+/// True if a page still maps a merged frame: read-only, by an entry of its own, with the content of
+/// the frame.
 pub(super) fn maps_merged(core: &Core, place: SpacePage, identity: u64, frame: Frame) -> bool {
-    let Some((present, now)) = candidate(core, place) else { return false };
-    now == frame
+    let Some((present, current)) = candidate(core, place) else { return false };
+    current == frame
         && present.has_own_entry()
         && !present.permissions().write
         && core.contents.identity(place.0, place.1) == identity

@@ -1,17 +1,20 @@
-//! KSM, same-page merging, as Linux does it (`mm/ksm.c`): a scanner walks the private anonymous
-//! memory of all address spaces and maps pages of equal content to one frame, read-only, until a
-//! write copies it.
+//! KSM, same-page merging, as Linux does it (`mm/ksm.c`). A scanner visits the private anonymous
+//! memory of all address spaces. It maps pages of equal content to one frame, read-only, until a
+//! write copies the frame.
 //!
-//! Two trees, both by content. The *stable* tree holds merged frames. The *unstable* tree holds
-//! the pages that this full scan has met and that have not changed since the one before; it is
-//! thrown away at the end of each. The stable tree takes no reference to its frames: one of them
-//! counts as long as a page that was merged to it still maps it read-only and has its content, so
-//! whatever else happens to the mappings needs no notice here.
+//! Two trees, both by content. The *stable* tree holds merged frames. The *unstable* tree holds the
+//! pages that the present full scan has met and that have not changed since the previous one; it is
+//! discarded after each full scan. The stable tree takes no reference to its frames. A merged frame
+//! is valid while a page that was merged to it still maps it read-only and has its content. So
+//! changes of mappings need no notification here.
 //!
 //! A page inside a 2MB page gets an entry of its own first: conventional policies split the 2MB
-//! page, perforated ones punch a hole (P §III.A, §VI). Choices of ours: every address space is
-//! scanned (Linux: only those that asked by madvise or prctl); 1GB pages are left alone (as those
-//! of hugetlbfs are); zero pages are merged like all others (`use_zero_pages` = 0).
+//! page, perforated ones punch a hole (P §III.A, §VI).
+//!
+//! Own choices:
+//! - Every address space is scanned (Linux scans only those that asked by madvise or prctl).
+//! - 1GB pages are skipped (as hugetlbfs pages are in Linux).
+//! - Zero pages are merged like all others (`use_zero_pages` = 0).
 
 mod config;
 mod counts;
@@ -32,46 +35,51 @@ use merge::maps_merged;
 /// Result of one pass of the scanner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KsmPass {
-    /// Pages looked at.
+    /// Number of pages scanned.
     pub pages_scanned: u64,
-    /// Pages mapped to a merged frame instead of their own.
+    /// Pages mapped to a merged frame instead of a frame of their own.
     pub pages_merged: u64,
-    /// Whether it came to the end of all address spaces; the next pass begins at the first.
+    /// True if the pass reached the end of all address spaces; the next pass begins at the first.
     pub ended_full_scan: bool,
 }
 
-/// A merged frame.
+/// A merged frame and its mappings.
 struct Node {
     frame: Frame,
-    /// Pages that map it, as far as merging knows; some may have left.
+    /// Pages that may map the frame; some may have been unmapped since.
     sharers: Vec<SpacePage>,
 }
 
-/// State of the scanner.
+/// State of the merging scanner.
 #[derive(Default)]
 pub(super) struct Ksm {
     config: KsmConfig,
-    /// Where the next pass goes on.
+    /// Page at which the next pass continues.
     cursor: SpacePage,
-    /// Merged frames by content; those with room for another sharer come last.
+    /// Merged frames by content. Frames that accept another sharer come last.
     stable: BTreeMap<u64, Vec<Node>>,
     /// Content and frame of the pages that were merged.
     merged: BTreeMap<SpacePage, (u64, Frame)>,
     /// Candidates of this full scan by content.
     unstable: HashMap<u64, SpacePage>,
-    /// Content at the last scan (Linux: the checksum).
+    /// Content of each page at its last scan (Linux: the checksum).
     seen: HashMap<SpacePage, u64>,
     counts: Counts,
 }
 
 impl Ksm {
-    /// Sets the knobs of same-page merging.
+    /// A scanner at the start of memory.
+    pub(super) fn new(config: KsmConfig) -> Self {
+        Self { config, ..Self::default() }
+    }
+
+    /// Sets the parameters of same-page merging.
     pub(super) fn set(&mut self, config: KsmConfig) {
         self.config = config;
     }
 
-    /// One pass of the scanner over the next `pages_to_scan` pages, or up to the end of all
-    /// address spaces. Pages for whose merging memory is short (a table node) stay as they are.
+    /// One pass of the scanner over the next `pages_to_scan` pages, or up to the end of all address
+    /// spaces. If memory for a table node is short, a page stays unmerged.
     pub(super) fn pass(&mut self, core: &mut Core, updates: &mut Vec<Update>) -> KsmPass {
         core.note_peak();
         let merged_before = self.counts.merged;
@@ -110,7 +118,7 @@ impl Ksm {
         None
     }
 
-    /// Looks at one page (Linux: `cmp_and_merge_page`).
+    /// Scans one page (Linux: `cmp_and_merge_page`).
     fn scan(
         &mut self,
         core: &mut Core,
@@ -139,7 +147,7 @@ impl Ksm {
             None => {
                 self.unstable.insert(identity, place);
             }
-            // After a fork they share their frame already.
+            // After a fork the two pages share their frame already.
             Some((_, same)) if same == frame => {}
             Some((other, _)) => {
                 self.map_alone(core, place, None, updates)?;
@@ -155,7 +163,8 @@ impl Ksm {
         Ok(())
     }
 
-    /// A merged frame of this content: `own` if it is one, else one with room for a sharer.
+    /// A merged frame with this content: `own` if it is merged, else a frame that accepts another
+    /// sharer.
     fn stable_frame(&mut self, core: &mut Core, identity: u64, own: Frame) -> Option<Frame> {
         let mut nodes = self.stable.remove(&identity)?;
         let is_valid = |node: &&Node| {
@@ -183,7 +192,7 @@ impl Ksm {
         found
     }
 
-    /// At the end of a full scan the unstable tree goes, and the stable one loses what is stale.
+    /// Ends a full scan: clears the unstable tree and removes stale records from the stable tree.
     fn end_full_scan(&mut self, core: &mut Core) {
         self.counts.full_scans += 1;
         self.cursor = SpacePage::default();
@@ -203,7 +212,7 @@ impl Ksm {
                 merged.extend(node.sharers.iter().map(|&place| (place, (identity, frame))));
             }
             nodes.retain(|node| !node.sharers.is_empty());
-            // Those with room last (`false` sorts first).
+            // Frames that accept another sharer come last (`false` sorts first).
             nodes.sort_by_key(|node| (node.sharers.len() as u64) < limit);
             !nodes.is_empty()
         });
@@ -216,7 +225,8 @@ fn is_candidate(core: &Core, place: SpacePage) -> bool {
     candidate(core, place).is_some()
 }
 
-/// A mapped page of private anonymous memory that no overlay keeps, and its frame.
+/// A mapped page that may be merged (private anonymous memory that no overlay keeps), and its
+/// frame.
 fn candidate(core: &Core, (id, page): SpacePage) -> Option<(Present, Frame)> {
     let space = core.space(id).ok()?;
     let present = space.find(page)?;

@@ -1,5 +1,5 @@
-//! Touches of shared memory that others map already: the page is joined, as a part of a 2MB or 1GB
-//! page where that is possible.
+//! Touches of shared memory that another mapping has frames for: maps the same frames, as a part of
+//! a 2MB or 1GB page if possible.
 
 use perforate_types::{Frame, HoleSet, Permissions, SpaceId, Update};
 
@@ -14,7 +14,8 @@ use crate::space::{
 };
 use crate::{Orders, OsError};
 
-/// Shared memory that others map already. What nobody maps yet is backed as private memory is.
+/// Backs shared memory with the frames of other mappings. Shared memory that is not mapped yet is
+/// backed like private memory.
 pub(in crate::kernel) struct SharedMemory;
 
 impl Backer for SharedMemory {
@@ -31,8 +32,8 @@ impl Backer for SharedMemory {
     }
 }
 
-/// Maps an untouched page of shared memory as far as others map it already; returns whether the
-/// page is mapped now.
+/// Maps an untouched page of shared memory to the frame that another mapping has. Returns true if
+/// the page is mapped now.
 fn join(
     core: &mut Core,
     id: SpaceId,
@@ -62,8 +63,7 @@ fn join(
     Ok(true)
 }
 
-/// Maps the 2MB or 1GB page around `page` that others map, if there is one at a congruent
-/// address.
+/// Maps the 2MB or 1GB page around `page` that another mapping has at a congruent address.
 fn join_large(
     core: &mut Core,
     id: SpaceId,
@@ -87,12 +87,12 @@ fn join_large(
             receive_contents(core, id, &parts, part);
             return Ok(true);
         }
-        let there = region_of(part.pages.start);
+        let other_region = region_of(part.pages.start);
         let of_object = parts
             .iter()
             .filter(|other| other.is_same_mapping(part))
-            .fold(HoleSet::EMPTY, |sum, part| sum.union(&subpages_of(&part.pages, there)));
-        let block = core.space(part.space)?.shared_block(there, &of_object);
+            .fold(HoleSet::EMPTY, |sum, part| sum.union(&subpages_of(&part.pages, other_region)));
+        let block = core.space(part.space)?.shared_block(other_region, &of_object);
         let Some(block) = block.filter(|block| core.accepts(&block.holes)) else { continue };
         let (space, mut effects) = core.parts(id, updates)?;
         space.map_shared_block(number, &block, permissions, &mut effects)?;
@@ -104,7 +104,7 @@ fn join_large(
     Ok(false)
 }
 
-/// Gives what `id` now maps as `like` does the contents that it has there.
+/// Copies to `id` the contents of all parts that belong to the same mapping as `like`.
 fn receive_contents(core: &mut Core, id: SpaceId, parts: &[Elsewhere], like: &Elsewhere) {
     for part in parts.iter().filter(|part| part.is_same_mapping(like)) {
         let first = part.pages.start.wrapping_add_signed(-part.distance);
@@ -112,7 +112,8 @@ fn receive_contents(core: &mut Core, id: SpaceId, parts: &[Elsewhere], like: &El
     }
 }
 
-/// The first frame of the 1GB page that translates `part`, if it can be mapped around `page`.
+/// The first frame of the 1GB page that translates `part`, if that page can be mapped around
+/// `page`.
 fn huge_to_join(
     core: &Core,
     id: SpaceId,
@@ -123,8 +124,8 @@ fn huge_to_join(
     let fits = part.distance.rem_euclid(GIGABYTE_PAGES as i64) == 0
         && area.spans(&pages_of_gigabyte(gigabyte_of(page)))
         && core.space(id)?.is_gigabyte_empty(page);
-    let there = core.space(part.space)?.extent_at(part.pages.start);
-    let huge = there.and_then(|(_, extent)| extent.downcast_ref::<Huge>());
+    let other_extent = core.space(part.space)?.extent_at(part.pages.start);
+    let huge = other_extent.and_then(|(_, extent)| extent.downcast_ref::<Huge>());
     Ok(huge.filter(|_| fits).map(|huge| huge.run))
 }
 
@@ -146,8 +147,8 @@ fn join_huge(
     Ok(())
 }
 
-/// Gives an unallocated hole in shared memory the frame that others have for it, and returns
-/// whether there was one. Where that is the frame in place, the hole is patched.
+/// Gives an unallocated hole in shared memory the frame that another mapping has for it. Returns
+/// false if there is none. If that frame is the in-place one, the hole is patched.
 pub(in crate::kernel) fn join_hole(
     core: &mut Core,
     id: SpaceId,
@@ -177,7 +178,7 @@ pub(in crate::kernel) fn join_hole(
 }
 
 impl AddressSpace {
-    /// Maps what another mapping holds of an object, where nothing is mapped.
+    /// Maps another mapping's block of an object to a region that is not mapped.
     pub(super) fn map_shared_block(
         &mut self,
         number: u64,

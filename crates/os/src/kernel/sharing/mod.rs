@@ -1,12 +1,12 @@
-//! Shared mappings (MAP_SHARED): whoever maps a page of an object maps the same frame.
+//! Shared mappings (MAP_SHARED): all mappings of one page of an object have the same frame.
 //!
-//! Areas say what they map of which object, and fork copies areas; that is all there is to know.
-//! A touch where nothing is mapped looks through the other areas of the object (Linux: `i_mmap`)
-//! and takes the frame that one of them has. There is no page cache: memory that nobody maps any
-//! more is gone, and begins anew with the next touch.
+//! Areas record their object and its position, and fork copies areas; there are no other records. A
+//! touch of an unmapped page searches the other areas of the object (Linux: `i_mmap`) and takes the
+//! frame that one of them maps. There is no page cache: memory that is unmapped everywhere is lost,
+//! and the next touch allocates new memory.
 //!
-//! A 2MB page, ordinary or perforated, is joined as one where the addresses are congruent and
-//! policy and program allow it; the holes are each space's own from then on (P-2).
+//! A 2MB page, ordinary or perforated, is shared as one page if the addresses are congruent and
+//! policy and program allow it. From then on each space has its own holes (P-2).
 
 mod join;
 mod share;
@@ -25,13 +25,14 @@ pub(super) use share::share_region;
 /// Place of a page of a shared mapping in the object that it maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SharedPlace {
-    /// Number of the shared mapping that made the memory.
+    /// Number of the shared mapping that created the memory.
     pub object: u64,
-    /// Page of that memory; modulo 2⁶⁴ where a mapping reaches below its first page.
+    /// Number of the page in that memory; modulo 2⁶⁴ if a mapping reaches below its first page.
     pub page: u64,
 }
 
-/// A part of an object that an area maps: `pages` there, `distance` pages above those here.
+/// A part of an object that another area maps: its `pages`, which are `distance` pages above those
+/// of the first area.
 struct Elsewhere {
     space: SpaceId,
     pages: Range<u64>,
@@ -39,27 +40,27 @@ struct Elsewhere {
 }
 
 impl Elsewhere {
-    /// Whether both are parts of the object as one address space maps it at one place.
+    /// True if both are parts of one mapping: the same address space and distance.
     fn is_same_mapping(&self, other: &Self) -> bool {
         (self.space, self.distance) == (other.space, other.distance)
     }
 }
 
-/// Objects that shared mappings made.
+/// Objects that shared mappings have created.
 #[derive(Default)]
 pub(super) struct SharedObjects {
-    made: u64,
+    created: u64,
 }
 
 impl SharedObjects {
-    /// The object of a new shared mapping whose first page is `base`.
+    /// Creates the object of a new shared mapping whose first page is `base`.
     pub(super) fn make(&mut self, base: u64) -> SharedObject {
-        self.made += 1;
-        SharedObject { id: self.made, base }
+        self.created += 1;
+        SharedObject { id: self.created, base }
     }
 }
 
-/// The object that a page of shared memory belongs to, and its place there.
+/// The object of a page of shared memory, and the page's place in the object.
 pub(super) fn place(core: &Core, space: SpaceId, page: VirtualPage) -> Option<SharedPlace> {
     let object = object_at(core, space, page.number())?;
     Some(SharedPlace { object: object.id, page: object.page_at(page.number()) })
@@ -69,14 +70,14 @@ fn object_at(core: &Core, space: SpaceId, page: u64) -> Option<SharedObject> {
     core.space(space).ok()?.areas.find(page)?.attributes.object
 }
 
-/// The other parts of areas that map what `pages` of `id` are pages of.
+/// Parts of other areas that map the same memory as `pages` of `id`.
 fn elsewhere(core: &Core, id: SpaceId, object: SharedObject, pages: &Range<u64>) -> Vec<Elsewhere> {
     let mut found = Vec::new();
     for (slot, space) in core.spaces.iter().enumerate() {
         let Some(space) = space else { continue };
         let space_id = SpaceId(slot as u16);
         for area in space.areas.of_object(object.id) {
-            let base = area.attributes.object.map_or(object.base, |there| there.base);
+            let base = area.attributes.object.map_or(object.base, |other_object| other_object.base);
             let distance = base.wrapping_sub(object.base) as i64;
             let start = (pages.start as i64 + distance).max(area.start as i64);
             let end = (pages.end as i64 + distance).min(area.end as i64);
@@ -89,13 +90,13 @@ fn elsewhere(core: &Core, id: SpaceId, object: SharedObject, pages: &Range<u64>)
     found
 }
 
-/// Other pages that map what `page` of `id` is a page of.
+/// Other mapped pages of the same memory as `page` of `id`.
 pub(super) fn mapped_elsewhere(core: &Core, id: SpaceId, page: u64) -> Vec<(SpaceId, u64)> {
     let Some(object) = object_at(core, id, page) else { return Vec::new() };
     let parts = elsewhere(core, id, object, &(page..page + 1)).into_iter();
     parts
         .map(|part| (part.space, part.pages.start))
-        .filter(|&(space, there)| frame_at(core, space, there).is_some())
+        .filter(|&(space, other_page)| frame_at(core, space, other_page).is_some())
         .collect()
 }
 
@@ -103,14 +104,14 @@ fn frame_at(core: &Core, space: SpaceId, page: u64) -> Option<Frame> {
     core.space(space).ok()?.frame_of(page)
 }
 
-/// The frame that others have for a page of shared memory.
+/// The frame that another mapping has for a page of shared memory.
 pub(super) fn frame_elsewhere(core: &Core, id: SpaceId, page: u64) -> Option<Frame> {
-    let &(space, there) = mapped_elsewhere(core, id, page).first()?;
-    frame_at(core, space, there)
+    let &(space, other_page) = mapped_elsewhere(core, id, page).first()?;
+    frame_at(core, space, other_page)
 }
 
-/// Whether anything of these pages of a shared area is mapped by others: a new large page
-/// there would be memory of its own.
+/// True if other mappings have frames for any of these pages of a shared area. A new large page
+/// would then be separate memory.
 pub(super) fn others_map_any(core: &Core, id: SpaceId, area: &Area, pages: &Range<u64>) -> bool {
     let Some(object) = area.attributes.object else { return false };
     elsewhere(core, id, object, pages)
@@ -119,7 +120,7 @@ pub(super) fn others_map_any(core: &Core, id: SpaceId, area: &Area, pages: &Rang
 }
 
 impl AddressSpace {
-    /// Whether any of these pages is mapped.
+    /// True if any of these pages is mapped.
     fn maps_any(&self, pages: &Range<u64>) -> bool {
         let has_frame = |page| self.frame_of(page).is_some();
         !self.wide_within(pages).is_empty()
@@ -128,8 +129,8 @@ impl AddressSpace {
             })
     }
 
-    /// Whether hole `page` is as shared or private as what its 2MB page has in place: fork and
-    /// writes treat all of that alike.
+    /// True if hole `page` is shared memory exactly if the in-place part of its 2MB page is: fork
+    /// and writes treat the whole page alike.
     pub fn is_shared_as_in_place(&self, page: u64) -> bool {
         let is_shared =
             |page| self.areas.find(page).is_some_and(|area| area.attributes.is_shared());

@@ -1,5 +1,5 @@
-//! One 2MB page in two address spaces, as tests and experiments make it: what MAP_SHARED and fork
-//! do for whole areas, for one page.
+//! Sharing of one 2MB page between two address spaces, for tests and experiments. MAP_SHARED and
+//! fork do the same for whole areas.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use crate::kernel::ksm::Ksm;
 use crate::kernel::{Core, areas, range, swap};
 use crate::space::{pages_of, region_of};
 
-/// Maps the 2MB page at `page` of `from` in `to` as well, as one object of both.
+/// Maps the 2MB page at `page` of `from` in `to` too, as one shared object.
 pub(in crate::kernel) fn share_region(
     core: &mut Core,
     (objects, ksm): (&mut SharedObjects, &mut Ksm),
@@ -55,7 +55,7 @@ pub(in crate::kernel) fn share_region(
     for area in areas {
         target.areas.insert(area.pages(), area.attributes);
     }
-    // Areas of one 2MB page may allow different things.
+    // Areas within one 2MB page may differ in permissions.
     let result = range::protect_mappings(core, to, pages.clone(), updates);
     if result.is_err() {
         areas::unmap(core, to, pages, updates)?;
@@ -63,8 +63,8 @@ pub(in crate::kernel) fn share_region(
     result
 }
 
-/// The first private page whose frame others map as well: it stays read-only until a write
-/// copies it, so it cannot be shared for good.
+/// The first private page whose frame is shared: it is copy-on-write and cannot become shared
+/// memory.
 fn waits_for_copy(core: &Core, id: SpaceId, pages: &Range<u64>) -> Result<Option<u64>, OsError> {
     let space = core.space(id)?;
     let private = space.areas.within(pages.clone()).into_iter();

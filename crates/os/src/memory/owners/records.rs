@@ -1,4 +1,4 @@
-//! The records of one pageblock.
+//! Records of the owners of one pageblock's frames.
 
 use std::iter::Enumerate;
 use std::ops::Range;
@@ -8,37 +8,37 @@ use perforate_types::HoleSet;
 
 use super::{FRAMES, KIND_BITS, Owner, PAGE, RETIRED, decode};
 
-/// From the word of a page to that of the page behind it.
+/// Difference between the word of a page and that of the next page.
 const NEXT_PAGE: u64 = 1 << KIND_BITS;
 
-/// What the frames of a pageblock hold, as words (0 for no record).
+/// Owners of the frames of a pageblock, encoded as words (0 for no record).
 #[derive(Clone)]
 pub(super) enum Records {
-    /// Pages that follow each other as their frames do, and nothing else: what a program leaves that
-    /// fills memory of which much is free. They need no room of their own.
+    /// Consecutive pages in consecutive frames, and nothing else: the usual state of memory that a
+    /// program has filled. Needs no allocation.
     Run {
-        /// The first frame, by its place in the pageblock.
+        /// Index of the first frame in the pageblock.
         start: u16,
-        /// The place behind the last.
+        /// Index after the last frame.
         end: u16,
-        /// What the first frame holds.
+        /// Word of the first frame.
         first: u64,
     },
-    /// Anything.
+    /// Any other records, as a word for each frame.
     Each(Box<Each>),
 }
 
-/// A word for each frame.
+/// A word for each frame of a pageblock.
 #[derive(Clone)]
 pub(super) struct Each {
     words: [u64; FRAMES],
     recorded: u16,
-    /// Those of the recorded that are retired.
+    /// Number of records of retired frames.
     retired: u16,
 }
 
 impl Records {
-    /// A single record.
+    /// Records with a single word.
     pub(super) fn one(place: usize, word: u64) -> Self {
         if word & (NEXT_PAGE - 1) == PAGE {
             return Self::Run { start: place as u16, end: place as u16 + 1, first: word };
@@ -60,7 +60,7 @@ impl Records {
         }
     }
 
-    /// Records a word.
+    /// Sets the word of a frame.
     #[inline]
     pub(super) fn set(&mut self, place: usize, word: u64) {
         if let Self::Run { start, end, first } = self {
@@ -77,7 +77,7 @@ impl Records {
         self.each().set(place, word);
     }
 
-    /// Forgets the words of these frames.
+    /// Clears the words of these frames.
     pub(super) fn clear(&mut self, places: Range<usize>) {
         if let Self::Run { start, end, first } = self {
             let (from, to) = (usize::from(*start), usize::from(*end));
@@ -99,7 +99,7 @@ impl Records {
         places.for_each(|place| each.set(place, 0));
     }
 
-    /// The words of the frames one by one from here on.
+    /// Converts the records to a word for each frame.
     fn each(&mut self) -> &mut Each {
         if let Self::Run { start, end, .. } = *self {
             let mut each = Each::empty();
@@ -113,7 +113,7 @@ impl Records {
         }
     }
 
-    /// Frames with a record.
+    /// Number of frames with a record.
     pub(super) fn recorded(&self) -> u64 {
         match self {
             Self::Run { start, end, .. } => u64::from(end - start),
@@ -121,7 +121,7 @@ impl Records {
         }
     }
 
-    /// Frames that are retired.
+    /// Number of retired frames.
     pub(super) fn retired(&self) -> u64 {
         match self {
             Self::Run { .. } => 0,
@@ -129,7 +129,7 @@ impl Records {
         }
     }
 
-    /// What is recorded, in order.
+    /// Records in ascending order.
     pub(super) fn iter(&self) -> RecordsOfBlock<'_> {
         RecordsOfBlock(match self {
             &Self::Run { start, end, first } => {
@@ -153,11 +153,11 @@ impl Each {
     }
 }
 
-/// What is recorded of the frames of a pageblock: the place of each in it, and its owner.
+/// Iterator over the records of a pageblock: index of each frame, and its owner.
 pub(crate) struct RecordsOfBlock<'a>(Source<'a>);
 
 enum Source<'a> {
-    /// Places left, and the word of the first of them.
+    /// Remaining indices, and the word of the first one.
     Run {
         places: Range<usize>,
         first: u64,
@@ -166,8 +166,8 @@ enum Source<'a> {
 }
 
 impl RecordsOfBlock<'_> {
-    /// The places of what is left, if all of that is known to be pages of programs without looking at
-    /// each.
+    /// Indices of the remaining records, if the representation shows that every one is a page of a
+    /// program.
     pub(crate) fn pages_alone(&self) -> Option<HoleSet> {
         match &self.0 {
             Source::Run { places, .. } => Some(HoleSet::of_range(places.clone())),
@@ -232,7 +232,7 @@ mod tests {
             assert!(matches!(records, Records::Each(_)), "{place}");
             assert_eq!(records.get(place), word);
         }
-        // The page behind the last whose number fits is of another half of the address space.
+        // The page after the last that fits belongs to another half of the address space.
         let last = page((1 << 36) - 1);
         let mut records = Records::one(0, last);
         records.set(1, page(1 << 36));
@@ -241,7 +241,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is recorded and forgotten, all is told as an array of words would tell it.
+        /// Compares the records with an array of words.
         #[test]
         fn records_are_those_of_an_array(
             steps in prop::collection::vec((0usize..20, 0usize..4, 0u64..4), 1..60),

@@ -1,4 +1,4 @@
-//! Updates that tests expect, in short: all of the first address space.
+//! Short forms of the updates that tests expect, all in the first address space.
 
 use perforate_schemes::perforated::PerforatedOperation;
 use perforate_types::{PageSize, Permissions, Shootdown as S, SpaceId, TableOperation, Update};

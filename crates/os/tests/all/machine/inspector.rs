@@ -1,4 +1,5 @@
-//! Checks the order of updates: nodes before mappings, shootdowns right after what they are for.
+//! Checks the order of updates: nodes come before mappings, and shootdowns directly after their
+//! cause.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,18 +11,18 @@ use perforate_types::{
     GapTolerance, HoleSet, Level, PageSize, Shootdown, SpaceId, TableOperation, Update, VirtualPage,
 };
 
-/// Which nodes exist and what hangs below them.
+/// Existing nodes, and the entries in them.
 #[derive(Default)]
 pub struct Inspector {
-    /// (space, level, first page, branch) → frame.
+    /// (space, level, first page, branch) → frame of the node.
     nodes: BTreeMap<(SpaceId, Level, u64, u8), u64>,
-    /// Entries in use: (space, level of the node, first page of what the entry covers).
+    /// Entries in use, by space, level of the node, and first page that the entry covers.
     entries: BTreeMap<(SpaceId, Level, u64), Leaf>,
-    /// Allocated and unallocated holes.
+    /// All holes, allocated or not, by space and page.
     holes: BTreeSet<(SpaceId, u64)>,
-    /// Frames of a level-2 node.
+    /// Number of frames of a level-2 node.
     directory_frames: u64,
-    /// Of address spaces that have set their control register.
+    /// Frames of a level-2 node in address spaces that have set their control register.
     directory_frames_of: BTreeMap<SpaceId, u64>,
 }
 
@@ -72,7 +73,7 @@ impl Inspector {
             self.apply(update);
             let filter_changed = filter_before != self.filter_of(update);
             check_mode_switch(update, &updates[place + 1..]);
-            // A hole that is mapped anew at once is shot down after both operations.
+            // A hole that is remapped at once is shot down after both operations.
             let again = matches!(
                 (operation(update), updates.get(place + 1).and_then(operation)),
                 (Some(PerforatedOperation::UnmapHole { page, .. }),
@@ -243,7 +244,7 @@ impl Inspector {
     }
 }
 
-/// A change of the segment registers or of the escape filter is followed by the flush of its
+/// A change of the segment registers or of the escape filter must be followed by the flush of its
 /// address space; only escapes may come between.
 fn check_mode_switch(update: &Update, after: &[Update]) {
     let Some(
@@ -260,7 +261,7 @@ fn check_mode_switch(update: &Update, after: &[Update]) {
     assert_eq!(next, Some(&flush), "{update:?} is not followed by its flush");
 }
 
-/// The shootdowns that must follow an operation.
+/// Shootdowns that must follow an operation.
 fn needed(update: &Update, filter: Option<u8>, filter_changed: bool) -> Vec<Shootdown> {
     if let Some(table) = operation(update) {
         return needed_by_table(*table, filter);

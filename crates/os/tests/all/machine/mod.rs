@@ -1,5 +1,5 @@
-//! A kernel with an oracle and a page-table inspector listening: what every test of the
-//! operating system runs on.
+//! A kernel whose updates go to an oracle and to an inspector of page tables: the machine of all
+//! tests of the operating system.
 #![allow(dead_code)]
 
 pub mod expected;
@@ -27,19 +27,19 @@ pub use policy::policy;
 
 pub const MB: u64 = 1 << 20;
 pub const GB: u64 = 1 << 30;
-/// Address of region 64: the start of a group of 64 2MB regions.
+/// Address of region 64, where a group of 64 2MB regions starts.
 pub const BASE: u64 = 128 * MB;
 
 pub struct Machine {
     pub kernel: Kernel,
     pub oracle: Oracle,
     pub inspector: Inspector,
-    /// Updates of the last call, apart from what is true now.
+    /// Updates of the last call, without truths.
     pub updates: Vec<Update>,
-    /// What the last call said is true now.
+    /// Truths of the last call.
     pub truths: Vec<Truth>,
-    /// What the updates of all calls amount to, counted here.
-    pub told: Work,
+    /// Work that the updates of all calls amount to, counted by the test.
+    pub emitted: Work,
 }
 
 impl Machine {
@@ -65,7 +65,8 @@ impl Machine {
         Self::configured(policy, config)
     }
 
-    /// The seed is set here, and the format of the tables but for gap tolerance.
+    /// A machine with this configuration. Overrides its seed, and its table format except for gap
+    /// tolerance.
     pub fn configured(policy: &str, config: KernelConfig) -> Self {
         let shadow_directories = policy.starts_with("perforated");
         let tables = TableFormat { shadow_directories, ..config.tables };
@@ -78,11 +79,11 @@ impl Machine {
             inspector: Inspector::new(gap_tolerant.unwrap_or(pair)),
             updates: Vec::new(),
             truths: Vec::new(),
-            told: Work::default(),
+            emitted: Work::default(),
         }
     }
 
-    /// Does something to the kernel and lets everybody hear of it.
+    /// Runs an action on the kernel and passes its updates to inspector and oracle.
     pub fn act<T>(
         &mut self,
         act: impl FnOnce(&mut Kernel, &mut Vec<Update>) -> Result<T, OsError>,
@@ -98,7 +99,7 @@ impl Machine {
             }
         }
         self.inspector.inspect(&self.updates);
-        self.updates.iter().for_each(|update| count(update, &mut self.told));
+        self.updates.iter().for_each(|update| count(update, &mut self.emitted));
         for truth in &self.truths {
             self.oracle.apply(truth).expect("the oracle accepts every truth");
         }
@@ -123,7 +124,8 @@ impl Machine {
         assert_eq!(self.fault(address, AccessKind::Read), FaultOutcome::Mapped);
     }
 
-    /// Accesses as a program does: a fault only where the translation does not allow it.
+    /// Accesses an address as a program does: faults only if the translation does not allow the
+    /// access.
     pub fn access(&mut self, address: u64, kind: AccessKind) -> FaultOutcome {
         for _ in 0..3 {
             let mapping = self.translate(address);
@@ -167,14 +169,14 @@ impl Machine {
         counters.get(name).unwrap_or_else(|| panic!("counter {name}")) as u64
     }
 
-    /// The same of the whole run: the most that there was of what comes and goes.
-    pub fn most(&self, name: &str) -> u64 {
+    /// Maximum of a counter over the whole run.
+    pub fn maximum(&self, name: &str) -> u64 {
         let mut counters = Counters::default();
         self.kernel.counters_of(Span::Run, &mut counters);
         counters.get(name).unwrap_or_else(|| panic!("counter {name}")) as u64
     }
 
-    /// Memory that overlays keep although nothing translates it.
+    /// Memory that overlays keep although nothing translates it, in bytes.
     pub fn idle_bytes(&self) -> u64 {
         let spaces = self.spaces().into_iter();
         let idle = spaces.map(|id| self.kernel.space(id).expect("it lives").idle_pages());
@@ -185,7 +187,7 @@ impl Machine {
         self.kernel.processes().map(|(_, space)| space).collect()
     }
 
-    /// Frames that are mapped, with the number of pages that map them.
+    /// Mapped frames, with the number of pages that map each.
     pub fn mapped_frames(&self) -> BTreeMap<u64, u32> {
         let mut frames = BTreeMap::new();
         for space in self.spaces() {
@@ -196,7 +198,7 @@ impl Machine {
         frames
     }
 
-    /// A frame that several pages map is read-only in all that are private.
+    /// Asserts that private pages with a shared frame are read-only.
     pub fn assert_copies_on_write(&self) {
         let frames = self.mapped_frames();
         for space in self.spaces() {
@@ -211,8 +213,8 @@ impl Machine {
         }
     }
 
-    /// Pages that are pages of the same place of shared memory map the same frame, and no other
-    /// page maps it.
+    /// Asserts that all pages of one place of shared memory map the same frame, and no other page
+    /// does.
     pub fn assert_shared_memory_is_one(&self) {
         let mut frames = BTreeMap::new();
         let mut places = BTreeMap::new();
@@ -233,8 +235,8 @@ impl Machine {
         }
     }
 
-    /// All pages that map a frame say the same of its content: merging took equal pages only, and
-    /// contents went with the frames.
+    /// Asserts that all pages that map a frame have the same content: merging took equal pages
+    /// only, and contents moved with their frames.
     pub fn assert_frames_have_one_content(&self) {
         let mut contents = BTreeMap::new();
         for space in self.spaces() {
@@ -246,18 +248,21 @@ impl Machine {
         }
     }
 
-    /// The kernel's account agrees with what it told.
+    /// Asserts that the kernel's account agrees with its updates.
     pub fn assert_account(&self) {
         let work = self.kernel.work();
-        for ((name, told), (_, counted)) in self.told.iter().zip(work.iter()) {
-            assert!(told == 0 || told == counted, "{name}: told {told}, counted {counted}");
+        for ((name, emitted), (_, counted)) in self.emitted.iter().zip(work.iter()) {
+            assert!(
+                emitted == 0 || emitted == counted,
+                "{name}: told {emitted}, counted {counted}"
+            );
         }
         let batches = work.shootdown_batches - work.spaces_flushed;
         assert!(batches <= work.entries_invalidated && work.entries_invalidated <= 33 * batches);
     }
 
-    /// Memory is free, mapped, a table node, the bitmap, somebody else's or retired: exactly one of
-    /// them.
+    /// Asserts that every frame is in exactly one state: free, mapped, table node, bitmap, foreign
+    /// or retired.
     pub fn assert_memory_adds_up(&self) {
         let frames = self.mapped_frames();
         for &frame in frames.keys().chain(&self.inspector.table_frames()) {
@@ -285,25 +290,25 @@ impl Machine {
     }
 }
 
-/// An update as an operation of format `T`, if it is one.
+/// The update as an operation of format `T`; `None` if it is of another format.
 pub fn operation<T: FormatOperation>(update: &Update) -> Option<&T> {
     update.operation()?.downcast_ref()
 }
 
-fn count(update: &Update, told: &mut Work) {
+fn count(update: &Update, emitted: &mut Work) {
     if let Update::Shootdown(shootdown) = update {
         *match shootdown {
-            Shootdown::Page { .. } => &mut told.shootdowns_page,
-            Shootdown::Bitmap { .. } => &mut told.shootdowns_bitmap,
-            Shootdown::Large { .. } => &mut told.shootdowns_large,
-            Shootdown::Superpage { .. } => &mut told.shootdowns_superpage,
-            Shootdown::Space { .. } => &mut told.shootdowns_space,
+            Shootdown::Page { .. } => &mut emitted.shootdowns_page,
+            Shootdown::Bitmap { .. } => &mut emitted.shootdowns_bitmap,
+            Shootdown::Large { .. } => &mut emitted.shootdowns_large,
+            Shootdown::Superpage { .. } => &mut emitted.shootdowns_superpage,
+            Shootdown::Space { .. } => &mut emitted.shootdowns_space,
         } += 1;
     }
     match operation(update) {
-        Some(TableOperation::Map { .. }) => told.pages_mapped += 1,
-        Some(TableOperation::Unmap { .. }) => told.pages_unmapped += 1,
-        Some(TableOperation::Protect { .. }) => told.pages_protected += 1,
+        Some(TableOperation::Map { .. }) => emitted.pages_mapped += 1,
+        Some(TableOperation::Unmap { .. }) => emitted.pages_unmapped += 1,
+        Some(TableOperation::Protect { .. }) => emitted.pages_protected += 1,
         Some(
             TableOperation::SetControl { .. }
             | TableOperation::AddNode { .. }
@@ -313,30 +318,31 @@ fn count(update: &Update, told: &mut Work) {
     }
     match operation(update) {
         Some(PerforatedOperation::Perforate { .. } | PerforatedOperation::MapHole { .. }) => {
-            told.pages_mapped += 1;
+            emitted.pages_mapped += 1;
         }
-        Some(PerforatedOperation::UnmapHole { .. }) => told.pages_unmapped += 1,
-        Some(PerforatedOperation::Punch { .. }) => told.subpages_punched += 1,
-        Some(PerforatedOperation::Patch { .. }) => told.subpages_patched += 1,
+        Some(PerforatedOperation::UnmapHole { .. }) => emitted.pages_unmapped += 1,
+        Some(PerforatedOperation::Punch { .. }) => emitted.subpages_punched += 1,
+        Some(PerforatedOperation::Patch { .. }) => emitted.subpages_patched += 1,
         None => {}
     }
     match operation(update) {
-        Some(SuperpageOperation::Map { .. }) => told.pages_mapped += 1,
-        Some(SuperpageOperation::Unmap { .. }) => told.pages_unmapped += 1,
-        Some(SuperpageOperation::Protect { .. }) => told.pages_protected += 1,
+        Some(SuperpageOperation::Map { .. }) => emitted.pages_mapped += 1,
+        Some(SuperpageOperation::Unmap { .. }) => emitted.pages_unmapped += 1,
+        Some(SuperpageOperation::Protect { .. }) => emitted.pages_protected += 1,
         None => {}
     }
     match operation(update) {
         Some(SegmentOperation::Set { .. } | SegmentOperation::Clear { .. }) => {
-            told.segments_switched += 1;
+            emitted.segments_switched += 1;
         }
-        Some(SegmentOperation::Escape { .. }) => told.pages_escaped += 1,
+        Some(SegmentOperation::Escape { .. }) => emitted.pages_escaped += 1,
         None => {}
     }
 }
 
 impl Machine {
-    /// The memory map has every frame once: free ones, those that `mapped` names, all others.
+    /// Asserts that the memory map counts every frame once: free frames, the frames in `mapped`,
+    /// and all others.
     fn assert_map_adds_up(&self, mapped: &BTreeMap<u64, u32>) {
         let map = self.kernel.memory_map();
         let frames = |class| map.frames(class) * 4096;
@@ -365,7 +371,7 @@ impl Machine {
             let block = map.block(block).expect("a block of the memory");
             others += user.iter().map(|&class| block.count(class)).sum::<u64>() - frames;
         }
-        // Frames of segments whose registers are cleared are nobody's page.
+        // Frames of segments whose registers are cleared belong to no page.
         assert!(others * 4096 <= self.idle_bytes());
     }
 }
@@ -392,7 +398,7 @@ pub fn populate(start: u64, length: u64) -> ProgramEvent {
     }
 }
 
-/// MAP_SHARED.
+/// A map event for shared memory (MAP_SHARED).
 pub fn map_shared(start: u64, length: u64) -> ProgramEvent {
     match map(start, length) {
         ProgramEvent::Map { start, length, permissions, accessible, backing, populate, .. } => {

@@ -1,10 +1,13 @@
-//! Policies by name, with options where a test wants some: `perforated:holes=lazy`.
+//! Policies by name, with options: `perforated:holes=lazy`.
+
+use std::any::Any;
 
 use perforate_config::{ConfigError, read};
-use perforate_os::{BasePages, Huge1G, Policy, Thp};
+use perforate_os::{BasePages, BlockUse, Huge1G, HugePageRule, PageLayout, Policy, Thp};
 use perforate_schemes::gap_tolerant::GapTolerant;
 use perforate_schemes::perforated::Perforated;
 use perforate_schemes::segment::SegmentPolicy;
+use perforate_types::{HoleSet, PageSize};
 use serde::de::DeserializeOwned;
 
 pub fn policy(text: &str) -> Box<dyn Policy> {
@@ -16,16 +19,44 @@ pub fn policy(text: &str) -> Box<dyn Policy> {
         "ideal" => Box::new(Thp::new("ideal")),
         "thp-madvise" => Box::new(Thp { needs_advice: true, ..Thp::new("thp-madvise") }),
         "huge-1g" => Box::new(Huge1G),
-        "perforated" => made(options, Perforated::new),
-        "gap-tolerant" => made(options, GapTolerant::new),
-        "segment" => made(options, SegmentPolicy::new),
+        "laid-out-over-1g" => Box::new(LaidOutOver1G::new()),
+        "perforated" => read_policy(options, Perforated::new),
+        "gap-tolerant" => read_policy(options, GapTolerant::new),
+        "segment" => read_policy(options, SegmentPolicy::new),
         _ => panic!("no policy {text}"),
     }
 }
 
-fn made<O: DeserializeOwned, P: Policy + 'static>(
+fn read_policy<O: DeserializeOwned, P: Policy + 'static>(
     options: &str,
     make: fn(O) -> Result<P, ConfigError>,
 ) -> Box<dyn Policy> {
     Box::new(read(options).and_then(make).expect(options))
+}
+
+/// A layout with one 2MB page, at 1GB, and 1GB pages wherever else one fits.
+struct LaidOutOver1G {
+    layout: PageLayout,
+}
+
+impl LaidOutOver1G {
+    fn new() -> Self {
+        let start = PageSize::Size1G.bytes();
+        let range = start..start + PageSize::Size2M.bytes();
+        Self { layout: PageLayout::new([(range, PageSize::Size2M)]) }
+    }
+}
+
+impl Policy for LaidOutOver1G {
+    fn name(&self) -> &'static str {
+        "laid-out-over-1g"
+    }
+
+    fn rules(&self) -> Vec<&dyn Any> {
+        vec![&self.layout, &HugePageRule]
+    }
+
+    fn use_block(&self, _: &HoleSet) -> BlockUse {
+        BlockUse::Pages
+    }
 }

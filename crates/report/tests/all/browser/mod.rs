@@ -12,7 +12,8 @@ use std::thread;
 use std::time::Duration;
 
 use crate::{document, records, why};
-use perforate_report::{ReportOptions, experiments_html, html, read_experiments, read_results};
+use perforate_records::{read_experiments, read_results};
+use perforate_report::{ReportOptions, experiments_html, html};
 
 const WIDTHS: [u32; 2] = [1280, 400];
 /// A browser that says nothing for so long has stopped; a page takes seconds.

@@ -1,5 +1,5 @@
-//! Availability of slices at one or several granularities: where each process has B-blocks of a size of
-//! its own, the operating system keeps vectors of each size (G §3.8).
+//! Availability of slices at one or several granularities. If processes have different B-block
+//! sizes, the operating system keeps availability vectors for each size (G §3.8).
 
 use std::ops::Range;
 
@@ -8,17 +8,17 @@ use perforate_types::{Frame, GapTolerance};
 
 use super::slices::{Selected, Slices};
 
-/// The slices of a memory by mode, those with the largest B-blocks first.
+/// The slices of a memory for each mode, largest B-blocks first.
 pub(in crate::gap_tolerant) struct Granularities(Vec<Slices>);
 
 impl Granularities {
-    /// Of these modes; there is one at least.
+    /// Takes the slices of each mode; at least one mode is required.
     pub(super) fn new(of_modes: Vec<Slices>) -> Self {
         assert!(!of_modes.is_empty(), "superpages have a mode");
         Self(of_modes)
     }
 
-    /// The slices of the largest B-blocks.
+    /// The slices of the mode with the largest B-blocks.
     pub(super) fn first(&self) -> &Slices {
         &self.0[0]
     }
@@ -27,7 +27,7 @@ impl Granularities {
         &self.0[self.0.len() - 1]
     }
 
-    /// Bytes of superpages that could be made in a mode now.
+    /// Bytes of superpages that can be allocated in a mode now.
     pub(in crate::gap_tolerant) fn superpage_bytes(&self, mode: GapTolerance) -> u64 {
         let slices = self.0.iter().find(|slices| slices.mode() == mode);
         slices.map_or(0, |slices| slices.superpages() * mode.superpage_pages() * 4096)
@@ -38,19 +38,20 @@ impl Granularities {
         self.first().drawn_frames()
     }
 
-    /// The frames for which it is to be drawn next: whole slices of every size, as the largest come
-    /// first.
+    /// The frames for which injected fragmentation is drawn next. They are whole slices of every
+    /// mode, since the largest come first.
     pub(super) fn next_to_draw(&self) -> Range<u64> {
         self.first().next_to_draw()
     }
 
-    /// It has been drawn for these.
+    /// Records that injected fragmentation has been drawn for these frames.
     pub(super) fn note_drawn(&mut self, frames: &Range<u64>) {
         self.0.iter_mut().for_each(|slices| slices.note_drawn(frames));
     }
 }
 
-/// It hears of the smallest B-blocks; a larger one is free if all of those in it are.
+/// The index receives updates for the smallest B-blocks; a larger B-block is free if all of its
+/// parts are.
 impl FreeIndex for Granularities {
     fn block_order(&self) -> u32 {
         self.smallest().mode().block_order()
@@ -85,8 +86,8 @@ impl FreeIndex for Granularities {
     }
 }
 
-/// Takes the frames for a new entry of a mode, if a slice or a pair of slices can be had: from the
-/// highest zone that has them.
+/// Allocates the frames for a new entry of a mode, in the highest zone with a suitable slice or
+/// pair of slices.
 pub(super) fn allocate(memory: &mut PhysicalMemory, mode: GapTolerance) -> Option<Selected> {
     let zones: Vec<Range<u64>> = memory.zone_frames().collect();
     let slices = of_mode(memory, mode)?;

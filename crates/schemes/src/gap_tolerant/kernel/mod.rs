@@ -1,11 +1,11 @@
-//! Gap-tolerant superpages: when they are made, and what becomes of them (G §3.8).
+//! Operating-system half of gap-tolerant superpages: allocation and later changes (G §3.8).
 //!
-//! Choices of ours, where G is silent:
-//! - The first touch of an aligned piece of private memory maps it, 2MB at least, if its area spans
-//!   the piece and slices can be had; else 4KB pages.
-//! - A superpage of which a part is unmapped, protected, moved, copied on write, merged or swapped
-//!   becomes 4KB pages where it lies. Nothing makes it a superpage again.
-//! - One with a failing frame moves to other B-blocks if they can be had.
+//! Where G is silent, this module chooses:
+//! - The first touch of an aligned piece of private memory (at least 2MB) maps superpages, if its
+//!   area covers the piece and slices are available; otherwise, 4KB pages.
+//! - A superpage is demoted to 4KB pages in place if a part of it is unmapped, protected, moved,
+//!   copied on write, merged or swapped. It is never promoted again.
+//! - A superpage with a failing frame moves to other B-blocks if available.
 //! - Shared memory has 4KB pages.
 
 mod granularities;
@@ -29,20 +29,21 @@ pub use pairing::{ChunkPairing, SlicePair, lowest_blocks};
 use slices::{Selected, Slices};
 use superpage::{Superpage, map_superpage};
 
-/// The backer for gap-tolerant superpages.
+/// Backs first touches with gap-tolerant superpages.
 #[derive(Default)]
 pub(super) struct Superpages {
-    /// Where they were tried while fragmentation is injected, by first page.
+    /// First pages of the pieces that were tried while fragmentation is injected.
     tried: BTreeSet<(SpaceId, u64)>,
-    /// Pages for which superpages were tried, each piece once while its process lives.
+    /// Pages for which superpages were tried; each piece counts once in the lifetime of its
+    /// process.
     wanted_pages: u64,
-    /// Entries mapped.
+    /// Number of entries mapped.
     made: u64,
-    /// First touches for which no slice could be had.
+    /// First touches for which no slice was available.
     failed: u64,
 }
 
-/// What memory of `end_frame` frames is to keep about slices.
+/// The index of free slices for a memory of `end_frame` frames.
 pub(super) fn free_index(
     rule: &SuperpageRule,
     modes: &[GapTolerance],
@@ -53,16 +54,16 @@ pub(super) fn free_index(
     Box::new(Granularities::new(modes.iter().map(of_mode).collect()))
 }
 
-/// The block availability vectors of the first of all B-block sizes, one for each slice of memory, a bit for each of its B-blocks whose
-/// frames are all free (G §3.6); none where no superpages are made.
+/// Block availability vectors for the largest B-block size, one per slice of memory. Bit *i* is set
+/// if all frames of B-block *i* are free (G §3.6). Empty if the policy maps no superpages.
 pub fn availability_vectors(kernel: &Kernel) -> &[u64] {
     let granularities = kernel.free_index::<Granularities>();
     granularities.map_or(&[], |granularities| granularities.first().vectors())
 }
 
 impl Superpages {
-    /// Injected fragmentation is drawn for as much memory as superpages were tried for, so that they
-    /// have the choice that 2MB pages have of one block for each region.
+    /// Draws injected fragmentation for as much memory as superpages were tried for. Superpages
+    /// thus have the same choice as 2MB pages, which have one block per region.
     fn draw_slices(&mut self, context: &mut Context<'_>, id: SpaceId, pages: &Range<u64>) {
         if !context.is_fragmented() {
             return;
@@ -107,7 +108,7 @@ impl Superpages {
 }
 
 impl Backer for Superpages {
-    /// Maps the piece around the page by superpages, if area, policy and memory allow.
+    /// Maps the piece around the page with superpages, if area, policy and memory allow.
     fn back(
         &mut self,
         context: &mut Context<'_>,
@@ -134,7 +135,7 @@ impl Backer for Superpages {
         };
         let place = (id, pages.start);
         match self.map_all(context, mode, place, &places, touch.permissions(), updates) {
-            // The superpages took the frames that the nodes above need: 4KB pages leave them some.
+            // The superpages left no frames for table nodes; 4KB pages leave some.
             Err(OsError::OutOfMemory { .. }) => {
                 self.failed += 1;
                 return Ok(Backed::No);
@@ -150,8 +151,8 @@ impl Backer for Superpages {
         self.tried.retain(|&(of_space, _)| of_space != space);
     }
 
-    /// Writes the figures of superpages: at this moment, but for those made and attempts that
-    /// failed.
+    /// Writes the counters of superpages. They describe the present state, except for superpages
+    /// made and failed attempts.
     fn counters(&self, core: &Core, out: &mut Counters) {
         let slices = core.memory().free_index::<Granularities>();
         let state = State {
@@ -169,18 +170,18 @@ impl Backer for Superpages {
     }
 }
 
-/// What the figures say.
+/// Values of the superpage counters.
 pub(in crate::gap_tolerant) struct State {
     pages: u64,
     made: u64,
     failed: u64,
     relocated: u64,
-    /// Living processes by the size of their B-blocks.
+    /// Living processes by B-block size.
     processes: [u64; BLOCK_ORDERS.len()],
     slices_allocatable: u64,
 }
 
-/// Sizes of B-blocks, as field BS of GTPTCR has them.
+/// B-block sizes as values of field BS of GTPTCR.
 const BLOCK_ORDERS: [u32; 3] = [3, 4, 5];
 
 figures! {
@@ -205,7 +206,7 @@ figures! {
     }
 }
 
-/// Frames for `count` entries, or for none.
+/// Allocates frames for `count` entries. After a failure, frees the frames and returns `None`.
 fn allocate_all(
     context: &mut Context<'_>,
     mode: GapTolerance,

@@ -1,25 +1,26 @@
-//! Which slices of a chunk share a paired entry: Algorithm 1 of G §3.6.
+//! Pairing of a chunk's slices for paired entries: Algorithm 1 of G §3.6.
 //!
-//! Works on block availability vectors alone, 64 bits a slice with a bit set where the B-block can
-//! be used, and allocates nothing: a chunk has 64 slices of 2MB or 32 of 4MB.
+//! The algorithm uses only block availability vectors: 64 bits per slice, with a bit set for each
+//! usable B-block. It allocates no heap memory, since a chunk has at most 64 slices of 2MB or 32 of
+//! 4MB.
 
 use perforate_types::{SLICE_BLOCKS, SUPERPAGE_BLOCKS};
 
-/// Most slices of a chunk: 64 of 2MB in 128MB.
+/// Maximum number of slices in a chunk: 64 of 2MB in 128MB.
 const MOST_SLICES: usize = 64;
 
-/// Two slices that share an entry.
+/// Two slices that share a paired entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SlicePair {
     /// Slice of the first superpage, counted from the start of the chunk.
     pub first: u8,
     /// Slice of the second superpage.
     pub second: u8,
-    /// The lowest 32 B-blocks that can be used in both.
+    /// The lowest 32 B-blocks that are usable in both slices.
     pub selection: u64,
 }
 
-/// What becomes of the slices of one chunk; each is in one of three groups.
+/// Pairing of the slices of one chunk. Each slice is paired, self-paired or discarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkPairing {
     pairs: [SlicePair; MOST_SLICES / 2],
@@ -30,12 +31,12 @@ pub struct ChunkPairing {
 }
 
 impl ChunkPairing {
-    /// Pairs the slices with these availability vectors. Slices with fewer usable B-blocks come
-    /// first, of equal ones the lower; a slice takes the first one left with which it has
+    /// Pairs the slices with these availability vectors. Slices are processed in ascending order of
+    /// usable B-blocks, then of number. Each takes the first remaining slice with which it has
     /// `threshold` usable B-blocks in common.
     ///
     /// # Panics
-    /// With more than 64 slices, or a threshold below the 32 B-blocks that a superpage takes.
+    /// If there are more than 64 slices, or `threshold` is below the 32 B-blocks of a superpage.
     pub fn of(vectors: &[u64], threshold: u32) -> Self {
         assert!(vectors.len() <= MOST_SLICES && threshold >= SUPERPAGE_BLOCKS);
         let mut pairing = Self {
@@ -70,8 +71,8 @@ impl ChunkPairing {
         pairing
     }
 
-    /// Settles the slices that need no scan, whole ones and those that fit nobody; returns the
-    /// others in the order of the algorithm.
+    /// Classifies whole slices and those with too few B-blocks. Returns the other slices in the
+    /// order of the algorithm.
     fn candidates<'a>(
         &mut self,
         vectors: &[u64],
@@ -106,29 +107,30 @@ impl ChunkPairing {
         &self.pairs[..self.pair_count]
     }
 
-    /// Slices that hold both superpages of an entry, a bit each: all their B-blocks can be used.
+    /// Self-paired slices, one bit each: all of their B-blocks are usable, and each holds both
+    /// superpages of an entry.
     pub fn self_paired(&self) -> u64 {
         self.self_paired
     }
 
-    /// Slices that no entry maps, a bit each.
+    /// Slices that no entry maps, one bit each.
     pub fn discarded(&self) -> u64 {
         self.discarded
     }
 
-    /// Pairs of availability vectors that were compared.
+    /// Number of comparisons of two availability vectors.
     pub fn comparisons(&self) -> u32 {
         self.comparisons
     }
 
-    /// Entries that the chunk has room for; each maps as much memory as one slice has.
+    /// Entries that the chunk provides. Each maps as much memory as one slice has.
     pub fn entries(&self) -> u32 {
         self.pair_count as u32 + self.self_paired.count_ones()
     }
 }
 
-/// The lowest 32 B-blocks of those usable, the selection of a superpage (G §3.2); fewer where
-/// fewer are usable.
+/// The lowest 32 usable B-blocks, which are the selection of a superpage (G §3.2); all of them if
+/// there are fewer.
 pub fn lowest_blocks(usable: u64) -> u64 {
     let above = (0..SUPERPAGE_BLOCKS).fold(usable, |rest, _| rest & rest.saturating_sub(1));
     usable & !above
@@ -153,15 +155,15 @@ mod tests {
     fn lowest_32_of_more() {
         assert_eq!(lowest_blocks(u64::MAX), LOW);
         assert_eq!(lowest_blocks(HIGH), HIGH);
-        // Every other block up to 62: all 32 are taken; with 63 added they still are the lowest.
+        // Every other block up to 62 makes 32 blocks; adding 63 does not change the lowest 32.
         let even = 0x5555_5555_5555_5555;
         assert_eq!(lowest_blocks(even | 1 << 63), even);
         assert_eq!(lowest_blocks(0b1011), 0b1011);
         assert_eq!(lowest_blocks(0), 0);
     }
 
-    /// Slice 1 is whole. The low half and the high half have nothing in common; slice 3, with one
-    /// block more than the low half, fits slice 0 only.
+    /// Slice 1 is whole. The low half and the high half have no blocks in common. Slice 3 has one
+    /// block more than the low half and fits slice 0 only.
     #[test]
     fn a_chunk_by_hand() {
         let vectors = [LOW, u64::MAX, HIGH, LOW | 1 << 40, 0];
@@ -170,14 +172,14 @@ mod tests {
         assert_eq!(pairs(&pairing), [(0, 3, LOW)]);
         assert_eq!(slices(pairing.discarded()), [2, 4]);
         assert_eq!(pairing.entries(), 2);
-        // 0 with 2 and 3, then 2 with nobody that is left.
+        // Slice 0 is compared with 2 and 3; slice 2 then has no candidate left.
         assert_eq!(pairing.comparisons(), 2);
-        // With 33 blocks wanted, the low half does not suffice.
+        // With a threshold of 33 blocks, the low half has too few.
         let strict = ChunkPairing::of(&vectors, 33);
         assert_eq!((strict.pairs().len(), slices(strict.discarded())), (0, vec![0, 2, 3, 4]));
     }
 
-    /// A superpage takes 32 B-blocks: slices with 31 in common share no selection.
+    /// A superpage needs 32 B-blocks: slices with 31 in common make no pair.
     #[test]
     fn thirty_one_blocks_in_common_make_no_pair() {
         let (one_less, one_more) = (LOW & !1 | 1 << 40, LOW | 1 << 40);
@@ -187,20 +189,20 @@ mod tests {
         assert_eq!(pairs(&ChunkPairing::of(&[LOW, one_more], 32)), [(0, 1, LOW)]);
     }
 
-    /// The scarcest slice chooses first, whatever its number, and takes the scarcest that fits.
+    /// The slice with the fewest blocks chooses first and takes the scarcest slice that fits.
     #[test]
     fn ascending_order_of_usable_blocks() {
         let of = |missing: u32| u64::MAX << missing;
-        // 60, 62, 61 and 63 usable: 0 takes 2, 1 takes 3.
+        // 60, 62, 61 and 63 usable blocks: 0 takes 2, 1 takes 3.
         let pairing = ChunkPairing::of(&[of(4), of(2), of(3), of(1)], 32);
         assert_eq!(pairs(&pairing), [(0, 2, of(4) & !of(36)), (1, 3, of(2) & !of(34))]);
-        // Of equal ones the lower; the odd one out is discarded.
+        // Among equal slices the lower one is first; the last one is discarded.
         let pairing = ChunkPairing::of(&[of(5), of(5), of(5)], 32);
         assert_eq!(pairs(&pairing), [(0, 1, of(5) & !of(37))]);
         assert_eq!(slices(pairing.discarded()), [2]);
     }
 
-    /// First fit is not best: 0–2 and 1–3 would leave nobody over.
+    /// First fit is not optimal: the pairs 0–2 and 1–3 would use all slices.
     #[test]
     fn first_fit_is_greedy() {
         let blocks = |from: u32, to: u32| (from..to).fold(0, |blocks, block| blocks | 1 << block);

@@ -1,22 +1,22 @@
 //! Pairs of slices for the entries of a paired mode, found by Algorithm 1 (G §3.6).
 //!
-//! The algorithm looks through a whole chunk, so its pairs are kept until they are asked for. One
-//! that has lost a B-block since is dropped. A chunk that has gained one is looked through anew, as is
-//! one whose pairs are used up and some of them were dropped.
+//! The algorithm searches a whole chunk, so its pairs are stored until they are needed. A pair that
+//! has lost a B-block is dropped. A chunk is searched again after it has gained a usable B-block,
+//! or after its pairs are used up if some were dropped.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use super::ChunkPairing;
 
-/// Two slices with a selection in common; equal ones are a whole slice paired with itself.
+/// Two slices with a common selection bitmap. A self-paired slice has `first == second`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FoundPair {
-    /// Number of the first slice.
+    /// Number of the first slice in memory.
     pub first: u64,
-    /// Number of the second.
+    /// Number of the second slice in memory.
     pub second: u64,
-    /// B-blocks of both, a bit each.
+    /// Selection bitmap for both slices.
     pub selection: u64,
 }
 
@@ -27,28 +27,29 @@ impl FoundPair {
     }
 }
 
-/// The pairs of a memory.
+/// The pairs found in a memory.
 #[derive(Clone, Debug)]
 pub(super) struct Pairs {
     slices_per_chunk: u64,
-    /// Chunks that gained usable B-blocks since they were looked through.
+    /// Chunks that gained usable B-blocks since their last search.
     unsearched: BTreeSet<u64>,
-    /// Pairs not used yet, by chunk, the next one last.
+    /// Unused pairs by chunk; the next pair is last.
     found: BTreeMap<u64, Vec<FoundPair>>,
 }
 
 impl Pairs {
-    /// No chunk has usable B-blocks yet.
+    /// Starts without usable B-blocks in any chunk.
     pub(super) fn new(slices_per_chunk: u64) -> Self {
         Self { slices_per_chunk, unsearched: BTreeSet::new(), found: BTreeMap::new() }
     }
 
-    /// A slice gained usable B-blocks.
-    pub(super) fn gained(&mut self, slice: u64) {
+    /// Records that a slice gained usable B-blocks.
+    pub(super) fn record_gain(&mut self, slice: u64) {
         self.unsearched.insert(slice / self.slices_per_chunk);
     }
 
-    /// A pair of slices in chunks that begin in `slices`, both of which may be used.
+    /// Removes and returns a usable pair, from chunks that begin in `slices`. `may_use` selects the
+    /// slices that may be paired.
     pub(super) fn take(
         &mut self,
         slices: &Range<u64>,
@@ -66,16 +67,17 @@ impl Pairs {
                 self.search(chunk, vectors, threshold, &may_use);
             }
             let pairs = self.found.entry(chunk).or_default();
-            let mut is_any_spoilt = false;
+            let mut has_dropped_pairs = false;
             while let Some(pair) = pairs.pop() {
                 if pair.is_usable(vectors) {
                     return Some(pair);
                 }
-                is_any_spoilt = true;
+                has_dropped_pairs = true;
             }
             self.found.remove(&chunk);
-            // Their slices may pair with others now. This ends: what a search finds is usable.
-            if is_any_spoilt {
+            // The dropped pairs' slices may form new pairs. The loop ends, since all pairs of a
+            // search are usable.
+            if has_dropped_pairs {
                 self.unsearched.insert(chunk);
             }
         }
@@ -113,12 +115,13 @@ mod tests {
 
     const LOW: u64 = 0xffff_ffff;
 
-    /// Two chunks of two slices: the first chunk's share the low half, of the second's one is whole.
+    /// Two chunks of two slices. The slices of the first chunk share the low half; one slice of the
+    /// second is whole.
     #[test]
-    fn pairs_are_found_once_and_spoilt_ones_dropped() {
+    fn pairs_are_found_once_and_unusable_ones_dropped() {
         let mut vectors = [LOW | 1 << 40, LOW, !0, LOW << 32];
         let mut pairs = Pairs::new(2);
-        (0..4).for_each(|slice| pairs.gained(slice));
+        (0..4).for_each(|slice| pairs.record_gain(slice));
         let take = |pairs: &mut Pairs, vectors: &[u64]| pairs.take(&(0..4), vectors, 32, |_| true);
         let first = take(&mut pairs, &vectors).unwrap();
         assert_eq!((first.first, first.second, first.selection), (1, 0, LOW));
@@ -127,20 +130,20 @@ mod tests {
         let whole = take(&mut pairs, &vectors).unwrap();
         assert_eq!((whole.first, whole.second, whole.selection), (2, 2, !0));
         assert!(take(&mut pairs, &vectors).is_none());
-        // Found again once its chunk has gained something, and dropped where it lost something.
-        pairs.gained(2);
+        // The pair is found again after its chunk gains a B-block, and dropped after it loses one.
+        pairs.record_gain(2);
         pairs.search(1, &vectors, 32, |_| true);
         vectors[2] = LOW;
         pairs.unsearched.clear();
         assert!(take(&mut pairs, &vectors).is_none());
     }
 
-    /// Four whole slices: two lose a B-block before they are asked for, and pair then.
+    /// Four whole slices: two lose a B-block before their use and are then paired.
     #[test]
-    fn slices_of_spoilt_pairs_find_others() {
+    fn slices_of_dropped_pairs_are_paired_again() {
         let mut vectors = [!0; 4];
         let mut pairs = Pairs::new(4);
-        pairs.gained(0);
+        pairs.record_gain(0);
         let take = |pairs: &mut Pairs, vectors: &[u64]| pairs.take(&(0..4), vectors, 32, |_| true);
         let whole = |first| FoundPair { first, second: first, selection: !0 };
         assert_eq!(take(&mut pairs, &vectors), Some(whole(0)));
@@ -156,9 +159,9 @@ mod tests {
     #[test]
     fn slices_that_may_not_be_used_are_not_paired() {
         let mut pairs = Pairs::new(2);
-        pairs.gained(0);
+        pairs.record_gain(0);
         assert!(pairs.take(&(0..2), &[!0, !0], 32, |slice| slice == 5).is_none());
-        pairs.gained(0);
+        pairs.record_gain(0);
         let found = pairs.take(&(0..2), &[!0, !0], 32, |slice| slice == 1).unwrap();
         assert_eq!((found.first, found.second), (1, 1));
     }

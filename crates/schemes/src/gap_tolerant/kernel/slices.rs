@@ -1,9 +1,9 @@
-//! Which memory slices gap-tolerant superpages can be made of (G §3.8).
+//! Memory slices from which gap-tolerant superpages can be allocated (G §3.8).
 //!
-//! Every slice has a block availability vector (BAV): one bit for each of its 64 B-blocks, set while
-//! all frames of the B-block are free. The buddy allocator's doings keep the vectors current, those
-//! that take faulty frames out of use included. Slices from which a superpage can be made are on a
-//! list of their own, so that no allocation scans the vectors.
+//! Every slice has a block availability vector (BAV): one bit for each of its 64 B-blocks, set
+//! while all frames of the B-block are free. Updates from the buddy allocator, including retirement
+//! of faulty frames, keep the vectors current. A separate list holds the slices that can provide a
+//! superpage, so that no allocation scans the vectors.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -16,14 +16,14 @@ use super::lowest_blocks;
 use super::pairs::Pairs;
 use crate::gap_tolerant::SuperpageRule;
 
-/// Where a new entry's superpage or pair of superpages may lie.
+/// Location for a new entry's superpage or pair of superpages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Selected {
     /// First frame of the first slice.
     pub slice: Frame,
-    /// First frame of the second slice, the first where there is none or it is paired with itself.
+    /// First frame of the second slice; equal to `slice` for a single entry or a self-paired slice.
     pub second: Frame,
-    /// B-blocks of both, a bit each.
+    /// Selection bitmap for both slices.
     pub selection: u64,
 }
 
@@ -39,47 +39,46 @@ impl Selected {
         slice.add(u64::from(rest.trailing_zeros()) << mode.block_order())
     }
 
-    /// First frames of its B-blocks in the order of the virtual blocks they are for.
+    /// First frames of all B-blocks, in the order of their virtual blocks.
     pub(super) fn blocks(self, mode: GapTolerance) -> impl Iterator<Item = Frame> {
         let of = move |slice: Frame| {
             let bits = (0..SLICE_BLOCKS).filter(move |bit| self.selection >> bit & 1 != 0);
             bits.map(move |bit| slice.add(u64::from(bit) << mode.block_order()))
         };
-        // A slice paired with itself is selected whole and told of once.
+        // A self-paired slice has all blocks selected and is visited once.
         let second = (self.second != self.slice).then(|| of(self.second));
         of(self.slice).chain(second.into_iter().flatten())
     }
 }
 
-/// Slices looked at together: one, or where they are paired a chunk, in which Algorithm 1 has its
-/// choice.
+/// Number of slices handled together: one, or a whole chunk for Algorithm 1 in a paired mode.
 fn slices_at_a_time(mode: GapTolerance) -> u64 {
     if mode.is_paired() { CHUNK_FRAMES / mode.slice_frames() } else { 1 }
 }
 
-/// The slices of a memory.
+/// The slices of a memory in one mode.
 #[derive(Clone, Debug)]
 pub(super) struct Slices {
     mode: GapTolerance,
-    /// Usable B-blocks that a slice with retired or used pages must have.
+    /// Usable B-blocks required of a slice that has retired or used pages.
     least_blocks: u32,
-    /// Slices that superpages may be made of, by number.
+    /// Numbers of the slices that superpages may use.
     within: Range<u64>,
-    /// The block availability vectors, by slice.
+    /// Block availability vectors, by slice.
     vectors: Vec<u64>,
-    /// B-blocks that superpages were made of and that are not free again, by slice.
+    /// B-blocks of superpages that have not become free since, by slice.
     in_superpages: Vec<u64>,
-    /// Slices with enough usable B-blocks.
+    /// Slices with enough usable B-blocks for a superpage.
     allocatable: BTreeSet<u64>,
-    /// Slices found to share a selection, in a paired mode.
+    /// Pairs of slices with a common selection, in a paired mode.
     pairs: Option<Pairs>,
-    /// Slices for which injected fragmentation has been drawn; those behind are not used yet.
+    /// Slices for which injected fragmentation has been drawn. Later slices are not used yet.
     drawn: Range<u64>,
 }
 
 impl Slices {
-    /// The slices of memory up to frame `end`, no B-block of which is usable yet. If `is_drawn`, none
-    /// is used before injected fragmentation has been drawn for it.
+    /// The slices of memory up to frame `end`, without usable B-blocks. If `is_drawn`, no slice is
+    /// used before injected fragmentation has been drawn for it.
     pub(super) fn new(mode: GapTolerance, end: u64, rule: &SuperpageRule, is_drawn: bool) -> Self {
         let size = mode.slice_frames();
         let count = end.div_ceil(size);
@@ -101,22 +100,23 @@ impl Slices {
         }
     }
 
-    /// The mode of their superpages.
+    /// Mode of the superpages in these slices.
     pub(super) fn mode(&self) -> GapTolerance {
         self.mode
     }
 
-    /// The block availability vectors, by slice.
+    /// Block availability vectors, by slice.
     pub(super) fn vectors(&self) -> &[u64] {
         &self.vectors
     }
 
-    /// Slices from which a superpage can be made now.
+    /// Number of slices that can provide a superpage now.
     pub(super) fn allocatable(&self) -> u64 {
         self.allocatable.len() as u64
     }
 
-    /// Superpages that can be made now: two of a slice with all of its B-blocks.
+    /// Number of superpages that can be allocated now. A slice with all of its B-blocks provides
+    /// two.
     pub(super) fn superpages(&self) -> u64 {
         let is_whole = |&slice: &u64| self.vectors[slice as usize] == !0;
         self.allocatable.iter().map(|slice| 1 + u64::from(is_whole(slice))).sum()
@@ -149,8 +149,7 @@ impl Slices {
         (self.drawn.end - self.drawn.start) * self.mode.slice_frames()
     }
 
-    /// The frames for which it is to be drawn next. Empty where it has been drawn up to the end of
-    /// memory.
+    /// The frames for which injected fragmentation is drawn next; empty at the end of memory.
     pub(super) fn next_to_draw(&self) -> Range<u64> {
         let size = self.mode.slice_frames();
         let next = self.drawn.end;
@@ -158,7 +157,8 @@ impl Slices {
         next * size..end * size
     }
 
-    /// It has been drawn for these, which may reach beyond the end of memory.
+    /// Records that injected fragmentation has been drawn for these frames, which may extend beyond
+    /// the end of memory.
     pub(super) fn note_drawn(&mut self, frames: &Range<u64>) {
         let end = (frames.end / self.mode.slice_frames()).min(self.vectors.len() as u64);
         let drawn = self.drawn.end..end;
@@ -169,8 +169,9 @@ impl Slices {
         }
     }
 
-    /// True if a superpage can be made of a slice: more than half of its B-blocks are usable (G §3.8), or
-    /// half of them where superpages have the other half, as of a slice without a retired page (G §5.3).
+    /// True if a slice can provide a superpage: more than half of its B-blocks are usable (G §3.8),
+    /// or exactly half if superpages use the other half, as in a slice without a retired page (G
+    /// §5.3).
     fn has_enough(&self, slice: u64) -> bool {
         let usable = self.vectors[slice as usize];
         let is_second_half = usable | self.in_superpages[slice as usize] == !0
@@ -178,7 +179,7 @@ impl Slices {
         usable.count_ones() >= self.least_blocks || is_second_half
     }
 
-    /// A new entry takes these B-blocks, which are not free any more.
+    /// Records the B-blocks of a new entry, which are no longer free.
     pub(super) fn note_superpage(&mut self, place: Selected) {
         for first in [place.slice, place.second] {
             let slice = first.number() / self.mode.slice_frames();
@@ -187,7 +188,7 @@ impl Slices {
         }
     }
 
-    /// Keeps the list of allocatable slices.
+    /// Updates the list of allocatable slices.
     fn list(&mut self, slice: u64) {
         if self.may_use(slice) && self.has_enough(slice) {
             self.allocatable.insert(slice);
@@ -201,12 +202,12 @@ impl Slices {
         if after & !before != 0
             && let Some(pairs) = &mut self.pairs
         {
-            pairs.gained(slice);
+            pairs.record_gain(slice);
         }
     }
 
-    /// Where a new entry can be made, in slices that begin in `frames`: the lowest slice, the first
-    /// usable B-blocks of it (G §3.2), or a pair by Algorithm 1 (G §3.6).
+    /// Location for a new entry, in slices that begin in `frames`. A single entry uses the first
+    /// usable B-blocks of the lowest slice (G §3.2), a paired entry a pair of Algorithm 1 (G §3.6).
     pub(super) fn find(&mut self, frames: &Range<u64>) -> Option<Selected> {
         let size = self.mode.slice_frames();
         let numbers = frames.start.div_ceil(size)..frames.end.div_ceil(size);
@@ -224,22 +225,22 @@ impl Slices {
     }
 }
 
-/// What a free index hears, in B-blocks of this size.
+/// Updates of the free index, in B-blocks of this mode's size.
 impl Slices {
-    /// Every B-block with one of these frames is unusable.
+    /// Marks every B-block that contains one of these frames as unusable.
     #[inline]
     pub(super) fn taken(&mut self, frames: Range<u64>) {
         let order = self.mode.block_order();
         self.set(frames.start >> order..((frames.end - 1) >> order) + 1, false);
     }
 
-    /// All frames of these B-blocks are free.
+    /// Marks these B-blocks as usable: all of their frames are free.
     #[inline]
     pub(super) fn freed(&mut self, blocks: Range<u64>) {
         self.set(blocks, true);
     }
 
-    /// Whether all of these B-blocks are usable.
+    /// True if all of these B-blocks are usable.
     #[inline]
     pub(super) fn are_usable(&self, mut blocks: Range<u64>) -> bool {
         let per_slice = u64::from(SLICE_BLOCKS);
@@ -247,7 +248,7 @@ impl Slices {
         blocks.all(|block| vector(block).is_some_and(|bits| bits >> (block % per_slice) & 1 != 0))
     }
 
-    /// Compares the vectors with what is free.
+    /// Checks the vectors against the frames that are free.
     pub(super) fn check(&self, is_free: &dyn Fn(Frame) -> bool) -> Result<(), String> {
         for (slice, &vector) in (0u64..).zip(&self.vectors) {
             let first = Frame::new(slice * self.mode.slice_frames());
@@ -278,10 +279,10 @@ mod tests {
         slices
     }
 
-    /// Slices of 1024 frames in B-blocks of 16. Frame 17 spoils B-block 1, frames 1,087 and 1,088
-    /// B-blocks 3 and 4 of slice 1.
+    /// Slices of 1024 frames in B-blocks of 16. Frame 17 makes B-block 1 unusable; frames 1,087 and
+    /// 1,088 affect B-blocks 3 and 4 of slice 1.
     #[test]
-    fn a_taken_frame_spoils_its_block_until_all_of_it_is_free() {
+    fn a_taken_frame_makes_its_block_unusable() {
         let mut slices = slices(None);
         slices.taken(17..18);
         slices.taken(1087..1089);
@@ -304,9 +305,10 @@ mod tests {
         assert_eq!(slices.find(&frames).unwrap().selection, 0x7fff_ffff_0000_0001);
     }
 
-    /// Slice 0 is whole and holds two superpages, one in each half. Slice 1 lacks a B-block: after a superpage
-    /// 31 are left. Slice 2 has exactly half, and a base page in the other: too little (G §3.8), as is what
-    /// slice 3 keeps where half of it is used otherwise.
+    /// Slice 0 is whole and provides two superpages, one in each half. Slice 1 lacks a B-block: 31
+    /// are left after a superpage. Slice 2 has exactly half and a base page in the other half,
+    /// which is too little (G §3.8). So is the free half of slice 3, whose other half has other
+    /// uses.
     #[test]
     fn a_whole_slice_holds_two_superpages() {
         let mut slices = Slices::new(MODE, 4096, &SuperpageRule::default(), false);
@@ -327,18 +329,18 @@ mod tests {
         take(Some((0, 0xffff_ffff_0000_0000)));
         take(Some((1024, 0x1_ffff_fffe)));
         take(None);
-        // The first superpage is given back, block by block, and made again.
+        // The first superpage is freed block by block and allocated again.
         for block in 0..32 {
             slices.freed(block..block + 1);
         }
         assert_eq!(slices.allocatable(), 1);
         assert_eq!(slices.find(&(0..4096)).unwrap().selection, 0xffff_ffff);
-        // A base page in its place makes it too little again.
+        // A base page in its place leaves too few B-blocks.
         slices.taken(0..1);
         assert_eq!(slices.allocatable(), 0);
     }
 
-    /// A rule says from which frames slices may come; only whole slices count.
+    /// The rule restricts the frames of slices; only whole slices count.
     #[test]
     fn slices_outside_the_rule_are_not_used() {
         let mut slices = slices(Some(1000..3100));
@@ -355,7 +357,7 @@ mod tests {
         let blocks: Vec<_> = selected.blocks(MODE).map(Frame::number).collect();
         assert_eq!(blocks, [1024, 1072, 4096, 4144]);
         assert_eq!(selected.block(MODE, 1), Frame::new(1072));
-        // Virtual block 32 begins the second superpage.
+        // Virtual block 32 is the first block of the second superpage.
         let pair = Selected { selection: 0xffff_ffff, ..selected };
         let frames = [31, 32, 33].map(|index| pair.block(MODE, index).number());
         assert_eq!(frames, [1024 + 31 * 16, 4096, 4112]);

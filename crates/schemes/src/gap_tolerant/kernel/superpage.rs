@@ -1,8 +1,8 @@
 //! Operations on gap-tolerant superpages (G §3.8: install and release).
 //!
-//! A 2MB region has superpages or a level-1 node, never both: the entry of a node with its padding
-//! takes the places of all of them (G §3.5). So a superpage of which a part changes becomes 4KB pages
-//! where it lies, together with what else there is in its regions.
+//! A 2MB region has either superpages or a level-1 node: the entry of a node and its padding occupy
+//! the entries of all superpages in the region (G §3.5). So if a part of a superpage changes, all
+//! superpages in its regions are demoted to 4KB pages in place.
 
 use std::ops::Range;
 
@@ -20,16 +20,16 @@ use crate::gap_tolerant::SuperpageOperation;
 /// A gap-tolerant entry: one superpage, or a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Superpage {
-    /// B-blocks it maps.
+    /// Slices and B-blocks that the entry maps.
     pub place: Selected,
-    /// Permissions.
+    /// Accesses that the entry allows.
     pub permissions: Permissions,
-    /// Mode of the page directory that holds the entry.
+    /// Mode of the page directory that contains the entry.
     pub mode: GapTolerance,
 }
 
 impl Superpage {
-    /// Its frames, in the order of its pages.
+    /// Frames of the entry, in the order of its pages.
     pub(super) fn frames(self) -> impl Iterator<Item = Frame> {
         let blocks = self.place.blocks(self.mode);
         let length = self.mode.block_frames();
@@ -109,7 +109,7 @@ impl Extent for Superpage {
     }
 }
 
-/// Acts on gap-tolerant entries. One of which a part changes becomes 4KB pages.
+/// Mechanism of gap-tolerant entries. A partial change demotes an entry to 4KB pages.
 pub(super) struct Superpages;
 
 impl Mechanism for Superpages {
@@ -181,7 +181,7 @@ impl Mechanism for Superpages {
             && regions_of(&(target..target + pages)).all(|number| !space.is_region_mapped(number))
     }
 
-    /// Moves it to other B-blocks, if nobody else maps it.
+    /// Moves the superpages to other B-blocks, unless another mapping shares their frames.
     fn relocate(&self, space: &mut AddressSpace, first: u64, effects: &mut Effects<'_>) -> bool {
         if space.extent(first).is_shared(effects.memory) {
             return false;
@@ -198,7 +198,7 @@ impl Mechanism for Superpages {
     }
 }
 
-/// Maps a superpage entry at `page` where nothing is mapped.
+/// Maps a superpage entry at `page`, where no page is mapped.
 pub(super) fn map_superpage(
     space: &mut AddressSpace,
     page: u64,
@@ -221,7 +221,7 @@ pub(super) fn map_superpage(
     Ok(())
 }
 
-/// The pages of a superpage entry are mapped: B-blocks beside one another are one run.
+/// Reports the pages of a superpage entry as mapped; contiguous B-blocks form one run.
 fn tell_superpage_mapped(
     space: &AddressSpace,
     page: u64,
@@ -242,7 +242,7 @@ fn tell_superpage_mapped(
     }
 }
 
-/// Gives the superpage entry at `page` other permissions.
+/// Changes the permissions of the superpage entry at `page`.
 fn protect_superpage(
     space: &mut AddressSpace,
     page: u64,
@@ -262,7 +262,7 @@ fn protect_superpage(
     effects.shootdown(Shootdown::Superpage { space, page, mode });
 }
 
-/// Makes 4KB pages of the superpages in the regions of the entry at `page`, where they lie.
+/// Demotes the superpages in the regions of the entry at `page` to 4KB pages in place.
 fn demote_superpages(
     space: &mut AddressSpace,
     page: u64,
@@ -294,7 +294,7 @@ fn demote_superpages(
     Ok(())
 }
 
-/// Clears the entry but leaves the nodes above it. What becomes of its pages the caller says.
+/// Clears the entry but keeps the nodes above it. The caller decides about its pages.
 fn take_superpage(space: &mut AddressSpace, page: u64, effects: &mut Effects<'_>) -> Superpage {
     let extent = space.take_extent(page);
     let superpage = *extent.downcast::<Superpage>();

@@ -13,10 +13,10 @@ use super::page::PerforatedPage;
 use super::reservation::{keep_reserved, unreserve};
 use crate::perforated::{HOLE_BRANCH, PerforatedOperation};
 
-/// Sub-pages that one bitmap entry of a TLB covers (P §IV.C: 32 bits).
+/// Sub-pages covered by one bitmap entry of a TLB (P §IV.C: 32 bits).
 const BITMAP_ENTRY_SUBPAGES: usize = 32;
 
-/// Maps `block` except for `holes`, where nothing is mapped.
+/// Maps `block` with unallocated `holes`.
 pub(super) fn perforate(
     space: &mut AddressSpace,
     number: u64,
@@ -26,12 +26,12 @@ pub(super) fn perforate(
 ) -> Result<(), OsError> {
     let node = space.open_node(number, HOLE_BRANCH, effects)?;
     space.set_region_extent(number, Box::new(PerforatedPage::new(large, holes, node)));
-    tell_perforated(space, number, large, holes, effects);
+    report_perforated(space, number, large, holes, effects);
     Ok(())
 }
 
-/// Says that a region is mapped by a block with holes, all of them unallocated, and counts it.
-pub(super) fn tell_perforated(
+/// Reports and counts a region mapped by a block with holes, all of which are unallocated.
+pub(super) fn report_perforated(
     space: &mut AddressSpace,
     number: u64,
     large: Large,
@@ -49,8 +49,8 @@ pub(super) fn tell_perforated(
     effects.format(PerforatedOperation::Perforate { space, page, block, permissions, holes });
 }
 
-/// Unmaps a perforated page with its holes and returns what it was; all references are now
-/// the caller's, those of reserved frames as well.
+/// Unmaps a perforated page with its holes. The caller takes over all references, including those
+/// of reserved frames.
 pub(super) fn unmap_perforated(
     space: &mut AddressSpace,
     number: u64,
@@ -63,8 +63,8 @@ pub(super) fn unmap_perforated(
     perforated
 }
 
-/// Clears the entry of a perforated page but leaves the record of its region. What becomes of
-/// its sub-pages the caller says.
+/// Clears the entry of a perforated page but keeps its region's record. The caller decides about
+/// the sub-pages.
 pub(super) fn take_perforated(
     space: &mut AddressSpace,
     number: u64,
@@ -89,7 +89,7 @@ pub(super) fn take_perforated(
     *perforated
 }
 
-/// Gives all sub-pages that are not holes other permissions.
+/// Changes the permissions of all sub-pages that are not holes.
 pub(super) fn protect_perforated(
     space: &mut AddressSpace,
     number: u64,
@@ -109,8 +109,8 @@ pub(super) fn protect_perforated(
     effects.shootdown(Shootdown::Space { space: id });
 }
 
-/// Maps the unallocated hole `page`. It adds a translation, so nothing is shot down. A frame
-/// reserved for it is free then.
+/// Maps the unallocated hole `page` and frees a frame reserved for the hole. A new translation
+/// needs no shootdown.
 pub(super) fn map_hole(
     space: &mut AddressSpace,
     page: u64,
@@ -136,16 +136,15 @@ pub(super) fn map_hole(
     effects.format(PerforatedOperation::MapHole { space, page, frame, permissions });
 }
 
-/// Makes the hole `page` unallocated and returns its frame, whose reference is now the
-/// caller's.
+/// Unmaps the allocated hole `page`. Returns its frame with the reference.
 pub(super) fn unmap_hole(space: &mut AddressSpace, page: u64, effects: &mut Effects<'_>) -> Frame {
     let frame = take_hole(space, page, effects);
     space.shootdown_page(page, effects);
     frame
 }
 
-/// Maps the allocated hole `page` to another frame or with other permissions; the reference
-/// to the frame it had is now the caller's.
+/// Maps the allocated hole `page` to another frame or with other permissions. Returns the old frame
+/// with its reference.
 pub(super) fn remap_hole(
     space: &mut AddressSpace,
     page: u64,
@@ -174,8 +173,8 @@ fn take_hole(space: &mut AddressSpace, page: u64, effects: &mut Effects<'_>) -> 
     entry.frame()
 }
 
-/// Makes sub-page `page` of an ordinary or perforated 2MB page an unallocated hole. The
-/// reference to its in-place frame, which is returned, is now the caller's.
+/// Punches sub-page `page` of an ordinary or perforated 2MB page: it becomes an unallocated hole.
+/// Returns its in-place frame with the reference.
 pub(super) fn punch(
     space: &mut AddressSpace,
     page: u64,
@@ -200,9 +199,9 @@ pub(super) fn punch(
     Ok(frame)
 }
 
-/// Makes the hole `page` be translated by the 2MB mapping again. The caller holds the
-/// reference to the in-place frame; if the hole was allocated, the reference to its frame,
-/// which is returned, is now the caller's. The last patch leaves an ordinary 2MB page.
+/// Patches the hole `page`: the 2MB mapping translates it again. The caller provides the reference
+/// to the in-place frame. Returns the frame of an allocated hole with its reference. The last patch
+/// leaves an ordinary 2MB page.
 pub(super) fn patch(
     space: &mut AddressSpace,
     page: u64,
@@ -265,9 +264,10 @@ fn make_ordinary_if_whole(space: &mut AddressSpace, number: u64, effects: &mut E
     space.remove_node(number, node, HOLE_BRANCH, effects);
 }
 
-/// After a punch or patch (P-5). The paper names the 4KB translation and the bitmap entry.
-/// It leaves open that a TLB entry of the 2MB page also caches the filter: when that changes,
-/// an old entry would take a new hole for translated, so the entry has to go as well.
+/// Shootdown after a punch or patch (P-5). The paper names the 4KB translation and the bitmap
+/// entry. It does not mention that a TLB entry of the 2MB page also caches the filter. If the
+/// filter changes, an old entry would treat a new hole as mapped in place, so this entry is
+/// invalidated, too.
 fn shootdown_subpage(
     space: &AddressSpace,
     page: u64,
@@ -281,7 +281,8 @@ fn shootdown_subpage(
     if filter_changed {
         space.shootdown_large(page, PageSize::Size2M, effects);
     }
-    // The bitmap is the union over all who map the block (P-2), so theirs changed as well.
+    // The bitmap is the union over all mappings of the block (P-2), so the other mappings' bitmap
+    // has changed as well.
     let index = page % REGION_PAGES;
     for place in 0..effects.memory.holed_pages_of(block).len() {
         let (user, first) = effects.memory.holed_pages_of(block)[place];
@@ -291,23 +292,23 @@ fn shootdown_subpage(
     }
 }
 
-/// The perforated page that a region is.
-pub(super) fn expected(space: &AddressSpace, number: u64) -> &PerforatedPage {
+/// The perforated page of a region, which must exist.
+pub(super) fn existing_perforated(space: &AddressSpace, number: u64) -> &PerforatedPage {
     perforated(space, number).expect("a perforated page")
 }
 
-/// The perforated page that a region is.
+/// The perforated page of a region, which must exist, mutable.
 pub(super) fn perforated_mut(space: &mut AddressSpace, number: u64) -> &mut PerforatedPage {
     space.region_extent_mut(number).expect("a perforated page")
 }
 
-/// The perforated page of a region.
+/// The perforated page of a region, if there is one.
 pub(super) fn perforated(space: &AddressSpace, number: u64) -> Option<&PerforatedPage> {
     space.region_extent(number)
 }
 
-/// Sub-pages whose permissions differ from those of the 2MB mapping become holes that are
-/// mapped in place; such holes whose permissions are those of the mapping again are patched.
+/// Changes the permissions of sub-pages. Sub-pages whose permissions differ from those of the 2MB
+/// mapping become holes mapped in place. Such holes are patched once their permissions match again.
 pub(super) fn protect_perforated_part(
     space: &mut AddressSpace,
     number: u64,
@@ -338,28 +339,28 @@ pub(super) fn protect_perforated_part(
     Ok(())
 }
 
-/// Block and permissions of the 2MB mapping of a region.
+/// Block and permissions of a region's 2MB mapping.
 fn two_megabytes(space: &AddressSpace, number: u64) -> (Frame, Permissions) {
     match space.region_extent::<Large>(number) {
         Some(large) => (large.block, large.permissions),
         None => {
-            let perforated = expected(space, number);
+            let perforated = existing_perforated(space, number);
             (perforated.block, perforated.permissions)
         }
     }
 }
 
-/// fork: the child has the same holes.
+/// Copies a perforated page for fork: the child has the same holes.
 pub(super) fn copy_perforated(
     space: &mut AddressSpace,
     number: u64,
     child: &mut AddressSpace,
     effects: &mut Effects<'_>,
 ) -> Result<(), OsError> {
-    let perforated = expected(space, number);
+    let perforated = existing_perforated(space, number);
     let (block, holes) = (perforated.block, perforated.holes);
     let in_place = complement(&holes);
-    // All sub-pages in place are of one area; without any, the permissions do not matter.
+    // All in-place sub-pages belong to one area; without any, the permissions do not matter.
     let page = page_at(number, in_place.iter().next().unwrap_or(0));
     let permissions = space.shared_permissions(page, perforated.permissions);
     let allocated: Vec<_> = perforated.allocated_holes().collect();
@@ -378,7 +379,7 @@ pub(super) fn copy_perforated(
     Ok(())
 }
 
-/// mremap: the holes move along.
+/// Moves a perforated page with its holes for mremap.
 pub(super) fn move_perforated(
     space: &mut AddressSpace,
     number: u64,
@@ -399,7 +400,7 @@ pub(super) fn move_perforated(
     Ok(())
 }
 
-/// These holes left the union of a block that others still map as a perforated page.
+/// Invalidates bitmap entries of the other sharers, after these holes left the union of a block.
 fn shootdown_sharers(block: Frame, holes: &HoleSet, effects: &mut Effects<'_>) {
     for place in 0..effects.memory.holed_pages_of(block).len() {
         let (space, first) = effects.memory.holed_pages_of(block)[place];

@@ -1,4 +1,4 @@
-//! Demotion: a perforated page becomes 4KB pages where they are, nothing is copied.
+//! Demotion: a perforated page becomes 4KB pages in place, without copying.
 
 use perforate_os::OsError;
 use perforate_os::mechanism::{AddressSpace, Effects, complement, leaf, page_at};
@@ -6,7 +6,7 @@ use perforate_types::HoleSet;
 
 use super::acts::take_perforated;
 
-/// Maps what a perforated page maps by 4KB pages. Frames that were reserved are free then.
+/// Replaces a perforated page by 4KB pages and frees its reserved frames.
 pub(super) fn demote(
     space: &mut AddressSpace,
     number: u64,

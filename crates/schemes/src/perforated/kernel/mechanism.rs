@@ -1,4 +1,4 @@
-//! What the kernel can ask of perforated pages.
+//! The kernel's interfaces to perforated pages.
 
 use std::ops::Range;
 
@@ -10,16 +10,17 @@ use perforate_os::mechanism::{
 use perforate_types::{Frame, HoleSet, Permissions};
 
 use super::acts::{
-    copy_perforated, expected, map_hole, move_perforated, patch, perforate, protect_perforated,
-    protect_perforated_part, punch, remap_hole, tell_perforated, unmap_hole, unmap_perforated,
+    copy_perforated, existing_perforated, map_hole, move_perforated, patch, perforate,
+    protect_perforated, protect_perforated_part, punch, remap_hole, report_perforated, unmap_hole,
+    unmap_perforated,
 };
 use super::demotion::demote;
 use super::page::PerforatedPage;
 use super::reservation::{self, keep_reserved, release_reserved};
 use crate::perforated::HOLE_BRANCH;
 
-/// Acts on perforated pages, and on ordinary 2MB pages of which a page is to be detached: it is
-/// punched out as a hole (P §VI).
+/// Mechanism of perforated pages. It also detaches single pages from ordinary 2MB pages, by
+/// punching (P §VI).
 pub(crate) struct PerforatedPages;
 
 impl Mechanism for PerforatedPages {
@@ -153,7 +154,7 @@ impl Detacher for PerforatedPages {
     }
 
     fn place_of(&self, space: &AddressSpace, page: u64) -> Frame {
-        expected(space, region_of(page)).in_place(index_of(page))
+        existing_perforated(space, region_of(page)).in_place(index_of(page))
     }
 
     fn fill(
@@ -230,7 +231,7 @@ impl HoledPages for PerforatedPages {
         let page = Box::new(PerforatedPage::new(large, holes, node));
         let entries = space.take_pages(number, page, effects);
         space.add_node(number, node, HOLE_BRANCH, effects);
-        tell_perforated(space, number, large, holes, effects);
+        report_perforated(space, number, large, holes, effects);
         entries
     }
 

@@ -1,4 +1,4 @@
-//! The operating-system half: 2MB pages with holes in an address space.
+//! Operating-system half: 2MB pages with holes in an address space.
 
 mod acts;
 mod demotion;

@@ -9,27 +9,27 @@ use perforate_types::{Frame, HoleSet, PageTableEntry, Permissions, VirtualPage};
 
 use super::mechanism::PerforatedPages;
 
-/// A 2MB page with holes. Every sub-page that is no hole holds a reference to its frame of the
-/// block, every allocated hole one to the frame it is mapped to.
+/// A 2MB page with holes. Every sub-page that is not a hole holds a reference to its frame of the
+/// block. Every allocated hole holds one to its own frame.
 pub(super) struct PerforatedPage {
-    /// First frame of the block.
+    /// First frame of the 2MB block.
     pub block: Frame,
     /// Permissions of the sub-pages that are not holes.
     pub permissions: Permissions,
-    /// This address space's own holes.
+    /// Holes in this address space.
     pub holes: HoleSet,
-    /// Frame of the level-1 node behind the shadow entry.
+    /// Frame of the level-1 node that the shadow entry points to.
     pub node: Frame,
-    /// Unallocated holes whose in-place frames are kept for this page (P §VI: reservation).
+    /// Unallocated holes whose in-place frames are reserved for this page (P §VI).
     pub reserved: HoleSet,
-    /// Number of holes that are mapped.
+    /// Number of allocated holes.
     pub allocated: u32,
-    /// Entries of the holes.
+    /// Page-table entries of the holes, by sub-page.
     pub entries: Entries,
 }
 
 impl PerforatedPage {
-    /// `large` except for `holes`, of which none is allocated; `node` is for them.
+    /// A page with the block of `large` and unallocated `holes`, whose entries are in `node`.
     pub(super) fn new(large: Large, holes: HoleSet, node: Frame) -> Self {
         Self {
             block: large.block,
@@ -42,12 +42,12 @@ impl PerforatedPage {
         }
     }
 
-    /// The in-place frame of a sub-page.
+    /// In-place frame of a sub-page.
     pub(super) fn in_place(&self, index: usize) -> Frame {
         self.block.add(index as u64)
     }
 
-    /// The sub-pages that are mapped, in place or not.
+    /// Sub-pages that are mapped, in place or through a hole's entry.
     pub(super) fn mapped(&self) -> HoleSet {
         complement(&self.holes).union(&self.allocated_holes().map(|(index, _)| index).collect())
     }
@@ -132,7 +132,7 @@ impl Extent for PerforatedPage {
             let entry = self.entries[index];
             entry.is_present().then(|| entry.frame())
         };
-        // Holes that differ in permissions only are this address space's alone (P Fig. 1).
+        // Holes that differ only in permissions belong to this address space alone (P Fig. 1).
         let is_moved = |&index: &usize| frame_of(index) != Some(self.in_place(index));
         let holes: HoleSet = self.holes.iter().filter(is_moved).collect();
         let moved = holes.iter().filter(|&index| wanted.contains(index));

@@ -1,21 +1,21 @@
-//! Reservation (P §VI): a block is taken whole, but a sub-page counts as used only once it is
-//! touched. Until then it is an unallocated hole whose in-place frame nobody else gets; the touch
-//! patches it. Short of memory, the kernel gives untouched frames to others.
+//! Reservation (P §VI): a block is taken whole, but a sub-page counts as used only after its first
+//! touch. Until then it is an unallocated hole whose in-place frame is reserved. The touch patches
+//! the hole. When memory is short, the kernel releases reserved frames for other uses.
 
 use perforate_os::mechanism::{AddressSpace, Effects, index_of, page_at, region_of};
 use perforate_types::{Frame, HoleSet, Permissions};
 
-use super::acts::{expected, map_hole, patch, perforated, perforated_mut};
+use super::acts::{existing_perforated, map_hole, patch, perforated, perforated_mut};
 
-/// The in-place frames of these unallocated holes, which the caller holds, are reserved.
+/// Reserves the in-place frames of these unallocated holes, which the caller holds.
 pub(super) fn keep_reserved(space: &mut AddressSpace, number: u64, reserved: HoleSet) {
     perforated_mut(space, number).reserved = reserved;
     space.usage_mut().reserved += reserved.count() as u64;
 }
 
-/// Gives the unallocated hole `page` its in-place frame, if that is reserved or free: with the
-/// permissions of the 2MB page by patching it, with others as a hole that is mapped in place. Returns
-/// whether that was possible.
+/// Gives the unallocated hole `page` its in-place frame, if that is reserved or free. With the
+/// permissions of the 2MB page the hole is patched; with others it is mapped in place as a hole.
+/// Returns false if this is not possible.
 pub(super) fn fill_in_place(
     space: &mut AddressSpace,
     page: u64,
@@ -23,10 +23,10 @@ pub(super) fn fill_in_place(
     effects: &mut Effects<'_>,
 ) -> bool {
     let index = index_of(page);
-    let perforated = expected(space, region_of(page));
+    let perforated = existing_perforated(space, region_of(page));
     let frame = perforated.in_place(index);
     let is_reserved = perforated.reserved.contains(index);
-    // Others have most frames in place: that is seen sooner than whether the hole belongs.
+    // Most in-place frames are in other use. This test is faster than the one for `belongs`.
     if !is_reserved && !effects.memory.is_free(frame) {
         return false;
     }
@@ -42,14 +42,14 @@ pub(super) fn fill_in_place(
     true
 }
 
-/// Takes the in-place frame of hole `page` for it: the one that is reserved, or a free one.
+/// Takes the in-place frame of hole `page`, reserved or free. Returns false if it is in other use.
 pub(super) fn take_in_place(
     space: &mut AddressSpace,
     page: u64,
     effects: &mut Effects<'_>,
 ) -> bool {
     let index = index_of(page);
-    let perforated = expected(space, region_of(page));
+    let perforated = existing_perforated(space, region_of(page));
     if !perforated.reserved.contains(index) {
         return effects.memory.take(perforated.in_place(index));
     }
@@ -57,7 +57,7 @@ pub(super) fn take_in_place(
     true
 }
 
-/// Gives up the reserved frames of these sub-pages; returns how many there were.
+/// Frees the reserved frames of these sub-pages. Returns their number.
 pub(super) fn release_reserved(
     space: &mut AddressSpace,
     number: u64,
@@ -75,7 +75,7 @@ pub(super) fn release_reserved(
     released
 }
 
-/// The in-place frame of a sub-page is reserved no more; it is the caller's.
+/// Ends the reservation of a sub-page's in-place frame and passes the frame to the caller.
 pub(super) fn unreserve(space: &mut AddressSpace, page: u64) -> Frame {
     let index = index_of(page);
     let perforated = perforated_mut(space, region_of(page));

@@ -1,4 +1,4 @@
-//! Calls to a kernel about direct segments other than those of the programs that it runs.
+//! Requests to a kernel about direct segments, other than those of its programs.
 
 use perforate_os::mechanism::{AddressSpace, Effects};
 use perforate_os::{Kernel, OsError, Policy};
@@ -8,32 +8,32 @@ use super::record::{self, segment_of};
 use super::{SegmentState, Segments, make};
 use crate::segment::{SegmentError, SegmentRule};
 
-/// Calls to a kernel about direct segments: those of a daemon or driver that makes them in the
-/// background, and single acts for experiments and tests. Any kernel can have segments.
+/// Requests to a kernel about direct segments, from a daemon or driver that creates segments in the
+/// background, or from experiments and tests. Any kernel can have segments.
 pub trait DirectSegments {
-    /// The segment of an address space, whether its registers are set or cleared.
+    /// The segment of an address space, with its registers set or cleared.
     fn segment(&self, space: SpaceId) -> Option<SegmentState>;
 
-    /// Frames of the run, in whole 2MB blocks, that a segment of the largest area would be made of.
+    /// Frames of the run, in whole 2MB blocks, that a segment of the largest area needs.
     fn segment_frames_wanted(&self, space: SpaceId, rule: &SegmentRule) -> Option<u64>;
 
-    /// Makes a segment of the largest private anonymous area that may be written, in the background:
-    /// what is in it already is copied into the run, and what is in the way of the run elsewhere.
-    /// The policy says what is asked of it, or [`SegmentRule::default`].
+    /// Creates a segment over the largest writable private anonymous area, in the background. Pages
+    /// mapped in the area are copied into the run, and other users of the run's frames are
+    /// migrated. The conditions are the policy's, or [`SegmentRule::default`].
     ///
     /// # Errors
-    /// If there is a segment already, no area is large enough, there is no contiguous memory and
-    /// none can be made, or memory for tables runs out.
+    /// If there is a segment already, no area is large enough, no contiguous memory is available or
+    /// can be made available, or memory for tables runs out.
     fn create_segment(
         &mut self,
         space: SpaceId,
         updates: &mut Vec<Update>,
     ) -> Result<SegmentState, OsError>;
 
-    /// As [`Self::create_segment`], whatever the policy asks of segments.
+    /// Like [`Self::create_segment`], with `rule` instead of the policy's conditions.
     ///
     /// # Errors
-    /// As there.
+    /// See [`Self::create_segment`].
     fn create_segment_with(
         &mut self,
         space: SpaceId,
@@ -41,32 +41,32 @@ pub trait DirectSegments {
         updates: &mut Vec<Update>,
     ) -> Result<SegmentState, OsError>;
 
-    /// Sets the registers of a segment again; pages that escaped do so again.
+    /// Sets the registers of a segment again, and escapes its escaped pages again.
     ///
     /// # Errors
     /// If there is no segment.
     fn enable_segment(&mut self, space: SpaceId, updates: &mut Vec<Update>) -> Result<(), OsError>;
 
-    /// Clears the registers of a segment (BASE = LIMIT). Its memory stays where it is, and faults
-    /// map it in place: 2MB where policy and alignment allow, else 4KB.
+    /// Clears the registers of a segment (BASE = LIMIT). Its memory stays reserved, and faults map
+    /// it in place: by 2MB pages where policy and alignment allow, else by 4KB pages.
     ///
     /// # Errors
     /// If there is no segment.
     fn disable_segment(&mut self, space: SpaceId, updates: &mut Vec<Update>)
     -> Result<(), OsError>;
 
-    /// Makes ordinary pages of all pages of a segment, where they are, and forgets it.
+    /// Dissolves a segment: all its pages become ordinary pages in place.
     ///
     /// # Errors
-    /// If there is no segment, or memory for tables runs out; the segment stays then.
+    /// If there is no segment, or memory for tables runs out; the segment then stays.
     fn dissolve_segment(
         &mut self,
         space: SpaceId,
         updates: &mut Vec<Update>,
     ) -> Result<(), OsError>;
 
-    /// A page escapes its segment and is an ordinary 4KB page from then on, at the frame it has:
-    /// for policies that want to treat single pages otherwise (D §V).
+    /// Escapes a page from its segment: it becomes an ordinary 4KB page with the same frame. For
+    /// policies that treat single pages differently (D §V).
     ///
     /// # Errors
     /// If no segment translates the page, or memory for tables runs out.
@@ -149,12 +149,12 @@ impl DirectSegments for Kernel {
     }
 }
 
-/// The backer of a kernel whose policy wants no segments at first touches.
+/// A backer for a kernel whose policy does not create segments at first touches.
 fn without_rule(policy: &dyn Policy) -> Segments {
     Segments::new(None, policy.maps_large())
 }
 
-/// Acts on an address space that has a segment.
+/// Calls `act` for an address space that has a segment.
 fn change(
     kernel: &mut Kernel,
     id: SpaceId,

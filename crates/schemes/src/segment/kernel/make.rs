@@ -1,4 +1,4 @@
-//! Making segments: at the first touch of a large area, or later.
+//! Creation of segments: at the first touch of a large area, or later.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -16,7 +16,7 @@ use crate::segment::{SegmentError, SegmentRule};
 const PAGE_BYTES: u64 = PageSize::Size4K.bytes();
 
 impl Segments {
-    /// Makes a segment of the largest area that it may be made of, in the background.
+    /// Creates a segment over the largest suitable area, in the background.
     pub(super) fn create_largest(
         &mut self,
         context: &mut Context<'_>,
@@ -40,11 +40,11 @@ impl Segments {
             .ok_or(SegmentError::None { space: id }.into())
     }
 
-    /// At the first touch of an area: makes a segment of it if policy and memory allow; returns
-    /// whether it did.
+    /// Creates a segment at the first touch of an area, if policy and memory allow. Returns true if
+    /// it did.
     ///
     /// # Errors
-    /// If prescribed bounds lie in this area in part only.
+    /// If prescribed bounds are only partly inside this area.
     pub(super) fn begin(
         &mut self,
         context: &mut Context<'_>,
@@ -58,7 +58,7 @@ impl Segments {
         }
         lies_inside(area, &rule)?;
         let Some(pages) = pages_for(area, &rule) else { return Ok(false) };
-        if !self.fruitless.is_due() {
+        if !self.back_off.is_due() {
             return Ok(false);
         }
         let releases = context.releases();
@@ -66,16 +66,16 @@ impl Segments {
         let is_missing = !rule.compacts && self.missing == wanted;
         let made = !is_missing && self.make(context, id, area, pages, rule, updates).is_ok();
         match made {
-            true => self.fruitless.reset(),
-            false => self.fruitless.failed(),
+            true => self.back_off.reset(),
+            false => self.back_off.failed(),
         }
         self.missing = wanted.filter(|_| !made && !rule.compacts);
         self.failed += u64::from(!made);
         Ok(made)
     }
 
-    /// Makes a segment of pages of an area. Its frames are congruent with its pages modulo 2MB, so that 2MB
-    /// entries can map it as well.
+    /// Creates a segment for pages of an area. Its frames are congruent with its pages modulo 2MB,
+    /// so that 2MB entries can map them in place.
     fn make(
         &mut self,
         context: &mut Context<'_>,
@@ -118,22 +118,21 @@ impl Segments {
     }
 }
 
-/// The largest area of which a segment may be made, and its pages for it; of equally large ones
-/// the lowest.
+/// The largest area suitable for a segment, and its pages; among equally large areas the lowest.
 fn largest_area(space: &AddressSpace, rule: &SegmentRule) -> Option<(Area, Range<u64>)> {
     let areas = space.areas_within(ALL_PAGES);
     let fitting = areas.filter_map(|area| pages_for(&area, rule).map(|pages| (area, pages)));
     fitting.rev().max_by_key(|(_, pages)| pages.end - pages.start)
 }
 
-/// Frames of the run, in whole 2MB blocks, that a segment of the largest area would be made of.
+/// Frames of the run, in whole 2MB blocks, that a segment of the largest area needs.
 pub(super) fn frames_wanted(space: &AddressSpace, rule: &SegmentRule) -> Option<u64> {
     let blocks = regions_of(&largest_area(space, rule)?.1);
     Some((blocks.end - blocks.start) * HoleSet::SUBPAGES as u64)
 }
 
-/// The pages of an area that a segment may hold, if it may: private anonymous memory that can be
-/// written, and enough of it or what the bounds prescribe.
+/// The pages of an area that a segment may cover. The area must be private, anonymous and writable,
+/// and have the minimum size or contain the prescribed bounds.
 fn pages_for(area: &Area, rule: &SegmentRule) -> Option<Range<u64>> {
     let suits = area.attributes.is_private_anonymous() && area.attributes.effective().write;
     let pages = match rule.bounds {
@@ -150,7 +149,7 @@ fn pages_of((base, limit): (u64, u64)) -> Range<u64> {
     base / PAGE_BYTES..limit / PAGE_BYTES
 }
 
-/// Prescribed bounds must not reach beyond the area they begin or end in.
+/// Checks that prescribed bounds do not extend beyond an area that they overlap.
 fn lies_inside(area: &Area, rule: &SegmentRule) -> Result<(), OsError> {
     let Some((base, limit)) = rule.bounds else { return Ok(()) };
     let pages = pages_of((base, limit));

@@ -1,11 +1,12 @@
-//! Direct segments (D §II.B, §III): at most one for each address space, made of a run of contiguous
-//! memory at the first touch of a large area or later, in the background.
+//! Operating-system half of direct segments (D §II.B, §III). An address space has at most one
+//! segment: a run of contiguous memory, allocated at the first touch of a large area or later in
+//! the background.
 //!
 //! The registers can be cleared and set again at run time (mode switches). While they are cleared,
-//! the run stays with the address space and faults map it in place. What else happens to pages of a
-//! segment ends it first, or makes the pages escape: see `overlay`. Khugepaged, same-page
-//! merging, compaction, swap and MADV_FREE leave its pages alone, and punching and sharing single
-//! 2MB pages of it is refused, as an overlay keeps them.
+//! the run stays with the address space and faults map it in place. Other operations on pages of a
+//! segment first dissolve it or make the pages escape: see `overlay`. Khugepaged, same-page
+//! merging, compaction, swap and MADV_FREE skip its pages. Punching and sharing of its 2MB pages is
+//! refused, since an overlay keeps them.
 
 mod calls;
 mod make;
@@ -24,45 +25,46 @@ use super::SegmentRule;
 pub use calls::DirectSegments;
 use record::{Segment, segment_of};
 
-/// The direct segment of an address space at a moment.
+/// State of an address space's direct segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentState {
-    /// First page.
+    /// First page of the segment.
     pub page: VirtualPage,
     /// Number of 4KB pages.
     pub pages: u64,
     /// Frame of the first page.
     pub frame: Frame,
-    /// Permissions of its pages.
+    /// Permissions of all pages.
     pub permissions: Permissions,
-    /// Whether the registers are set.
+    /// True if the registers are set.
     pub is_active: bool,
-    /// Pages that escaped it.
+    /// Number of pages that escaped.
     pub escaped_pages: u64,
-    /// Pages in place that a table entry maps as well.
+    /// Number of pages in place that also have a page-table entry.
     pub paged_pages: u64,
 }
 
-/// The backer for direct segments: makes one at the first touch of a large area, if the policy has
-/// a rule for that.
+/// Backs first touches with direct segments: creates a segment at the first touch of a large area,
+/// if the policy has a rule for this.
 pub(super) struct Segments {
     rule: Option<SegmentRule>,
-    /// Whether 2MB entries may map segments in place.
+    /// True if 2MB entries may map pages of segments in place.
     large_pages: bool,
     made: u64,
     failed: u64,
-    /// First touches that found no contiguous memory.
-    fruitless: Deferral,
-    /// The run of free frames that the last of them looked for.
+    /// Backs off after first touches that found no contiguous memory.
+    back_off: Deferral,
+    /// The run of free frames that the last such touch lacked.
     missing: Option<MissingRun>,
 }
 
-/// Pages for which there was no run of free frames. There is none either while nothing is given back.
+/// Pages for which no run of free frames was available. None becomes available until frames are
+/// freed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct MissingRun {
     space: SpaceId,
     pages: Range<u64>,
-    /// Number of times that frames had been given back then.
+    /// Number of frees at that time.
     releases: u64,
 }
 
@@ -81,20 +83,12 @@ impl From<&Segment> for SegmentState {
 }
 
 impl Segments {
-    /// Makes segments by this rule at first touches, where there is one, in address spaces that
-    /// otherwise have large pages or not.
+    /// `rule` applies to first touches. `large_pages` allows 2MB entries to map segments in place.
     pub(super) fn new(rule: Option<SegmentRule>, large_pages: bool) -> Self {
-        Self {
-            rule,
-            large_pages,
-            made: 0,
-            failed: 0,
-            fruitless: Deferral::default(),
-            missing: None,
-        }
+        Self { rule, large_pages, made: 0, failed: 0, back_off: Deferral::default(), missing: None }
     }
 
-    /// The rule for segments made in the background: the policy's, or the default.
+    /// The rule for segments in the background: the policy's, or the default, with compaction.
     fn background_rule(&self) -> SegmentRule {
         SegmentRule { compacts: true, ..self.rule.unwrap_or_default() }
     }
@@ -112,8 +106,8 @@ impl Backer for Segments {
         Ok(if is_inside { Backed::Yes } else { Backed::No })
     }
 
-    /// Writes the figures of segments: at this moment, but for those made and attempts that
-    /// failed.
+    /// Writes the counters of segments. They describe the present state, except for segments made
+    /// and failed attempts.
     fn counters(&self, core: &Core, out: &mut Counters) {
         let segments = || core.live_spaces().filter_map(segment_of);
         let pages = segments().map(|s| s.end - s.start - s.escaped.len() as u64).sum();
@@ -132,7 +126,7 @@ impl Backer for Segments {
     }
 }
 
-/// What the figures say.
+/// Values of the segment counters.
 pub(in crate::segment) struct State {
     active: u64,
     pages: u64,

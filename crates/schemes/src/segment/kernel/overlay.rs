@@ -1,13 +1,14 @@
 //! Effects of other operations on a direct segment.
 //!
-//! - Unmapping, MADV_DONTNEED, mremap and fork *dissolve* it: all its pages get table entries where
-//!   they are. If all of it is unmapped, it just goes.
-//! - mprotect of few pages makes them escape (guard pages, D §V), of many dissolves it.
-//! - A frame that fails makes its page escape to another (D §V).
+//! - Unmapping, MADV_DONTNEED, mremap and fork *dissolve* it: all its pages get table entries in
+//!   place. If the whole segment is unmapped, it is removed.
+//! - mprotect of few pages makes them escape (guard pages, D §V); of many pages, it dissolves the
+//!   segment.
+//! - A failing frame makes its page escape to another frame (D §V).
 //!
-//! A fault on a page that an active segment translates is a false positive of the hardware's
-//! escape filter, whose hash functions the kernel does not know: the page is mapped in place as
-//! well.
+//! A fault on a page that an active segment translates is a false positive of the hardware's escape
+//! filter, whose hash functions the kernel does not know. The kernel then also maps the page in
+//! place.
 
 use std::ops::Range;
 
@@ -20,7 +21,7 @@ use perforate_types::{Frame, Permissions};
 
 use super::record::{self, Segment, held_ranges, is_region_held, segment_of};
 
-/// Acts on the segment of an address space.
+/// Mechanism of a segment as an overlay.
 struct SegmentMechanism;
 
 impl OverlayMechanism for SegmentMechanism {
@@ -33,7 +34,7 @@ impl OverlayMechanism for SegmentMechanism {
     ) -> Result<(), OsError> {
         let Some(segment) = segment_of(space) else { return Ok(()) };
         match departure {
-            // Nobody remaps pages that it keeps, and others are not its business.
+            // Pages that the segment keeps are never remapped, and other pages do not concern it.
             Departure::Remapped => Ok(()),
             Departure::Forked => record::dissolve(space, effects),
             _ if !segment.meets(pages) => Ok(()),
@@ -88,7 +89,7 @@ impl OverlayMechanism for SegmentMechanism {
     }
 }
 
-/// Few pages that get other permissions escape; for many the segment is dissolved.
+/// Changes the permissions of some pages: few pages escape, many dissolve the segment.
 fn protect(
     space: &mut AddressSpace,
     pages: &Range<u64>,

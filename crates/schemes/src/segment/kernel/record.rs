@@ -1,14 +1,15 @@
 //! The direct segment of an address space (D §II.B): a run of pages that registers translate
-//! linearly, beside the page tables.
+//! linearly, in addition to the page tables.
 //!
-//! The record stays while the registers are cleared (mode switches, D §III): the frames of the run
-//! are kept, and faults map them in place. A page of the segment is in one of three states:
-//! - *held*: no table entry; the frame belongs to the record;
-//! - *paged*: an entry maps it in place as well, for a false positive of the hardware's filter or
-//!   since it was touched while the registers were cleared. Such frames have no recorded owner, so
-//!   nobody moves them;
-//! - *escaped*: it is an ordinary 4KB page, or not mapped; the frame of the run is not the
-//!   segment's any more.
+//! The record remains while the registers are cleared (mode switches, D §III): the frames of the
+//! run stay reserved, and faults map them in place. A page of the segment is in one of three
+//! states:
+//! - *held*: it has no table entry; the frame belongs to the record;
+//! - *paged*: an entry also maps it in place, because of a false positive of the hardware's filter
+//!   or a touch while the registers were cleared. Such frames have no recorded owner, so they are
+//!   never migrated;
+//! - *escaped*: it is an ordinary 4KB page, or not mapped; the frame of the run no longer belongs
+//!   to the segment.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -21,56 +22,56 @@ use perforate_types::{Frame, HoleSet, Permissions, Shootdown, VirtualPage};
 
 use crate::segment::SegmentOperation;
 
-/// A direct segment.
+/// A direct segment, with its registers set or cleared.
 #[derive(Clone, Debug)]
 pub(super) struct Segment {
-    /// First page.
+    /// First page of the segment.
     pub start: u64,
-    /// Page after the last.
+    /// Page after the last page.
     pub end: u64,
     /// Frame of the first page.
     pub frame: Frame,
-    /// Permissions of its pages.
+    /// Permissions of all pages.
     pub permissions: Permissions,
-    /// Whether the registers hold it.
+    /// True if the registers are set.
     pub is_active: bool,
-    /// Pages that paging alone translates.
+    /// Escaped pages, which only page tables translate.
     pub escaped: BTreeSet<u64>,
-    /// Pages that did not escape and have a table entry.
+    /// Number of pages that have a table entry in place.
     pub paged: u64,
-    /// Whether 2MB entries may map it in place.
+    /// True if 2MB entries may map pages in place.
     pub large_pages: bool,
-    /// Most pages that escape before it is dissolved instead.
+    /// Maximum number of escaped pages; further ones dissolve the segment.
     pub most_escapes: u64,
 }
 
 impl Segment {
-    /// Its pages.
+    /// Page numbers of the segment.
     pub(super) fn pages(&self) -> Range<u64> {
         self.start..self.end
     }
 
-    /// Whether the page is inside, escaped or not.
+    /// True if the page is inside, escaped or not.
     pub(super) fn covers(&self, page: u64) -> bool {
         self.pages().contains(&page)
     }
 
-    /// Whether the page is inside and did not escape.
+    /// True if the page is inside and has not escaped.
     pub(super) fn translates(&self, page: u64) -> bool {
         self.covers(page) && !self.escaped.contains(&page)
     }
 
-    /// Whether any page of the range is inside.
+    /// True if any page of the range is inside.
     pub(super) fn meets(&self, pages: &Range<u64>) -> bool {
         self.start < pages.end && pages.start < self.end
     }
 
-    /// The frame of the run for a page inside.
+    /// Frame of the run for a page inside.
     pub(super) fn run_frame(&self, page: u64) -> Frame {
         self.frame.add(page - self.start)
     }
 
-    /// The page inside that the run has this frame for, escaped or not.
+    /// The page for which the run has this frame, escaped or not.
     pub(super) fn run_page(&self, frame: Frame) -> Option<u64> {
         let index = frame.number().checked_sub(self.frame.number())?;
         Some(self.start + index).filter(|page| *page < self.end)
@@ -82,13 +83,13 @@ impl Segment {
         first..first + (pages.end - pages.start)
     }
 
-    /// Pages that did not escape and have no table entry.
+    /// Number of pages that have neither escaped nor a table entry.
     pub(super) fn held_pages(&self) -> u64 {
         self.end - self.start - self.escaped.len() as u64 - self.paged
     }
 }
 
-/// The segment of an address space, whether its registers are set or cleared.
+/// The segment of an address space, with its registers set or cleared.
 pub(super) fn segment_of(space: &AddressSpace) -> Option<&Segment> {
     space.overlay()?.downcast_ref()
 }
@@ -98,19 +99,20 @@ fn segment_mut(space: &mut AddressSpace) -> &mut Segment {
     overlay.downcast_mut().expect("a segment")
 }
 
-/// As [`segment_of`], where there is one.
-fn expected(space: &AddressSpace) -> &Segment {
+/// Like [`segment_of`], for an address space that must have a segment.
+fn existing_segment(space: &AddressSpace) -> &Segment {
     segment_of(space).expect("an address space with a segment")
 }
 
-/// Gives the space a segment, whose pages that did not escape have no table entry; the frames of
-/// the run are the segment's, but for those of escaped pages.
+/// Adds a segment to an address space and activates it. Pages that have not escaped must have no
+/// table entry. The segment owns the frames of the run, except those of escaped pages.
 pub(super) fn set(space: &mut AddressSpace, segment: Segment, effects: &mut Effects<'_>) {
     space.set_overlay(Box::new(Segment { is_active: false, ..segment }));
     activate(space, effects);
 }
 
-/// Sets the registers, which maps the held pages; everything cached for the address space dies.
+/// Sets the registers, which maps the held pages, and flushes the address space's cached
+/// translations.
 pub(super) fn activate(space: &mut AddressSpace, effects: &mut Effects<'_>) {
     let id = space.id();
     let Some(segment) = segment_of(space).filter(|segment| !segment.is_active) else { return };
@@ -135,7 +137,8 @@ pub(super) fn activate(space: &mut AddressSpace, effects: &mut Effects<'_>) {
     effects.shootdown(Shootdown::Space { space: id });
 }
 
-/// Clears the registers, which unmaps the held pages; everything cached for the address space dies.
+/// Clears the registers, which unmaps the held pages, and flushes the address space's cached
+/// translations.
 pub(super) fn deactivate(space: &mut AddressSpace, effects: &mut Effects<'_>) {
     let id = space.id();
     if segment_of(space).is_none_or(|segment| !segment.is_active) {
@@ -150,8 +153,8 @@ pub(super) fn deactivate(space: &mut AddressSpace, effects: &mut Effects<'_>) {
     effects.shootdown(Shootdown::Space { space: id });
 }
 
-/// Forgets the segment: pages in it that have a table entry are ordinary pages from now on. Returns
-/// the frames it held, which are now the caller's.
+/// Removes the segment: its pages with table entries become ordinary pages. Returns the frames of
+/// held pages, which the caller takes over.
 pub(super) fn end(space: &mut AddressSpace, effects: &mut Effects<'_>) -> Vec<Range<u64>> {
     deactivate(space, effects);
     let held = held_ranges(space);
@@ -164,7 +167,7 @@ pub(super) fn end(space: &mut AddressSpace, effects: &mut Effects<'_>) -> Vec<Ra
     held.iter().map(|pages| segment.frames_of(pages)).collect()
 }
 
-/// The pages that the segment holds, as runs in order.
+/// The pages that the segment holds, as runs in ascending order.
 pub(super) fn held_ranges(space: &AddressSpace) -> Vec<Range<u64>> {
     let Some(segment) = segment_of(space) else { return Vec::new() };
     let mut others = space.mapped_within(&segment.pages());
@@ -190,7 +193,7 @@ pub(super) fn page_in_place(
     page: u64,
     effects: &mut Effects<'_>,
 ) -> Result<(), OsError> {
-    let segment = expected(space);
+    let segment = existing_segment(space);
     let (frame, permissions) = (segment.run_frame(page), segment.permissions);
     if segment.is_active {
         space.write_page(page, frame, permissions, effects)?;
@@ -208,7 +211,7 @@ pub(super) fn region_in_place(
     number: u64,
     effects: &mut Effects<'_>,
 ) -> Result<(), OsError> {
-    let segment = expected(space);
+    let segment = existing_segment(space);
     let (block, permissions) = (segment.run_frame(first_of(number)), segment.permissions);
     if segment.is_active {
         space.write_large(number, Large { block, permissions }, effects)?;
@@ -219,8 +222,8 @@ pub(super) fn region_in_place(
     Ok(())
 }
 
-/// Whether all pages of a region are held and congruent with their frames, so that one entry can map
-/// them.
+/// True if all pages of a region are held and congruent with their frames, so that one 2MB entry
+/// can map them.
 pub(super) fn is_region_held(space: &AddressSpace, number: u64) -> bool {
     segment_of(space).is_some_and(|segment| {
         let region = pages_of(number);
@@ -232,8 +235,8 @@ pub(super) fn is_region_held(space: &AddressSpace, number: u64) -> bool {
     })
 }
 
-/// Makes ordinary pages of all pages of the segment, where they are, and forgets it. Where that
-/// fails, the pages mapped so far stay mapped, and the segment stays.
+/// Dissolves the segment: all its pages become ordinary pages in place. After an error, the pages
+/// mapped so far stay mapped and the segment stays.
 pub(super) fn dissolve(space: &mut AddressSpace, effects: &mut Effects<'_>) -> Result<(), OsError> {
     page_all_in_place(space, effects)?;
     let held = end(space, effects);
@@ -241,7 +244,7 @@ pub(super) fn dissolve(space: &mut AddressSpace, effects: &mut Effects<'_>) -> R
     Ok(())
 }
 
-/// Maps every held page in place, regions by 2MB entries where they can be.
+/// Maps every held page in place, by 2MB entries where possible.
 fn page_all_in_place(space: &mut AddressSpace, effects: &mut Effects<'_>) -> Result<(), OsError> {
     let large = segment_of(space).is_some_and(|segment| segment.large_pages);
     for held in held_ranges(space) {
@@ -258,8 +261,8 @@ fn page_all_in_place(space: &mut AddressSpace, effects: &mut Effects<'_>) -> Res
     Ok(())
 }
 
-/// Makes sure that a page of the segment can have a 4KB entry of its own. Only this can fail of an
-/// escape, and leaves everything translated as it was.
+/// Prepares a page of the segment for its own 4KB entry. This is the only step of an escape that
+/// can fail; it then changes no translation.
 fn open_for_escape(
     space: &mut AddressSpace,
     page: u64,
@@ -273,7 +276,7 @@ fn open_for_escape(
     space.open_pages(page, effects)
 }
 
-/// Pages of the segment escape it where they are: each gets an ordinary 4KB entry.
+/// Escapes pages in place: each gets an ordinary 4KB entry.
 pub(super) fn escape_in_place(
     space: &mut AddressSpace,
     pages: &[u64],
@@ -293,8 +296,7 @@ pub(super) fn escape_in_place(
     Ok(())
 }
 
-/// A page of the segment escapes it to another frame. Returns the frame of the run, which is now the
-/// caller's.
+/// Escapes a page to another frame. Returns the frame of the run, which the caller takes over.
 pub(super) fn escape_to(
     space: &mut AddressSpace,
     page: u64,
@@ -302,7 +304,7 @@ pub(super) fn escape_to(
     effects: &mut Effects<'_>,
 ) -> Result<Frame, OsError> {
     open_for_escape(space, page, effects)?;
-    let permissions = expected(space).permissions;
+    let permissions = existing_segment(space).permissions;
     let is_paged = space.find(page).is_some();
     let frame = note_escape(space, page, is_paged, effects);
     shoot_down_escape(space, effects);
@@ -335,7 +337,7 @@ fn note_escape(
     frame
 }
 
-/// A combined entry of 2MB may hold the page, not only one of its own.
+/// Flushes the whole address space, since a combined entry of 2MB may hold the page.
 fn shoot_down_escape(space: &AddressSpace, effects: &mut Effects<'_>) {
     if segment_of(space).is_some_and(|segment| segment.is_active) {
         effects.shootdown(Shootdown::Space { space: space.id() });

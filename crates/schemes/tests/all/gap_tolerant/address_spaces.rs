@@ -1,4 +1,4 @@
-//! What all tests share: a unit with one address space, and short names for changes.
+//! Shared setup of the tests: an MMU with one address space, and short names for changes.
 
 use perforate_mmu::{Dimension, Mmu, MmuConfig, PageFault, TlbGeometry, WalkCacheConfig};
 use perforate_schemes::gap_tolerant::GapTolerantRadix;
@@ -10,14 +10,14 @@ use perforate_types::{
 
 pub const SPACE: SpaceId = SpaceId(1);
 pub const RW: Permissions = Permissions::READ_WRITE;
-/// First page of everything that the tests map: 1GB.
+/// First page that the tests map: 1GB.
 pub const START: u64 = 1 << 18;
-/// Nodes of levels 4, 3 and 2. The last has up to four frames.
+/// Frames of the nodes of levels 4, 3 and 2. The last node has up to four frames.
 pub const ROOT: u64 = 0x10;
 pub const LEVEL3: u64 = 0x11;
 pub const DIRECTORY: u64 = 0x14;
 
-/// A selection of 32 B-blocks: bits 1, 3, 5 … of the low half, and the even ones of the high half.
+/// A selection of 32 B-blocks: bits 1, 3, 5 … of the low half, and the even bits of the high half.
 pub const SELECTION: u64 = 0x5555_5555_aaaa_aaaa;
 
 pub fn page(index: u64) -> VirtualPage {
@@ -35,7 +35,7 @@ pub fn map(index: u64, frame: u64) -> Update {
     TableOperation::Map { space: SPACE, page, size, frame, permissions: RW }.into()
 }
 
-/// An entry for these slices.
+/// Maps an entry with two slices.
 pub fn pair(mode: GapTolerance, index: u64, slices: [u64; 2], selection: u64) -> Update {
     let [slice, second] = slices.map(Frame::new);
     let (page, permissions) = (page(index), RW);
@@ -43,7 +43,7 @@ pub fn pair(mode: GapTolerance, index: u64, slices: [u64; 2], selection: u64) ->
         .into()
 }
 
-/// An entry for one slice.
+/// Maps an entry with one slice.
 pub fn superpage(mode: GapTolerance, index: u64, slice: u64, selection: u64) -> Update {
     pair(mode, index, [slice, slice], selection)
 }
@@ -68,24 +68,24 @@ pub fn config(level2_entries: usize) -> MmuConfig {
     config
 }
 
-/// Nodes of levels 4 to 2, and nothing mapped.
+/// Nodes of levels 4 to 2, without mappings.
 pub fn nodes() -> [Update; 3] {
     [table(4, 0, ROOT), table(3, 0, LEVEL3), table(2, 0, DIRECTORY)]
 }
 
-/// Tables with these changes.
+/// Tables after these changes.
 pub fn tables(mode: GapTolerance, changes: &[Update]) -> GapTolerantRadix {
     let mut tables = GapTolerantRadix::new(mode);
     nodes().iter().chain(changes).for_each(|change| apply(&mut tables, change));
     tables
 }
 
-/// Carries out an operation.
+/// Applies an operation to tables.
 pub fn apply(tables: &mut GapTolerantRadix, operation: &Update) {
     tables.apply(operation.operation().expect("an operation on tables"));
 }
 
-/// A unit with these changes, and so many places for level-2 entries in the walk cache.
+/// An MMU after these changes, with this many level-2 entries in the walk cache.
 pub fn unit(mode: GapTolerance, level2_entries: usize, changes: &[Update]) -> Mmu {
     let dimension = Box::new(tables(mode, changes));
     let mut mmu = Mmu::new(&config(level2_entries), dimension).unwrap();
@@ -93,8 +93,8 @@ pub fn unit(mode: GapTolerance, level2_entries: usize, changes: &[Update]) -> Mm
     mmu
 }
 
-/// What one access did: its frame, or the fault, the reads of its walk with their purposes, and how
-/// many B-blocks were selected.
+/// Outcome of one access: frame or fault, reads of the walk with their purposes, and number of
+/// B-block selections.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Outcome {
     pub frame: Result<u64, PageFault>,
@@ -122,7 +122,7 @@ pub fn load(mmu: &mut Mmu, index: u64) -> Outcome {
     access(mmu, AccessKind::Read, page(index))
 }
 
-/// The reads of a walk to a level-2 entry `offset` bytes into the page directory.
+/// Reads of a walk to the level-2 entry `offset` bytes into the page directory.
 pub fn walk_to(offset: u64) -> Vec<(Purpose, u64)> {
     vec![
         (Purpose::Level4, ROOT << 12),

@@ -1,5 +1,5 @@
-//! Gap-tolerant entries in the walk cache of level-2 entries: hits read nothing, and nothing stale
-//! is used.
+//! Gap-tolerant entries in the walk cache of level-2 entries: hits read nothing, and stale entries
+//! are not used.
 
 use perforate_mmu::{Mmu, PageFault, allow};
 use perforate_schemes::gap_tolerant::GapTolerantRadix;
@@ -26,7 +26,7 @@ fn actions(mmu: &mut Mmu, kind: AccessKind, page: VirtualPage) -> Vec<(Purpose, 
     list.filter(|&(_, action)| relevant(action)).collect()
 }
 
-/// The entry is read once; every other page of it takes a look-up and a selection (G §3.7).
+/// The entry is read once. Every other page of it takes a look-up and a selection (G §3.7).
 #[test]
 fn a_hit_reads_nothing() {
     let mut mmu = unit(MODE, 32, &[superpage(MODE, 0, 0, SELECTION)]);
@@ -54,7 +54,7 @@ fn a_hit_reads_nothing() {
     assert_eq!(mmu.l2_contents().page_4k, 4, "TLBs have 4KB entries");
 }
 
-/// Entries of both kinds share the places, and the least recently used goes.
+/// Both kinds of entries share the slots, with LRU replacement.
 #[test]
 fn both_kinds_share_the_places() {
     let mut mmu = unit(
@@ -70,7 +70,7 @@ fn both_kinds_share_the_places() {
 }
 
 #[test]
-fn a_shootdown_ends_the_entry_and_what_came_of_it() {
+fn a_shootdown_invalidates_the_entry_and_its_tlb_entries() {
     for stale in [false, true] {
         let mut mmu = unit(MODE, 32, &[superpage(MODE, 0, 0, SELECTION)]);
         assert_eq!(load(&mut mmu, 7).frame, Ok(32 + 7));
@@ -83,7 +83,7 @@ fn a_shootdown_ends_the_entry_and_what_came_of_it() {
             mmu.apply(&gone(MODE, 0));
         }
         mmu.apply(&superpage(MODE, 0, 1 << 11, SELECTION));
-        // Where only the TLBs forgot it, the copy in the walk cache still names the first slice.
+        // If only the TLBs were invalidated, the copy in the walk cache still has the first slice.
         let slice = if stale { 0 } else { 1 << 11 };
         for index in [7, 1023] {
             let outcome = load(&mut mmu, index);
@@ -94,7 +94,7 @@ fn a_shootdown_ends_the_entry_and_what_came_of_it() {
     }
 }
 
-/// Pages outside the entry, and those of other address spaces, stay.
+/// Pages outside the entry and other address spaces are not affected.
 #[test]
 fn a_shootdown_ends_nothing_else() {
     for mode in GapTolerance::ALL {
@@ -111,12 +111,12 @@ fn a_shootdown_ends_nothing_else() {
         mmu.apply(&gone(mode, length));
         let walked = mmu.counters().walk_cache_gap_tolerant_hits;
         assert_eq!(selections(&mut mmu), [0, 0, 1, 1, 0, 0], "{}", mode.label());
-        // The first of the two reads the entry again.
+        // The first of the two loads reads the entry again.
         assert_eq!(mmu.counters().walk_cache_gap_tolerant_hits, walked + 1);
     }
 }
 
-/// As INVLPG, the shootdown of one page ends every level-2 entry that covers it.
+/// Like INVLPG, the shootdown of one page invalidates every level-2 entry that covers it.
 #[test]
 fn the_shootdown_of_a_page_ends_the_cached_entry() {
     let mut mmu = unit(MODE, 32, &[superpage(MODE, 0, 0, SELECTION)]);
@@ -127,7 +127,7 @@ fn the_shootdown_of_a_page_ends_the_cached_entry() {
     assert_eq!(load(&mut mmu, 9).reads.len(), 3);
 }
 
-/// Where a superpage makes way for 4KB pages, and the other way round.
+/// A superpage is replaced by 4KB pages, and 4KB pages by a superpage.
 #[test]
 fn a_region_changes_its_kind() {
     let mode = GapTolerance::SINGLE_1M;
@@ -158,8 +158,8 @@ fn allows(mmu: &Mmu, index: u64) -> u8 {
     mmu.dimension().look_at(SPACE, page(index)).unwrap().allows
 }
 
-/// The dirty bit is the entry's: a store through a clean copy sets it in memory and in the copy, so
-/// that pages loaded later are known to be dirty.
+/// The dirty bit belongs to the entry. A store through a clean copy sets it in memory and in the
+/// copy, so that later TLB fills are dirty.
 #[test]
 fn a_store_dirties_entry_and_copy() {
     for cached in [false, true] {
@@ -170,21 +170,21 @@ fn a_store_dirties_entry_and_copy() {
         }
         access(&mut mmu, AccessKind::Write, page(40));
         assert_eq!(allows(&mmu, 0), allow::READ | allow::WRITE | allow::DIRTY);
-        // Through the copy; its 4KB entry is dirty at once.
+        // Through the copy: its 4KB entry is dirty at once.
         load(&mut mmu, 80);
         let outcome = access(&mut mmu, AccessKind::Write, page(80));
         assert_eq!(outcome.frame, Ok(5 * 32 + 16));
     }
 }
 
-/// A store that hits a clean 4KB entry marks the copy too.
+/// A store that hits a clean 4KB entry also marks the copy dirty.
 #[test]
 fn a_store_through_a_clean_tlb_entry_dirties_the_copy() {
     let mut mmu = unit(MODE, 32, &[superpage(MODE, 0, 0, SELECTION)]);
     load(&mut mmu, 0);
     access(&mut mmu, AccessKind::Write, page(0));
     assert_eq!(allows(&mmu, 0), allow::READ | allow::WRITE | allow::DIRTY);
-    // Were the copy clean, this store would have to mark the entry again; it finds it dirty.
+    // If the copy were clean, this store would mark the entry again.
     let tables: &GapTolerantRadix = mmu.dimension().part().unwrap();
     let address = tables.look_at_superpage(SPACE, page(0)).unwrap().entry;
     let before = mmu.dimension().memory().word(address);

@@ -1,4 +1,4 @@
-//! Tests of what the unit's copies know of dirty bits.
+//! Dirty bits in the MMU's copies of entries.
 
 use perforate_mmu::{Mmu, MmuConfig, TlbGeometry, WalkCacheConfig, allow};
 use perforate_schemes::gap_tolerant::GapTolerantRadix;
@@ -7,9 +7,10 @@ use perforate_types::{
     AccessKind, Frame, GapTolerance, Permissions, SpaceId, Steps, TableOperation, VirtualPage,
 };
 
-const SPACE: SpaceId = SpaceId(0);
+/// Not the first address space, which is what a copy without one would be of.
+const SPACE: SpaceId = SpaceId(3);
 
-/// A superpage of 4MB at page 0, and a walk cache that holds its entry.
+/// An MMU with a superpage of 4MB at page 0, and a walk cache that can hold its entry.
 fn unit() -> Mmu {
     let geometry = TlbGeometry { entries: 16, ways: 4 };
     let walk_cache = WalkCacheConfig::fully_associative(1, 1, 4);
@@ -33,6 +34,7 @@ fn unit() -> Mmu {
         permissions: Permissions::READ_WRITE,
     };
     mmu.apply(&map.into());
+    mmu.switch(SPACE);
     mmu
 }
 
@@ -40,14 +42,14 @@ fn access(mmu: &mut Mmu, kind: AccessKind, page: u64) {
     mmu.translate(kind, VirtualPage::new(page).address(), &mut Steps::new()).unwrap();
 }
 
-/// Whether the first level knows the leaf behind a page dirty.
+/// True if the first level has the leaf of a page as dirty.
 fn known_dirty(mmu: &mut Mmu, page: u64) -> bool {
     let allows = mmu.first_level_allows(VirtualPage::new(page)).expect("it was accessed");
     allows & allow::DIRTY != 0
 }
 
-/// The cached gap-tolerant entry learns of stores by any way: through the entry itself, through the
-/// second-level TLB, through the first. Pages loaded through it afterwards are known dirty.
+/// The cached gap-tolerant entry becomes dirty by any store: through the entry itself, the
+/// second-level TLB, or the first level. TLB entries filled from it later are dirty.
 #[test]
 fn a_cached_gap_tolerant_entry_knows_that_it_is_dirty() {
     type Forget = fn(&mut Mmu);

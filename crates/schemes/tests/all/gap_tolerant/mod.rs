@@ -1,5 +1,5 @@
-//! Gap-tolerant superpages, worked out by hand: what stands in memory, what a walk reads, what the
-//! walk cache spares, and random changes against a naive map.
+//! Gap-tolerant superpages, worked out by hand: contents of memory, reads of walks, hits in the
+//! walk cache, and random changes compared with a naive map.
 
 mod address_spaces;
 mod cached;

@@ -1,4 +1,4 @@
-//! The TLB of gap-tolerant entries: one walk for a superpage, and nothing stale is used.
+//! The TLB of gap-tolerant entries: one walk for a superpage, and no use of stale entries.
 
 use perforate_mmu::{Mmu, PageFault, TlbGeometry};
 use perforate_schemes::gap_tolerant::{GapTolerantRadix, SuperpageOperation};
@@ -11,7 +11,7 @@ use super::address_spaces::*;
 
 const MODE: GapTolerance = GapTolerance::SINGLE_4M;
 
-/// A unit with these changes and such a TLB, without walk caches.
+/// An MMU after these changes, with a TLB of gap-tolerant entries and without walk caches.
 fn native(mode: GapTolerance, entries: usize, changes: &[Update]) -> Mmu {
     let mut tables =
         GapTolerantRadix::with_native_tlb(mode, TlbGeometry { entries, ways: entries });
@@ -31,8 +31,8 @@ fn count(mmu: &Mmu, name: &str) -> f64 {
     out.get(name).unwrap()
 }
 
-/// Three entries are read for the first page. Any other page of the superpage takes a hit and a
-/// selection; page 37 is the sixth of virtual block 1, which is B-block 3 of the slice.
+/// The first page needs three reads. Any other page of the superpage takes a hit and a selection.
+/// Page 37 is the sixth of virtual block 1, which is B-block 3 of the slice.
 #[test]
 fn one_walk_serves_the_whole_superpage() {
     let mut mmu = native(MODE, 4, &[superpage(MODE, 0, 0, SELECTION)]);
@@ -57,7 +57,7 @@ fn one_walk_serves_the_whole_superpage() {
     assert_eq!(count(&mmu, "gap_tolerant_tlb_fills"), 1.0);
 }
 
-/// Pages of level-1 nodes go to the second level as ever.
+/// Pages of level-1 nodes are filled into the second level as usual.
 #[test]
 fn other_pages_take_no_entry() {
     let changes = [superpage(MODE, 0, 0, SELECTION), table(1, 1024, 0x30), map(1024, 9)];
@@ -74,8 +74,8 @@ fn the_least_recently_used_entry_goes() {
     assert_eq!([0, 1024, 1, 2048, 2, 1025].map(|index| reads(&mut mmu, index)), [3, 3, 0, 3, 0, 3]);
 }
 
-/// The shootdown of a superpage, of one page in it, and of the address space end the entry; those of
-/// other entries and other spaces do not.
+/// Shootdowns of the superpage, of a page in it, and of the address space invalidate the entry.
+/// Those of other entries and address spaces do not.
 #[test]
 fn a_shootdown_ends_the_entry() {
     for mode in GapTolerance::ALL {
@@ -99,7 +99,7 @@ fn a_shootdown_ends_the_entry() {
     }
 }
 
-/// What is left where the shootdown is forgotten is stale, so that tests with an oracle would see it.
+/// Without the shootdown, the entry is stale, which a test with an oracle would detect.
 #[test]
 fn without_a_shootdown_the_entry_is_stale() {
     for forgotten in [false, true] {
@@ -143,7 +143,7 @@ fn permissions_are_those_of_the_entry() {
     assert_eq!(load(&mut mmu, 1).frame, Ok(33));
 }
 
-/// A context switch ends everything where entries have no tags.
+/// Without tags, a context switch flushes all entries.
 #[test]
 fn entries_have_tags_or_go_with_the_switch() {
     for tagged in [true, false] {

@@ -1,9 +1,9 @@
-//! Gap-tolerant superpages of a guest, of its host, and of both, with no nested TLB: every table of
-//! the guest is located by a walk of the host.
+//! Gap-tolerant superpages of a guest, of its host, and of both, without a nested TLB: a host walk
+//! locates every table of the guest.
 //!
-//! The guest's tables are those of `address_spaces`, its level-1 node is guest frame 0x30. The host
-//! maps guest frames 0 to 2,047: by 4KB pages to frames 0x1_0000 + 5*n* mod 2,048, or by superpages
-//! whose slices begin at 0x1_0000.
+//! The guest's tables are those of `address_spaces`; its level-1 node is guest frame 0x30. The host
+//! maps guest frames 0 to 2,047, either by 4KB pages to frames 0x1_0000 + 5*n* mod 2,048, or by
+//! superpages whose slices begin at 0x1_0000.
 
 use perforate_mmu::{
     Dimension, Host, Mmu, MmuConfig, Nested, PageFault, Radix, TlbGeometry, VirtualizationConfig,
@@ -30,7 +30,8 @@ fn host_nodes() -> Vec<Update> {
     vec![host_table(4, 0, 0x8000), host_table(3, 0, 0x8001), host_table(2, 0, 0x8004)]
 }
 
-/// Where guest frame `n` lies in a host of 4KB pages: no two that follow one another do so there.
+/// Frame of guest frame `n` in a host of 4KB pages. Consecutive guest frames are never consecutive
+/// in the machine.
 fn scattered(n: u64) -> u64 {
     BACKING + n * 5 % GUEST_FRAMES
 }
@@ -51,7 +52,7 @@ fn host_of_pages() -> (Box<dyn Dimension>, Vec<Update>) {
 }
 
 fn host_superpage(mode: GapTolerance, first: u64) -> Update {
-    // Slices of the pair: this one and the next, twice as many frames as pages.
+    // The slices of a pair are this one and the next: twice as many frames as pages.
     let slice = Frame::new(BACKING + 2 * first);
     let second = if mode.is_paired() { slice.add(mode.slice_frames()) } else { slice };
     let (page, selection, permissions) = (VirtualPage::new(first), SELECTION, RW);
@@ -66,7 +67,7 @@ fn host_of_superpages(mode: GapTolerance) -> (Box<dyn Dimension>, Vec<Update>) {
     (Box::new(GapTolerantRadix::new(mode)), changes)
 }
 
-/// Where guest frame `n` lies there, by counting the selected B-blocks one by one.
+/// Frame of guest frame `n` in a host of superpages, by counting the selected B-blocks one by one.
 fn selected(mode: GapTolerance, n: u64) -> u64 {
     let superpage = n / mode.superpage_pages() * mode.superpage_pages();
     let block = (n - superpage) / mode.block_frames();
@@ -105,14 +106,15 @@ fn guest_reads(reads: &[(Purpose, u64)]) -> Vec<u64> {
     reads.iter().filter(|(purpose, _)| !purpose.is_host()).map(|&(_, address)| address).collect()
 }
 
-/// 3 × (4 + 1) + 4 reads to a superpage, 4 × (4 + 1) + 4 to a 4KB page, one more on padding, which
-/// needs no walk of its own: it is in the same page of the directory. The 16KB of the directory lie
-/// scattered in the machine.
+/// 3 × (4 + 1) + 4 reads to a superpage, 4 × (4 + 1) + 4 to a 4KB page. Padding costs one more read
+/// without a host walk, since it is in the same page of the directory. The 16KB of the directory
+/// are scattered in the machine.
 #[test]
 fn a_guest_directory_of_16kb_is_located_page_by_page() {
     let mode = GapTolerance::SINGLE_1M;
     for frame in 0..4 {
-        // The last entry of each 4KB of the directory is an odd half; before it, an even half.
+        // The last entry of each 4KB of the directory is an odd half; the entry before is an even
+        // half.
         let last = (frame + 1) * 256 - 1;
         let region = (last - 3) / 2 * 512;
         let changes = vec![
@@ -136,8 +138,8 @@ fn a_guest_directory_of_16kb_is_located_page_by_page() {
     }
 }
 
-/// A cached level-3 entry knows the page of the directory that was located for it; another page of
-/// the directory is located anew.
+/// A cached level-3 entry holds the located page of the directory. Another page of the directory is
+/// located again.
 #[test]
 fn a_cached_entry_above_the_directory_serves_every_page_of_it() {
     let mode = GapTolerance::SINGLE_2M;
@@ -151,13 +153,13 @@ fn a_cached_entry_above_the_directory_serves_every_page_of_it() {
         let last = guest_reads(&outcome.reads).pop();
         assert_eq!(last, Some(directory + entry % 256 * 16));
     }
-    // Entries in the walk cache: only the data page is located.
+    // With entries in the walk cache, only the data page is located.
     let outcome = load(&mut mmu, 3 * 512 + 1);
     assert_eq!((outcome.reads.len(), outcome.selections), (4, 1));
 }
 
-/// The host's superpages: 3 reads for each of the guest's tables and for the data, none where the
-/// host's walk cache has the entries.
+/// The host's superpages take 3 reads for each of the guest's tables and for the data, and none if
+/// the host's walk cache has the entries.
 #[test]
 fn a_host_of_superpages_in_every_mode() {
     for mode in GapTolerance::ALL {
@@ -187,7 +189,8 @@ fn a_host_of_superpages_in_every_mode() {
     }
 }
 
-/// What the host unmaps faults there, and what it maps anew is found.
+/// After the host unmaps a page, an access faults; after it maps the page again, the access
+/// succeeds.
 #[test]
 fn a_shootdown_of_the_host_ends_its_cached_entry() {
     let mode = GapTolerance::SINGLE_2M;
@@ -207,7 +210,7 @@ fn a_shootdown_of_the_host_ends_its_cached_entry() {
     assert_eq!(load(&mut mmu, 0).frame, Ok(selected(mode, data)));
 }
 
-/// A store sets the dirty bits of both entries, also where both are cached clean.
+/// A store sets the dirty bits of both entries, even if both are cached clean.
 #[test]
 fn a_store_dirties_the_entries_of_guest_and_host() {
     let mode = GapTolerance::PAIRED_4M;
@@ -223,7 +226,8 @@ fn a_store_dirties_the_entries_of_guest_and_host() {
         )
     };
     load(&mut mmu, 16);
-    // The guest's tables are written in the host's first entry; the data of block 1 are in it too.
+    // The host's first entry covers the guest's tables, which are written, and also the data of
+    // block 1.
     assert_eq!(is_dirty(&mmu, 3 * 16), (false, true));
     assert_eq!(access(&mut mmu, AccessKind::Write, page(17)).frame, Ok(selected(mode, 3 * 16 + 1)));
     assert_eq!(is_dirty(&mmu, 3 * 16), (true, true));

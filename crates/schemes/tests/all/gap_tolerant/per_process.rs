@@ -1,4 +1,4 @@
-//! Processes with B-blocks of different sizes in one unit (G §3.8): GTPTCR is each one's own.
+//! Processes with different B-block sizes in one MMU (G §3.8): each process has its own GTPTCR.
 
 use perforate_mmu::{Mmu, TlbGeometry};
 use perforate_schemes::gap_tolerant::{GapTolerantRadix, SuperpageOperation};
@@ -12,7 +12,7 @@ const LARGE: SpaceId = SpaceId(1);
 const SMALL: SpaceId = SpaceId(2);
 
 /// Both processes have a superpage at 1GB: 4MB at slice 0, and 1MB at slice 0x10000. The page
-/// directories lie at 0x14 and, of four frames, at 0x24.
+/// directories are at frame 0x14 and, with four frames, at 0x24.
 fn two_processes(native: bool) -> Mmu {
     let geometry = TlbGeometry { entries: 8, ways: 2 };
     let tables = match native {
@@ -46,7 +46,7 @@ fn frame(mmu: &mut Mmu, space: SpaceId, index: u64) -> Option<u64> {
     found.ok().map(|found| found.physical.page().number())
 }
 
-/// B-block 1 has frames 32 to 63 in one process and 8 to 15 of its slice in the other.
+/// B-block 1 has frames 32 to 63 in one process, and frames 8 to 15 of its slice in the other.
 #[test]
 fn each_process_is_translated_in_its_own_mode() {
     for native in [false, true] {
@@ -54,7 +54,7 @@ fn each_process_is_translated_in_its_own_mode() {
         for _ in 0..2 {
             assert_eq!(frame(&mut mmu, LARGE, 7), Some(32 + 7));
             assert_eq!(frame(&mut mmu, SMALL, 7), Some(0x1_0000 + 8 + 7));
-            // Virtual block 1 is the next odd B-block, and the last page of each superpage.
+            // Virtual block 1 is the next odd B-block; then the last page of each superpage.
             assert_eq!(frame(&mut mmu, LARGE, 33), Some(3 * 32 + 1));
             assert_eq!(frame(&mut mmu, SMALL, 9), Some(0x1_0000 + 3 * 8 + 1));
             assert_eq!(frame(&mut mmu, LARGE, 1023), Some(62 * 32 + 31));
@@ -66,7 +66,7 @@ fn each_process_is_translated_in_its_own_mode() {
     }
 }
 
-/// A shootdown of one ends nothing of the other.
+/// A shootdown in one process does not affect the other.
 #[test]
 fn a_shootdown_is_of_one_process() {
     for native in [false, true] {
@@ -83,7 +83,7 @@ fn a_shootdown_is_of_one_process() {
     }
 }
 
-/// The register is written before there are tables, and the tables stand in memory as it says.
+/// The register must be written before the tables, whose layout depends on it.
 #[test]
 #[should_panic(expected = "has tables already")]
 fn the_register_does_not_change_under_tables() {

@@ -1,4 +1,4 @@
-//! Random changes and accesses in two address spaces, against a naive map of 4KB pages.
+//! Random changes and accesses in two address spaces, compared with a naive map of 4KB pages.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use proptest::prelude::*;
 
 use super::address_spaces::config;
 
-/// Gap-tolerant entries that the changes are about, around the end of a page of the directory.
+/// Number of gap-tolerant entries that the changes use, around the end of a page of the directory.
 const ENTRIES: u64 = 8;
 const REGION: u64 = 512;
 
@@ -55,7 +55,7 @@ fn operation() -> impl Strategy<Value = Operation> {
 
 type Pages = BTreeMap<u64, (u64, Permissions)>;
 
-/// What one address space has.
+/// State of one address space.
 #[derive(Default)]
 struct Space {
     pages: Pages,
@@ -73,7 +73,7 @@ struct Machine {
     nodes: u64,
 }
 
-/// 32 bits chosen by `pick`.
+/// A selection of 32 bits, chosen by `pick`.
 fn selection(mut pick: u64) -> u64 {
     let mut left: Vec<u32> = (0..64).collect();
     (0..32).fold(0, |selection, _| {
@@ -100,8 +100,8 @@ impl Machine {
         machine
     }
 
-    /// First page of the entries that the changes are about: half of them in the last 16 bytes of
-    /// a page of the directory, where it has several.
+    /// First page of the entries that the changes use. If the directory has several pages, half of
+    /// these entries are at the end of one page and half in the next.
     fn first(&self) -> u64 {
         let entries = (4096 / 16).min((1 << 18) / self.mode.entry_pages() - ENTRIES / 2);
         (1 << 18) + (entries - ENTRIES / 2) * self.mode.entry_pages()
@@ -144,7 +144,7 @@ impl Machine {
         self.mmu.apply(&Shootdown::Page { space, page }.into());
     }
 
-    /// Takes away the level-1 node of a 2MB region with all its pages.
+    /// Removes the level-1 node of a 2MB region with all its pages.
     fn drop_node(&mut self, region: u64) {
         if !self.space().nodes.remove(&region) {
             return;
@@ -182,7 +182,7 @@ impl Machine {
             }
             .into(),
         );
-        // The definition of G §3.2, word by word: the selected B-blocks in order.
+        // The definition of G §3.2, page by page: the selected B-blocks in order.
         let of = |slice: u64| {
             let blocks = (0..64).filter(move |bit| selection >> bit & 1 != 0);
             blocks.flat_map(move |bit| {

@@ -8,24 +8,25 @@ use perforate_types::{Frame, GapTolerance, PageSize, PageTableEntry, Permissions
 
 use super::address_spaces::*;
 
-/// The flags of a writable superpage: present, writable, user, bit 7, no execution.
+/// Flags of a writable superpage: present, writable, user, bit 7, no-execute.
 const LEAF: u64 = 1 << 63 | 0x87;
-/// The flags of an entry of a level-1 node.
+/// Flags of an entry of a level-1 node.
 const NODE: u64 = 7;
 
-/// In every mode: a superpage entry at the beginning, level-1 nodes for two 2MB regions after it,
-/// the rest absent. Words of 8 bytes that are not zero, by offset, worked out from G §3.5: entries of
-/// level-1 nodes come every 8, 16 or 32 bytes, superpage entries every 16.
+/// In every mode: a superpage entry at the beginning, then level-1 nodes for two 2MB regions, and
+/// no other entries. The rows list the 8-byte words other than zero by offset, worked out from G
+/// §3.5. Entries of level-1 nodes are 8, 16 or 32 bytes apart, superpage entries 16.
 #[test]
 fn a_mixed_directory_of_every_mode() {
     let half = |mode: GapTolerance| mode.slice_frames() * 3;
     type Words = &'static [(u64, u64)];
     let rows: [(GapTolerance, [u64; 2], Words); 5] = [
-        // Region 0: half a superpage pair at 0; regions 1 and 2 at 32 and 64, 24 bytes of zeros each.
+        // Region 0: half a superpage pair at 0. Regions 1 and 2: at 32 and 64, with 24 bytes of
+        // zeros each.
         (GapTolerance::SINGLE_1M, [512, 1024], &[(32, 0x30), (64, 0x31)]),
-        // Regions 1 and 2 at 16 and 32, 8 bytes of zeros each.
+        // Regions 1 and 2: at 16 and 32, with 8 bytes of zeros each.
         (GapTolerance::SINGLE_2M, [512, 1024], &[(16, 0x30), (32, 0x31)]),
-        // Regions 2 and 3 at 16 and 24, no zeros.
+        // Regions 2 and 3: at 16 and 24, without zeros.
         (GapTolerance::SINGLE_4M, [1024, 1536], &[(16, 0x30), (24, 0x31)]),
         (GapTolerance::PAIRED_2M, [512, 1024], &[(16, 0x30), (32, 0x31)]),
         (GapTolerance::PAIRED_4M, [1024, 1536], &[(16, 0x30), (24, 0x31)]),
@@ -42,7 +43,7 @@ fn a_mixed_directory_of_every_mode() {
                 map(regions[1] + 5, 0x777),
             ],
         );
-        // The second base counts 2MB: one slice of 2MB or of 4MB.
+        // Offset-B counts 2MB: one slice of 2MB or of 4MB.
         let offset_b = match mode {
             GapTolerance::PAIRED_2M => 1 << 15,
             GapTolerance::PAIRED_4M => 2 << 15,
@@ -56,7 +57,7 @@ fn a_mixed_directory_of_every_mode() {
             .filter(|&(_, word)| word != 0)
             .collect();
         assert_eq!(found, expected, "{}", mode.label());
-        // What an operating system reads there.
+        // The tables as an operating system reads them.
         assert_eq!(tables.look_at(SPACE, page(regions[1] + 5)).unwrap().frame, Frame::new(0x777));
         assert!(tables.look_at(SPACE, page(regions[1] + 6)).is_none());
         assert!(tables.look_at(SPACE, page(regions[0])).is_none());
@@ -84,7 +85,7 @@ fn an_odd_superpage_has_its_own_16_bytes() {
     assert_eq!((word(&tables, 0), word(&tables, 16)), (NODE | 0x30 << 12, 0));
 }
 
-/// Wherever the entry is in the 2MB regions it shares, and whatever its selection looks like as the
+/// The entry may be anywhere in the 2MB regions that it shares, and its selection may look like the
 /// entry of a level-1 node.
 #[test]
 fn a_superpage_and_a_level_1_node_exclude_each_other() {
@@ -104,7 +105,7 @@ fn a_superpage_and_a_level_1_node_exclude_each_other() {
     }
 }
 
-/// The node's further frames are cleared with it: whoever had them before leaves nothing behind.
+/// The additional frames of a directory are cleared with it, so that no old contents remain.
 #[test]
 fn a_directory_comes_and_goes_with_all_its_frames() {
     let mode = GapTolerance::SINGLE_1M;

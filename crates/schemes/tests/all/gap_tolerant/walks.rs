@@ -1,18 +1,18 @@
-//! Walks without walk caches: which bytes are read, in which order, and where they lead.
+//! Walks without walk caches: addresses and order of reads, and resulting frames.
 
 use perforate_mmu::PageFault;
 use perforate_types::{AccessKind, Counters, GapTolerance, Purpose, Steps};
 
 use super::address_spaces::*;
 
-/// G Fig. 6(b): of a virtual address, bits 29:22 are the index of the entry, 21:17 the virtual
-/// block, 16:12 the page in it, in 4MB mode.
+/// G Fig. 6(b), 4MB mode: bits 29:22 of a virtual address are the index of the entry, 21:17 the
+/// virtual block, 16:12 the page in the block.
 #[test]
 fn the_address_is_split_as_in_figure_6() {
     let mode = GapTolerance::SINGLE_4M;
     let index = 0xa5;
-    // Slice 7 of 8MB. Virtual block 19 is set bit 19 of the selection: the low half has 16, so it is
-    // the fourth of bits 32, 34, 36, 38.
+    // Slice 7 of 8MB. Virtual block 19 is set bit 19 of the selection. The low half has 16 set
+    // bits, so it is the fourth of bits 32, 34, 36, 38.
     let mut mmu = unit(mode, 0, &[superpage(mode, index << 10, 7 << 11, SELECTION)]);
     let virtual_address = address(1 << 30 | index << 22 | 19 << 17 | 7 << 12 | 0x123);
     let found = mmu.translate(AccessKind::Read, virtual_address, &mut Steps::new()).unwrap();
@@ -24,8 +24,8 @@ fn the_address_is_split_as_in_figure_6() {
     assert_eq!((outcome.frame, outcome.selections), (Ok(expected >> 12), 1));
 }
 
-/// G Fig. 8 in 2MB and 1MB mode: one and two bits more for the entry, fewer for the page in a block;
-/// entries lie in later frames of the node.
+/// G Fig. 8, 2MB and 1MB modes: the entry index has one or two bits more, the page in a block
+/// fewer. Entries may be in later frames of the node.
 #[test]
 fn smaller_superpages_take_more_of_the_directory() {
     let mode = GapTolerance::SINGLE_2M;
@@ -41,12 +41,12 @@ fn smaller_superpages_take_more_of_the_directory() {
     assert_eq!(outcome.reads, walk_to(1001 * 16));
 }
 
-/// Closed form of a cold walk: 3 reads to a superpage, 4 to a 4KB page, 5 where the first 16 bytes
-/// of the directory are padding.
+/// Closed form of a cold walk: 3 reads to a superpage, 4 to a 4KB page, 5 if the first 16 bytes of
+/// the directory are padding.
 #[test]
 fn reads_of_a_cold_walk() {
     for mode in GapTolerance::ALL {
-        // Past the superpage, a region of 4KB pages, its middle in the odd half.
+        // Behind the superpage: a region of 4KB pages, with one page in each half.
         let region = mode.entry_pages().max(512) * 2;
         let [even, odd] = [region + 3, region + 259];
         let mut mmu = unit(
@@ -87,7 +87,7 @@ fn reads_of_a_cold_walk() {
     }
 }
 
-/// In 4MB mode two entries of level-1 nodes share 16 bytes; one of them may be absent.
+/// In 4MB mode, two entries of level-1 nodes share 16 bytes; one of the two may be absent.
 #[test]
 fn an_absent_neighbour_in_the_same_16_bytes_does_no_harm() {
     let mode = GapTolerance::SINGLE_4M;
@@ -100,8 +100,8 @@ fn an_absent_neighbour_in_the_same_16_bytes_does_no_harm() {
     }
 }
 
-/// A missing half is a fault, whatever the other half is: in 1MB mode the zeros of the odd half could
-/// be padding, and behind the even half no node begins.
+/// A missing half faults, whatever the other half is. In 1MB mode, the zeros of the odd half could
+/// be padding, but no node entry precedes these.
 #[test]
 fn half_a_region_can_be_absent() {
     let mode = GapTolerance::SINGLE_1M;
@@ -112,7 +112,7 @@ fn half_a_region_can_be_absent() {
     }
 }
 
-/// G Fig. 9(a): both superpages of a pair have one selection and each its slice.
+/// G Fig. 9(a): both superpages of a pair have the same selection, but different slices.
 #[test]
 fn the_second_of_a_pair_lies_in_its_own_slice() {
     let chunk = 9 << 15;
@@ -133,7 +133,7 @@ fn the_second_of_a_pair_lies_in_its_own_slice() {
     }
 }
 
-/// A slice without gaps holds both of its superpages in order: a run of frames.
+/// A slice without gaps holds both of its superpages in order, as one run of frames.
 #[test]
 fn a_whole_slice_is_paired_with_itself() {
     for mode in [GapTolerance::PAIRED_2M, GapTolerance::PAIRED_4M] {
@@ -145,7 +145,7 @@ fn a_whole_slice_is_paired_with_itself() {
     }
 }
 
-/// A slice without retired pages is mapped as an ordinary superpage would be (G §3.2).
+/// A slice without retired pages is mapped like an ordinary superpage (G §3.2).
 #[test]
 fn without_gaps_the_mapping_is_contiguous() {
     for mode in [GapTolerance::SINGLE_1M, GapTolerance::SINGLE_2M, GapTolerance::SINGLE_4M] {
@@ -157,13 +157,13 @@ fn without_gaps_the_mapping_is_contiguous() {
     }
 }
 
-/// The bits on either side of the fourth byte's end, and the second of a pair.
+/// Bits on both sides of the end of the fourth byte, and the second superpage of a pair.
 #[test]
 fn prefix_sums_lead_across_the_middle_of_a_selection() {
     let mode = GapTolerance::PAIRED_2M;
     let changes = [pair(mode, 0, [0, 512], u64::MAX >> 16 & !0xffff)];
     let frame = |index: u64| load(&mut unit(mode, 4, &changes), index).frame;
-    // Bits 16 to 47 are set: S₃ is 16, and of block 16 on the fifth byte answers.
+    // Bits 16 to 47 are set: S₃ is 16, and from block 16 on the fifth byte is selected.
     assert_eq!([14, 15].map(|block| frame(block * 8)), [Ok(30 * 8), Ok(31 * 8)]);
     assert_eq!(frame(256), Ok(512 + 16 * 8));
 }

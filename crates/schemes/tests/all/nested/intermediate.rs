@@ -1,4 +1,5 @@
-//! Intermediate entries, worked out by hand: a guest's large page over 4KB pages of its host (P §V).
+//! Intermediate entries, worked out by hand: a guest's large page over 4KB pages of its host (P
+//! §V).
 
 use perforate_mmu::{Case, L2Part, MmuConfig, PageFault, TlbGeometry};
 use perforate_schemes::perforated::PerforatedOperation;
@@ -13,7 +14,8 @@ use super::tables::{
     map, pair_at, store, story,
 };
 
-/// Guest-physical addresses are cached in the second-level TLB.
+/// A configuration that caches guest-physical addresses in the second-level TLB and has
+/// intermediate entries.
 fn intermediate() -> MmuConfig {
     let mut config = config();
     config.virtualization.nested_tlb = None;
@@ -25,8 +27,8 @@ fn frame(index: u64) -> u64 {
     BLOCK + index
 }
 
-/// The guest's three levels with each table located by the host's four, and the page: 19 references,
-/// the second walk of the host's four alone, the third nothing.
+/// The first load takes 19 references: the guest's three levels, each table and the page located by
+/// the host's four. The second takes the host's four only, the third none.
 #[test]
 fn the_second_page_walks_the_host_alone() {
     let mut mmu = pair_at(&intermediate(), Page2M, Pages4K, DATA);
@@ -34,7 +36,7 @@ fn the_second_page_walks_the_host_alone() {
     assert_eq!(outcome, Ok((frame(5), Case::Regular, true)));
     assert_eq!(steps.reads().iter().sum::<u8>(), 3 * 5 + 4);
     let contents = mmu.l2_contents();
-    // Three tables and a page of the guest's memory are cached besides.
+    // Three tables and a page of the guest's memory are cached as well.
     assert_eq!((contents.intermediate, contents.page_4k, contents.nested), (1, 0, 4));
 
     let (outcome, steps) = access(&mut mmu, AccessKind::Read, 6);
@@ -58,8 +60,8 @@ fn the_second_page_walks_the_host_alone() {
     assert_eq!((counters.l2_misses, counters.walks, counters.intermediate_hits), (1, 2, 2));
 }
 
-/// Without them, with no cache of guest-physical addresses, and where the second level has no room for
-/// 2MB, entries are of 4KB.
+/// Entries have 4KB without intermediate entries, without a cache of guest-physical addresses, and
+/// if the second level has no room for 2MB.
 #[test]
 fn other_hardware_holds_4kb_entries() {
     let mut uncached = intermediate();
@@ -77,7 +79,7 @@ fn other_hardware_holds_4kb_entries() {
     }
 }
 
-/// What has one size on both sides, or a smaller one in the guest, is one entry as ever.
+/// Pairs with equal page sizes, or with smaller pages in the guest, have one combined entry.
 #[test]
 fn other_pairs_have_combined_entries() {
     let others: [(Paging<'_>, Paging<'_>); 4] =
@@ -89,13 +91,13 @@ fn other_pairs_have_combined_entries() {
     }
 }
 
-/// The cached entry of a host's hole is 4KB of a larger page. A walk that finds it makes no intermediate
-/// entry, whose bitmap would be the guest's alone: the combined entry of the same page, filled later,
-/// would find the bits and take the host's holes for pages in place.
+/// The cached entry of a host's hole is 4KB of a larger page. A walk that finds it makes no
+/// intermediate entry, whose bitmap would be the guest's alone. A combined entry of the same page,
+/// filled later, would use those bits and translate the host's holes in place.
 #[test]
 fn a_hole_of_the_host_makes_no_intermediate_entry() {
     let mut mmu = pair_at(&intermediate(), Perforated(&[0]), Perforated(&[7]), DATA);
-    // Another process maps the same memory by 4KB pages: the host's hole is cached for those.
+    // Another process maps the same memory by 4KB pages, so that the host's hole is cached.
     let other = SpaceId(GUEST.0 + 1);
     guest_changes(other, Pages4K, DATA).into_iter().for_each(|change| apply(&mut mmu, change));
     mmu.switch(other);
@@ -112,20 +114,20 @@ fn a_hole_of_the_host_makes_no_intermediate_entry() {
     assert_eq!(load(&mut mmu, 7), Ok(located));
 }
 
-/// The guest's filter and bitmap lead to its hole, which has an entry of its own; what is in place
-/// goes on to the host.
+/// The guest's filter and bitmap lead to its hole, which has a separate entry. Sub-pages in place
+/// continue with the host's page.
 #[test]
 fn a_perforated_page_of_the_guest() {
     let mut mmu = pair_at(&intermediate(), Perforated(&[0, 2]), Pages4K, DATA);
     assert_eq!(access(&mut mmu, AccessKind::Read, 100).0, Ok((frame(100), Case::Regular, true)));
     assert_eq!(mmu.l2_contents().intermediate, 1);
-    // Region 1 has no hole: the filter spares the bitmap.
+    // Region 1 has no hole, so the filter makes a bitmap look-up unnecessary.
     assert_eq!(
         access(&mut mmu, AccessKind::Read, 101).0,
         Ok((frame(101), Case::Intermediate, false))
     );
     assert_eq!(mmu.l2_contents().bitmap, 0);
-    // The bitmap is the guest's, read without another walk to its directory entry.
+    // The bitmap is the guest's, read without another walk to the directory entry.
     let (outcome, steps) = access(&mut mmu, AccessKind::Read, 2);
     assert_eq!(outcome, Ok((0x6002, Case::ReadHole, false)));
     assert_eq!(story(&steps)[..2], ["l2 hit", "bitmap l2 miss"]);
@@ -136,7 +138,7 @@ fn a_perforated_page_of_the_guest() {
     assert_eq!((contents.intermediate, contents.hole, contents.bitmap), (1, 2, 1));
 }
 
-/// A walk that begins in a region with holes fills the page and the sub-page.
+/// A walk to a hole fills the guest's page and the hole.
 #[test]
 fn a_walk_to_a_hole_fills_both() {
     let mut mmu = pair_at(&intermediate(), Perforated(&[0, 2]), Pages4K, DATA);
@@ -147,9 +149,9 @@ fn a_walk_to_a_hole_fills_both() {
     assert_eq!(mmu.counters().l2_misses, 1);
 }
 
-/// A walk that begins beside a hole reads the bitmap, finds that the sub-page is none, and goes on to the
-/// host's page (P §IV.C–D). The sub-page has an entry in the first level only. Hardware without
-/// intermediate entries reads the same, and keeps 4KB.
+/// A walk to a sub-page near a hole reads the bitmap, finds that the sub-page is not a hole, and
+/// continues with the host's page (P §IV.C–D). The sub-page has an entry in the first level only.
+/// Hardware without intermediate entries reads the same, and keeps a 4KB entry.
 #[test]
 fn a_walk_beside_a_hole_reads_the_bitmap() {
     let of_bitmap = |steps: &[String]| {
@@ -177,9 +179,9 @@ fn a_walk_beside_a_hole_reads_the_bitmap() {
     assert_eq!(of_bitmap(&story(&steps)), (1, true), "{:?}", story(&steps));
 }
 
-/// The guest's shootdown ends the guest's page, the host's both.
+/// The guest's shootdown invalidates the guest's page; the host's invalidates both.
 #[test]
-fn shootdowns_of_either_side_are_heard() {
+fn shootdowns_of_either_side_take_effect() {
     let mut mmu = pair_at(&intermediate(), Page2M, Pages4K, DATA);
     load(&mut mmu, 5).unwrap();
     let (page, size) = (VirtualPage::new(DATA + 5), PageSize::Size4K);
@@ -195,7 +197,7 @@ fn shootdowns_of_either_side_are_heard() {
     assert_eq!(load(&mut mmu, 5), Err(PageFault::NotMapped));
 }
 
-/// Both sides may forbid a store, and the dirty bits of both are set by the first.
+/// Either side may forbid a store. The first store sets the dirty bits of both.
 #[test]
 fn permissions_and_dirty_bits_are_of_both_sides() {
     let mut mmu = pair_at(&intermediate(), Page2M, Pages4K, DATA);
@@ -223,7 +225,7 @@ fn permissions_and_dirty_bits_are_of_both_sides() {
     assert_eq!(store(&mut mmu, 5), Err(PageFault::Protection));
 }
 
-/// A hole punched in the guest is one from then on.
+/// A punched hole in the guest takes effect after the shootdown.
 #[test]
 fn a_punch_is_seen() {
     let mut mmu = pair_at(&intermediate(), Perforated(&[0]), Pages4K, DATA);
@@ -239,10 +241,10 @@ fn a_punch_is_seen() {
     assert_eq!(load(&mut mmu, 3), Ok(0x6003));
 }
 
-/// The dirty bit that a store has just set through a clean cached entry of the host's is known set: the first
-/// level's entry of the sub-page says so, whether the guest's page was clean (6) or known dirty (7).
+/// After a store through a clean cached entry of the host, the first-level entry is marked dirty,
+/// whether the guest's page was clean (6) or dirty (7).
 #[test]
-fn the_first_level_knows_what_a_store_has_set_in_the_host() {
+fn the_first_level_is_dirty_after_a_store_through_the_host() {
     let mut mmu = pair_at(&intermediate(), Page2M, Pages4K, DATA);
     (5..=8).for_each(|index| assert_eq!(load(&mut mmu, index), Ok(frame(index))));
     mmu.flush_first_level();
@@ -251,7 +253,7 @@ fn the_first_level_knows_what_a_store_has_set_in_the_host() {
         let allows = mmu.first_level_allows(VirtualPage::new(FIRST + index)).unwrap();
         assert_ne!(allows & perforate_mmu::allow::DIRTY, 0, "{index}");
     }
-    // What the host has clean stays so.
+    // A page that is clean in the host stays clean.
     load(&mut mmu, 8).unwrap();
     let allows = mmu.first_level_allows(VirtualPage::new(FIRST + 8)).unwrap();
     assert_eq!(allows & perforate_mmu::allow::DIRTY, 0);

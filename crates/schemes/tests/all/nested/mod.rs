@@ -1,6 +1,6 @@
-//! Two dimensions with hand-made tables: paging over paging in `paging`, direct segments at either
-//! level or both in `segments`, a unit with entries of its own in `ranges`; the tables themselves are
-//! described in `tables`.
+//! Two dimensions with hand-made tables. `paging` has paging over paging, `segments` direct
+//! segments at either level or both, `ranges` a unit with its own entries, and `intermediate`
+//! intermediate entries. `tables` describes the tables.
 
 mod intermediate;
 mod paging;

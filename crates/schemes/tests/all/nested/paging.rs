@@ -1,5 +1,5 @@
-//! Two dimensions, worked out by hand: which entry is cached, where data lie, whose fault it is,
-//! and every step of a walk.
+//! Two dimensions, worked out by hand: cached entries, frames of data, attribution of faults, and
+//! every step of a walk.
 
 use super::tables::Paging::{Page1G, Page2M, Pages4K, Perforated, Unmapped};
 use super::tables::{
@@ -20,7 +20,7 @@ fn host_fault(page: u64, kind: AccessKind) -> PageFault {
     PageFault::Host(HostFault { page: GuestFrame::new(page), kind })
 }
 
-/// Guest-physical addresses are cached in the second-level TLB.
+/// A configuration that caches guest-physical addresses in the second-level TLB.
 fn shared_nested() -> MmuConfig {
     let mut config = config();
     config.virtualization.nested_tlb = None;
@@ -35,20 +35,20 @@ fn holes_of_guest_and_host_are_united() {
     let contents = mmu.l2_contents();
     assert_eq!((contents.perforated, contents.page_2m, contents.page_4k), (1, 0, 0));
 
-    // A hole of both: the guest's hole lies elsewhere, where the host has no holes.
+    // A hole of both: the guest's hole has another frame, where the host has no holes.
     assert_eq!(access(&mut mmu, AccessKind::Read, 0).0, Ok((0x6000, Case::ReadHole, false)));
-    // The united bitmap is cached: of the guest only, of the host only, of neither.
+    // The united bitmap is cached: holes of the guest only, of the host only, of neither.
     assert_eq!(access(&mut mmu, AccessKind::Read, 1).0, Ok((0x6001, Case::BitmapHole, false)));
     assert_eq!(access(&mut mmu, AccessKind::Read, 2).0, Ok((0x9002, Case::BitmapHole, false)));
     assert_eq!(access(&mut mmu, AccessKind::Read, 3).0, Ok((0x3003, Case::BitmapInPlace, false)));
-    // A filter bit that the host alone has set.
+    // A filter bit that only the host has set.
     assert_eq!(access(&mut mmu, AccessKind::Read, 130).0, Ok((0x9082, Case::ReadHole, false)));
     assert_eq!(access(&mut mmu, AccessKind::Read, 131).0, Ok((0x3083, Case::BitmapInPlace, false)));
     let contents = mmu.l2_contents();
     assert_eq!((contents.perforated, contents.hole, contents.bitmap), (1, 4, 2));
 }
 
-/// All nine pairs: what the second level holds is the finer, in which the holes of both are seen.
+/// All nine pairs: the second level holds the finer entry, with the holes of both.
 #[test]
 fn the_finer_entry_is_cached() {
     let pagings = [Pages4K, Page2M, Perforated(&[7])];
@@ -80,7 +80,7 @@ fn a_hole_of_the_guest_needs_no_backing_in_place() {
         let mut mmu = pair(Perforated(&[0]), Unmapped);
         let (outcome, _) = access(&mut mmu, kind, 0);
         assert_eq!(outcome.map(|(frame, ..)| frame), Ok(0x6000), "{kind:?}");
-        // In the same region in place, and in another one.
+        // A sub-page in place, in the same region and in another one.
         let (outcome, _) = access(&mut mmu, kind, 1);
         assert_eq!(outcome, Err(host_fault(DATA + 1, kind)));
         let (outcome, _) = access(&mut mmu, kind, 100);
@@ -89,7 +89,7 @@ fn a_hole_of_the_guest_needs_no_backing_in_place() {
 }
 
 #[test]
-fn unallocated_holes_are_the_fault_of_whose_they_are() {
+fn faults_on_unallocated_holes_are_attributed_to_their_side() {
     let mut mmu = pair(Perforated(&[0, 1]), Perforated(&[2, 3]));
     let unmap =
         |space, number| PerforatedOperation::UnmapHole { space, page: VirtualPage::new(number) };
@@ -104,7 +104,7 @@ fn unallocated_holes_are_the_fault_of_whose_they_are() {
         assert_eq!(load(&mut mmu, 3), Err(host_fault(DATA + 3, AccessKind::Read)));
         assert_eq!(store(&mut mmu, 3), Err(host_fault(DATA + 3, AccessKind::Write)));
     }
-    // The guest's hole is allocated, but where the host backs nothing.
+    // The guest's hole is allocated, but the host does not back its frame.
     apply(&mut mmu, super::tables::map_hole(GUEST, FIRST + 1, 0x2300));
     assert_eq!(store(&mut mmu, 1), Err(host_fault(0x2300, AccessKind::Write)));
 }
@@ -123,7 +123,7 @@ fn a_table_that_the_host_does_not_back_is_a_fault_for_writing() {
 }
 
 #[test]
-fn a_forbidden_store_is_blamed_on_who_forbids_it() {
+fn a_forbidden_store_is_attributed_to_the_side_that_forbids_it() {
     let sizes = [(Pages4K, PageSize::Size4K), (Page2M, PageSize::Size2M)];
     for (guest, guest_size) in sizes {
         for (host, host_size) in sizes {
@@ -157,12 +157,13 @@ fn a_forbidden_store_is_blamed_on_who_forbids_it() {
     }
 }
 
-/// Whether guest and host know the sub-page's leaf as dirty; the guest's data at `guest`.
+/// Dirty bits of the sub-page's leaf in both dimensions together, and in the host. `guest` is the
+/// guest frame of the data.
 fn dirty(mmu: &Mmu, index: u64, guest: u64) -> (bool, bool) {
     let is_dirty = |found: Option<Reach>| found.unwrap().allows & allow::DIRTY != 0;
     let host = is_dirty(mmu.dimension().host().unwrap().look_at(GuestFrame::new(guest)));
     let page = VirtualPage::new(FIRST + index);
-    // Both together: what the guest alone knows is read from its memory.
+    // Both together; the guest's own bit is not visible alone.
     let both = is_dirty(mmu.dimension().look_at(GUEST, page));
     (both, host)
 }
@@ -187,14 +188,33 @@ fn a_store_marks_the_leaves_of_both_dirty() {
 }
 
 #[test]
+fn a_store_to_a_hole_of_the_host_marks_its_entry_dirty() {
+    for guest in [Pages4K, Page2M] {
+        for load_first in [false, true] {
+            let mut mmu = pair(guest, Perforated(&[7]));
+            let case = format!("{guest:?}, {load_first}");
+            if load_first {
+                load(&mut mmu, 7).unwrap();
+                assert_eq!(dirty(&mmu, 7, DATA + 7), (false, false), "{case}");
+            }
+            store(&mut mmu, 7).unwrap();
+            assert_eq!(dirty(&mmu, 7, DATA + 7), (true, true), "{case}");
+            let known = mmu.first_level_allows(VirtualPage::new(FIRST + 7)).unwrap();
+            assert_ne!(known & allow::DIRTY, 0, "{case}: the first level knows it");
+            assert_eq!(dirty(&mmu, 100, DATA + 100), (false, false), "{case}");
+        }
+    }
+}
+
+#[test]
 fn a_store_to_a_hole_leaves_what_lies_in_place_clean() {
     // A hole of the guest, cold: the host's 2MB page in place is not written.
     let mut mmu = pair(Perforated(&[0]), Page2M);
     assert_eq!(store(&mut mmu, 0), Ok(0x6000));
     assert_eq!(dirty(&mmu, 0, 0x2000), (true, true));
     assert_eq!(dirty(&mmu, 100, DATA + 100), (false, false));
-    // Nor is it by the first store through a first-level entry, with the hole's entry evicted from
-    // the second level: the store beside it has its dirty bit still to set.
+    // The first store through a first-level entry does not write it either, after the hole's entry
+    // was evicted from the second level. The store beside the hole still has to set the dirty bit.
     let mut mmu = pair(Perforated(&[0]), Perforated(&[1]));
     load(&mut mmu, 100).unwrap();
     for hole in [0, 1] {
@@ -207,7 +227,7 @@ fn a_store_to_a_hole_leaves_what_lies_in_place_clean() {
     assert_eq!(dirty(&mmu, 101, DATA + 101), (true, true));
 }
 
-/// The host's walk for a guest table of the lowest 2MB.
+/// The host's walk for a guest table in the lowest 2MB.
 fn host_walk(frame: u64) -> [String; 4] {
     let last = format!("HostLevel1 {:x}", 0x54000 + 8 * frame);
     ["HostLevel4 50000", "HostLevel3 51000", "HostLevel2 52000", &last].map(String::from)
@@ -234,7 +254,7 @@ fn a_cold_walk_of_two_dimensions_step_by_step() {
             .map(String::from),
     );
     assert_eq!(story(&steps), expected);
-    // One after another.
+    // Every step starts after the step before.
     let stages: Vec<u8> = steps.as_slice().iter().map(|step| step.stage).collect();
     assert!(stages.is_sorted() && usize::from(stages[stages.len() - 1]) >= expected.len() - 1);
 }
@@ -243,7 +263,7 @@ fn a_cold_walk_of_two_dimensions_step_by_step() {
 fn guest_physical_addresses_are_cached_where_the_machine_says() {
     let apart = TlbGeometry { entries: 16, ways: 4 };
     for (nested_tlb, reads, nested, unit) in [
-        // The tables are known, the page beside is not.
+        // The tables are cached; the neighbouring page is not.
         (None, 4 + 4, 5, Some("host l2 hit")),
         (Some(apart), 4 + 4, 0, Some("host nested tlb hit")),
         (Some(TlbGeometry { entries: 0, ways: 1 }), 24, 0, None),
@@ -267,8 +287,8 @@ fn guest_physical_addresses_are_cached_where_the_machine_says() {
     }
 }
 
-/// P §V: the guest's bitmap is found by the guest's block, for which the guest's directory entry is
-/// read again where a TLB hit has led here.
+/// P §V: the guest's bitmap is found by the guest's block, so the guest's directory entry is read
+/// again after a TLB hit.
 #[test]
 fn a_bitmap_miss_on_a_cached_united_entry_step_by_step() {
     let run =
@@ -281,7 +301,7 @@ fn a_bitmap_miss_on_a_cached_united_entry_step_by_step() {
         load(&mut mmu, 100).unwrap();
         let (outcome, steps) = access(&mut mmu, AccessKind::Read, 3);
         assert_eq!(outcome, Ok((BLOCK + 3, Case::ReadInPlace, false)));
-        // The bitmap lines of guest block 0x1000 and of the machine's block 0x3000.
+        // The bitmap lines of guest block 0x1000 and of machine block 0x3000.
         let mut expected = vec![
             "l2 hit",
             "bitmap l2 miss",
@@ -308,8 +328,8 @@ fn a_bitmap_miss_on_a_cached_united_entry_step_by_step() {
     }
 }
 
-/// Guest-physical pages and lines of bitmaps in the second level, and reads of the host's bitmap and hole
-/// node.
+/// Guest-physical pages and bitmap entries in the second level, and reads of the host's bitmap and
+/// hole node.
 fn cached_and_read(mmu: &Mmu, story: &[String]) -> [u64; 4] {
     let contents = mmu.l2_contents();
     let reads =
@@ -317,8 +337,9 @@ fn cached_and_read(mmu: &Mmu, story: &[String]) -> [u64; 4] {
     [contents.nested, contents.bitmap, reads("HostBitmap "), reads("HostHole ")]
 }
 
-/// P §V: the walker reads the bitmaps of both sides and inserts their union. A hole of the host in place of
-/// the guest's page is known by that: the host's line is read once, and no gPA→hPA bitmap or hole is cached.
+/// P §V: the walker reads the bitmaps of both sides and inserts their union. A hole of the host
+/// inside the guest's page is known from the union: the host's line is read once, and no gPA→hPA
+/// bitmap or hole is cached.
 #[test]
 fn a_hole_of_the_host_reads_its_bitmap_once() {
     let mut mmu = pair_at(&shared_nested(), Page2M, Perforated(&[1]), DATA);
@@ -326,7 +347,8 @@ fn a_hole_of_the_host_reads_its_bitmap_once() {
     assert_eq!(outcome, Ok((0x9001, Case::ReadHole, true)));
     // The guest's three tables, and the page of its data.
     assert_eq!(cached_and_read(&mmu, &story(&steps)), [4, 1, 1, 1], "{:?}", story(&steps));
-    // The entry of the hole is gone: the united bitmap leads to the host's hole without another read.
+    // After the eviction of the hole's entry, the united bitmap leads to the host's hole without
+    // another read.
     mmu.evict_page(GUEST, VirtualPage::new(FIRST + 1));
     mmu.flush_first_level();
     let (outcome, steps) = access(&mut mmu, AccessKind::Read, 1);
@@ -334,20 +356,21 @@ fn a_hole_of_the_host_reads_its_bitmap_once() {
     assert_eq!(cached_and_read(&mmu, &story(&steps)), [4, 1, 0, 1], "{:?}", story(&steps));
 }
 
-/// A page of 4KB in the guest has no united bitmap: the host's page with holes is used as a native one is.
+/// A 4KB page of the guest has no united bitmap, so the host's page with holes is used like a
+/// native one.
 #[test]
 fn pages_of_4kb_over_holes_cache_the_bitmap_of_the_host() {
     let mut mmu = pair_at(&shared_nested(), Pages4K, Perforated(&[1]), DATA);
     let (outcome, steps) = access(&mut mmu, AccessKind::Read, 1);
     assert_eq!(outcome, Ok((0x9001, Case::Regular, true)));
-    // Four tables, the page with holes, a line of its bitmap, and the hole.
+    // Four tables, the page with holes, one bitmap entry, and the hole.
     assert_eq!(cached_and_read(&mmu, &story(&steps)), [7, 0, 1, 1], "{:?}", story(&steps));
     let (outcome, steps) = access(&mut mmu, AccessKind::Read, 2);
     assert_eq!(outcome, Ok((BLOCK + 2, Case::Regular, true)));
     assert_eq!(cached_and_read(&mmu, &story(&steps)), [7, 0, 0, 0], "{:?}", story(&steps));
 }
 
-/// gPA→hPA entries of the guest's tables alone: data that have entries of their own get none.
+/// With gPA→hPA entries for the guest's tables only, data with combined entries get none.
 #[test]
 fn data_need_no_guest_physical_entries() {
     let mut config = shared_nested();
@@ -357,7 +380,7 @@ fn data_need_no_guest_physical_entries() {
         (Pages4K, Pages4K, [4, 0, 0, 0]),
         (Pages4K, Perforated(&[1]), [4, 0, 1, 1]),
         (Page2M, Perforated(&[1]), [3, 1, 1, 1]),
-        // Data under an intermediate entry need one.
+        // Data under an intermediate entry need a gPA→hPA entry.
         (Page2M, Pages4K, [4, 0, 0, 0]),
     ] {
         let mut mmu = pair_at(&config, guest, host, DATA);
@@ -368,7 +391,7 @@ fn data_need_no_guest_physical_entries() {
     }
 }
 
-/// Entries that name the guest's block spare the read of the guest's directory entry.
+/// Entries with the guest's block save the read of the guest's directory entry.
 #[test]
 fn entries_that_name_the_guests_block_spare_a_read() {
     for is_named in [false, true] {
@@ -377,7 +400,7 @@ fn entries_that_name_the_guests_block_spare_a_read() {
         config.virtualization.guest_blocks_in_entries = is_named;
         let mut mmu = pair_at(&config, Perforated(&[0]), Perforated(&[1]), DATA);
         load(&mut mmu, 100).unwrap();
-        // A miss of the bitmap (case 4), and a hole that a cached one tells (case 6).
+        // A bitmap miss (case 4), and a hole found by a cached bitmap (case 6).
         for (index, frame) in [(3, BLOCK + 3), (1, 0x9001)] {
             let (outcome, steps) = access(&mut mmu, AccessKind::Read, index);
             assert_eq!(outcome.map(|(frame, ..)| frame), Ok(frame));
@@ -387,7 +410,8 @@ fn entries_that_name_the_guests_block_spare_a_read() {
     }
 }
 
-/// An entry names the guest's block of its own walk: another block after the guest has moved its page.
+/// An entry has the guest's block of its own walk: another block after the guest has moved its
+/// page.
 #[test]
 fn an_entry_names_the_block_of_its_own_walk() {
     let mut config = shared_nested();
@@ -396,7 +420,7 @@ fn an_entry_names_the_block_of_its_own_walk() {
         config.virtualization.guest_blocks_in_entries = is_named;
         let mut mmu = pair_at(&config, Perforated(&[0, 2]), Page2M, DATA);
         assert_eq!(load(&mut mmu, 0), Ok(0x6000));
-        // The guest makes its page of another block, of which nothing is in place.
+        // The guest's page gets another block, of which the host backs no page.
         let (space, page, size) = (GUEST, VirtualPage::new(FIRST), PageSize::Size2M);
         apply(&mut mmu, TableOperation::Unmap { space, page, size });
         mmu.apply(&Update::Shootdown(Shootdown::Large { space, page, size }));
@@ -412,7 +436,7 @@ fn an_entry_names_the_block_of_its_own_walk() {
 }
 
 #[test]
-fn a_change_of_the_host_ends_what_was_combined() {
+fn a_change_of_the_host_invalidates_combined_entries() {
     let mut apart = config();
     apart.virtualization.nested_tlb = Some(TlbGeometry { entries: 16, ways: 4 });
     let cached = MmuConfig { walk_cache: caches(), ..config() };
@@ -426,7 +450,7 @@ fn a_change_of_the_host_ends_what_was_combined() {
         assert_eq!(load(&mut mmu, 5), Err(host_fault(DATA + 5, AccessKind::Read)));
         apply_host(&mut mmu, map(MACHINE, DATA + 5, size, 0x7777));
         assert_eq!(load(&mut mmu, 5), Ok(0x7777));
-        // A table of the guest moves.
+        // The host moves a table of the guest.
         let page = VirtualPage::new(0x14);
         apply_host(&mut mmu, TableOperation::Unmap { space: MACHINE, page, size });
         mmu.apply_host(&Update::Shootdown(Shootdown::Page { space: MACHINE, page }));
@@ -437,8 +461,8 @@ fn a_change_of_the_host_ends_what_was_combined() {
     }
 }
 
-/// Nothing is left after a flush, of guest-physical addresses neither, wherever those are cached: a walk
-/// reads what the first one read.
+/// A flush leaves no entries, guest-physical ones included, wherever these are cached: a walk reads
+/// the same as the first walk.
 #[test]
 fn a_walk_after_a_flush_is_a_cold_one() {
     let mut apart = config();
@@ -489,7 +513,7 @@ fn gigabytes_over_smaller_pages_and_under_them() {
     }
 }
 
-/// The guest's shootdown names its own page; what is cached of it may be smaller.
+/// The guest's shootdown covers its own page size; cached entries inside the page may be smaller.
 #[test]
 fn a_shootdown_of_a_gigabyte_ends_the_smaller_entries_inside() {
     for host in [Pages4K, Page2M, Perforated(&[3]), Page1G] {
@@ -508,8 +532,8 @@ fn a_shootdown_of_a_gigabyte_ends_the_smaller_entries_inside() {
     }
 }
 
-/// Whoever checks the places of tables hears of those that a walk cache knew: a stale place would
-/// give the right translation at the wrong time.
+/// A checker of table locations also receives locations from walk caches: a stale location would
+/// give the right translation but the wrong timing.
 #[test]
 fn places_of_tables_from_walk_caches_are_noted() {
     let config = MmuConfig { walk_cache: caches(), ..config() };
@@ -530,7 +554,7 @@ fn places_of_tables_from_walk_caches_are_noted() {
     assert_eq!(located, [place(0x14)]);
 }
 
-/// A change of CR3 ends what is cached of virtual addresses, not of guest-physical ones.
+/// A change of CR3 flushes the entries of virtual addresses, but not guest-physical ones.
 #[test]
 fn without_tags_another_space_finds_guest_physical_addresses_cached() {
     let mut apart = config();
@@ -570,9 +594,9 @@ fn two_spaces_of_the_guest_share_a_block() {
     }
 }
 
-/// What the host does to another virtual machine leaves this one's entries alone.
+/// Shootdowns of another virtual machine do not affect this one's entries.
 #[test]
-fn shootdowns_of_another_machine_are_not_heard() {
+fn shootdowns_of_another_machine_have_no_effect() {
     let first = GuestFrame::new(0x10);
     let run = RegisteredRun { first, pages: 1, located: Frame::new(0x7777) };
     let pagings = (Page2M, Page2M);
@@ -585,7 +609,7 @@ fn shootdowns_of_another_machine_are_not_heard() {
     };
     assert_eq!(after(SpaceId(MACHINE.0 + 1)), Ok((frame, Case::FirstLevel, false)));
     assert_eq!(after(MACHINE), Ok((frame, Case::Regular, true)));
-    // Nor is a register cleared for it: the root is read where the register has it.
+    // They do not clear the register either: the root is read at the register's location.
     let root = |mmu: &mut Mmu| {
         mmu.flush();
         story(&access(mmu, AccessKind::Read, 5).1)[1].clone()

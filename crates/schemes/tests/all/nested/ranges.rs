@@ -1,5 +1,6 @@
-//! A unit beside the second-level TLB that has entries of its own, filled after walks: a TLB of one
-//! range, as in redundant memory mappings (Karakostas et al., ISCA 2015), natively and at both levels.
+//! A unit beside the second-level TLB with its own entries, filled after walks. It is a TLB of one
+//! range, as in redundant memory mappings (Karakostas et al., ISCA 2015), tested natively and at
+//! both levels.
 
 use perforate_mmu::{
     Around, BesideCounters, BesideL2, BesideUse, Capability, CapabilityMut, Case, Dimension, Host,
@@ -17,7 +18,7 @@ use super::tables::{
     host_changes, load, store, story,
 };
 
-/// Where the range table is read.
+/// Address of the read of the range table.
 const RANGE_TABLE: u64 = 0x77_7000;
 
 /// 512 pages from `first` on, mapped to frames from `frame` on.
@@ -33,11 +34,11 @@ impl Range {
     }
 }
 
-/// Page tables with one range beside them, which a unit of one entry may hold.
+/// Page tables with one range, which a unit of one entry may hold.
 struct Ranged {
     tables: Radix,
     range: Range,
-    /// The address space of the entry, and what it allows.
+    /// Address space and permissions of the entry, if filled.
     held: Option<(SpaceId, u8)>,
     fills: u64,
 }
@@ -131,7 +132,7 @@ fn native(tagged: bool) -> Mmu {
     mmu
 }
 
-/// Whether a load from a page needs a walk.
+/// True if a load from a page needs a walk.
 fn walks(mmu: &mut Mmu, index: u64) -> bool {
     let (frame, case, walked) = access(mmu, AccessKind::Read, index).0.unwrap();
     assert_eq!((frame, case == Case::Regular), (DATA + index, walked), "page {index}");
@@ -145,9 +146,9 @@ fn the_unit_is_looked_up_with_the_second_level_and_filled_after_the_walk() {
     assert_eq!(outcome, Ok((DATA + 5, Case::Regular, true)));
     let stages: Vec<u8> = steps.as_slice().iter().map(|step| step.stage).collect();
     assert_eq!(stages[..2], [0, 0], "at the same time");
-    let told = story(&steps);
-    assert_eq!((told[0].as_str(), told[1].as_str()), ("nested tlb miss", "l2 miss"));
-    assert!(!told.contains(&"Level1 777000".into()), "nothing waits for it");
+    let words = story(&steps);
+    assert_eq!((words[0].as_str(), words[1].as_str()), ("nested tlb miss", "l2 miss"));
+    assert!(!words.contains(&"Level1 777000".into()), "nothing waits for it");
     let background = steps.background();
     let read = Action::Read { address: PhysicalAddress::new(RANGE_TABLE) };
     assert_eq!(background.len(), 1);
@@ -161,7 +162,7 @@ fn the_unit_is_looked_up_with_the_second_level_and_filled_after_the_walk() {
 }
 
 #[test]
-fn what_ends_translations_ends_the_entry() {
+fn shootdowns_switches_and_flushes_invalidate_the_entry() {
     type End = fn(&mut Mmu);
     let page = |index| Shootdown::Page { space: GUEST, page: VirtualPage::new(FIRST + index) };
     let mut mmu = native(false);
@@ -216,8 +217,8 @@ fn the_unit_has_figures_of_its_own() {
     assert_eq!(figures(&mmu), [0.0; 4]);
 }
 
-/// A guest's segment over a host's range TLB: a walk fills the host's unit, so that the page is in both
-/// when it is counted, and later pages are translated by both.
+/// A guest's segment over a host's range TLB. A walk fills the host's unit, so the page is in both
+/// units when it is counted, and both translate later pages.
 #[test]
 fn a_page_in_the_units_of_both_is_counted_for_neither_alone() {
     let config = config();
@@ -249,7 +250,8 @@ fn a_page_in_the_units_of_both_is_counted_for_neither_alone() {
     assert_eq!((cases(&mut mmu, 6), counted(&mmu)), (Case::Beside, [1.0, 0.0, 0.0]));
 }
 
-/// Each walk fills the unit of its dimension; what both hold is translated by both.
+/// Each walk fills the unit of its dimension; both units together translate the pages that both
+/// hold.
 #[test]
 fn units_of_guest_and_host_translate_together() {
     let config = config();
@@ -267,21 +269,21 @@ fn units_of_guest_and_host_translate_together() {
     };
     assert_eq!(cases(&mut mmu, 5).0, Case::Regular);
     assert_eq!(cases(&mut mmu, 6), (Case::Beside, vec!["nested tlb hit".into()]));
-    // The guest's entry goes; its next walk finds the data in the host's.
+    // The guest's entry is invalidated; its next walk finds the data in the host's unit.
     let page = VirtualPage::new(FIRST + 7);
     mmu.apply(&Shootdown::Page { space: GUEST, page }.into());
-    let (case, told) = cases(&mut mmu, 7);
-    assert_eq!((case, told.contains(&"host nested tlb hit".into())), (Case::Regular, true));
+    let (case, words) = cases(&mut mmu, 7);
+    assert_eq!((case, words.contains(&"host nested tlb hit".into())), (Case::Regular, true));
     assert_eq!(cases(&mut mmu, 8).0, Case::Beside);
-    // A shootdown of the host ends what is combined, and the units of both.
+    // A shootdown by the host invalidates combined entries and the units of both.
     mmu.apply_host(&Shootdown::Space { space: MACHINE }.into());
-    let (case, told) = cases(&mut mmu, 9);
-    assert_eq!((case, told.contains(&"host nested tlb hit".into())), (Case::Regular, false));
+    let (case, words) = cases(&mut mmu, 9);
+    assert_eq!((case, words.contains(&"host nested tlb hit".into())), (Case::Regular, false));
     assert_eq!(cases(&mut mmu, 10).0, Case::Beside);
-    // So does a flush.
+    // A flush does the same.
     mmu.flush();
-    let (case, told) = cases(&mut mmu, 11);
-    assert_eq!((case, told.contains(&"host nested tlb hit".into())), (Case::Regular, false));
+    let (case, words) = cases(&mut mmu, 11);
+    assert_eq!((case, words.contains(&"host nested tlb hit".into())), (Case::Regular, false));
     let tables: Option<&Ranged> = mmu.dimension().part();
     assert_eq!(tables.map(|tables| tables.fills), Some(4), "the guest's");
 }

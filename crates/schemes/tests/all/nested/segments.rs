@@ -1,5 +1,5 @@
 //! Direct segments at either level, and at both: references and checks of a walk (D Table II), the
-//! four categories of addresses (D Table I), escaped pages, and segments that are not set.
+//! four categories of addresses (D Table I), escaped pages, and cleared segments.
 
 use super::tables::Paging::{Page2M, Pages4K, Perforated, Unmapped};
 use super::tables::{
@@ -14,7 +14,7 @@ use perforate_types::{
     Update, VirtualPage,
 };
 
-/// References and checks of a walk.
+/// References and checks of one walk.
 type Cost = (u8, u8);
 
 fn segment(space: SpaceId, first: u64, pages: u64, frame: u64) -> SegmentOperation {
@@ -28,12 +28,12 @@ fn cold(mmu: &mut Mmu, index: u64) -> (Outcome, Cost) {
     (outcome, (steps.reads().iter().sum(), steps.checks()))
 }
 
-/// Both levels can have segments; none is set yet.
+/// A machine in which both levels can have segments; none is set yet.
 fn machine(guest: Paging<'_>, host: Paging<'_>) -> Mmu {
     pair_with_segments(&config(), (guest, host), (true, true), DATA, None)
 }
 
-/// The guest's half of the data: pages 0 to 255 to where paging has them.
+/// A segment over the guest's half of the data: pages 0 to 255, mapped as in page tables.
 fn guest_segment() -> SegmentOperation {
     segment(GUEST, FIRST, 256, DATA)
 }
@@ -50,16 +50,16 @@ fn unvirtualized_a_page_in_the_segment_takes_a_check_and_no_reference() {
     assert_eq!(cold(&mut mmu, 5), (Ok((DATA + 5, Case::Beside, false)), (0, 1)));
     assert_eq!(mmu.l2_contents().page_4k, 0, "only the first level is filled");
     assert_eq!(cold(&mut mmu, 255), (Ok((DATA + 255, Case::Beside, false)), (0, 1)));
-    // LIMIT is the first page behind it.
+    // LIMIT is the first page after the segment.
     let (outcome, (reads, _)) = cold(&mut mmu, 256);
     assert_eq!((outcome, reads), (Ok((DATA + 256, Case::Regular, true)), 4));
 }
 
-/// D Table II: 24 references, 0 and 1 check, 4 and 5, 4 and 1.
+/// D Table II: 24 references; 0 and 1 check; 4 and 5; 4 and 1.
 #[test]
 fn references_and_checks_of_each_mode() {
-    // Paging has the guest's tables and data elsewhere than the host's segment, which says the more
-    // clearly who translates.
+    // Page tables map the guest's tables and data to other frames than the host's segment, so that
+    // the frame shows which of the two translated.
     let host_segment = segment(MACHINE, 0, 0x4000, 0x2_0000);
     for (in_guest, in_host, cost, frame, case, walked) in [
         (false, false, (24, 0), BLOCK + 5, Case::Regular, true),
@@ -76,7 +76,7 @@ fn references_and_checks_of_each_mode() {
         }
         let (outcome, got) = cold(&mut mmu, 5);
         assert_eq!((outcome, got), (Ok((frame, case, walked)), cost), "{in_guest} {in_host}");
-        // The second level holds what was walked for, and answers without any.
+        // The second level holds the result of the walk.
         mmu.flush_first_level();
         let (outcome, steps) = access(&mut mmu, AccessKind::Read, 5);
         assert_eq!(outcome.map(|(frame, ..)| frame), Ok(frame));
@@ -85,7 +85,7 @@ fn references_and_checks_of_each_mode() {
     }
 }
 
-/// A guest's segment over cached guest-physical addresses takes checks and no walk.
+/// A guest's segment over cached guest-physical addresses takes checks, but no walk.
 #[test]
 fn checks_per_walk_are_those_of_walks() {
     let mut config = config();
@@ -97,7 +97,7 @@ fn checks_per_walk_are_those_of_walks() {
         load(&mut mmu, index).unwrap();
     }
     let counters = mmu.counters();
-    // A segment's reach is 4KB at best: it begins and ends inside of a 2MB page.
+    // The reach is 4KB at best, as the segment begins and ends inside a 2MB page.
     assert_eq!((counters.l2_misses, counters.walks), (5, 1));
     assert_eq!((counters.segment_checks, counters.segment_checks_in_walks), (5, 1));
     let mut figures = perforate_types::Counters::default();
@@ -105,25 +105,26 @@ fn checks_per_walk_are_those_of_walks() {
     assert_eq!(figures.get("segment_checks_per_walk"), Some(1.0));
 }
 
-/// D Table I: both segments set, each address in both, in one, or in none.
+/// D Table I: both segments are set; each address is in both, in one, or in none.
 #[test]
 fn the_four_categories_of_dual_direct_mode() {
     let mut mmu = machine(Pages4K, Pages4K);
-    // The guest's segment has sub-pages 0 to 255, the host's guest frames up to sub-page 99's; and
-    // sub-pages 300 to 363 by another way: the guest's tables put them in guest frames 0 and up.
+    // The guest's segment has sub-pages 0 to 255, the host's has guest frames up to that of
+    // sub-page 99. The guest's tables map sub-page 300 to guest frame 0x900, inside the host's
+    // segment.
     apply(&mut mmu, guest_segment());
     apply_host(&mut mmu, segment(MACHINE, 0, DATA + 100, 0x2_0000));
     let (size, page) = (PageSize::Size4K, VirtualPage::new(FIRST + 300));
     apply(&mut mmu, TableOperation::Unmap { space: GUEST, page, size });
     apply(&mut mmu, map(GUEST, FIRST + 300, size, 0x900));
     for (index, frame, case, walked, cost) in [
-        // Both.
+        // In both segments.
         (99, 0x2_0000 + DATA + 99, Case::Beside, false, (0, 1)),
-        // The host's only: four tables and the page are each checked.
+        // In the host's only: four tables and the page are each checked.
         (300, 0x2_0900, Case::Regular, true, (4, 5)),
-        // The guest's only: checked by either, walked in the host.
+        // In the guest's only: each side checks, and the host is walked.
         (100, BLOCK + 100, Case::Regular, true, (4, 2)),
-        // Neither: the tables lie in the host's segment, the page does not.
+        // In neither: the tables are in the host's segment, but the page is not.
         (256, BLOCK + 256, Case::Regular, true, (8, 5)),
     ] {
         let (outcome, got) = cold(&mut mmu, index);
@@ -149,12 +150,12 @@ fn an_escaped_page_is_translated_by_paging() {
             mmu.apply_host(&shootdown)
         }
         let (outcome, cost) = cold(&mut mmu, 5);
-        // The guest's tables lead to the same guest frame; the host's elsewhere.
+        // The guest's tables map the same guest frame; the host's tables map another frame.
         let (frame, expected) =
             if in_guest { (0x2_0000 + DATA + 5, (4, 5)) } else { (BLOCK + 5, (4, 2)) };
         assert_eq!((outcome, cost), (Ok((frame, Case::Regular, true)), expected), "{in_guest}");
         assert_eq!(store(&mut mmu, 5), Ok(frame));
-        // A page that pagings have not: false positives are faults until they are mapped.
+        // Without a page-table entry, a false positive faults until the page is mapped.
         let size = PageSize::Size4K;
         apply(&mut mmu, TableOperation::Unmap { space, page, size }.into());
         if in_guest {
@@ -180,7 +181,7 @@ fn base_equal_to_limit_is_no_segment() {
 }
 
 #[test]
-fn segments_that_forbid_a_store_are_blamed() {
+fn a_forbidden_store_is_attributed_to_the_segment() {
     let read_only = |space, first: u64, pages, frame: u64| SegmentOperation::Set {
         space,
         page: VirtualPage::new(first),
@@ -201,19 +202,19 @@ fn segments_that_forbid_a_store_are_blamed() {
     assert_eq!(load(&mut mmu, 5), Ok(0x2_0005));
 }
 
-/// Pairs that no paper has: perforated pages of the guest over the host's segment, and under the
-/// guest's segment.
+/// Pairs that are in no paper: perforated pages of the guest over the host's segment, and of the
+/// host under the guest's segment.
 #[test]
 fn perforated_pages_beside_segments() {
     let mut mmu = machine(Perforated(&[1]), Unmapped);
     apply_host(&mut mmu, segment(MACHINE, 0, 0x4000, 0x2_0000));
     assert_eq!(load(&mut mmu, 5), Ok(0x2_1005));
     assert_eq!(mmu.l2_contents().perforated, 1, "the segment's 2MB with the guest's holes");
-    // The bitmap and the hole's node are checked like any table; nothing of the host is read.
+    // The bitmap and the hole's node are checked like any table; no entry of the host is read.
     let (outcome, steps) = access(&mut mmu, AccessKind::Read, 1);
     assert_eq!(outcome, Ok((0x2_2001, Case::BitmapHole, false)));
     assert!(story(&steps).iter().all(|word| !word.starts_with("Host")));
-    // An escaped page of the guest's memory: its 4KB alone are walked for.
+    // An escaped page of the guest's memory: only its 4KB need a walk.
     let page = VirtualPage::new(DATA + 100);
     apply_host(&mut mmu, SegmentOperation::Escape { space: MACHINE, page });
     mmu.apply_host(&Update::Shootdown(Shootdown::Space { space: MACHINE }));

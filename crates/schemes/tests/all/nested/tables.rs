@@ -1,15 +1,15 @@
 //! Hand-made tables of a guest over those of a host.
 //!
-//! A guest space maps one 2MB (or 1GB) region at 1GB: its root is in guest frame 0x10, level 3 in
-//! 0x11, level 2 in 0x12 with its shadow 0x13, the level-1 node of pages or holes in 0x14; the
-//! bitmap of guest frame *n* is at guest address 0x80_0000 + *n* ÷ 8. Space *n* + 1 has its tables
-//! 0x10 higher. Hole *n* of the guest has its data in guest frame 0x2000 + *n*.
+//! A guest address space maps one 2MB (or 1GB) region at 1GB. Its root is in guest frame 0x10,
+//! level 3 in 0x11, level 2 in 0x12 with its shadow in 0x13, and the level-1 node of pages or holes
+//! in 0x14. The bitmap of guest frame *n* is at guest address 0x80_0000 + *n* ÷ 8. The tables of
+//! space *n* + 1 are 0x10 higher. Hole *n* of the guest has guest frame 0x2000 + *n*.
 //!
-//! The host has its root in frame 0x50, and below it 0x51, 0x52 with shadow 0x53. In 4KB pages it
-//! maps the guest's tables at 0x400 higher frames (node 0x54), the guest's bitmaps at 0x7000 higher
-//! (node 0x55), and the frames of the guest's holes at 0x4000 higher (node 0x57). The block of the
-//! guest's data lies at 0x3000 in whatever way is asked for (node 0x56); hole *n* of it at 0x9000 +
-//! *n*. Its own bitmaps are at 0x100_0000.
+//! The host has its root in frame 0x50, then 0x51, and 0x52 with its shadow in 0x53. With 4KB
+//! pages, it maps the guest's tables to frames 0x400 higher (node 0x54), the guest's bitmaps to
+//! frames 0x7000 higher (node 0x55), and the frames of the guest's holes to frames 0x4000 higher
+//! (node 0x57). The block of the guest's data is at 0x3000, mapped as each test requests (node
+//! 0x56); hole *n* of this block is at 0x9000 + *n*. The host's bitmaps are at 0x100_0000.
 
 use perforate_mmu::{
     BitmapLoading, Case, Dimension, Host, L2Part, Mmu, MmuConfig, Nested, PageFault, Radix,
@@ -24,31 +24,31 @@ use perforate_types::{
 };
 
 pub const GUEST: SpaceId = SpaceId(1);
-/// The virtual machine in its host.
+/// Address space of the virtual machine in its host.
 pub const MACHINE: SpaceId = SpaceId(0);
 /// First page of the guest's region.
 pub const FIRST: u64 = 1 << 18;
-/// Guest frame of the region's data; whole gigabytes start at [`DATA_1G`].
+/// Guest frame of the region's data; 1GB pages start at [`DATA_1G`].
 pub const DATA: u64 = 0x1000;
 pub const DATA_1G: u64 = 0x4_0000;
-/// Frame of the machine that the data's block has.
+/// Machine frame of the data's block.
 pub const BLOCK: u64 = 0x3000;
 pub const BLOCK_1G: u64 = 0x8_0000;
 
-/// How a dimension maps the region of the data.
+/// Mapping of the data's region in one dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Paging<'a> {
     Pages4K,
     Page2M,
     Page1G,
-    /// With these holes, all allocated.
+    /// A perforated page with these holes, all allocated.
     Perforated(&'a [u64]),
     Unmapped,
 }
 
 use Paging::{Page1G, Page2M, Pages4K, Perforated};
 
-/// Large TLBs, no walk caches; guest-physical addresses are cached nowhere.
+/// Large TLBs, no walk caches; guest-physical addresses are not cached.
 pub fn config() -> MmuConfig {
     let mut config = MmuConfig::plain(
         TlbGeometry { entries: 64, ways: 4 },
@@ -80,8 +80,8 @@ pub fn map_hole(space: SpaceId, number: u64, frame: u64) -> Update {
     PerforatedOperation::MapHole { space, page, frame, permissions: Permissions::ALL }.into()
 }
 
-/// Maps a region at `first` to `block` with level-1 node `node` if it needs one; its holes lie from
-/// `holes_at` on.
+/// Maps a region at `first` to `block`, with level-1 node `node` if needed. Frames of holes start
+/// at `holes_at`.
 fn region(
     space: SpaceId,
     (first, block, paging): (u64, u64, Paging<'_>),
@@ -115,7 +115,7 @@ fn region(
     changes
 }
 
-/// What a guest space's tables and mappings are, its data at guest frame `data`.
+/// Tables and mappings of a guest address space whose data are at guest frame `data`.
 pub fn guest_changes(space: SpaceId, paging: Paging<'_>, data: u64) -> Vec<Update> {
     let tables = 0x10 * u64::from(space.0);
     let mut changes = vec![table(space, 4, 0, tables, 0), table(space, 3, 0, tables + 1, 0)];
@@ -126,7 +126,7 @@ pub fn guest_changes(space: SpaceId, paging: Paging<'_>, data: u64) -> Vec<Updat
     changes
 }
 
-/// What the host's tables and mappings are.
+/// Tables and mappings of the host.
 pub fn host_changes(paging: Paging<'_>, data: u64) -> Vec<Update> {
     let space = MACHINE;
     let mut changes = vec![
@@ -161,8 +161,8 @@ fn tables(paging: Paging<'_>, bitmaps: u64) -> Box<dyn Dimension> {
     }
 }
 
-/// A guest over a host, each with a direct segment beside its tables if wanted; a register may say
-/// where some of the guest's memory lies.
+/// A guest over a host, each optionally with direct segments. A register may hold the location of
+/// some of the guest's memory.
 pub fn pair_with_segments(
     config: &MmuConfig,
     (guest, host): (Paging<'_>, Paging<'_>),
@@ -207,10 +207,10 @@ pub fn apply_host(mmu: &mut Mmu, change: impl Into<Update>) {
     mmu.apply_host(&change.into());
 }
 
-/// Physical frame, case, and whether a walk found the page.
+/// Physical frame, case, and true if a walk found the page.
 pub type Outcome = Result<(u64, Case, bool), PageFault>;
 
-/// Accesses sub-page `index` of the region; tells what was done as short words, fills left out.
+/// Accesses sub-page `index` of the region.
 pub fn access(mmu: &mut Mmu, kind: AccessKind, index: u64) -> (Outcome, Steps) {
     let mut steps = Steps::new();
     let result = mmu.translate(kind, page(FIRST + index).address(), &mut steps);
@@ -218,7 +218,7 @@ pub fn access(mmu: &mut Mmu, kind: AccessKind, index: u64) -> (Outcome, Steps) {
     (outcome, steps)
 }
 
-/// Where a load finds its data.
+/// Frame that a load finds.
 pub fn load(mmu: &mut Mmu, index: u64) -> Result<u64, PageFault> {
     access(mmu, AccessKind::Read, index).0.map(|(frame, ..)| frame)
 }
@@ -227,7 +227,7 @@ pub fn store(mmu: &mut Mmu, index: u64) -> Result<u64, PageFault> {
     access(mmu, AccessKind::Write, index).0.map(|(frame, ..)| frame)
 }
 
-/// What was probed and read, as short words; fills and misses of walk caches left out.
+/// Look-ups and reads as short words, without fills and misses of walk caches.
 pub fn story(steps: &Steps) -> Vec<String> {
     let unit_name = |unit: Unit| match unit {
         Unit::L2Tlb => "l2",

@@ -1,5 +1,5 @@
-//! SPEC P-2's consequence: the bitmap is the union over the address spaces that map a block, the
-//! filter is each one's own. Two spaces map block 0x1000 at 1GB; only what is said differs.
+//! Consequences of SPEC P-2: the bitmap is the union over the address spaces that map a block,
+//! while each space has its own filter. Two spaces map block 0x1000 at 1GB with different holes.
 
 use perforate_mmu::{
     BitmapLoading, BitmapUpdates, Case, Mmu, MmuConfig, PageFault, TlbGeometry, WalkCacheConfig,
@@ -28,7 +28,7 @@ fn shared_with(loading: BitmapLoading, holes_of_a: &[usize], holes_of_b: &[usize
     shared_on(BitmapUpdates::Invalidate, loading, [holes_of_a, holes_of_b])
 }
 
-/// The same on hardware that does this with bitmap entries.
+/// Two sharers on hardware with this treatment of bitmap entries.
 fn shared_on(updates: BitmapUpdates, loading: BitmapLoading, holes: [&[usize]; 2]) -> Mmu {
     let [l1, l2] = [16, 128].map(|entries| TlbGeometry { entries, ways: 4 });
     let walk_cache = WalkCacheConfig::fully_associative(2, 4, 24);
@@ -117,7 +117,8 @@ fn in_place_entries_follow_the_permissions_of_the_page() {
 
 #[test]
 fn without_the_filter_every_region_of_the_hole_node_is_complete() {
-    // A's hole is in region 0 only; B's, in region 3, is in the bitmap that A's hardware asks.
+    // A's hole is in region 0 only. B's hole, in region 3, is in the bitmap that A's hardware
+    // reads.
     for loading in [BitmapLoading::Naive, BitmapLoading::OnDemand] {
         let mut mmu = shared_with(loading, &[5], &[200]);
         assert_eq!(frame(&mut mmu, A, 200), Ok(0x1000 + 200));
@@ -137,7 +138,7 @@ fn a_store_through_an_in_place_entry_is_a_store_to_the_page() {
     assert!(!is_dirty(&mmu, 8));
 }
 
-/// How a sub-page of A is translated past the first level, and the bitmap lines read for it.
+/// Case of a sub-page of A beyond the first level, and number of bitmap lines read.
 fn case(mmu: &mut Mmu, subpage: u64) -> Result<(Case, usize), PageFault> {
     mmu.switch(A);
     mmu.flush_first_level();
@@ -149,15 +150,15 @@ fn case(mmu: &mut Mmu, subpage: u64) -> Result<(Case, usize), PageFault> {
     Ok((found.case, steps.as_slice().iter().filter(is_read).count()))
 }
 
-fn tell(mmu: &mut Mmu, page: u64) {
+fn shoot_down(mmu: &mut Mmu, page: u64) {
     let page = FIRST.add(page);
     for shootdown in [Shootdown::Page { space: A, page }, Shootdown::Bitmap { space: A, page }] {
         mmu.apply(&Update::Shootdown(shootdown));
     }
 }
 
-/// P §IV.E, worked by hand: sub-pages 5 and 6 are near a hole. After 9 was punched, the bitmap entry of
-/// sub-pages 0 to 31 is read again, or it has bit 9 already.
+/// P §IV.E, worked out by hand: sub-pages 5 and 6 are near a hole. After 9 was punched, the bitmap
+/// entry of sub-pages 0 to 31 is either read again or already has bit 9.
 #[test]
 fn an_update_in_place_spares_the_read_after_a_punch_and_after_a_patch() {
     for (updates, read) in [(BitmapUpdates::Invalidate, 1), (BitmapUpdates::InPlace, 0)] {
@@ -167,37 +168,37 @@ fn an_update_in_place_spares_the_read_after_a_punch_and_after_a_patch() {
         assert_eq!(case(&mut mmu, 7), Ok((Case::BitmapInPlace, 0)));
         let (space, page) = (A, FIRST.add(9));
         change(&mut mmu, PerforatedOperation::Punch { space, page });
-        tell(&mut mmu, 9);
+        shoot_down(&mut mmu, 9);
         assert_eq!(case(&mut mmu, 7), Ok((again, read)));
         assert_eq!(case(&mut mmu, 9), Err(PageFault::NotMapped));
         let (frame, permissions) = (Frame::new(0x9000), Permissions::READ_WRITE);
         change(&mut mmu, PerforatedOperation::MapHole { space, page, frame, permissions });
         assert_eq!(case(&mut mmu, 9), Ok((Case::BitmapHole, 0)));
         change(&mut mmu, PerforatedOperation::Patch { space, page });
-        tell(&mut mmu, 9);
+        shoot_down(&mut mmu, 9);
         assert_eq!(case(&mut mmu, 9), Ok((again, read)));
         assert_eq!(mmu.counters().bitmap_updates, if read == 0 { 2 } else { 0 });
     }
 }
 
-/// A bitmap entry that is not held is not made by an update.
+/// An update does not fill a bitmap entry that is not cached.
 #[test]
 fn an_update_in_place_fills_nothing() {
     let mut mmu = shared_on(BitmapUpdates::InPlace, BitmapLoading::Filtered, [&[5], &[5]]);
     change(&mut mmu, PerforatedOperation::Punch { space: A, page: FIRST.add(9) });
-    tell(&mut mmu, 9);
+    shoot_down(&mut mmu, 9);
     assert_eq!(mmu.l2_contents().bitmap, 0);
     assert_eq!(mmu.counters().bitmap_updates, 0);
     assert_eq!(case(&mut mmu, 7), Ok((Case::ReadInPlace, 1)));
 }
 
-/// The union of all sharers is written: B still has the hole that A patched.
+/// The update has the union of all sharers: B still has the hole that A patched.
 #[test]
 fn an_update_in_place_keeps_the_bits_of_other_sharers() {
     let mut mmu = shared_on(BitmapUpdates::InPlace, BitmapLoading::Filtered, [&[5, 6], &[5]]);
     assert_eq!(case(&mut mmu, 7), Ok((Case::ReadInPlace, 1)));
     change(&mut mmu, PerforatedOperation::Patch { space: A, page: FIRST.add(5) });
-    tell(&mut mmu, 5);
+    shoot_down(&mut mmu, 5);
     assert_eq!(case(&mut mmu, 5), Ok((Case::BitmapHole, 0)), "through its entry in the hole node");
     assert_eq!(frame(&mut mmu, A, 5), Ok(0x1005));
 }

@@ -1,11 +1,11 @@
 //! The seven cases of P §IV.D (SPEC P-4), each with its steps worked out by hand.
 //!
-//! One process, one perforated page at 1GB whose block starts at frame 0x1000. Sub-page 0 and
-//! sub-page 1 are holes, sub-page 0 is allocated at frame 0x9000; all else is in place. So filter
-//! bit 0 (sub-pages 0–63) is set and bits 1–7 are clear.
+//! One process has one perforated page at 1GB, whose block starts at frame 0x1000. Sub-pages 0 and
+//! 1 are holes; sub-page 0 is allocated at frame 0x9000, and all other sub-pages are in place. So
+//! filter bit 0 (sub-pages 0–63) is set and bits 1–7 are clear.
 //!
-//! Tables: root 0x10, level 3 0x11, level 2 0x12 with its shadow 0x13, hole node 0x14.
-//! 1GB is level-4 entry 0, level-3 entry 1, level-2 entry 0.
+//! Tables: root 0x10, level 3 0x11, level 2 0x12 with its shadow 0x13, hole node 0x14. 1GB is
+//! level-4 entry 0, level-3 entry 1, level-2 entry 0.
 
 use perforate_mmu::{
     BitmapLoading, Case, Mmu, MmuConfig, PageFault, ShadowReads, TlbGeometry, WalkCacheConfig,
@@ -77,7 +77,7 @@ fn with_shadow_reads(loading: BitmapLoading, shadow_reads: ShadowReads) -> Mmu {
     mmu
 }
 
-/// What was probed and read, as short words; fills left out.
+/// Look-ups and reads as short words, without fills.
 fn story(steps: &Steps) -> Vec<String> {
     let word = |purpose: Purpose, action: Action| match action {
         Action::Hit { unit: Unit::L2Tlb, .. } if purpose == Purpose::Bitmap => "bitmap hit".into(),
@@ -95,7 +95,7 @@ fn story(steps: &Steps) -> Vec<String> {
     words.filter(|word| !word.is_empty()).collect()
 }
 
-/// Physical address, case, and whether a walk found the page.
+/// Physical address, case, and true if a walk found the page.
 type Outcome = Result<(u64, Case, bool), PageFault>;
 
 fn load(mmu: &mut Mmu, subpage: u64) -> (Outcome, Vec<String>) {
@@ -109,7 +109,8 @@ fn load(mmu: &mut Mmu, subpage: u64) -> (Outcome, Vec<String>) {
 fn the_filtered_variant_takes_each_case() {
     let mut mmu = perforated(BitmapLoading::Filtered);
 
-    // 7 then 2: all misses, a full walk to the PDE, and the filter bit of sub-page 100 is clear.
+    // 7 then 2: all look-ups miss, a full walk to the PDE, and the filter bit of sub-page 100 is
+    // clear.
     let (result, steps) = load(&mut mmu, 100);
     assert_eq!(result, Ok((0x0106_4018, Case::Filtered, true)));
     assert_eq!(
@@ -117,7 +118,7 @@ fn the_filtered_variant_takes_each_case() {
         ["l2 miss", "walk cache miss", "Level4 10000", "Level3 11008", "Level2 12000"]
     );
 
-    // 2: the perforated entry is in the L2 TLB; nothing more is needed.
+    // 2: the perforated entry is in the L2 TLB, and no more is needed.
     let (result, steps) = load(&mut mmu, 101);
     assert_eq!(result, Ok((0x0106_5018, Case::Filtered, false)));
     assert_eq!(steps, ["l2 hit"]);
@@ -127,9 +128,9 @@ fn the_filtered_variant_takes_each_case() {
     assert_eq!(result, Ok((0x0106_5018, Case::FirstLevel, false)));
     assert!(steps.is_empty());
 
-    // 6: filter bit set, bitmap read, hole: the level-3 walk cache knows the page directory, so
-    // two reads remain: the shadow entry (4KB after the PDE) and the hole's PTE.
-    // The bitmap line of block 0x1000 is at base + 0x1000/8.
+    // 6: filter bit set, bitmap read, hole. The level-3 walk cache has the page directory, so two
+    // reads remain: the shadow entry (4KB after the PDE) and the hole's PTE. The bitmap line of
+    // block 0x1000 is at base + 0x1000/8.
     let (result, steps) = load(&mut mmu, 0);
     assert_eq!(result, Ok((0x0900_0018, Case::ReadHole, false)));
     assert_eq!(
@@ -137,13 +138,13 @@ fn the_filtered_variant_takes_each_case() {
         ["l2 hit", "bitmap miss", "Bitmap 800200", "walk cache hit", "Shadow 13000", "Hole 14000"]
     );
 
-    // 1: the hole's translation is an ordinary 4KB entry of the L2 TLB now.
+    // 1: the hole's translation is now an ordinary 4KB entry of the L2 TLB.
     mmu.flush_first_level();
     let (result, steps) = load(&mut mmu, 0);
     assert_eq!(result, Ok((0x0900_0018, Case::Regular, false)));
     assert_eq!(steps, ["l2 hit"]);
 
-    // 3: sub-page 2 shares the bitmap entry and is no hole.
+    // 3: sub-page 2 shares the bitmap entry and is not a hole.
     let (result, steps) = load(&mut mmu, 2);
     assert_eq!(result, Ok((0x0100_2018, Case::BitmapInPlace, false)));
     assert_eq!(steps, ["l2 hit", "bitmap hit"]);
@@ -153,7 +154,7 @@ fn the_filtered_variant_takes_each_case() {
     assert_eq!(result, Ok((0x0102_8018, Case::ReadInPlace, false)));
     assert_eq!(steps, ["l2 hit", "bitmap miss", "Bitmap 800200"]);
 
-    // 4: an unallocated hole with a cached bitmap: the walk finds nothing.
+    // 4: an unallocated hole with a cached bitmap; the walk finds no page.
     let (result, steps) = load(&mut mmu, 1);
     assert_eq!(result, Err(PageFault::NotMapped));
     assert_eq!(steps, ["l2 hit", "bitmap hit", "walk cache hit", "Hole 14008"]);
@@ -185,7 +186,7 @@ fn the_filtered_variant_takes_each_case() {
 fn shadow_entries_can_be_read_with_those_of_directories() {
     let mut mmu = with_shadow_reads(BitmapLoading::Filtered, ShadowReads::WithDirectoryEntry);
 
-    // The filter bit of sub-page 100 is clear: the shadow entry was read for nothing, in the stage
+    // The filter bit of sub-page 100 is clear: the shadow entry was read needlessly, in the stage
     // of the PDE, and is not kept.
     let mut steps = Steps::new();
     mmu.translate(AccessKind::Read, page(100).address(), &mut steps).unwrap();
@@ -197,13 +198,13 @@ fn shadow_entries_can_be_read_with_those_of_directories() {
     };
     assert_eq!(stage(Purpose::Shadow), stage(Purpose::Level2));
 
-    // A hole whose page is in the L2 TLB, as when the entry is read when needed.
+    // A hole whose page is in the L2 TLB takes the same steps as with reads when needed.
     let (result, steps) = load(&mut mmu, 0);
     assert_eq!(result, Ok((0x0900_0018, Case::ReadHole, false)));
     let hole = ["l2 hit", "bitmap miss", "Bitmap 800200", "walk cache hit", "Shadow 13000"];
     assert_eq!(steps, [&hole[..], &["Hole 14000"]].concat());
 
-    // With all misses, the walk to the page has brought the shadow entry: one read remains.
+    // When all look-ups miss, the walk to the page has read the shadow entry: one read remains.
     let mut mmu = with_shadow_reads(BitmapLoading::Filtered, ShadowReads::WithDirectoryEntry);
     let (result, steps) = load(&mut mmu, 0);
     assert_eq!(result, Ok((0x0900_0018, Case::ReadHole, true)));
@@ -250,7 +251,7 @@ fn eight_entries_share_a_cache_line() {
 fn a_store_sets_the_dirty_bit_of_the_leaf_that_translates() {
     let mut mmu = perforated(BitmapLoading::Filtered);
     let mut steps = Steps::new();
-    // With everything cold: the walk passes the 2MB entry, but it is the hole that is written.
+    // With cold caches, the walk passes the 2MB entry, but the store writes the hole.
     mmu.translate(AccessKind::Write, page(0).address(), &mut steps).unwrap();
     let memory = mmu.dimension().memory();
     assert!(memory.entry(PhysicalAddress::new(0x14000)).is_dirty());
@@ -264,7 +265,7 @@ fn a_first_store_to_a_hole_leaves_the_large_entry_clean() {
     let mut mmu = perforated(BitmapLoading::Filtered);
     load(&mut mmu, 100).0.unwrap();
     load(&mut mmu, 0).0.unwrap();
-    // The first level knows the hole, the second only the page around it.
+    // The first level has the hole, the second level only the page around it.
     mmu.evict_page(SPACE, page(0));
     let mut steps = Steps::new();
     mmu.translate(AccessKind::Write, page(0).address(), &mut steps).unwrap();
@@ -272,13 +273,13 @@ fn a_first_store_to_a_hole_leaves_the_large_entry_clean() {
         mmu.dimension().memory().entry(PhysicalAddress::new(address)).is_dirty()
     };
     assert!(dirty(&mmu, 0x14000) && !dirty(&mmu, 0x12000));
-    // So the store beside it still sets the page's dirty bit.
+    // So the store beside the hole still sets the page's dirty bit.
     mmu.translate(AccessKind::Write, page(101).address(), &mut steps).unwrap();
     assert!(dirty(&mmu, 0x12000));
 }
 
-/// The TLB's copy of the page learns of a store in every case, with the bitmap asked or not: sub-pages
-/// filled from it afterwards need no dirty bit to be set.
+/// A store in place marks the TLB's copy of the page dirty in every case, with and without a bitmap
+/// look-up. Later fills from the copy need no dirty bit to be set.
 #[test]
 fn a_store_in_place_marks_the_cached_page_dirty_in_every_case() {
     for (before, stored, case) in [
@@ -304,7 +305,7 @@ fn a_store_in_place_marks_the_cached_page_dirty_in_every_case() {
     }
 }
 
-/// A store to a hole marks the hole's copy alone.
+/// A store to a hole marks only the hole's copy dirty.
 #[test]
 fn a_store_to_a_hole_marks_its_own_entry_dirty() {
     let mut mmu = perforated(BitmapLoading::Filtered);

@@ -64,7 +64,7 @@ const DEFRAG_MODES: [&str; 5] = ["always", "defer", "defer+madvise", "madvise", 
 /// The memory that these options describe.
 pub fn memory_of(options: &[(&str, &str)]) -> MemoryState {
     let given: Given = options.iter().copied().collect();
-    given.read::<MemoryOptions>().unwrap().resolve().unwrap()
+    MemoryOptions::read(given).unwrap().resolve(&MemorySnapshot::load).unwrap()
 }
 
 /// splitmix64.

@@ -1,6 +1,7 @@
 //! Memory that begins with a made-up occupancy, as a snapshot of a real machine would have it.
 
-use perforate_os::{FrameState, HostSnapshot, OccupancyBuilder, SnapshotZone};
+use perforate_os::{FrameState, HostSnapshot, OccupancyBuilder};
+use perforate_records::SnapshotZone;
 use perforate_sim::MemorySnapshot;
 
 use crate::storms::Random;

@@ -1,5 +1,6 @@
 //! How the host of a virtualized storm is set up.
 
+use perforate_config::Size;
 use perforate_mmu::{NestedEntries, TlbGeometry, WalkCacheConfig};
 use perforate_sim::{Machine, MemoryState};
 
@@ -19,7 +20,7 @@ pub fn virtualize(machine: &mut Machine, memory: &mut MemoryState, random: &mut 
     let (level3_entries, level2_entries) = (levels, 8 * levels);
     virtualization.host_walk_cache =
         Some(WalkCacheConfig::fully_associative(0, level3_entries, level2_entries));
-    memory.past.hot_add_bytes = 4 * MEGABYTE * random.below(2);
+    memory.kernel.hot_add = Size(4 * MEGABYTE * random.below(2));
     let aged = random.one_in(3);
     let fragmentation = format!("portion={}%,holes=30%,dispersed", random.below(101));
     let fragmentation = if aged { "none" } else { &fragmentation };
@@ -28,7 +29,7 @@ pub fn virtualize(machine: &mut Machine, memory: &mut MemoryState, random: &mut 
     // Half of the hosts have less than the guest may ask for.
     let least = if aged { 48 } else { 20 };
     let megabytes =
-        if random.one_in(2) { least } else { memory.memory_bytes / 3 * 4 / MEGABYTE + 64 };
+        if random.one_in(2) { least } else { memory.kernel.memory_bytes / 3 * 4 / MEGABYTE + 64 };
     let faulty = random.one_in(3);
     let compaction = ["none", "background"][random.below(2) as usize];
     let defrag = DEFRAG_MODES[random.below(5) as usize];

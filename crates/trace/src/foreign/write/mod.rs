@@ -48,7 +48,7 @@ pub fn formats_of_name(path: &Path) -> (Option<TraceFormat>, Compression) {
 enum Output {
     Plain(BufWriter<Counted>),
     Gzip(flate2::write::GzEncoder<BufWriter<Counted>>),
-    Xz(Box<lzma_rust2::XzWriter<BufWriter<Counted>>>),
+    Xz(liblzma::write::XzEncoder<BufWriter<Counted>>),
     Zstd(zstd::stream::write::Encoder<'static, BufWriter<Counted>>),
 }
 
@@ -62,10 +62,7 @@ impl Output {
             Compression::Gzip => {
                 Self::Gzip(flate2::write::GzEncoder::new(file, flate2::Compression::new(small)))
             }
-            Compression::Xz => {
-                let options = lzma_rust2::XzOptions::with_preset(small);
-                Self::Xz(Box::new(lzma_rust2::XzWriter::new(file, options)?))
-            }
+            Compression::Xz => Self::Xz(liblzma::write::XzEncoder::new(file, small)),
             Compression::Zstd => {
                 let level = level.clamp(1, 22);
                 Self::Zstd(zstd::stream::write::Encoder::new(file, level)?)

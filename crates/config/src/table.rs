@@ -1,0 +1,260 @@
+//! Tables of options: a row says everything that the program knows of one option.
+//!
+//! [`options!`](crate::options) declares a struct with one field for each row. Flags of the command line,
+//! keys of experiment files, keywords of Python, help, lists and notes are derived from the rows.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::{Key, keys, words};
+
+/// Section of the help that an option stands in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Section {
+    /// The program that runs.
+    Program,
+    /// Translation schemes.
+    Schemes,
+    /// Memory and its history.
+    Memory,
+    /// The processor.
+    Machine,
+    /// Length, repetitions, sampling, checks.
+    Length,
+    /// Linux's settings, and policies of schemes.
+    System,
+    /// Guest and host.
+    Virtual,
+    /// Files for results.
+    Output,
+}
+
+impl Section {
+    /// All sections, in the order in which help shows them.
+    pub const ALL: [Self; 8] = [
+        Self::Program,
+        Self::Schemes,
+        Self::Memory,
+        Self::Machine,
+        Self::Length,
+        Self::System,
+        Self::Virtual,
+        Self::Output,
+    ];
+
+    /// Heading in the help.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Program => "What to run",
+            Self::Schemes => "Schemes",
+            Self::Memory => "Memory",
+            Self::Machine => "Machine",
+            Self::Length => "How long and how exact",
+            Self::System => "Operating system",
+            Self::Virtual => "Virtual machine",
+            Self::Output => "Output",
+        }
+    }
+}
+
+/// Work that an option causes in a run, as the counters show it.
+#[derive(Clone, Copy)]
+pub struct Work {
+    /// Counters of which at least one is above 0 if the work was done.
+    pub counters: &'static [&'static str],
+    /// What did not happen if all of them are 0.
+    pub missing: &'static str,
+}
+
+/// One option of the table `T`.
+pub struct Row<T: Table> {
+    /// Name of the field; users write it with `-` or `_`.
+    pub name: &'static str,
+    /// Section of the help.
+    pub section: Section,
+    /// True if only `--help` shows it, and `-h` does not.
+    pub is_rare: bool,
+    /// True if a host cannot have it: it concerns the virtual machine as a whole.
+    pub is_guest_only: bool,
+    /// True if the ideal scheme runs without it.
+    pub ideal_ignores: bool,
+    /// True if a snapshot of a real machine's memory says what this option would say.
+    pub snapshot_says: bool,
+    /// One line for short help; empty if the comment of the field is short enough.
+    pub brief: &'static str,
+    /// Form of the values in help (`FILE`); empty if the type of the field says it.
+    pub form: &'static str,
+    /// Default in help, if the program has another one than the field.
+    pub default: &'static str,
+    /// True if the value is not the default.
+    pub is_set: fn(&T) -> bool,
+    /// Gives the option its default again.
+    pub unset: fn(&mut T),
+    /// Phrase for headings; `None` if the value needs none.
+    pub phrase: fn(&T) -> Option<String>,
+    /// Reason why the value that is set changes nothing; `None` if it may change something.
+    pub idle: fn(&T, &T::Setting) -> Option<String>,
+    /// Work that the option causes.
+    pub work: Option<Work>,
+}
+
+impl<T: Table> Row<T> {
+    /// A row with nothing but a name and a place in the help.
+    pub const fn new(
+        name: &'static str,
+        section: Section,
+        is_set: fn(&T) -> bool,
+        unset: fn(&mut T),
+    ) -> Self {
+        Self {
+            name,
+            section,
+            is_rare: false,
+            is_guest_only: false,
+            ideal_ignores: false,
+            snapshot_says: false,
+            brief: "",
+            form: "",
+            default: "",
+            is_set,
+            unset,
+            phrase: |_| None,
+            idle: |_, _| None,
+            work: None,
+        }
+    }
+}
+
+/// A struct of options that [`options!`](crate::options) declares.
+pub trait Table: Sized + Serialize + DeserializeOwned + schemars::JsonSchema + 'static {
+    /// What decides, besides the values, which options have an effect.
+    type Setting;
+
+    /// The rows, in the order of the fields.
+    fn rows() -> &'static [Row<Self>];
+
+    /// Names, forms, defaults and help of all options.
+    fn keys() -> Vec<Key> {
+        let all = keys::<Self>().into_iter();
+        let row = |name: &str| Self::rows().iter().find(|row| words::same(row.name, name));
+        let with_row = all.filter_map(|key| Some((row(&key.name)?, key)));
+        let said = |text: &str, otherwise: String| match text {
+            "" => otherwise,
+            text => text.to_owned(),
+        };
+        let key = |(row, key): (&Row<Self>, Key)| Key {
+            form: said(row.form, key.form),
+            default: said(row.default, said(&key.default, "none".into())),
+            brief: said(row.brief, key.brief),
+            section: Some(row.section),
+            is_rare: row.is_rare,
+            is_guest_only: row.is_guest_only,
+            ..key
+        };
+        with_row.map(key).collect()
+    }
+
+    /// Rows of the options that are set.
+    fn set_rows(&self) -> impl Iterator<Item = &'static Row<Self>> {
+        Self::rows().iter().filter(|row| (row.is_set)(self))
+    }
+
+    /// Phrases for headings, in the order of the rows.
+    fn phrases(&self) -> Vec<String> {
+        Self::rows().iter().filter_map(|row| (row.phrase)(self)).collect()
+    }
+
+    /// Options that are set and change nothing, each with the reason.
+    fn idle(&self, setting: &Self::Setting) -> Vec<(&'static str, String)> {
+        let reason = |row: &Row<Self>| Some((row.name, (row.idle)(self, setting)?));
+        self.set_rows().filter_map(reason).collect()
+    }
+}
+
+/// Declares a table of options: a struct, its defaults and its rows.
+///
+/// ```
+/// use perforate_config::{Size, Table, options};
+/// use schemars::JsonSchema;
+/// use serde::{Deserialize, Serialize};
+///
+/// options! {
+///     /// Options of swapping.
+///     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+///     #[serde(default, deny_unknown_fields)]
+///     pub struct Swapping, bool {
+///         /// Swap space, for example 2G [default: none].
+///         swap: Size, Memory {
+///             phrase: |it| (it.swap.0 > 0).then(|| format!("{} of swap", it.swap)),
+///         };
+///         /// Pages that are read at a time.
+///         readahead: u32 = 8, System {
+///             is_rare: true,
+///             idle: |it, &has_disk| (!has_disk).then(|| "there is no disk".into()),
+///         };
+///     }
+/// }
+///
+/// let swapping: Swapping = perforate_config::read("readahead=4").unwrap();
+/// assert_eq!(swapping.idle(&false), [("readahead", "there is no disk".to_owned())]);
+/// assert_eq!(Swapping::keys()[1].default, "8");
+/// ```
+///
+/// A row has a doc comment (the help), name, type, default (that of the type if left out), the
+/// [`Section`](crate::Section) of the help, and fields of [`Row`](crate::Row) that are not as usual. Fields
+/// in a second block, `and { … }`, are no options.
+#[macro_export]
+macro_rules! options {
+    (
+        $(#[$about:meta])*
+        $visibility:vis struct $name:ident, $setting:ty {
+            $(
+                $(#[$meta:meta])*
+                $field:ident: $type:ty $(= $default:expr)?, $section:ident
+                $({ $($key:ident: $value:expr),* $(,)? })?;
+            )*
+        }
+        $(and {
+            $( $(#[$other_meta:meta])* $other:ident: $other_type:ty $(= $other_default:expr)?; )*
+        })?
+    ) => {
+        $(#[$about])*
+        $visibility struct $name {
+            $( $(#[$meta])* pub $field: $type, )*
+            $( $( $(#[$other_meta])* pub $other: $other_type, )* )?
+        }
+
+        impl ::core::default::Default for $name {
+            fn default() -> Self {
+                Self {
+                    $( $field: $crate::options!(@default $($default)?), )*
+                    $( $( $other: $crate::options!(@default $($other_default)?), )* )?
+                }
+            }
+        }
+
+        impl $crate::Table for $name {
+            type Setting = $setting;
+
+            fn rows() -> &'static [$crate::Row<Self>] {
+                const ROWS: &[$crate::Row<$name>] = &[$(
+                    $crate::Row {
+                        $( $($key: $value,)* )?
+                        ..$crate::Row::new(
+                            stringify!($field),
+                            $crate::Section::$section,
+                            |it| {
+                                let default: $type = $crate::options!(@default $($default)?);
+                                it.$field != default
+                            },
+                            |it| it.$field = $crate::options!(@default $($default)?),
+                        )
+                    },
+                )*];
+                ROWS
+            }
+        }
+    };
+    (@default) => { ::core::default::Default::default() };
+    (@default $value:expr) => { $value };
+}

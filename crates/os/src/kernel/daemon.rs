@@ -1,0 +1,50 @@
+//! Periods of kernel threads.
+
+use std::fmt;
+
+use perforate_config::{Count, Given};
+use schemars::JsonSchema;
+use serde::de::{DeserializeOwned, Error};
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// A kernel thread with its settings `C`: `every=N` and the keys of `C`.
+///
+/// Linux wakes its threads by the clock. Here they wake after so many instructions of the program, so
+/// that runs without a clock have them too. A run simulates milliseconds, in which Linux's khugepaged
+/// would never wake from its sleep of ten seconds. So the default period is short.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Daemon<C> {
+    /// Instructions of the program between two passes.
+    pub every: Count<1>,
+    /// Settings of the thread.
+    #[serde(flatten)]
+    pub knobs: C,
+}
+
+impl<C> Daemon<C> {
+    /// Default number of instructions between two passes. Our choice.
+    pub const PERIOD: u64 = 1_000_000;
+
+    /// Phrase for headings about the thread called `name`.
+    pub(super) fn phrase(&self, name: &str) -> String
+    where
+        C: fmt::Display,
+    {
+        format!("{name} every {} instructions ({})", self.every, self.knobs)
+    }
+}
+
+#[derive(Deserialize)]
+struct Period {
+    every: Option<Count<1>>,
+}
+
+impl<'de, C: DeserializeOwned> Deserialize<'de> for Daemon<C> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut given = Given::deserialize(deserializer)?;
+        given.check_keys::<Period, C>().map_err(D::Error::custom)?;
+        let Period { every } = given.take().map_err(D::Error::custom)?;
+        let knobs = given.read().map_err(D::Error::custom)?;
+        Ok(Self { every: every.unwrap_or(Count::new(Self::PERIOD)), knobs })
+    }
+}

@@ -1,0 +1,26 @@
+//! What decides whether an option of the kernel has an effect.
+
+use crate::Policy;
+
+/// The schemes that run on one memory, as far as options depend on them.
+pub struct Setting {
+    /// Policies of these schemes.
+    pub policies: Vec<Box<dyn Policy>>,
+    /// Side of the schemes in a virtual machine, with a space after it (`"host's "`); empty if all
+    /// schemes are native.
+    pub side: &'static str,
+    /// True if at least one scheme runs in a virtual machine.
+    pub is_virtual: bool,
+    /// True if at least one scheme has direct segments.
+    pub has_segments: bool,
+    /// True if direct segments are made while the program runs (D Table III).
+    pub switches_modes: bool,
+}
+
+impl Setting {
+    /// Reason for an option that only policies with a certain property heed: no policy `has` it.
+    pub fn lacks(&self, property: &str, has: impl Fn(&dyn Policy) -> bool) -> Option<String> {
+        let none = !self.policies.iter().any(|policy| has(policy.as_ref()));
+        none.then(|| format!("no {}scheme here has {property}", self.side))
+    }
+}

@@ -1,0 +1,546 @@
+//! Records of experiments: curves over an axis, and a paper's claims with a verdict each
+//! (`docs/experiments.md` describes the lines).
+
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
+
+use crate::lenient::{known_or_default, or_default, some_whole};
+use crate::{RecordsError, json_line, read_json};
+
+/// One experiment with its points and claims, which are lines of their own.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ExperimentRecord {
+    /// Name.
+    pub experiment: String,
+    /// The file it was loaded from; none for one that comes with the program.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// What it shows.
+    pub title: String,
+    /// Where it comes from.
+    #[serde(default, deserialize_with = "or_default")]
+    pub source: String,
+    /// Remarks.
+    #[serde(default, deserialize_with = "or_default")]
+    pub notes: Vec<String>,
+    /// Label of the axis.
+    #[serde(default, deserialize_with = "or_default")]
+    pub axis_label: String,
+    /// What the axis consists of.
+    #[serde(default)]
+    pub axis_form: AxisForm,
+    /// Names and labels of places, where the axis has places.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
+    pub places: Vec<(String, String)>,
+    /// Curves in order.
+    pub curves: Vec<CurveRecord>,
+    /// Charts in order.
+    #[serde(default, deserialize_with = "or_default")]
+    pub charts: Vec<ChartRecord>,
+    /// Runs of everything; none where nothing is drawn.
+    pub seeds: Option<u64>,
+    /// The first seed.
+    pub seed: Option<u64>,
+    /// True if it was a coarse run.
+    #[serde(default, deserialize_with = "or_default")]
+    pub quick: bool,
+    /// Programs of the paper and what stands for them.
+    #[serde(default, deserialize_with = "or_default")]
+    pub stand_ins: Vec<(String, String)>,
+    /// The stated warm-up.
+    pub warmup: Option<String>,
+    /// The file with its parameters put in, keys in the order of the file.
+    #[serde(default, deserialize_with = "raw")]
+    pub config: Box<RawValue>,
+    /// Version of the program.
+    #[serde(default, deserialize_with = "or_default")]
+    pub version: String,
+    /// What the paper claims, in order.
+    #[serde(skip)]
+    pub claims: Vec<ClaimRecord>,
+}
+
+/// A curve with its points.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CurveRecord {
+    /// Name that charts and claims use.
+    pub name: String,
+    /// For readers.
+    pub label: String,
+    /// How values are written.
+    #[serde(default = "Show::number")]
+    pub show: Show,
+    /// Values, in order.
+    #[serde(skip)]
+    pub points: Vec<PointRecord>,
+}
+
+/// What an axis consists of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AxisForm {
+    /// Shares from 0 to 1.
+    Share,
+    /// Other numbers.
+    #[default]
+    Number,
+    /// Places with names.
+    Places,
+}
+
+/// How a value is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Show {
+    /// 0.25 is 25 %.
+    #[default]
+    Percent,
+    /// 1.25 is +25 %.
+    Gain,
+    /// 1.25 is 1.25×.
+    Ratio,
+    /// As it is.
+    Number,
+}
+
+impl Show {
+    /// How values of records are written that do not say it.
+    fn number() -> Self {
+        Self::Number
+    }
+}
+
+/// A picture of some curves.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ChartRecord {
+    /// What it shows.
+    pub title: String,
+    /// How; lines where the form is of another version.
+    #[serde(deserialize_with = "known_or_default")]
+    pub form: ChartForm,
+    /// What the values are.
+    #[serde(default, deserialize_with = "or_default")]
+    pub value_label: String,
+    /// Names of the curves in order.
+    pub curves: Vec<String>,
+}
+
+/// How curves are drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChartForm {
+    /// Lines over numbers.
+    #[default]
+    Lines,
+    /// Bars side by side.
+    Bars,
+    /// Bars on top of each other.
+    Stacked,
+}
+
+/// One value of a curve.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PointRecord {
+    /// The experiment's name.
+    #[serde(default)]
+    pub experiment: String,
+    /// The curve's name.
+    #[serde(default)]
+    pub curve: String,
+    /// Place on an axis of numbers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub x: Option<f64>,
+    /// Place with a name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
+    /// True for a point of the axis; others are there for a claim.
+    #[serde(default = "yes")]
+    pub on_axis: bool,
+    /// The median of the runs.
+    pub value: Option<f64>,
+    /// Lower end of the interval around the median.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub low: Option<f64>,
+    /// Its upper end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub high: Option<f64>,
+    /// Confidence with which low and high hold the true median.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub confidence: Option<f64>,
+    /// Runs that have the value.
+    #[serde(default, deserialize_with = "some_whole")]
+    pub runs: Option<u64>,
+    /// What was drawn at random beside a closed form.
+    #[serde(flatten)]
+    pub drawn: Option<DrawnRecord>,
+}
+
+/// What was drawn at random.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct DrawnRecord {
+    /// The average.
+    pub drawn: f64,
+    /// Half the width of its 95 % interval.
+    pub drawn_half_width_95: Option<f64>,
+    /// Draws.
+    pub draws: Option<f64>,
+    /// True if the closed form agrees with the draws.
+    pub agrees: Option<bool>,
+}
+
+impl PointRecord {
+    /// The value, if there is a finite one.
+    pub fn known(&self) -> Option<f64> {
+        self.value.filter(|value| value.is_finite())
+    }
+
+    /// The interval, if there is one with some width.
+    pub fn interval(&self) -> Option<(f64, f64)> {
+        let (low, high) = (self.low?, self.high?);
+        (low.is_finite() && high.is_finite() && low < high).then_some((low, high))
+    }
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// A claim and what came of it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ClaimRecord {
+    /// The experiment's name.
+    #[serde(default)]
+    pub experiment: String,
+    /// Short name, as the lists of claims have it.
+    pub id: String,
+    /// What is claimed, in words.
+    pub statement: String,
+    /// Where.
+    #[serde(default, deserialize_with = "or_default")]
+    pub source: String,
+    /// What it tests; none where that is of another version.
+    #[serde(default, deserialize_with = "known_or_default")]
+    pub kind: Option<ClaimKind>,
+    /// The curve it is about.
+    #[serde(default, deserialize_with = "or_default")]
+    pub curve: String,
+    /// The place of the curve that it is about, where that is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub x: Option<f64>,
+    /// The same where places have names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
+    /// Treatment of the values of several places: `every`, or the name of an average.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub over: Option<String>,
+    /// The places, if they are not all of the axis.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
+    pub places: Vec<String>,
+    /// How its numbers are written.
+    #[serde(default = "Show::number")]
+    pub show: Show,
+    /// The paper's number; of a range its lower end.
+    pub paper: Option<f64>,
+    /// The upper end of a range.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paper_high: Option<f64>,
+    /// `=`, `≤`, `≥` or `range`: how it is meant.
+    #[serde(default, deserialize_with = "or_default")]
+    pub relation: String,
+    /// Our number; of several places the one that is farthest off.
+    pub ours: Option<f64>,
+    /// Lower end of its interval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ours_low: Option<f64>,
+    /// Upper end of its interval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ours_high: Option<f64>,
+    /// The least of several places.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ours_least: Option<f64>,
+    /// The greatest of several places.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ours_greatest: Option<f64>,
+    /// How far off counts as reproduced.
+    #[serde(default)]
+    pub tolerance: Option<f64>,
+    /// What became of it.
+    pub verdict: Verdict,
+    /// A remark for readers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    /// Why our number is another, where it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub explanation: Option<String>,
+    /// What tested that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tested_by: Option<String>,
+    /// How far our number depends on what the sources leave open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unstated: Option<UnstatedRange>,
+}
+
+/// What a claim tests, if it is borne out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClaimKind {
+    /// A formula: ours is computed, too, or counts what the formula counts.
+    ClosedForm,
+    /// The mechanism as it is described: it could not be otherwise.
+    ByConstruction,
+    /// The paper's number is among what the workload is made of.
+    Input,
+    /// Which of two is larger, or whether anything is there at all.
+    Sign,
+    /// A bound that simulation may or may not keep.
+    Threshold,
+    /// A number that simulation may or may not come to.
+    Number,
+    /// A number or threshold that another claim has too, measured in a way that is less the
+    /// paper's own: with other programs, or timed where the paper computes.
+    Restated,
+    /// No paper's: what an explanation of another claim names is changed, and the number should
+    /// follow.
+    Test,
+}
+
+impl ClaimKind {
+    /// Name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ClosedForm => "closed-form",
+            Self::ByConstruction => "by-construction",
+            Self::Input => "input",
+            Self::Sign => "sign",
+            Self::Threshold => "threshold",
+            Self::Number => "number",
+            Self::Restated => "restated",
+            Self::Test => "test",
+        }
+    }
+}
+
+/// Whether a claim is borne out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Within the tolerance.
+    Reproduced,
+    /// Not within it, but on the paper's side of `direction_from`.
+    SameDirection,
+    /// Neither.
+    NotReproduced,
+}
+
+impl Verdict {
+    /// Name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Reproduced => "reproduced",
+            Self::SameDirection => "same_direction",
+            Self::NotReproduced => "not_reproduced",
+        }
+    }
+}
+
+impl ClaimRecord {
+    /// True if simulation may or may not bear it out.
+    pub fn is_tested(&self) -> bool {
+        matches!(self.kind, Some(ClaimKind::Number | ClaimKind::Threshold))
+    }
+
+    /// True if it is about this point of a curve.
+    pub fn is_at(&self, curve: &str, point: &PointRecord) -> bool {
+        let is_place = match (&self.place, self.x) {
+            (Some(place), _) => point.place.as_ref() == Some(place),
+            (None, Some(x)) => point.x == Some(x),
+            (None, None) => false,
+        };
+        is_place && self.curve == curve
+    }
+
+    /// True if the claim is about this place among others.
+    pub fn is_over(&self, place: &str) -> bool {
+        self.places.is_empty() || self.places.iter().any(|one| one == place)
+    }
+}
+
+/// How far the number of a claim depends on what is left open.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct UnstatedRange {
+    /// The number on the machine as it is, with the first seed.
+    pub default: Option<f64>,
+    /// The least of all variants.
+    pub least: f64,
+    /// The greatest.
+    pub greatest: f64,
+    /// Variants, the machine as it is among them.
+    pub variants: usize,
+    /// Those of them that bear the claim out.
+    #[serde(default)]
+    pub reproduced: usize,
+    /// Whether the paper's number is one that ours could be.
+    pub reading: Reading,
+    /// What each part alone does, that of the greatest effect first.
+    pub parts: Vec<PartRange>,
+}
+
+/// Whether a claim holds in a plausible reading of the sources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reading {
+    /// On the machine as it is.
+    AtTheDefault,
+    /// In a variant, or between two.
+    InsideTheRange,
+    /// In none.
+    InNone,
+}
+
+/// What one part does to the number of a claim.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PartRange {
+    /// What it is.
+    pub name: String,
+    /// Why the other values are plausible.
+    pub reason: String,
+    /// Each other value, and the number with it.
+    pub values: Vec<(String, Option<f64>)>,
+}
+
+/// One line of a file of experiments.
+#[derive(Serialize)]
+#[serde(tag = "record", rename_all = "snake_case")]
+enum ExperimentLine<'r> {
+    /// The experiment itself, before its points and claims.
+    Experiment(&'r ExperimentRecord),
+    Point(&'r PointRecord),
+    Claim(&'r ClaimRecord),
+}
+
+impl ExperimentRecord {
+    /// The lines of a file: the experiment, its points, its claims.
+    pub fn lines(&self) -> String {
+        let points = self.curves.iter().flat_map(|curve| &curve.points);
+        std::iter::once(ExperimentLine::Experiment(self))
+            .chain(points.map(ExperimentLine::Point))
+            .chain(self.claims.iter().map(ExperimentLine::Claim))
+            .map(|line| json_line(&line))
+            .collect()
+    }
+}
+
+/// A file's content as it is kept in a record.
+///
+/// # Panics
+/// If it is no plain data.
+pub fn config_of(config: &impl Serialize) -> Box<RawValue> {
+    to_raw_value(config).expect("files are plain data")
+}
+
+fn raw<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<RawValue>, D::Error> {
+    Ok(config_of(&Value::deserialize(deserializer)?))
+}
+
+/// Reads a results file of experiments, one JSON object per line.
+///
+/// # Errors
+/// A line that is no record, or that belongs to no experiment before it; no line at all.
+pub fn read_experiments(text: &str) -> Result<Vec<ExperimentRecord>, RecordsError> {
+    let mut found: Vec<ExperimentRecord> = Vec::new();
+    for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        read_line(line, &mut found)
+            .map_err(|cause| RecordsError::Record { line: index + 1, cause })?;
+    }
+    if found.is_empty() { Err(RecordsError::Empty) } else { Ok(found) }
+}
+
+fn read_line(line: &str, found: &mut Vec<ExperimentRecord>) -> Result<(), String> {
+    #[derive(Deserialize)]
+    struct Kind {
+        record: String,
+        experiment: String,
+    }
+    let wrong = |error: serde_json::Error| error.to_string();
+    let value: Value = read_json(line).map_err(wrong)?;
+    let kind = Kind::deserialize(&value).map_err(wrong)?;
+    if kind.record == "experiment" {
+        found.push(serde_json::from_value(value).map_err(wrong)?);
+        return Ok(());
+    }
+    let owner = found.iter_mut().rfind(|one| one.experiment == kind.experiment);
+    let owner = owner.ok_or_else(|| format!("no experiment {:?} before it", kind.experiment))?;
+    match kind.record.as_str() {
+        "point" => {
+            let point: PointRecord = serde_json::from_value(value).map_err(wrong)?;
+            let curve = owner.curves.iter_mut().find(|curve| curve.name == point.curve);
+            let name = &point.curve;
+            let curve = curve.ok_or_else(|| format!("the experiment has no curve {name:?}"))?;
+            curve.points.push(point);
+        }
+        "claim" => owner.claims.push(serde_json::from_value(value).map_err(wrong)?),
+        other => return Err(format!("no record is of kind {other:?}")),
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: &str = r#"{"record":"experiment","experiment":"x","title":"t","source":"","notes":[],"axis_label":"","axis_form":"share","curves":[{"name":"c","label":"C","show":"gain"}],"charts":[{"title":"T","form":"bars","value_label":"v","curves":["c"]}],"seeds":1,"seed":7,"quick":true,"stand_ins":[],"warmup":null,"config":{"name":"x","axis":{"to":1,"from":0}},"version":"1"}"#;
+
+    #[test]
+    fn mistakes_name_the_line() {
+        let fails = |text: &str, expected: &str| {
+            let message = read_experiments(text).unwrap_err().to_string();
+            assert!(message.contains(expected), "{message}");
+        };
+        fails("", "no results");
+        fails("{\"record\":\"point\",\"experiment\":\"x\"}", "line 1: no experiment \"x\" before");
+        fails("\n[1]", "line 2: ");
+        let header = r#"{"record":"experiment","experiment":"x","title":"t","curves":[]}"#;
+        let point = r#"{"record":"point","experiment":"x","curve":"c"}"#;
+        fails(&format!("{header}\n{point}"), "line 2: the experiment has no curve \"c\"");
+    }
+
+    #[test]
+    fn what_a_point_does_not_say_is_not_known() {
+        let point: PointRecord = serde_json::from_str(r#"{"place":"gups","value":null}"#).unwrap();
+        assert_eq!((point.known(), point.interval(), point.on_axis), (None, None, true));
+        let point: PointRecord =
+            serde_json::from_str(r#"{"x":1,"value":2.0,"low":2.0,"high":2.0}"#).unwrap();
+        assert_eq!((point.known(), point.interval()), (Some(2.0), None));
+    }
+
+    /// What is written is read, and written again in the same bytes; a file's keys that were read are in
+    /// the order of their names.
+    #[test]
+    fn reading_and_writing_are_one_schema() {
+        let point = r#"{"record":"point","experiment":"x","curve":"c","x":0.5,"on_axis":true,"value":1.5,"low":1.0,"high":2.0,"confidence":0.75,"runs":3,"drawn":1.5,"drawn_half_width_95":null,"draws":8.0,"agrees":null}"#;
+        let claim = r#"{"record":"claim","experiment":"x","id":"P-C1","statement":"s","source":"§1","kind":"by-construction","curve":"c","over":"every","places":["a"],"show":"gain","paper":1.5,"relation":"=","ours":null,"tolerance":0.05,"verdict":"same_direction","unstated":{"default":1.6,"least":1.25,"greatest":2.0,"variants":9,"reproduced":1,"reading":"inside_the_range","parts":[]}}"#;
+        let text = format!("{HEADER}\n{point}\n{claim}\n");
+        let [read] = &read_experiments(&text).unwrap()[..] else { panic!("one experiment") };
+        let in_order = text.replace(
+            r#"{"name":"x","axis":{"to":1,"from":0}}"#,
+            r#"{"axis":{"from":0,"to":1},"name":"x"}"#,
+        );
+        assert_eq!(read.lines(), in_order);
+        let (kind, verdict) = (read.claims[0].kind.unwrap(), read.claims[0].verdict);
+        for (name, written) in [
+            (kind.name(), serde_json::to_value(kind)),
+            (verdict.name(), serde_json::to_value(verdict)),
+        ] {
+            assert_eq!(written.unwrap(), name);
+        }
+    }
+
+    #[test]
+    fn words_of_other_versions_are_read() {
+        let text = HEADER.replace("\"bars\"", "\"radar\"");
+        assert_eq!(read_experiments(&text).unwrap()[0].charts[0].form, ChartForm::Lines);
+        let claim = r#"{"id":"X","statement":"s","kind":"oracle","verdict":"reproduced"}"#;
+        assert_eq!(serde_json::from_str::<ClaimRecord>(claim).unwrap().kind, None);
+    }
+}

@@ -1,0 +1,70 @@
+//! JSON texts: writing records, and reading them without characters that steer a terminal or reorder
+//! what is read.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// A record as a line of a file.
+///
+/// # Panics
+/// If it is no plain data.
+pub fn json_line(record: &impl Serialize) -> String {
+    serde_json::to_string(record).expect("records are plain data") + "\n"
+}
+
+/// Reads one JSON text; all its strings are [cleaned](clean).
+///
+/// # Errors
+/// What the JSON reader says.
+pub fn read_json<T: DeserializeOwned>(text: &str) -> serde_json::Result<T> {
+    serde_json::from_value(mapped(serde_json::from_str(text)?, clean))
+}
+
+/// A value whose texts and names are [harmless].
+pub fn harmless_json(value: Value) -> Value {
+    mapped(value, harmless)
+}
+
+fn mapped(value: Value, text: fn(&str) -> String) -> Value {
+    match value {
+        Value::String(found) => Value::String(text(&found)),
+        Value::Array(items) => items.into_iter().map(|item| mapped(item, text)).collect(),
+        Value::Object(fields) => Value::Object(
+            fields.into_iter().map(|(name, value)| (text(&name), mapped(value, text))).collect(),
+        ),
+        other => other,
+    }
+}
+
+/// Line ends and tabs become spaces; other characters as in [`harmless`].
+pub fn clean(text: &str) -> String {
+    harmless(&text.replace(['\n', '\r', '\t'], " "))
+}
+
+/// Control characters other than line ends and tabs, and characters that reorder text, become U+FFFD.
+pub fn harmless(text: &str) -> String {
+    let visible = |character: char| match character {
+        '\n' | '\t' => character,
+        '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
+        // Not allowed in XML.
+        '\u{fffe}' | '\u{ffff}' => '\u{fffd}',
+        other if other.is_control() => '\u{fffd}',
+        other => other,
+    };
+    text.chars().map(visible).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_values_lose_what_cannot_be_seen() {
+        let text = r#"{"a\u001b":["x\ny\u202e",1]}"#;
+        let value: Value = read_json(text).unwrap();
+        assert_eq!(value, serde_json::json!({"a\u{fffd}": ["x y\u{fffd}", 1]}));
+        let value = harmless_json(serde_json::from_str(text).unwrap());
+        assert_eq!(value, serde_json::json!({"a\u{fffd}": ["x\ny\u{fffd}", 1]}));
+    }
+}

@@ -1,0 +1,166 @@
+//! What is known of the counters and schemes that results mention.
+
+use perforate_types::{Counter, Counters, Part, SchemeFacts, SchemeRole};
+
+use crate::RunResult;
+
+/// Counters and schemes as they are registered, in the order in which reports show them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Vocabulary {
+    /// Counters.
+    pub counters: Vec<Counter>,
+    /// Schemes.
+    pub schemes: Vec<SchemeFacts>,
+}
+
+impl Vocabulary {
+    /// A vocabulary of these.
+    pub fn new(counters: Vec<Counter>, schemes: Vec<SchemeFacts>) -> Self {
+        Self { counters, schemes }
+    }
+
+    /// The counter of this name.
+    pub fn counter(&self, id: &str) -> Option<&Counter> {
+        self.counters.iter().find(|counter| counter.id == id)
+    }
+
+    /// The parts of a whole with their counters, in the order in which charts stack them.
+    pub fn parts<'a>(&'a self, whole: &'a str) -> impl Iterator<Item = (&'a Counter, &'a Part)> {
+        let parts = self.counters.iter().filter_map(|one| Some((one, one.part.as_ref()?)));
+        parts.filter(move |(_, part)| part.whole == whole)
+    }
+
+    /// Names of those of a run's counters that are parts of a whole: the registered ones, then those of
+    /// other versions, of which nothing but the name is known; it begins with that of the whole.
+    pub fn parts_in<'a>(
+        &'a self,
+        whole: &'a str,
+        counters: &'a Counters,
+    ) -> impl Iterator<Item = &'a str> {
+        let registered = self.parts(whole).map(|(counter, _)| &*counter.id);
+        let named = move |name: &&str| {
+            let rest = name.strip_prefix(whole).and_then(|rest| rest.strip_prefix('_'));
+            rest.is_some_and(|rest| rest != "total") && self.counter(name).is_none()
+        };
+        let others = counters.iter().map(|(name, _)| name).filter(named);
+        registered.filter(|id| counters.get(id).is_some()).chain(others)
+    }
+
+    /// Sum of the parts of a whole in a run; none where none of them is there.
+    pub fn sum(&self, whole: &str, run: &RunResult) -> Option<f64> {
+        let values = self.parts_in(whole, &run.counters).filter_map(|name| run.counter(name));
+        values.reduce(|sum, value| sum + value)
+    }
+
+    /// Headings of counters in order, each once.
+    pub fn groups(&self) -> Vec<&'static str> {
+        let mut found = Vec::new();
+        for counter in &self.counters {
+            if !found.contains(&counter.group) {
+                found.push(counter.group);
+            }
+        }
+        found
+    }
+
+    /// The scheme of this name.
+    pub fn scheme(&self, name: &str) -> Option<&SchemeFacts> {
+        self.schemes.iter().find(|scheme| scheme.name.eq_ignore_ascii_case(name))
+    }
+
+    /// What a scheme is in a comparison.
+    pub fn role(&self, name: &str) -> SchemeRole {
+        self.scheme(name).map_or(SchemeRole::Other, |scheme| scheme.role)
+    }
+
+    /// The scheme that something is named after: one of its names stands in the name as words of
+    /// their own. The longest such name counts.
+    pub fn named_after(&self, name: &str) -> Option<&SchemeFacts> {
+        let name = name.to_lowercase();
+        let names = self.schemes.iter().flat_map(|scheme| {
+            let others = scheme.other_names.iter().map(String::as_str);
+            std::iter::once(&*scheme.name).chain(others).map(move |known| (scheme, known))
+        });
+        let found = names.filter(|(_, known)| has_words(&name, &known.to_lowercase()));
+        // Of names of one length the first counts.
+        let longest = found.reduce(|one, next| if next.1.len() > one.1.len() { next } else { one });
+        longest.map(|(scheme, _)| scheme)
+    }
+}
+
+/// Whether `words` stand in `text` with no letter or digit at either end.
+fn has_words(text: &str, words: &str) -> bool {
+    let is_end = |other: Option<char>| other.is_none_or(|other| !other.is_alphanumeric());
+    text.match_indices(words).any(|(at, _)| {
+        is_end(text[..at].chars().next_back()) && is_end(text[at + words.len()..].chars().next())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use perforate_types::{CounterUnit, Prominence};
+
+    use super::*;
+
+    #[test]
+    fn parts_are_registered_or_named_after_their_whole() {
+        let counter = |id: &'static str, whole: Option<&'static str>| Counter {
+            id: id.into(),
+            label: id.into(),
+            unit: CounterUnit::Count,
+            group: "",
+            meaning: "".into(),
+            prominence: Prominence::Listed,
+            part: whole.map(|whole| Part {
+                whole,
+                key: id.into(),
+                label: id.into(),
+                colour: "other".into(),
+            }),
+        };
+        let counters = vec![
+            counter("read_first", Some("reads")),
+            counter("reads_last", Some("reads")),
+            counter("reads_of_others", None),
+        ];
+        let vocabulary = Vocabulary::new(counters, Vec::new());
+        let line = r#"{"scheme":"4k","workload":"w","counters":{"reads_of_others":1,"reads_last":2,
+            "reads_new":4,"reads_total":8,"read_first":16,"readiness":32}}"#;
+        let run: RunResult = serde_json::from_str(line).unwrap();
+        let parts: Vec<&str> = vocabulary.parts_in("reads", &run.counters).collect();
+        assert_eq!(parts, ["read_first", "reads_last", "reads_new"]);
+        assert_eq!(vocabulary.sum("reads", &run), Some(22.0));
+        assert_eq!(vocabulary.sum("writes", &run), None);
+    }
+
+    #[test]
+    fn curves_are_named_after_schemes() {
+        let scheme = |name: &'static str, other_names: &[&str]| SchemeFacts {
+            name: name.into(),
+            other_names: other_names.iter().map(|&name| name.into()).collect(),
+            colour: name.into(),
+            role: SchemeRole::Other,
+            setting: None,
+        };
+        let schemes = vec![
+            scheme("4k", &[]),
+            scheme("thp", &["conventional"]),
+            scheme("perforated", &[]),
+            scheme("perforated-lazy", &[]),
+            scheme("ideal", &[]),
+        ];
+        let vocabulary = Vocabulary::new(Vec::new(), schemes);
+        for (name, scheme) in [
+            ("misses-thp-511", Some("thp")),
+            ("of-ideal-4k", Some("ideal")),
+            ("Conventional", Some("thp")),
+            ("perforated-lazy", Some("perforated-lazy")),
+            ("perforated-90", Some("perforated")),
+            ("64k", None),
+            ("idealised", None),
+        ] {
+            let found = vocabulary.named_after(name).map(|scheme| &*scheme.name);
+            assert_eq!(found, scheme, "{name}");
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! The page's chart library in a JavaScript engine (QuickJS).
+
+use rquickjs::{CatchResultExt, Context, Function, Promise, Runtime};
+
+use crate::html::LIBRARY;
+
+const DRAW: &str = include_str!("draw.js");
+
+/// A JavaScript engine that has loaded the chart library.
+pub(super) struct Engine(Context);
+
+impl Engine {
+    /// Starts an engine and loads the chart library.
+    pub(super) fn start() -> Result<Self, String> {
+        let runtime = Runtime::new().map_err(|error| error.to_string())?;
+        let context = Context::full(&runtime).map_err(|error| error.to_string())?;
+        context.with(|engine| {
+            [DRAW, LIBRARY].into_iter().try_for_each(|source| {
+                let loaded = engine.eval::<(), _>(source).catch(&engine);
+                loaded.map_err(|error| error.to_string())
+            })
+        })?;
+        Ok(Self(context))
+    }
+
+    /// Draws a Vega-Lite specification as SVG, `width` pixels wide.
+    pub(super) fn draw(&self, chart: &str, width: u32, config: &str) -> Result<String, String> {
+        self.0.with(|engine| {
+            let draw = || -> rquickjs::Result<String> {
+                let draw: Function<'_> = engine.globals().get("draw")?;
+                draw.call::<_, Promise<'_>>((chart, width, config))?.finish()
+            };
+            draw().catch(&engine).map_err(|error| error.to_string())
+        })
+    }
+}

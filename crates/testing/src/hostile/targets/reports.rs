@@ -1,0 +1,48 @@
+//! Results as the report reads them.
+
+use perforate_records::{read_experiments, read_results};
+use perforate_report::{ReportOptions, Rows, experiments_html, experiments_table, html, table};
+
+use super::{Target, target, told};
+use crate::hostile::target::Seeds;
+
+/// Pages are a few times as long as the results on them.
+const PAGE_BYTES: usize = 64 << 20;
+
+pub const TARGETS: &[Target] = &[
+    target("report-results", |bytes| {
+        let text = String::from_utf8_lossy(bytes);
+        if let Some(results) = told(read_results(&text)) {
+            let options = options();
+            table(&results, &options.vocabulary, 100, Rows::All);
+            table(&results, &options.vocabulary, 100, Rows::Main);
+            check_page(&html(&results, &options));
+        }
+    })
+    .with_seeds(Seeds::Lines("crates/report/tests/data"))
+    .with_memory(PAGE_BYTES),
+    target("report-experiments", |bytes| {
+        let text = String::from_utf8_lossy(bytes);
+        if let Some(experiments) = told(read_experiments(&text)) {
+            experiments_table(&experiments, 100);
+            check_page(&experiments_html(&experiments, &options()));
+        }
+    })
+    .with_memory(PAGE_BYTES),
+];
+
+/// With what the program knows of counters and schemes.
+pub(super) fn options() -> ReportOptions {
+    let vocabulary = perforate_sim::vocabulary();
+    ReportOptions {
+        title: "Hostile".into(),
+        command: "perforate".into(),
+        vocabulary,
+        ..ReportOptions::default()
+    }
+}
+
+/// Text of a results file stays text.
+pub(super) fn check_page(page: &str) {
+    assert!(page.starts_with("<!DOCTYPE html>") && page.trim_end().ends_with("</html>"));
+}
