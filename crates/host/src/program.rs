@@ -109,14 +109,14 @@ impl<'a> Start<'a> {
 fn wait(child: &Child) -> io::Result<(ExitStatus, Duration)> {
     let mut status = 0;
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: both pointers are to memory of this function that the call may write.
+    // SAFETY: both pointers are to local variables, which the call may write.
     while unsafe { libc::wait4(child.id() as i32, &mut status, 0, usage.as_mut_ptr()) } < 0 {
         let error = io::Error::last_os_error();
         if error.kind() != io::ErrorKind::Interrupted {
             return Err(error);
         }
     }
-    // SAFETY: all bits zero are a value of this type, which the call has overwritten.
+    // SAFETY: `zeroed` made a valid value, because all fields are integers; the call overwrote it.
     let user = unsafe { usage.assume_init() }.ru_utime;
     let user = Duration::new(user.tv_sec as u64, user.tv_usec as u32 * 1000);
     Ok((ExitStatus::from_raw(status), user))

@@ -56,20 +56,21 @@ pub fn stop_or_end_on_interrupt() -> Result<Arc<AtomicBool>, RecordError> {
         let flag = Arc::clone(&stop);
         let act = move || {
             if flag.swap(true, Ordering::SeqCst) {
-                // SAFETY: `_exit` runs no handlers and may be called in a signal handler.
+                // SAFETY: `_exit` is async-signal-safe and runs no exit handlers.
                 unsafe { libc::_exit(INTERRUPTED) }
             }
         };
-        // SAFETY: a signal handler may swap an atomic value and call `_exit`.
+        // SAFETY: the handler only swaps an atomic value and calls `_exit`: both are async-signal-safe.
         unsafe { signal_hook_registry::register(signal, act) }
             .map_err(RecordError::system("handling signals"))?;
     }
     Ok(stop)
 }
 
-/// Sets `flag` when `signal` comes, besides what was registered for the signal before.
+/// Registers a handler that sets `flag` when the process receives `signal`. Handlers that were
+/// registered for the signal before stay.
 fn set_on_signal(signal: i32, flag: Arc<AtomicBool>) -> io::Result<()> {
     let act = move || flag.store(true, Ordering::SeqCst);
-    // SAFETY: a signal handler may set an atomic value.
+    // SAFETY: the handler only stores an atomic value, which is async-signal-safe.
     unsafe { signal_hook_registry::register(signal, act) }.map(drop)
 }

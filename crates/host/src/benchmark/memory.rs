@@ -87,8 +87,8 @@ impl AnonymousMemory {
     /// Asks the kernel to make 2MB pages of a part of the memory now (MADV_COLLAPSE).
     ///
     /// # Errors
-    /// If the kernel does not know the advice (before Linux 6.1). Ranges for which it has no 2MB block
-    /// are no error.
+    /// If the kernel does not support MADV_COLLAPSE (before Linux 6.1). A lack of free 2MB blocks is
+    /// not an error.
     pub fn collapse_part(&mut self, part: Range<u64>) -> io::Result<()> {
         let memory = &mut self.as_mut_slice()[part.start as usize..part.end as usize];
         let (start, length) = (memory.as_mut_ptr().cast(), memory.len());

@@ -5,10 +5,11 @@ use perf_event::events::{Cache, CacheOp, CacheResult, Hardware, WhichCache};
 
 use crate::machine::Processor;
 
-/// Type of events that are numbers of one processor model (Linux: include/uapi/linux/perf_event.h).
+/// Type of an event that is given by the processor's own encoding, not by one of Linux's names
+/// (Linux: include/uapi/linux/perf_event.h).
 const PERF_TYPE_RAW: u32 = 4;
 
-/// An event that is counted.
+/// Event that [`Counters`](super::Counters) counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// Cycles of the core.

@@ -45,7 +45,7 @@ impl Counting {
         })
     }
 
-    /// Opens a counter for each event; `set` says what starts it.
+    /// Opens a counter for each event. `set` chooses when the counters start and what they inherit.
     fn open(set: fn(&mut Builder<'_>)) -> Result<Self, Absence> {
         let processor = Processor::own();
         let mut counters = Vec::new();

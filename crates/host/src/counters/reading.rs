@@ -81,11 +81,12 @@ pub struct Rates {
     pub walk_cycles: Option<f64>,
 }
 
-/// A count scaled to the time that its counter was enabled, from the nanoseconds that it was enabled
-/// and ran. None if it never ran.
+/// Estimate of a count for the whole time that its counter was enabled. `enabled` and `running` are
+/// nanoseconds; a counter that shares the hardware with other counters runs for only a part of the
+/// enabled time. None if the counter was enabled and never ran.
 pub(super) fn scaled(count: u64, enabled: u64, running: u64) -> Option<u64> {
     match (enabled, running) {
-        // Nothing has run yet that could be counted.
+        // The counter was never enabled, so its count is exact.
         (0, _) => Some(count),
         (_, 0) => None,
         _ if enabled == running => Some(count),

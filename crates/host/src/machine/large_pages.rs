@@ -6,8 +6,8 @@ use std::path::Path;
 
 const FOLDER: &str = "/sys/kernel/mm/transparent_hugepage";
 
-/// The settings of transparent large pages that can be read: values by name, such as `enabled` and
-/// `khugepaged/pages_to_scan`. Of a list of choices the chosen one is the value.
+/// Readable settings of transparent huge pages: values by name, such as `enabled` and
+/// `khugepaged/pages_to_scan`. If a file lists choices, the value is the chosen one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LargePageSettings(BTreeMap<String, String>);
 

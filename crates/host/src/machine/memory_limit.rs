@@ -65,14 +65,15 @@ pub fn parse_control_groups(text: &[u8]) -> Vec<ControlGroup> {
     limiting
 }
 
-/// Number, controllers and path in a line such as `4:cpu,memory:/a/b`.
+/// Number of the hierarchy, controllers and path in a line of `/proc/self/cgroup`, such as
+/// `4:cpu,memory:/a/b`.
 fn hierarchy(line: &str) -> Option<(u32, &str, &str)> {
     let (number, rest) = line.split_once(':')?;
     let (controllers, path) = rest.split_once(':')?;
     Some((number.parse().ok()?, controllers, path))
 }
 
-/// The bytes in a line such as `MemFree:  16 kB` of `/proc/meminfo`.
+/// Value in bytes of the entry `name` of `/proc/meminfo`, such as `MemFree:  16 kB`.
 fn bytes_of(meminfo: &str, name: &str) -> Option<u64> {
     let mut lines = meminfo.lines().filter_map(|line| line.split_once(':'));
     let (_, amount) = lines.find(|(known, _)| *known == name)?;
@@ -107,7 +108,7 @@ mod tests {
     fn never_more_than_half() {
         let headroom = Headroom::of(10 << 20, None);
         assert_eq!(headroom.bytes, 5 << 20);
-        // 5MB are two whole blocks of 2MB, whatever more is wanted.
+        // 5MB hold two whole blocks of 2MB, so any larger request gets 4MB.
         assert_eq!(bounded(1 << 40, headroom, 2 << 20), Some(4 << 20));
         assert_eq!(bounded(3 << 20, headroom, 2 << 20), Some(2 << 20));
         assert_eq!(bounded(1 << 20, headroom, 2 << 20), None);

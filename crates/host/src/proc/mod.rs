@@ -1,9 +1,7 @@
 //! Parsers of the memory files of `/proc`.
 //!
-//! `procfs-core` parses `meminfo`, `cgroup` and `iomem` and names the flags of `kpageflags`. The
-//! parsers here are for files that `procfs-core` does not support (`buddyinfo`, `zoneinfo`,
-//! `pagetypeinfo`), for `smaps` (see [`perforate_record::process_memory`]), and for `kpageflags` as a
-//! stream, because `procfs-core` drops the bits above 26.
+//! The files are `buddyinfo`, `zoneinfo`, `pagetypeinfo`, `iomem`, `kpageflags` and `smaps`.
+//! [`perforate_record::process_memory`] reads `maps` and `pagemap`.
 //!
 //! Parsers take text, so that they also work on copies of the files. They skip unknown lines, because
 //! the files differ between kernels, and reject numbers that no machine can have.

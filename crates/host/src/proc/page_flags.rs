@@ -5,7 +5,7 @@ use bitflags::bitflags;
 use perforate_os::FrameState;
 
 bitflags! {
-    /// Flags of a frame that are used here, without their prefix KPF.
+    /// Flags of a frame that this crate uses. The names are Linux's without the prefix `KPF_`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) struct PageFlags: u64 {
         const LRU = 1 << 5;
@@ -24,7 +24,7 @@ bitflags! {
         const OFFLINE = 1 << 23;
         const ZERO_PAGE = 1 << 24;
         const PGTABLE = 1 << 26;
-        /// One of the bits "for kernel hackers", as the next.
+        // Linux exports the flags from here on "for kernel hackers" only: they are not a stable interface.
         const RESERVED = 1 << 32;
         const MLOCKED = 1 << 33;
     }
@@ -45,7 +45,7 @@ pub(crate) fn state_of(flags: PageFlags) -> FrameState {
         () if has(Flags::SLAB) => FrameState::Reclaimable,
         () if has(Flags::PGTABLE | Flags::OFFLINE | Flags::ZERO_PAGE) => FrameState::Unmovable,
         () if has(Flags::ANON) => FrameState::Movable,
-        // Shared memory goes to swap and is not dropped; locked pages cannot be dropped either.
+        // The kernel cannot drop these pages: shared memory must be swapped out, and locked pages stay.
         () if has(Flags::LRU) && has(Flags::SWAPBACKED | Flags::UNEVICTABLE | Flags::MLOCKED) => {
             FrameState::Movable
         }

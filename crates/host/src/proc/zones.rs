@@ -2,7 +2,7 @@
 
 use perforate_records::{FREE_ORDERS as ORDERS, SnapshotZone};
 
-/// Upper limit of zones; 1024 nodes with five zones each have fewer.
+/// Maximum number of zones that a parser accepts: more than 1024 nodes with five zones each have.
 const MAX_ZONES: usize = 8192;
 /// Maximum of any count of frames or blocks.
 pub(super) const MAX_COUNT: u64 = 1 << 40;

@@ -116,7 +116,7 @@ impl SharedMemory {
         self.process_and_state(ring).1 == RING_ENDED
     }
 
-    /// Lets a virtual CPU of a process use a ring, as the plugin does.
+    /// Assigns a ring to a virtual CPU of a process, as the plugin does.
     #[cfg(test)]
     pub fn begin(&self, ring: usize, process: u32) {
         self.header().rings.fetch_max(ring as u64 + 1, Ordering::AcqRel);
@@ -127,7 +127,7 @@ impl SharedMemory {
     pub fn end(&self, ring: usize, process: u32) {
         let user = &self.ring_header(ring).user;
         let [used, ended] = [RING_USED, RING_ENDED].map(|state| ring_user(process.into(), state));
-        // Fails if the plugin has done this meanwhile.
+        // The exchange fails if the plugin has already marked the ring.
         let _ = user.compare_exchange(used, ended, Ordering::AcqRel, Ordering::Relaxed);
     }
 

@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_whose_virtual_cpu_has_exited_ends_with_a_record_of_that_and_is_free() {
+    fn a_ring_of_an_exited_virtual_cpu_ends_with_thread_end_and_becomes_free() {
         let state = state(0);
         let process = std::process::id();
         state.shared.begin(0, process);
@@ -330,6 +330,6 @@ mod tests {
         assert_eq!((batch.ring, batch.records, batch.answer.is_none()), (1, vec![end], true));
         assert!(state.next().unwrap().is_none(), "ring 0 is still in use");
         assert_eq!([0, 1].map(|ring| state.shared.user(ring)), [Some(process), None]);
-        assert!(!state.drain_rings(), "the end is told once");
+        assert!(!state.drain_rings(), "the end is reported once");
     }
 }

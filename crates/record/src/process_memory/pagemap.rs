@@ -11,10 +11,10 @@ use bitflags::bitflags;
 use super::{PAGE_BYTES, Table};
 
 bitflags! {
-    /// Entry of a page.
+    /// Entry of one page in `/proc/PID/pagemap`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct PageEntry: u64 {
-        /// Frame number, if the page is present.
+        /// Frame number; valid if `PRESENT` is set.
         const FRAME = (1 << 55) - 1;
         /// The page is swapped out.
         const SWAP = 1 << 62;
