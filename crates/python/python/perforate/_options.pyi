@@ -30,14 +30,14 @@ class Options(TypedDict, total=False):
     khugepaged: Text
     ksm: Text
     contents: Text
+    io_gap: Text
+    hot_add: Text
+    self_balloon: Text
     perforation: Text
     segment: Text
     superpages: Text
     policy: Text
     layout: Text
-    io_gap: Text
-    hot_add: Text
-    self_balloon: Text
     modes: Text
     host_memory: Text
     host_memory_from: Text
@@ -51,12 +51,12 @@ class Options(TypedDict, total=False):
     host_khugepaged: Text
     host_ksm: Text
     host_contents: Text
+    host_io_gap: Text
+    host_hot_add: Text
     host_perforation: Text
     host_segment: Text
     host_superpages: Text
     host_policy: Text
-    host_io_gap: Text
-    host_hot_add: Text
     warmup: Text
     timing: Text
     precision: Text
