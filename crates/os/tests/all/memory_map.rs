@@ -1,7 +1,8 @@
 //! Maps of physical memory: every frame is counted once, in the right class.
 
 use crate::machine::{BASE, GB, MB, Machine, fork, map, populate, protect, switch, unmap};
-use perforate_os::{BlockClass, BlockFrames, FrameClass, HoleContent, HostSnapshot, SnapshotZone};
+use perforate_os::{BlockClass, BlockFrames, FrameClass, HoleContent, HostSnapshot};
+use perforate_records::SnapshotZone;
 use perforate_types::{AccessKind, Frame, Permissions, ProcessId, ProgramEvent};
 
 /// Number and class of blocks, in runs.
