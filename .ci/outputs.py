@@ -1,18 +1,21 @@
 #!/usr/bin/env python3
-"""Outputs of some 250 short commands, to see that a change of the structure changes none of them.
+"""Outputs of some 250 short commands. The program is deterministic, so a change that is meant to change no
+output changes not a byte of them, and an intended change shows what it changes.
 
-    .ci/frozen.py record FOLDER [--program PATH]     writes an output for each command
-    .ci/frozen.py compare FOLDER [--program PATH]    runs the commands again, and prints what differs
-    .ci/frozen.py list                               prints the commands
+    .ci/outputs.py check [--program PATH]            compares with .ci/outputs.txt, which is kept in git
+    .ci/outputs.py update [--program PATH]           writes .ci/outputs.txt after an intended change
+    .ci/outputs.py record FOLDER [--program PATH]    writes whole outputs, to look for a difference
+    .ci/outputs.py compare FOLDER [--program PATH]   runs the commands again, and prints what differs
+    .ci/outputs.py list                              prints the commands
 
-The program is deterministic, so outputs of two builds are compared byte for byte. An output is the exit
-code, what was printed, and results.jsonl. Paths of the scratch folder, versions and host times are left
-out. The script goes when the structure has settled.
+An output is the exit code, what was printed, results.jsonl and report.html. Versions, host times and the
+path of the scratch folder are left out. .ci/outputs.txt has a hash of each output and its first lines.
 """
 
 import argparse
 import concurrent.futures
 import difflib
+import hashlib
 import os
 import pathlib
 import re
@@ -22,6 +25,9 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+KEPT = ROOT / ".ci/outputs.txt"
+# Of each output, so many lines are kept, and so many characters of a line.
+KEPT_LINES, KEPT_COLUMNS = 24, 110
 SHORT = ["--instructions", "60k"]
 SEED = ["--seed", "3"]
 SMALL = ["--memory", "512M"]
@@ -83,7 +89,7 @@ HOST_OPTIONS = {
     "host-khugepaged": ["every=10k"],
     "host-ksm": ["every=10k", "--host-contents", "zero=5%,duplicate=20%,distinct=64"],
     "host-perforation": ["max-hole-share=25%"],
-    "host-io-gap": ["pc"],
+    "host-io-gap": ["pc", "--host-memory", "8G"],
 }
 SCHEMES = """4k 4k-colt-4 4k-colt-8 4k-colt-32 thp thp-madvise 1g perforated-naive perforated-on-demand
     perforated-selective perforated-lazy perforated-reserve perforated gt-pde-4m gt-pde-2m gt-pde-1m
@@ -218,18 +224,40 @@ def output_of(program, arguments):
                               capture_output=True, timeout=600, check=False)
         parts = [f"$ perforate {' '.join(arguments)}", f"code {done.returncode}",
                  "-- stdout", done.stdout, "-- stderr", done.stderr]
-        results = pathlib.Path(scratch, "out", "results.jsonl")
-        if results.exists():
-            parts += ["-- results.jsonl", results.read_text()]
+        for name in ["results.jsonl", "report.html"]:
+            file = pathlib.Path(scratch, "out", name)
+            if file.exists():
+                parts += [f"-- {name}", file.read_text()]
         text = "\n".join(parts).replace(scratch, "SCRATCH").replace(str(program), "perforate")
         text = text.replace(pathlib.Path(program).name, "perforate")
         text = re.sub(r'"version":\s*"[^"]*"', '"version":"VERSION"', text)
         return HOST_TIME.sub("TIME", PROGRESS.sub("", text))
 
 
+def kept(name, text):
+    """The lines of .ci/outputs.txt for an output."""
+    digest = hashlib.sha256(text.encode()).hexdigest()[:32]
+    lines = text.split("-- results.jsonl")[0].splitlines()
+    first = [line[:KEPT_COLUMNS].rstrip() for line in lines[:KEPT_LINES]]
+    return "\n".join([f"== {name} {digest}", *first]) + "\n"
+
+
+def by_name(text):
+    """Sections of .ci/outputs.txt by the name of the command."""
+    sections = re.split(r"^(?=== )", text, flags=re.MULTILINE)
+    return {section.split()[1]: section for section in sections if section.startswith("== ")}
+
+
+def show_difference(name, before, after):
+    """Prints the first lines that differ; those of results are long."""
+    print(f"{name} differs:")
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), n=0, lineterm="")
+    print("\n".join(line[:300] for line in list(lines)[2:14]))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("action", choices=["record", "compare", "list"])
+    parser.add_argument("action", choices=["check", "update", "record", "compare", "list"])
     parser.add_argument("folder", nargs="?", type=pathlib.Path)
     parser.add_argument("--program", type=pathlib.Path, default=ROOT / "target/release/perforate")
     parser.add_argument("--only", default="", help="commands whose names contain this")
@@ -240,27 +268,34 @@ def main():
         for name, arguments in wanted.items():
             print(f"{name}: perforate {' '.join(arguments)}")
         return 0
-    if given.folder is None:
-        parser.error("expected a FOLDER of outputs")
-    given.folder.mkdir(parents=True, exist_ok=True)
     program = given.program.resolve()
-    different = []
     with concurrent.futures.ThreadPoolExecutor(given.jobs) as pool:
-        outputs = pool.map(lambda one: output_of(program, one), wanted.values())
-        for name, text in zip(wanted, outputs):
-            place = given.folder / f"{name}.txt"
-            if given.action == "record":
-                place.write_text(text)
-                continue
-            before = place.read_text() if place.exists() else ""
-            if before != text:
-                different.append(name)
-                lines = difflib.unified_diff(before.splitlines(), text.splitlines(), "before", "after", n=0,
-                                             lineterm="")
-                print(f"{name} differs:")
-                print("\n".join(line[:300] for line in list(lines)[2:14]))
-    print(f"{len(wanted)} commands, {len(different)} with another output")
-    return 1 if different else 0
+        outputs = dict(zip(wanted, pool.map(lambda one: output_of(program, one), wanted.values())))
+    if given.action in ["check", "update"]:
+        now = {name: kept(name, text) for name, text in outputs.items()}
+        if given.action == "update":
+            KEPT.write_text("".join(now.values()))
+            return 0
+        before = by_name(KEPT.read_text())
+    else:
+        if given.folder is None:
+            parser.error("expected a FOLDER of outputs")
+        given.folder.mkdir(parents=True, exist_ok=True)
+        files = {name: given.folder / f"{name}.txt" for name in outputs}
+        if given.action == "record":
+            for name, text in outputs.items():
+                files[name].write_text(text)
+            return 0
+        now = outputs
+        before = {name: file.read_text() for name, file in files.items() if file.exists()}
+    different = [name for name, text in now.items() if before.get(name, "") != text]
+    gone = [name for name in before if name not in now and not given.only]
+    for name in different:
+        show_difference(name, before.get(name, ""), now[name])
+    print(f"{len(now)} commands, {len(different)} with another output, {len(gone)} gone")
+    if different or gone:
+        print("if that is intended: .ci/outputs.py update, and look at the difference of .ci/outputs.txt")
+    return 1 if different or gone else 0
 
 
 if __name__ == "__main__":
