@@ -275,7 +275,9 @@ fn what_is_broken_is_found() {
         let page =
             if expected.contains("choice") { &pages[1].1 } else { &pages[pages.len() - 1].1 };
         assert!(page.contains(from), "{from}");
-        (format!("broken-{index}.html"), page.replacen(from, to, 1))
+        let head = format!("<head><script>window.expected = {expected:?}</script>");
+        let page = page.replacen(from, to, 1).replacen("<head>", &head, 1);
+        (format!("broken-{index}.html"), page)
     };
     let pages: Vec<(String, String)> = BROKEN.iter().enumerate().map(broken).collect();
     let console = look(&browser, &pages, WIDTHS[0]);
