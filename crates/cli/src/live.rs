@@ -61,7 +61,7 @@ pub fn live(arguments: &LiveArguments) -> Result<(), Failure> {
     let request =
         Request { bytes, wait: arguments.wait, collapse: arguments.collapse, policy: &policy };
     let outcome = ask(&request, &mut StageBars::default())?;
-    let json = || serde_json::to_string(&outcome).expect("outcomes are plain data") + "\n";
+    let json = || perforate_records::json_line(&outcome);
     print(&if arguments.json { json() } else { text::text(&outcome) })
 }
 
