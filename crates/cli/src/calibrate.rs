@@ -10,6 +10,7 @@ use perforate_config::{Count, Size};
 use perforate_host::Reporter;
 use perforate_host::calibrate::{Calibration, Options};
 use perforate_host::machine::kept_file;
+use perforate_records::json_line;
 use perforate_report::text::wrapped;
 
 use crate::in_process::Told;
@@ -105,7 +106,6 @@ fn keep(found: &Calibration) -> String {
 }
 
 fn json_lines(found: &Calibration) -> String {
-    let quantities = found.quantities.iter().map(serde_json::to_string);
-    let lines = quantities.chain(found.checks.iter().map(serde_json::to_string));
-    lines.map(|line| line.expect("measurements are plain data") + "\n").collect()
+    let quantities = found.quantities.iter().map(json_line);
+    quantities.chain(found.checks.iter().map(json_line)).collect()
 }

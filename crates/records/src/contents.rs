@@ -1,9 +1,7 @@
 //! What the second-level TLB held.
 
-use std::fmt;
+use std::collections::BTreeMap;
 
-use serde::de::{MapAccess, Visitor};
-use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
@@ -39,38 +37,16 @@ impl EntryCounts {
 
 impl Serialize for EntryCounts {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.0.len()))?;
-        for (kind, entries) in &self.0 {
-            map.serialize_entry(kind, entries)?;
-        }
-        map.end()
+        serializer.collect_map(self.0.iter().map(|(kind, entries)| (kind, entries)))
     }
 }
 
 /// What is no number is left out.
 impl<'de> Deserialize<'de> for EntryCounts {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Kinds;
-
-        impl<'de> Visitor<'de> for Kinds {
-            type Value = EntryCounts;
-
-            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str("numbers of entries by kind")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<EntryCounts, A::Error> {
-                let mut found = Vec::new();
-                while let Some((kind, value)) = map.next_entry::<String, Value>()? {
-                    if value.is_number() {
-                        found.push((kind, whole_of_value(&value)));
-                    }
-                }
-                Ok(EntryCounts(found))
-            }
-        }
-
-        deserializer.deserialize_map(Kinds)
+        let found = BTreeMap::<String, Value>::deserialize(deserializer)?.into_iter();
+        let numbers = found.filter(|(_, value)| value.is_number());
+        Ok(Self(numbers.map(|(kind, value)| (kind, whole_of_value(&value))).collect()))
     }
 }
 

@@ -11,44 +11,44 @@ use crate::{RecordsError, json_line, read_json};
 /// One experiment with its points and claims, which are lines of their own.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ExperimentRecord {
-    /// Name.
+    /// Name of the experiment.
     pub experiment: String,
     /// The file it was loaded from; none for one that comes with the program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// What it shows.
+    /// Title for readers.
     pub title: String,
-    /// Where it comes from.
+    /// Place in the paper.
     #[serde(default, deserialize_with = "or_default")]
     pub source: String,
-    /// Remarks.
+    /// Remarks for readers.
     #[serde(default, deserialize_with = "or_default")]
     pub notes: Vec<String>,
     /// Label of the axis.
     #[serde(default, deserialize_with = "or_default")]
     pub axis_label: String,
-    /// What the axis consists of.
+    /// Kind of places on the axis.
     #[serde(default)]
     pub axis_form: AxisForm,
-    /// Names and labels of places, where the axis has places.
+    /// Names and labels of the places of the axis, if they are named.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub places: Vec<(String, String)>,
-    /// Curves in order.
+    /// Curves in the order of the file.
     pub curves: Vec<CurveRecord>,
-    /// Charts in order.
+    /// Charts in the order of the file.
     #[serde(default, deserialize_with = "or_default")]
     pub charts: Vec<ChartRecord>,
-    /// Runs of everything; none where nothing is drawn.
+    /// Number of runs of each point, with consecutive seeds.
     pub seeds: Option<u64>,
-    /// The first seed.
+    /// Seed of the first run.
     pub seed: Option<u64>,
-    /// True if it was a coarse run.
+    /// True if `--quick` made the runs coarser.
     #[serde(default, deserialize_with = "or_default")]
     pub quick: bool,
-    /// Programs of the paper and what stands for them.
+    /// Programs of the paper with the programs that stand in for them.
     #[serde(default, deserialize_with = "or_default")]
     pub stand_ins: Vec<(String, String)>,
-    /// The stated warm-up.
+    /// Warm-up as the file states it.
     pub warmup: Option<String>,
     /// The file with its parameters put in, keys in the order of the file.
     #[serde(default, deserialize_with = "raw")]
@@ -56,7 +56,7 @@ pub struct ExperimentRecord {
     /// Version of the program.
     #[serde(default, deserialize_with = "or_default")]
     pub version: String,
-    /// What the paper claims, in order.
+    /// Claims of the paper in the order of the file.
     #[serde(skip)]
     pub claims: Vec<ClaimRecord>,
 }
@@ -66,17 +66,17 @@ pub struct ExperimentRecord {
 pub struct CurveRecord {
     /// Name that charts and claims use.
     pub name: String,
-    /// For readers.
+    /// Name for readers.
     pub label: String,
-    /// How values are written.
+    /// Notation of the values.
     #[serde(default = "Show::number")]
     pub show: Show,
-    /// Values, in order.
+    /// Points in the order of the axis.
     #[serde(skip)]
     pub points: Vec<PointRecord>,
 }
 
-/// What an axis consists of.
+/// Kind of places on an axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AxisForm {
@@ -89,7 +89,7 @@ pub enum AxisForm {
     Places,
 }
 
-/// How a value is written.
+/// Notation of a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Show {
@@ -100,12 +100,12 @@ pub enum Show {
     Gain,
     /// 1.25 is 1.25×.
     Ratio,
-    /// As it is.
+    /// 1.25 is 1.25.
     Number,
 }
 
 impl Show {
-    /// How values of records are written that do not say it.
+    /// Notation in records that do not state one.
     fn number() -> Self {
         Self::Number
     }
@@ -114,19 +114,19 @@ impl Show {
 /// A picture of some curves.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ChartRecord {
-    /// What it shows.
+    /// Title for readers.
     pub title: String,
-    /// How; lines where the form is of another version.
+    /// Form; lines if this version does not know the form.
     #[serde(deserialize_with = "known_or_default")]
     pub form: ChartForm,
-    /// What the values are.
+    /// Label of the axis of values.
     #[serde(default, deserialize_with = "or_default")]
     pub value_label: String,
-    /// Names of the curves in order.
+    /// Names of the curves, in the order of the legend.
     pub curves: Vec<String>,
 }
 
-/// How curves are drawn.
+/// Form of a chart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChartForm {
@@ -142,60 +142,60 @@ pub enum ChartForm {
 /// One value of a curve.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PointRecord {
-    /// The experiment's name.
+    /// Name of the experiment.
     #[serde(default)]
     pub experiment: String,
-    /// The curve's name.
+    /// Name of the curve.
     #[serde(default)]
     pub curve: String,
     /// Place on an axis of numbers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub x: Option<f64>,
-    /// Place with a name.
+    /// Name of the place, on an axis of named places.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
     /// True for a point of the axis; others are there for a claim.
     #[serde(default = "yes")]
     pub on_axis: bool,
-    /// The median of the runs.
+    /// Median of the runs.
     pub value: Option<f64>,
     /// Lower end of the interval around the median.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub low: Option<f64>,
-    /// Its upper end.
+    /// Upper end of the interval around the median.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub high: Option<f64>,
     /// Confidence with which low and high hold the true median.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confidence: Option<f64>,
-    /// Runs that have the value.
+    /// Number of runs that have the value.
     #[serde(default, deserialize_with = "some_whole")]
     pub runs: Option<u64>,
-    /// What was drawn at random beside a closed form.
+    /// Result of random draws beside a closed form.
     #[serde(flatten)]
     pub drawn: Option<DrawnRecord>,
 }
 
-/// What was drawn at random.
+/// Result of random draws.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct DrawnRecord {
-    /// The average.
+    /// Average of the draws.
     pub drawn: f64,
-    /// Half the width of its 95 % interval.
+    /// Half the width of the 95 % interval around the average.
     pub drawn_half_width_95: Option<f64>,
-    /// Draws.
+    /// Number of draws.
     pub draws: Option<f64>,
     /// True if the closed form agrees with the draws.
     pub agrees: Option<bool>,
 }
 
 impl PointRecord {
-    /// The value, if there is a finite one.
+    /// Value, if it is a finite number.
     pub fn known(&self) -> Option<f64> {
         self.value.filter(|value| value.is_finite())
     }
 
-    /// The interval, if there is one with some width.
+    /// Interval around the median, if it has some width.
     pub fn interval(&self) -> Option<(f64, f64)> {
         let (low, high) = (self.low?, self.high?);
         (low.is_finite() && high.is_finite() && low < high).then_some((low, high))
@@ -206,82 +206,82 @@ fn yes() -> bool {
     true
 }
 
-/// A claim and what came of it.
+/// A claim of a paper with our number and the verdict.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ClaimRecord {
-    /// The experiment's name.
+    /// Name of the experiment.
     #[serde(default)]
     pub experiment: String,
-    /// Short name, as the lists of claims have it.
+    /// Short name, such as `P-C7`.
     pub id: String,
-    /// What is claimed, in words.
+    /// Statement of the claim.
     pub statement: String,
-    /// Where.
+    /// Place in the paper.
     #[serde(default, deserialize_with = "or_default")]
     pub source: String,
-    /// What it tests; none where that is of another version.
+    /// Kind of evidence; none if this version does not know the kind.
     #[serde(default, deserialize_with = "known_or_default")]
     pub kind: Option<ClaimKind>,
-    /// The curve it is about.
+    /// Name of the curve that the claim is about.
     #[serde(default, deserialize_with = "or_default")]
     pub curve: String,
-    /// The place of the curve that it is about, where that is one.
+    /// Place of the curve that the claim is about, if it is a single number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub x: Option<f64>,
-    /// The same where places have names.
+    /// Name of that place, if places have names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
     /// Treatment of the values of several places: `every`, or the name of an average.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub over: Option<String>,
-    /// The places, if they are not all of the axis.
+    /// Names of those places; empty for all places of the axis.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub places: Vec<String>,
-    /// How its numbers are written.
+    /// Notation of the numbers.
     #[serde(default = "Show::number")]
     pub show: Show,
-    /// The paper's number; of a range its lower end.
+    /// The paper's number, or the lower end of its range.
     pub paper: Option<f64>,
-    /// The upper end of a range.
+    /// Upper end of the paper's range.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paper_high: Option<f64>,
-    /// `=`, `≤`, `≥` or `range`: how it is meant.
+    /// Relation to the paper's number: `=`, `≤`, `≥` or `range`.
     #[serde(default, deserialize_with = "or_default")]
     pub relation: String,
-    /// Our number; of several places the one that is farthest off.
+    /// Our number, or that of the place that misses the claim by most.
     pub ours: Option<f64>,
-    /// Lower end of its interval.
+    /// Lower end of the interval around our number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ours_low: Option<f64>,
-    /// Upper end of its interval.
+    /// Upper end of the interval around our number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ours_high: Option<f64>,
-    /// The least of several places.
+    /// Our least number among several places.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ours_least: Option<f64>,
-    /// The greatest of several places.
+    /// Our greatest number among several places.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ours_greatest: Option<f64>,
-    /// How far off counts as reproduced.
+    /// Greatest deviation that counts as reproduced.
     #[serde(default)]
     pub tolerance: Option<f64>,
-    /// What became of it.
+    /// Verdict on the claim.
     pub verdict: Verdict,
     /// A remark for readers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// Why our number is another, where it is.
+    /// Explanation of a deviation from the paper's number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub explanation: Option<String>,
-    /// What tested that.
+    /// Test of the explanation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tested_by: Option<String>,
-    /// How far our number depends on what the sources leave open.
+    /// Range of our number over what the sources leave open.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unstated: Option<UnstatedRange>,
 }
 
-/// What a claim tests, if it is borne out.
+/// Kind of evidence that a claim is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClaimKind {
@@ -321,7 +321,7 @@ impl ClaimKind {
     }
 }
 
-/// Whether a claim is borne out.
+/// Outcome of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -329,7 +329,7 @@ pub enum Verdict {
     Reproduced,
     /// Not within it, but on the paper's side of `direction_from`.
     SameDirection,
-    /// Neither.
+    /// Neither within the tolerance nor in the same direction.
     NotReproduced,
 }
 
@@ -345,12 +345,12 @@ impl Verdict {
 }
 
 impl ClaimRecord {
-    /// True if simulation may or may not bear it out.
+    /// True if simulation can contradict the claim.
     pub fn is_tested(&self) -> bool {
         matches!(self.kind, Some(ClaimKind::Number | ClaimKind::Threshold))
     }
 
-    /// True if it is about this point of a curve.
+    /// True if the claim is about this point of a curve.
     pub fn is_at(&self, curve: &str, point: &PointRecord) -> bool {
         let is_place = match (&self.place, self.x) {
             (Some(place), _) => point.place.as_ref() == Some(place),
@@ -366,46 +366,46 @@ impl ClaimRecord {
     }
 }
 
-/// How far the number of a claim depends on what is left open.
+/// Range of the number of a claim over what the sources leave open.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct UnstatedRange {
-    /// The number on the machine as it is, with the first seed.
+    /// Number on the unchanged machine, with the first seed.
     pub default: Option<f64>,
-    /// The least of all variants.
+    /// Least number of all variants.
     pub least: f64,
-    /// The greatest.
+    /// Greatest number of all variants.
     pub greatest: f64,
-    /// Variants, the machine as it is among them.
+    /// Number of variants, the unchanged machine included.
     pub variants: usize,
-    /// Those of them that bear the claim out.
+    /// Number of variants that reproduce the claim.
     #[serde(default)]
     pub reproduced: usize,
-    /// Whether the paper's number is one that ours could be.
+    /// Reading of the sources in which the claim holds.
     pub reading: Reading,
-    /// What each part alone does, that of the greatest effect first.
+    /// Effect of each open value alone, the greatest first.
     pub parts: Vec<PartRange>,
 }
 
-/// Whether a claim holds in a plausible reading of the sources.
+/// Reading of the sources in which a claim holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reading {
-    /// On the machine as it is.
+    /// The unchanged machine.
     AtTheDefault,
-    /// In a variant, or between two.
+    /// A variant, or a value between two variants.
     InsideTheRange,
-    /// In none.
+    /// No reading.
     InNone,
 }
 
-/// What one part does to the number of a claim.
+/// Effect of one open value on the number of a claim.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PartRange {
-    /// What it is.
+    /// Name of the open value.
     pub name: String,
-    /// Why the other values are plausible.
+    /// Reason why the other values are plausible.
     pub reason: String,
-    /// Each other value, and the number with it.
+    /// Other values, each with the number of the claim.
     pub values: Vec<(String, Option<f64>)>,
 }
 
@@ -431,10 +431,10 @@ impl ExperimentRecord {
     }
 }
 
-/// A file's content as it is kept in a record.
+/// The content of an experiment file as a record keeps it.
 ///
 /// # Panics
-/// If it is no plain data.
+/// If the content is not plain data.
 pub fn config_of(config: &impl Serialize) -> Box<RawValue> {
     to_raw_value(config).expect("files are plain data")
 }

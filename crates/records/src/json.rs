@@ -8,7 +8,7 @@ use serde_json::Value;
 /// A record as a line of a file.
 ///
 /// # Panics
-/// If it is no plain data.
+/// If the record is not plain data.
 pub fn json_line(record: &impl Serialize) -> String {
     serde_json::to_string(record).expect("records are plain data") + "\n"
 }
@@ -16,7 +16,7 @@ pub fn json_line(record: &impl Serialize) -> String {
 /// Reads one JSON text; all its strings are [cleaned](clean).
 ///
 /// # Errors
-/// What the JSON reader says.
+/// A text that is not JSON, or not a record of this type.
 pub fn read_json<T: DeserializeOwned>(text: &str) -> serde_json::Result<T> {
     serde_json::from_value(mapped(serde_json::from_str(text)?, clean))
 }

@@ -1,5 +1,5 @@
-//! What commands leave behind, one struct for each record: it is filled by whoever measures, written as
-//! JSON, read from files, and shown by reports.
+//! Records of commands, one struct for each: filled by the crate that measures, written as JSON, read
+//! from files, and shown by reports.
 //!
 //! A [`RunResult`] is a line of a results file, an [`ExperimentRecord`] several lines, a [`Snapshot`] a
 //! file. Reading forgives: fields that are missing or null have their defaults, unknown ones are

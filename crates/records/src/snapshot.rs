@@ -34,19 +34,19 @@ pub fn read_snapshot(text: &str) -> Result<Snapshot, RecordsError> {
 pub struct HostRecord {
     /// Release of the kernel.
     pub kernel: String,
-    /// Seconds since 1970; 0 where it was made of copies.
+    /// Time of the snapshot in seconds since 1970; 0 if it was made from copied files.
     pub taken_unix_seconds: u64,
-    /// Files that were read.
+    /// Files of `/proc` that were read.
     pub sources: Vec<String>,
-    /// What could not be read and what that means.
+    /// Files that could not be read, with the consequences.
     pub missing: Vec<String>,
-    /// What is taken to be so.
+    /// Assumptions where the kernel does not say.
     pub assumptions: Vec<String>,
     /// Zones with memory, as the kernel describes them.
     pub zones: Vec<SnapshotZone>,
-    /// Memory in bytes.
+    /// Size of the memory.
     pub memory_bytes: u64,
-    /// Frames by state; absent where they are not known.
+    /// Number of frames by state; absent if the states are unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frames: Option<BTreeMap<String, u64>>,
     /// Frames that page tables map.
@@ -62,9 +62,9 @@ pub struct HostRecord {
     pub blocks: Option<Survey>,
     /// Bytes of each request below.
     pub request_bytes: u64,
-    /// What a program that asks for memory would get (P §III.C).
+    /// Simulated requests for memory (P §III.C).
     pub requests: Vec<SnapshotRequest>,
-    /// What lies where.
+    /// Picture of the memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_map: Option<MemoryMap>,
     /// Version of the program.
@@ -91,7 +91,7 @@ pub struct SnapshotZone {
     pub per_cpu_frames: u64,
     /// Free blocks of each order (`/proc/buddyinfo`).
     pub free_blocks: [u64; FREE_ORDERS],
-    /// The same by type of pageblock (`/proc/pagetypeinfo`), if known.
+    /// Free blocks by migrate type (`/proc/pagetypeinfo`), if known.
     pub free_blocks_by_type: Vec<FreeBlocksByType>,
     /// Pageblocks by type, if known.
     pub pageblocks: Vec<PageblockCount>,
@@ -100,18 +100,18 @@ pub struct SnapshotZone {
 /// Free blocks of one migrate type.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 pub struct FreeBlocksByType {
-    /// Linux's name.
+    /// Migrate type as Linux calls it, such as `Movable`.
     pub migrate_type: String,
     /// Free blocks of each order.
     pub free_blocks: [u64; FREE_ORDERS],
 }
 
-/// How many pageblocks are of one type.
+/// Number of pageblocks of one migrate type.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 pub struct PageblockCount {
-    /// Linux's name.
+    /// Migrate type as Linux calls it, such as `Movable`.
     pub migrate_type: String,
-    /// Pageblocks of it.
+    /// Number of pageblocks.
     pub blocks: u64,
 }
 
@@ -119,29 +119,30 @@ pub struct PageblockCount {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SnapshotOrder {
-    /// The order.
+    /// Order of the allocation: 2^order frames.
     pub order: u32,
-    /// Free blocks of it as the kernel counted them.
+    /// Free blocks of this order by the kernel's count.
     pub counted: u64,
-    /// Free blocks of it that the state of the frames gives, if that is known.
+    /// Free blocks of this order by the states of the frames, if known.
     pub placed: Option<u64>,
     /// Share of free memory that lies in smaller pieces (Linux: unusable index).
     pub unusable_index: f64,
-    /// Why it would fail (Linux: fragmentation index); absent where it would not.
+    /// Reason for a failure, 0 (little memory) to 1 (fragmentation); absent if the allocation would
+    /// succeed (Linux: fragmentation index).
     pub fragmentation_index: Option<f64>,
 }
 
-/// One way to serve a request, and what came of it.
+/// A request for memory that was served in one way.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SnapshotRequest {
-    /// The case in words.
+    /// Description of the case.
     pub case: String,
-    /// Whether 2MB pages may have holes.
+    /// True if 2MB pages may have holes.
     pub perforates: bool,
-    /// What the paper found in its case of the same kind, if it has one.
+    /// Shares in the paper's case of the same kind; empty if the paper has none.
     pub paper: String,
-    /// What of the request was in 2MB pages; absent where memory did not suffice.
+    /// Shares of the request in large pages; absent if memory ran out.
     pub shares: Option<RequestShares>,
 }
 
@@ -149,59 +150,58 @@ pub struct SnapshotRequest {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RequestShares {
-    /// In ordinary 2MB pages.
+    /// Share in ordinary 2MB pages.
     pub large: f64,
-    /// In perforated pages.
+    /// Share in perforated pages.
     pub perforated: f64,
 }
 
-/// What a 2MB block can become, the easiest first.
+/// Possible use of a 2MB block, the easiest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BlockReach {
-    /// All of it is free.
+    /// All frames are free.
     Whole,
-    /// Nothing stays in it: whole once what is movable has moved (compaction) or, if it is page
-    /// cache, was dropped.
+    /// All frames in use are movable or page cache: whole after compaction, or once the cache is
+    /// dropped.
     Compactable,
-    /// The policy accepts it as a perforated page as it is: all that is not free are holes.
+    /// The policy accepts the block as a perforated page now, with all frames in use as holes.
     PerforableNow,
-    /// The policy accepts it as a perforated page once what is movable has moved.
+    /// The policy accepts the block as a perforated page after compaction.
     Perforable,
-    /// The policy does not accept it, and nothing stays once slab caches in it are freed.
+    /// The policy does not accept the block, which is whole once its slab caches are freed too.
     Reclaimable,
     /// A 2MB page of a program, or a page of hugetlbfs.
     Large,
-    /// Too much stays in it, or nothing is known of it.
+    /// Too many frames stay, or their states are unknown.
     Neither,
-    /// There is no memory.
+    /// Addresses without memory.
     Absent,
 }
 
-/// How many 2MB blocks can become what.
+/// Number of 2MB blocks by possible use.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Survey {
-    /// Blocks by what they can become; each once.
+    /// Number of blocks by possible use; each block counts once.
     #[serde(deserialize_with = "known_names")]
     pub blocks: BTreeMap<BlockReach, u64>,
-    /// Blocks with memory.
+    /// Number of blocks that have memory.
     pub memory_blocks: u64,
-    /// Of the compactable ones those for which there is room: each takes 512 free frames outside
-    /// whole blocks, its own included.
+    /// Compactable blocks for which there is room: each takes 512 free frames outside whole blocks, its
+    /// own included.
     pub compactable_with_room: u64,
-    /// Of the compactable ones those without anything but free frames and page cache: dropping it
-    /// makes them whole without a copy.
+    /// Compactable blocks that hold free frames and page cache only: dropping the cache makes them whole
+    /// without a copy.
     pub whole_without_page_cache: u64,
-    /// Blocks the policy accepts as perforated pages as they are, those among them that could be
-    /// whole if something moved.
+    /// Blocks that the policy accepts as perforated pages now, compactable ones included.
     pub perforable_as_they_are: u64,
-    /// Holes of the perforable blocks, by how many frames stay: up to 1, 2, 4, … 512.
+    /// Number of perforable blocks by frames that stay: up to 1, 2, 4, … 512.
     pub holes: [u64; 10],
 }
 
 impl Survey {
-    /// Blocks that can become this.
+    /// Number of blocks with this possible use.
     pub fn count(&self, reach: BlockReach) -> u64 {
         self.blocks.get(&reach).copied().unwrap_or(0)
     }
@@ -211,13 +211,13 @@ impl Survey {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProcessRecord {
-    /// Process ID.
+    /// Process ID of the process.
     pub pid: u32,
-    /// Its name.
+    /// Name of the program (`/proc/PID/comm`).
     pub program: String,
     /// Files that could not be read, with the consequences.
     pub missing: Vec<String>,
-    /// Other remarks.
+    /// Remarks on what was found.
     pub notes: Vec<String>,
     /// All mappings, lowest first.
     pub areas: Vec<ProcessArea>,
@@ -233,19 +233,19 @@ pub struct ProcessRecord {
     pub version: String,
 }
 
-/// One mapping.
+/// One mapping of a process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProcessArea {
-    /// First address.
+    /// First address, in hexadecimal.
     pub start: String,
-    /// Address after the last.
+    /// Address after the last, in hexadecimal.
     pub end: String,
-    /// As in maps.
+    /// Permissions as `/proc/PID/maps` has them.
     pub permissions: String,
     /// The file, a name such as `[heap]`, or empty.
     pub name: String,
-    /// Sizes.
+    /// Sizes of the mapping.
     #[serde(flatten)]
     pub totals: ProcessTotals,
 }
@@ -254,41 +254,41 @@ pub struct ProcessArea {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProcessTotals {
-    /// Address space.
+    /// Address space taken.
     pub mapped_bytes: u64,
-    /// In memory.
+    /// Resident memory.
     pub resident_bytes: u64,
-    /// The anonymous part of it.
+    /// Anonymous part of the resident memory.
     pub anonymous_bytes: u64,
-    /// In swap.
+    /// Memory in swap.
     pub swapped_bytes: u64,
-    /// Mapped by entries of 2MB or more, by the kernel's count.
+    /// Memory mapped by entries of 2MB or more, by the kernel's count.
     pub large_bytes: u64,
     /// Resident memory by the size of the largest aligned run of consecutive frames around it; absent
     /// if frames are hidden.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sizes: Option<BTreeMap<String, u64>>,
-    /// In large folios, if flags of frames can be read.
+    /// Memory in large folios, if flags of frames can be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub folio_bytes: Option<u64>,
-    /// Merged by KSM, if flags of frames can be read.
+    /// Memory merged by KSM, if flags of frames can be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub merged_bytes: Option<u64>,
 }
 
-/// Contents of pages.
+/// Numbers of pages by their contents.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProcessContents {
-    /// Pages read.
+    /// Number of pages read.
     pub pages_read: u64,
     /// Resident pages that could not be read.
     pub pages_unreadable: u64,
-    /// Pages of zeros.
+    /// Number of pages of zeros.
     pub zero_pages: u64,
-    /// Other pages that are copies.
+    /// Number of other pages whose content another page has.
     pub duplicate_pages: u64,
-    /// Distinct contents of these.
+    /// Number of distinct contents of the duplicate pages.
     pub distinct_duplicates: u64,
     /// Copies of the most frequent one.
     pub most_copies: u64,

@@ -30,8 +30,8 @@ impl Vocabulary {
         parts.filter(move |(_, part)| part.whole == whole)
     }
 
-    /// Names of those of a run's counters that are parts of a whole: the registered ones, then those of
-    /// other versions, of which nothing but the name is known; it begins with that of the whole.
+    /// Names of a run's counters that are parts of a whole: registered counters in the order of charts,
+    /// then counters of other versions, whose names begin with that of the whole.
     pub fn parts_in<'a>(
         &'a self,
         whole: &'a str,
@@ -46,7 +46,7 @@ impl Vocabulary {
         registered.filter(|id| counters.get(id).is_some()).chain(others)
     }
 
-    /// Sum of the parts of a whole in a run; none where none of them is there.
+    /// Sum of the parts of a whole in a run; `None` if the run has no such counter.
     pub fn sum(&self, whole: &str, run: &RunResult) -> Option<f64> {
         let values = self.parts_in(whole, &run.counters).filter_map(|name| run.counter(name));
         values.reduce(|sum, value| sum + value)

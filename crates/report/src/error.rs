@@ -1,6 +1,6 @@
-//! What can go wrong with a report.
+//! Errors of reports.
 
-/// Why a report could not be made.
+/// Reason why a report cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
     /// A figure could not be drawn as a picture.

@@ -47,7 +47,7 @@ names! {
 }
 
 names! {
-    /// Wholes whose parts are summed or stacked; there are counters that are parts of them.
+    /// Wholes whose parts reports sum or stack; each has registered parts.
     WHOLES_USED {
         BITMAP_REFERENCES = "bitmap_references";
         KHUGEPAGED_PAGES_MADE = "khugepaged_pages_made";

@@ -56,7 +56,7 @@ pub(crate) fn counter_parts(vocabulary: &Vocabulary, whole: &str) -> Vec<Series>
     series_of(vocabulary, whole, |counter, _| counter.id.to_string())
 }
 
-/// Those that are above 0 in any of these runs, and parts of the whole that nobody has registered.
+/// Series of a whole: registered parts that are above 0 in any of these runs, then unregistered ones.
 pub(crate) fn present_parts<'a>(
     vocabulary: &Vocabulary,
     whole: &str,

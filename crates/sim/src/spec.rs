@@ -42,7 +42,7 @@ impl RunSpec {
     pub fn read(given: Given) -> Result<Self, ConfigError> {
         let mut rest = given.clone();
         let says_state = |key: &&str| given.contains(key);
-        if !["fragmentation", "age", "memory-from"].iter().any(|key| says_state(key)) {
+        if !["fragmentation", "age", "memory-from"].iter().any(says_state) {
             rest.insert("fragmentation", Self::DEFAULT_FRAGMENTATION);
         }
         let mut rest = rest.grouped("host");

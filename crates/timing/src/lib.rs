@@ -38,7 +38,7 @@ pub use config::{
 };
 pub use counters::{TranslationAccesses, counters};
 pub use error::TimingError;
-pub use pipeline::{Core, Processors, Shootdown, ThreadFigures, Topology};
+pub use pipeline::{Core, Processors, Shootdown, Topology};
 
 /// Bytes in a cache line.
 pub const LINE_BYTES: u64 = 64;

@@ -17,6 +17,7 @@ seeds = 2
 workload = "random:size=8M"
 machine = "gtsm-table4"
 memory = "64M"
+fragmentation = "none"
 faulty = "uniform={x%}"
 functional = true
 instructions = "2k"

@@ -1,5 +1,6 @@
 //! Outcome over all rows: the assumption that fits best, and possible reasons for differences.
 
+use perforate_records::json_line;
 use perforate_sim::Machine;
 use serde::Serialize;
 
@@ -253,9 +254,7 @@ impl Outcome {
             notes: &self.notes,
             version: env!("CARGO_PKG_VERSION"),
         };
-        let mut lines: Vec<_> = self.rows.iter().map(serde_json::to_string).collect();
-        lines.push(serde_json::to_string(&summary));
-        lines.into_iter().map(|line| line.expect("outcomes are plain data") + "\n").collect()
+        self.rows.iter().map(json_line).chain([json_line(&summary)]).collect()
     }
 
     /// Adds notes on possible reasons for differences.

@@ -23,7 +23,7 @@ pub use page::{experiments_figures, experiments_html};
 pub use tally::Tally;
 pub use text::experiments_table;
 
-/// Its charts; one of all curves where its records name none.
+/// Charts of an experiment; one of all curves if it names none.
 fn charts(result: &ExperimentRecord) -> Vec<ChartRecord> {
     let has_points = result.curves.iter().any(|curve| !curve.points.is_empty());
     if !result.charts.is_empty() || !has_points {

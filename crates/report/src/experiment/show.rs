@@ -4,7 +4,7 @@ use perforate_records::{AxisForm, Show};
 
 use crate::format::{MISSING, compact, exact, times};
 
-/// How values of records are written.
+/// Notation of values.
 pub(super) trait Written: Copy {
     /// The value as charts and CSV files have it: in percent where it is written in percent.
     fn shown(self, value: f64) -> f64;
@@ -15,17 +15,17 @@ pub(super) trait Written: Copy {
     /// The value as text, “–” where there is none.
     fn text_or_missing(self, value: Option<f64>) -> String;
 
-    /// Writes what [`Show::shown`] gives.
+    /// Writes what [`Self::shown`] gives.
     fn writer(self) -> fn(f64) -> String;
 
-    /// Unit of what [`Show::shown`] gives, behind a tick.
+    /// Unit of what [`Self::shown`] gives, behind a tick.
     fn suffix(self) -> &'static str;
 
     /// The same unit in the heading of a column; none for plain numbers.
     fn unit(self) -> Option<&'static str>;
 }
 
-/// How values on an axis are written.
+/// Notation of values on an axis.
 pub(super) fn of_axis(form: AxisForm) -> Show {
     match form {
         AxisForm::Share => Show::Percent,

@@ -42,48 +42,39 @@ impl Value {
     }
 }
 
-fn title(snapshot: &Snapshot) -> String {
-    match snapshot {
-        Snapshot::Host(record) => host::title(record),
-        Snapshot::Process(record) => process::title(record),
-    }
+/// What table and page show of a snapshot.
+struct Shown<'a> {
+    title: String,
+    /// What it says about large pages, a sentence each.
+    verdict: Vec<String>,
+    sections: Vec<Section>,
+    /// A picture of the memory; a process has none.
+    memory_map: Option<&'a MemoryMap>,
+    /// What is missing or assumed, a line each.
+    notes: Vec<String>,
+    version: &'a str,
 }
 
-/// What it says about large pages, a sentence each.
-fn verdict(snapshot: &Snapshot) -> Vec<String> {
-    match snapshot {
-        Snapshot::Host(record) => verdict::of_host(record),
-        Snapshot::Process(record) => verdict::of_process(record),
-    }
-}
-
-fn sections(snapshot: &Snapshot) -> Vec<Section> {
-    match snapshot {
-        Snapshot::Host(record) => host::sections(record),
-        Snapshot::Process(record) => process::sections(record),
-    }
-}
-
-/// A picture of the memory; a process has none.
-fn memory_map(snapshot: &Snapshot) -> Option<&MemoryMap> {
-    match snapshot {
-        Snapshot::Host(record) => record.memory_map.as_ref(),
-        Snapshot::Process(_) => None,
-    }
-}
-
-fn version(snapshot: &Snapshot) -> &str {
-    match snapshot {
-        Snapshot::Host(record) => &record.version,
-        Snapshot::Process(record) => &record.version,
-    }
-}
-
-/// What is missing or assumed, a line each.
-fn notes(snapshot: &Snapshot) -> Vec<String> {
-    match snapshot {
-        Snapshot::Host(record) => host::notes(record),
-        Snapshot::Process(record) => process::notes(record),
+impl<'a> Shown<'a> {
+    fn of(snapshot: &'a Snapshot) -> Self {
+        match snapshot {
+            Snapshot::Host(record) => Self {
+                title: host::title(record),
+                verdict: verdict::of_host(record),
+                sections: host::sections(record),
+                memory_map: record.memory_map.as_ref(),
+                notes: host::notes(record),
+                version: &record.version,
+            },
+            Snapshot::Process(record) => Self {
+                title: process::title(record),
+                verdict: verdict::of_process(record),
+                sections: process::sections(record),
+                memory_map: None,
+                notes: process::notes(record),
+                version: &record.version,
+            },
+        }
     }
 }
 

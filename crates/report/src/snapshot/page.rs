@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use perforate_records::Snapshot;
 
-use super::{Section, Value};
+use super::{Section, Shown, Value};
 use crate::html::{Cell, Grid, Origin, Page, ReportOptions, file_name, header, notes};
 use crate::page::single_map;
 
@@ -12,23 +12,23 @@ use crate::page::single_map;
 /// The same record and options give the same bytes. All text is escaped.
 pub fn snapshot_html(snapshot: &Snapshot, options: &ReportOptions) -> String {
     let mut page = Page::default();
-    let sections = super::sections(snapshot);
+    let Shown { title, verdict, sections, memory_map, notes: remarks, version } =
+        Shown::of(snapshot);
     let links: Vec<(String, String)> =
         sections.iter().map(|section| (file_name(&section.title), section.title.clone())).collect();
-    let verdict = super::verdict(snapshot);
     let headline = html! {
-        p.about { (super::title(snapshot)) }
+        p.about { (title) }
         @if let Some((first, rest)) = verdict.split_first() {
             p.headline { (first) }
             @if !rest.is_empty() { p.answer { (rest.join(" ")) } }
         }
     };
-    let remarks: Vec<Markup> = super::notes(snapshot).iter().map(|note| html! { (note) }).collect();
-    let again = Origin::of_versions([super::version(snapshot)]).section(options, &mut page);
+    let remarks: Vec<Markup> = remarks.iter().map(|note| html! { (note) }).collect();
+    let again = Origin::of_versions([version]).section(options, &mut page);
     let body = html! {
         (header("Snapshot", options, &headline, &again, &links))
         section.comparison {
-            @if let Some(map) = super::memory_map(snapshot) { (single_map(map, "snapshot", &mut page)) }
+            @if let Some(map) = memory_map { (single_map(map, "snapshot", &mut page)) }
             @for section in &sections { (table(section)) }
             (notes(&remarks))
         }

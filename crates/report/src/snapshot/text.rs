@@ -1,6 +1,6 @@
 //! A snapshot for the terminal.
 
-use super::{Section, Value};
+use super::{Section, Shown, Value};
 use crate::format::{MISSING, bytes};
 use crate::text::{Column, wrapped};
 use perforate_records::{MemoryMap, Snapshot};
@@ -30,16 +30,17 @@ const LETTERS: [(&str, char, &str); 14] = [
 
 /// The snapshot as text, at most `columns` characters wide (100 or more).
 pub fn snapshot_table(snapshot: &Snapshot, columns: usize) -> String {
-    let mut text = format!("{}\n", super::title(snapshot));
-    text += &wrapped("", &super::verdict(snapshot).join(" "), columns);
-    for section in super::sections(snapshot) {
+    let shown = Shown::of(snapshot);
+    let mut text = format!("{}\n", shown.title);
+    text += &wrapped("", &shown.verdict.join(" "), columns);
+    for section in shown.sections {
         text += &format!("\n{}\n", &section.title);
         text += &wrapped("", &section.lead, columns);
         text += &table(&section, columns);
     }
-    text += &super::memory_map(snapshot).map_or_else(String::new, picture);
+    text += &shown.memory_map.map_or_else(String::new, picture);
     text.push('\n');
-    for note in super::notes(snapshot) {
+    for note in shown.notes {
         text += &wrapped("note: ", &note, columns);
     }
     text

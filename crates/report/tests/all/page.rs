@@ -229,6 +229,23 @@ fn nothing_comes_from_outside() {
     assert_eq!(page, html(&sample(), &options()), "same results, same bytes");
 }
 
+/// Records of this process are not read from a file, where such characters are replaced.
+#[test]
+fn records_may_hold_any_character() {
+    let odd = "a\u{1b}b\u{202e}c";
+    let mut results = sample();
+    for run in &mut results {
+        run.workload = odd.into();
+        run.notes = vec![odd.into()];
+    }
+    let page = html(&results, &options());
+    let data = data(&page).to_string();
+    assert!(page.contains("a\u{fffd}b\u{fffd}c"));
+    for text in [page, data] {
+        assert!(!text.contains(['\u{1b}', '\u{202e}']) && !text.contains("u001b"));
+    }
+}
+
 #[test]
 fn hostile_names_inject_nothing() {
     let evil =

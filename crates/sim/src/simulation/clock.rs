@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 
-use perforate_timing::{Core, Processors, ThreadFigures, TranslationAccesses};
+use perforate_records::HardwareThread;
+use perforate_timing::{Core, Processors, TranslationAccesses};
 
 use super::block::Block;
 use super::model::{Cycles, Model};
@@ -122,7 +123,7 @@ impl Ended {
     }
 
     /// What each of several hardware threads did; empty where there is one.
-    pub(super) fn threads(&self) -> Vec<ThreadFigures> {
+    pub(super) fn threads(&self) -> Vec<HardwareThread> {
         match self {
             Self::One(_) => Vec::new(),
             Self::Several(all) => all.threads(),

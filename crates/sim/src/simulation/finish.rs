@@ -5,7 +5,6 @@ use std::ops::Not;
 use perforate_os::Span;
 use perforate_records::{ContentsPoint, EntryCounts, HardwareThread, MemoryMap, Sampled, Series};
 use perforate_schemes::perforated::{PerforatedPage, PerforatedRadix};
-use perforate_timing::ThreadFigures;
 
 use super::*;
 use crate::energy::{self, Activity};
@@ -134,9 +133,6 @@ impl Simulation {
         if core.is_some() {
             counters.record(SHOOTDOWNS, &sum(&threads));
         }
-        let each = self.system.topology().map_or(1, |topology| topology.threads_per_core);
-        let threads = threads.iter().enumerate();
-        let threads = threads.map(|(number, thread)| hardware_thread(number / each, thread));
         let contents: Vec<(u64, L2Contents)> = self.samples.into_points().collect();
         L2Contents::record(&measured_contents(&contents, from), &mut counters);
         let contents = contents.into_iter();
@@ -144,7 +140,7 @@ impl Simulation {
             contents.map(|(instruction, contents)| contents_point(instruction, contents)).collect();
         Ok(Figures {
             instructions,
-            threads: threads.collect(),
+            threads,
             cycles: core.as_ref().map(clock::Ended::cycles),
             counters,
             work_cycles,
@@ -160,18 +156,18 @@ impl Simulation {
 }
 
 figures! {
-    static SHOOTDOWNS: ThreadFigures, "Shootdowns between hardware threads" {
+    static SHOOTDOWNS: HardwareThread, "Shootdowns between hardware threads" {
         /// Batches of shootdowns that hardware threads sent to others and waited for; with one hardware
         /// thread none, as then the machine file's costs stand beside the steady state.
-        shootdowns_waited_for, "shootdowns waited for", Count, Table: |it| it.shootdowns;
+        shootdowns_waited_for, "shootdowns waited for", Count, Table: |it| it.shootdowns_waited_for;
         /// Cycles that they waited, summed over threads: in the run's cycles.
         shootdown_wait_cycles, "cycles of waiting for shootdowns", Cycles, Table:
             |it| it.shootdown_wait_cycles;
         /// Times that hardware threads were interrupted for a shootdown, those by kernel threads on
         /// other processors included.
-        shootdown_interrupts, "interrupts for shootdowns", Count, Table: |it| it.interrupts;
+        shootdown_interrupts, "interrupts for shootdowns", Count, Table: |it| it.shootdown_interrupts;
         /// Cycles that they took to answer, summed over threads: in the run's cycles.
-        shootdown_interrupt_cycles, Cycles, Listed: |it| it.interrupt_cycles;
+        shootdown_interrupt_cycles, Cycles, Listed: |it| it.shootdown_interrupt_cycles;
     }
 }
 
@@ -181,30 +177,15 @@ pub(crate) fn counters() -> Vec<Counter> {
 }
 
 /// What all hardware threads did.
-fn sum(threads: &[ThreadFigures]) -> ThreadFigures {
-    let mut sum = ThreadFigures::default();
+fn sum(threads: &[HardwareThread]) -> HardwareThread {
+    let mut sum = HardwareThread::default();
     for thread in threads {
-        sum.shootdowns += thread.shootdowns;
+        sum.shootdowns_waited_for += thread.shootdowns_waited_for;
         sum.shootdown_wait_cycles += thread.shootdown_wait_cycles;
-        sum.interrupts += thread.interrupts;
-        sum.interrupt_cycles += thread.interrupt_cycles;
+        sum.shootdown_interrupts += thread.shootdown_interrupts;
+        sum.shootdown_interrupt_cycles += thread.shootdown_interrupt_cycles;
     }
     sum
-}
-
-/// A hardware thread, as results keep it.
-fn hardware_thread(core: usize, thread: &ThreadFigures) -> HardwareThread {
-    HardwareThread {
-        core: core as u64,
-        instructions: thread.instructions,
-        cycles: thread.cycles,
-        idle_cycles: thread.idle_cycles,
-        translation_stall_cycles: thread.translation_stall_cycles,
-        shootdowns_waited_for: thread.shootdowns,
-        shootdown_wait_cycles: thread.shootdown_wait_cycles,
-        shootdown_interrupts: thread.interrupts,
-        shootdown_interrupt_cycles: thread.interrupt_cycles,
-    }
 }
 
 /// What the second-level TLB held while measuring. The last sample, at the end of the run, counts
@@ -238,16 +219,17 @@ mod tests {
     use super::*;
 
     /// A thread with another figure in each place.
-    fn thread(factor: u64) -> ThreadFigures {
-        ThreadFigures {
+    fn thread(factor: u64) -> HardwareThread {
+        HardwareThread {
+            core: 0,
             instructions: factor,
             cycles: 2 * factor,
             idle_cycles: 3 * factor,
             translation_stall_cycles: 4 * factor,
-            shootdowns: 5 * factor,
+            shootdowns_waited_for: 5 * factor,
             shootdown_wait_cycles: 6 * factor,
-            interrupts: 7 * factor,
-            interrupt_cycles: 8 * factor,
+            shootdown_interrupts: 7 * factor,
+            shootdown_interrupt_cycles: 8 * factor,
         }
     }
 
@@ -265,21 +247,5 @@ mod tests {
         for (name, value) in expected {
             assert_eq!(counters.get(name), Some(value), "{name}");
         }
-    }
-
-    #[test]
-    fn every_figure_of_a_thread_has_its_place_in_results() {
-        let expected = HardwareThread {
-            core: 9,
-            instructions: 1,
-            cycles: 2,
-            idle_cycles: 3,
-            translation_stall_cycles: 4,
-            shootdowns_waited_for: 5,
-            shootdown_wait_cycles: 6,
-            shootdown_interrupts: 7,
-            shootdown_interrupt_cycles: 8,
-        };
-        assert_eq!(hardware_thread(9, &thread(1)), expected);
     }
 }

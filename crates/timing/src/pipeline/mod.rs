@@ -43,7 +43,7 @@ use counting::Counts;
 pub(crate) use counting::Factor;
 use front_end::FrontEnd;
 use processors::Interrupted;
-pub use processors::{Processors, Shootdown, ThreadFigures, Topology};
+pub use processors::{Processors, Shootdown, Topology};
 use registers::{Read, Registers};
 use window::Window;
 

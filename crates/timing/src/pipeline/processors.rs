@@ -10,6 +10,8 @@
 //! queues (reorder buffer, scheduler, loads, stores). The width of the core is not shared: each thread
 //! dispatches and retires as many instructions a cycle as a thread alone.
 
+use perforate_records::HardwareThread;
+
 use super::feed::{Item, Stream};
 use super::*;
 
@@ -48,27 +50,6 @@ pub struct Shootdown {
     pub handler_cycles: u32,
 }
 
-/// What one hardware thread did since measuring began.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ThreadFigures {
-    /// Instructions.
-    pub instructions: u64,
-    /// Cycles in which it had something to run.
-    pub cycles: u64,
-    /// Cycles in which it had nothing.
-    pub idle_cycles: u64,
-    /// Cycles for which it waited for address translation.
-    pub translation_stall_cycles: u64,
-    /// Shootdowns that it sent to others and waited for.
-    pub shootdowns: u64,
-    /// Cycles that it waited for their answers.
-    pub shootdown_wait_cycles: u64,
-    /// Times that it was interrupted for a shootdown.
-    pub interrupts: u64,
-    /// Cycles that it took to answer.
-    pub interrupt_cycles: u64,
-}
-
 /// A shootdown that a thread waits for.
 #[derive(Clone, Copy, Debug, Default)]
 struct Waiting {
@@ -97,7 +78,7 @@ pub struct Processors {
     threads: Vec<Core>,
     streams: Vec<Stream>,
     waiting: Vec<Waiting>,
-    figures: Vec<ThreadFigures>,
+    figures: Vec<HardwareThread>,
     /// The thread that has what all share.
     holder: usize,
     /// The thread of each core that has what its threads share.
@@ -147,7 +128,7 @@ impl Processors {
             threads,
             streams: vec![Stream::default(); count],
             waiting: vec![Waiting::default(); count],
-            figures: vec![ThreadFigures::default(); count],
+            figures: vec![HardwareThread::default(); count],
             holder: 0,
             holders: (0..topology.cores).map(|core| core * topology.threads_per_core).collect(),
             current: 0,
@@ -361,14 +342,14 @@ impl Processors {
             arrival += u64::from(interrupt_cycles);
         }
         self.waiting[thread] = Waiting { answers: targets.count_ones(), since, until: since };
-        self.figures[thread].shootdowns += 1;
+        self.figures[thread].shootdowns_waited_for += 1;
     }
 
     /// A thread is interrupted now; returns when it has answered.
     fn answer(&mut self, thread: usize, cycles: u32) -> u64 {
         let figures = &mut self.figures[thread];
-        figures.interrupts += 1;
-        figures.interrupt_cycles += u64::from(cycles);
+        figures.shootdown_interrupts += 1;
+        figures.shootdown_interrupt_cycles += u64::from(cycles);
         let now = self.shared().agenda.now;
         let interrupted = &mut self.threads[thread].interrupted;
         if interrupted.owed_cycles == 0 {
@@ -409,7 +390,7 @@ impl Processors {
     /// Ends warm-up: all threads come to rest, and cycles and counters start from here.
     pub fn start_measuring(&mut self) {
         self.drain();
-        self.figures.fill(ThreadFigures::default());
+        self.figures.fill(HardwareThread::default());
         let rest = self.rest;
         for thread in 0..self.threads.len() {
             let core = self.at(thread);
@@ -475,11 +456,12 @@ impl Processors {
     }
 
     /// What each thread did since measuring began.
-    pub fn threads(&self) -> Vec<ThreadFigures> {
-        let of_thread = |(thread, figures): (usize, &ThreadFigures)| {
+    pub fn threads(&self) -> Vec<HardwareThread> {
+        let of_thread = |(thread, figures): (usize, &HardwareThread)| {
             let stack = self.stack_of(thread);
             let idle_cycles = stack[Cause::IDLE.index()];
-            ThreadFigures {
+            HardwareThread {
+                core: (thread / self.topology.threads_per_core) as u64,
                 instructions: self.threads[thread].statistics.instructions,
                 cycles: self.cycles() - idle_cycles,
                 idle_cycles,

@@ -1,8 +1,7 @@
 //! Several hardware threads: what they share, and what they do to each other.
 
-use perforate_timing::{
-    CacheConfig, Core, Processors, Shootdown, ThreadFigures, TimingConfig, Topology,
-};
+use perforate_records::HardwareThread;
+use perforate_timing::{CacheConfig, Core, Processors, Shootdown, TimingConfig, Topology};
 use perforate_types::{
     Branch, Counters, Instruction, Operation, PhysicalAddress, Register, Steps, VirtualAddress,
 };
@@ -79,7 +78,7 @@ impl Machine {
     }
 
     /// What each thread did meanwhile.
-    fn threads_of(&mut self, what: impl FnOnce(&mut Self)) -> Vec<ThreadFigures> {
+    fn threads_of(&mut self, what: impl FnOnce(&mut Self)) -> Vec<HardwareThread> {
         self.cycles_of(what);
         self.all.threads()
     }
@@ -303,9 +302,9 @@ fn a_shootdown_waits_for_the_answer_and_costs_who_is_interrupted() {
         machine.chain(1, 500);
     });
     let [sender, other] = [threads[0], threads[1]];
-    assert_eq!((sender.shootdowns, sender.shootdown_wait_cycles), (1, 140));
+    assert_eq!((sender.shootdowns_waited_for, sender.shootdown_wait_cycles), (1, 140));
     assert_eq!((sender.cycles, sender.idle_cycles), (10 + 140 + 10, 540 - 160));
-    assert_eq!((other.interrupts, other.interrupt_cycles), (1, 40));
+    assert_eq!((other.shootdown_interrupts, other.shootdown_interrupt_cycles), (1, 40));
     assert_eq!((other.cycles, other.idle_cycles), (540, 0));
     // The mean of both threads.
     assert_eq!(machine.counter("stack_cycles_shootdown"), (140 + 40) / 2);
@@ -358,11 +357,11 @@ fn kernel_threads_elsewhere_interrupt_and_nobody_waits() {
         machine.chain(0, 100);
         machine.chain(1, 300);
     });
-    assert_eq!(threads[0].interrupt_cycles, 40);
+    assert_eq!(threads[0].shootdown_interrupt_cycles, 40);
     assert_eq!(threads[0].shootdown_wait_cycles, 0);
     assert!((200..=240).contains(&threads[0].cycles), "{:?}", threads[0]);
     // It has nothing to do yet when it is interrupted.
-    assert_eq!((threads[1].interrupts, threads[1].cycles), (1, 340));
+    assert_eq!((threads[1].shootdown_interrupts, threads[1].cycles), (1, 340));
 }
 
 /// One thread takes 1 cycle for an instruction, the other 20: the first may be 100 instructions ahead.
@@ -426,7 +425,7 @@ fn every_cycle_has_a_cause() {
             assert_eq!(sum, machine.all.cycles(), "seed {seed}, thread {number}");
         }
         let sent: u64 = threads.iter().map(|thread| thread.shootdown_wait_cycles).sum();
-        assert!(sent > 0 || threads.iter().all(|thread| thread.shootdowns == 0));
+        assert!(sent > 0 || threads.iter().all(|thread| thread.shootdowns_waited_for == 0));
     }
 }
 

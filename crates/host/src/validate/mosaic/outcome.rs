@@ -1,5 +1,6 @@
 //! Outcome of a validation by mosaics: all rows, and errors overall and per program.
 
+use perforate_records::json_line;
 use perforate_sim::Machine;
 use serde::Serialize;
 
@@ -158,9 +159,7 @@ impl MosaicOutcome {
             notes: &self.notes,
             version: env!("CARGO_PKG_VERSION"),
         };
-        let mut lines: Vec<_> = self.rows.iter().map(serde_json::to_string).collect();
-        lines.push(serde_json::to_string(&summary));
-        lines.into_iter().map(|line| line.expect("outcomes are plain data") + "\n").collect()
+        self.rows.iter().map(json_line).chain([json_line(&summary)]).collect()
     }
 
     /// Adds notes about all rows.
