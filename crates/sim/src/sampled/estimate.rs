@@ -1,4 +1,4 @@
-//! From windows to the whole program.
+//! Estimates for a whole program from windows.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,8 @@ use perforate_records::{Interval, Sampled, SampledFigure};
 
 use crate::stretches::Tally;
 
-/// A figure: its name and that of its count, the count, per how many instructions, whether it wants
-/// a clock.
+/// Name of the figure, name of its count, the count, instructions per unit of the figure, and true if
+/// the figure needs a clock.
 type Figure = (&'static str, &'static str, fn(&Tally) -> u64, f64, bool);
 
 const FIGURES: [Figure; 4] = [
@@ -23,18 +23,18 @@ const FIGURES: [Figure; 4] = [
     ),
 ];
 
-/// What windows are a sample of.
+/// Population that the windows are a sample of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Of {
-    /// The program, of which nothing else was recorded; there is a clock.
+    /// The program, of which only windows were recorded; the run has a clock.
     Program,
-    /// The program, and there is no clock.
+    /// The program, of which only windows were recorded; the run has no clock.
     Events,
-    /// The clock: all else was counted in every instruction.
+    /// The cycles only (sampled timing); events were counted in every instruction.
     Clock,
 }
 
-/// Estimates from windows; none without a counted instruction.
+/// Estimates figures and totals from windows; `None` if no instruction was counted.
 pub(crate) fn estimate(
     windows: &[Tally],
     of: Of,
