@@ -1,19 +1,19 @@
-//! Whether a run had settled when measuring began.
+//! End of the warm-up: detection, and notes on runs that had not settled.
 
 mod mser;
 mod slices;
 
 pub(crate) use slices::{Course, Slices};
 
-/// A transient that changes a figure by a smaller share is not worth a remark.
+/// Smallest relative change of a figure that a note mentions.
 const WORTH_SAYING: f64 = 0.01;
 
-/// What a run's slices are made of.
+/// Name of the figure from which the end of the warm-up is detected.
 pub(crate) fn figure_name(has_clock: bool) -> &'static str {
     if has_clock { "cycles per instruction" } else { "L2 TLB misses per instruction" }
 }
 
-/// Instructions after which all runs are steady, if all are.
+/// Instructions after which all runs are steady; `None` if some run is not.
 pub(crate) fn settled_after(courses: &[Course]) -> Option<u64> {
     let after = |course: &Course| match course {
         Course::Steady { after, .. } => Some(*after),
@@ -22,8 +22,8 @@ pub(crate) fn settled_after(courses: &[Course]) -> Option<u64> {
     courses.iter().map(after).collect::<Option<Vec<u64>>>()?.into_iter().max()
 }
 
-/// Says so where the measured part of a run begins with a transient, or never settles; named after
-/// the scheme of which that is most true.
+/// Note on a measured part that begins with a transient or never settles. Names the scheme with the
+/// largest change. `None` if all changes are small.
 pub(crate) fn note(
     warmup: u64,
     figure: &str,
@@ -58,7 +58,7 @@ pub(crate) fn note(
     ))
 }
 
-/// Says where a warm-up of so many instructions comes from that was to be detected.
+/// Note on the length of a warm-up that was to be detected.
 pub(crate) fn detection_note(warmup: u64, figure: &str, detected: bool) -> String {
     if detected {
         return format!(
