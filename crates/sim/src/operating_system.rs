@@ -138,7 +138,7 @@ pub struct OperatingSystemCycles {
     pub faults: u64,
     /// Clearing frames, page-table nodes included.
     pub zeroing: u64,
-    /// Copying frames, for copy-on-write and for promotions.
+    /// Copying frames, for copy-on-write and for sub-pages that move.
     pub copying: u64,
     /// Writing entries, splitting, punching and patching, and entering the system calls that cause
     /// these.

@@ -1,10 +1,10 @@
-//! Memory that is there in full at once (MAP_POPULATE, MADV_POPULATE_WRITE).
+//! Populating memory at once (MAP_POPULATE, MADV_POPULATE_WRITE).
 //!
-//! It is populated in pieces, so that the changes of a large mapping are never all held at once.
-//! In a virtual machine the guest's kernel clears the frames, so that the host backs them at the
-//! same time: no violation of the nested page table is left for the program's first access. Such a
-//! violation would have the walk done twice, the second time with what the first left in the TLBs,
-//! and a run over much memory would measure little else.
+//! Memory is populated in pieces, so that the updates of a large mapping are never all in memory
+//! together. In a virtual machine the guest's kernel clears the frames, so the host backs these at the
+//! same time. The program's first access then causes no violation of the nested page table. Such a
+//! violation would repeat the walk, with TLB entries from the first attempt, and would dominate a run
+//! over much memory.
 
 use std::ops::Range;
 
@@ -20,14 +20,13 @@ use crate::SimError;
 /// MADV_POPULATE_READ and MADV_POPULATE_WRITE of Linux.
 const POPULATE: [i32; 2] = [22, 23];
 
-/// What is populated at once. A piece of 4KB pages makes some MB of changes.
+/// Bytes populated at once. A piece of 4KB pages causes some megabytes of updates.
 const PIECE_BYTES: u64 = 128 << 20;
 
 impl System {
-    /// What the program asks of the operating system.
+    /// Carries out a request of the program to its operating system.
     ///
-    /// # Errors
-    /// Out of memory, simulated or of the host, or a change that the oracle refuses.
+    /// # Errors Out of memory, simulated or on this computer, or an update that the oracle refuses.
     pub fn event(&mut self, event: &ProgramEvent) -> Result<(), SimError> {
         self.host_memory.check(event)?;
         self.turn_to_thread(event);
@@ -35,8 +34,8 @@ impl System {
         self.prepare()
     }
 
-    /// Has the operating system do what it has to do in advance of touches, and the host back tables
-    /// of mechanisms that the guest's kernel has written.
+    /// Lets the operating system do its work in advance of accesses, and the host back tables of
+    /// mechanisms that the guest's kernel has written.
     pub(super) fn prepare(&mut self) -> Result<(), SimError> {
         while self.kernel.has_work_in_advance() {
             self.populating(|kernel, updates| kernel.proceed(updates))?;
@@ -69,26 +68,26 @@ impl System {
         }
     }
 
-    /// Before the first instruction: makes the direct segment anew of the largest area, if a smaller
-    /// one got it. A recorded trace begins in the midst of a program and names the memory that
-    /// there is area by area, so that the first touch knows the first of them only. D §II.B has one
-    /// primary region for all of the program's data.
+    /// Makes a direct segment for the largest area before the first instruction, if a smaller area has
+    /// the segment. A recorded trace begins in the middle of a program and lists existing memory area
+    /// by area, so the first touch only knows the first area. D §II.B has one primary region for all of
+    /// the program's data.
     ///
-    /// # Errors
-    /// As [`Self::change`]'s. Where there is no contiguous memory for it, there is no segment then.
+    /// # Errors As [`Self::change`]. Without contiguous memory for the new segment, there is no segment
+    /// afterwards.
     pub(crate) fn make_primary_region(&mut self) -> Result<(), SimError> {
         let space = self.kernel.current();
         let wanted = self.kernel.segment_frames_wanted(space, &SegmentRule::default());
         let (Some(segment), Some(wanted)) = (self.kernel.segment(space), wanted) else {
             return Ok(());
         };
-        // What is wanted is whole 2MB blocks.
+        // The wanted size is rounded up to whole 2MB blocks.
         if wanted <= segment.pages + 2 * PageSize::Size2M.pages() {
             return Ok(());
         }
         self.change(|kernel, updates| {
             kernel.dissolve_segment(space, updates)?;
-            // The kernel counts it as a failure if there is no room.
+            // The kernel counts a failure if there is no room.
             kernel.create_segment(space, updates).map(|_| ()).or(Ok(()))
         })
     }
@@ -96,7 +95,7 @@ impl System {
     fn populate_in_pieces(&mut self, start: VirtualAddress, length: u64) -> Result<(), SimError> {
         let first = start.page().number();
         let pages = first..first + length.div_ceil(PageSize::Size4K.bytes());
-        // Of a vast mapping that may not be touched there are no pieces.
+        // An inaccessible mapping, however large, has no pieces.
         for readable in self.kernel.readable_within(pages) {
             for piece in parts(readable) {
                 self.populating_event(&ProgramEvent::Advise {
@@ -109,7 +108,7 @@ impl System {
         Ok(())
     }
 
-    /// Translations that the host added since it booted, as a guest's touches bring them in.
+    /// Translations that the host has added since it booted for accesses of the guest.
     fn pages_backed(&self) -> u64 {
         self.hypervisor.as_ref().map_or(0, |host| host.kernel().pages_brought_in())
     }
@@ -118,7 +117,7 @@ impl System {
         self.populating(|kernel, updates| kernel.event(event, updates))
     }
 
-    /// Lets `act` bring memory in, and the host back what the guest's kernel writes.
+    /// Lets `act` populate memory, and the host back the frames that the guest's kernel writes.
     fn populating<T>(
         &mut self,
         act: impl FnOnce(&mut Kernel, &mut Vec<Update>) -> Result<T, OsError>,
@@ -133,7 +132,7 @@ impl System {
             for part in parts(run) {
                 let before = self.pages_backed();
                 self.change_host(|host, updates| host.back(part, updates))?;
-                // Each page that the host maps was a violation of its own.
+                // Each page that the host maps would be a violation of its own.
                 self.host.exits.nested_fault += self.pages_backed() - before;
             }
         }
@@ -141,15 +140,15 @@ impl System {
     }
 }
 
-/// A run of frames or pages in pieces of bounded length.
+/// Splits a run of frames or pages into pieces of at most [`PIECE_BYTES`].
 fn parts(run: Range<u64>) -> impl Iterator<Item = Range<u64>> {
     let pages = PIECE_BYTES / PageSize::Size4K.bytes();
     let (start, end) = (run.start, run.end);
     (start..end).step_by(pages as usize).map(move |first| first..end.min(first + pages))
 }
 
-/// Adds the frames that the guest's kernel writes to for this update: new pages and table nodes.
-/// Neighbours become one run.
+/// Adds the frames that the guest's kernel writes for an update: new pages and page-table nodes.
+/// Adjacent frames form one run.
 fn note_written(update: &Update, runs: &mut Vec<Range<u64>>) {
     match update {
         Update::Truth(Truth::Map { run, frame, .. }) => add(runs, frame.number(), run.pages),
