@@ -50,7 +50,8 @@ impl Alarms {
 
     /// Runs all threads that are due before instruction `now`.
     ///
-    /// # Errors An update that the oracle refuses.
+    /// # Errors
+    /// An update that the oracle refuses.
     #[cold]
     pub(crate) fn ring(&mut self, now: u64, system: &mut System) -> Result<(), SimError> {
         self.wake(now, |thread| match thread {
@@ -61,7 +62,8 @@ impl Alarms {
 
     /// Like [`Self::ring`], for the threads of the host.
     ///
-    /// # Errors As [`Self::ring`].
+    /// # Errors
+    /// As [`Self::ring`].
     #[cold]
     pub(crate) fn ring_host(&mut self, now: u64, system: &mut System) -> Result<(), SimError> {
         self.wake(now, |thread| {

@@ -39,7 +39,8 @@ figures! {
 
 /// Runs every scheme of a run, in parallel on the same instructions, and returns one record per scheme.
 ///
-/// # Errors The first error of the workload or of any scheme; [`SimError::Stopped`] if the observer
+/// # Errors
+/// The first error of the workload or of any scheme; [`SimError::Stopped`] if the observer
 /// cancels the run.
 pub fn run(run: &ResolvedRun, observer: &mut dyn Observer) -> Result<Vec<RunResult>, SimError> {
     let mut results = if run.measuring.detects_warmup() {

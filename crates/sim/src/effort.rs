@@ -37,7 +37,8 @@ impl Effort {
 
     /// Adds an event after `instruction` instructions that requests work on `pages` pages.
     ///
-    /// # Errors [`SimError::TooMuchAsked`] if the limit is exceeded.
+    /// # Errors
+    /// [`SimError::TooMuchAsked`] if the limit is exceeded.
     pub(crate) fn add(&mut self, pages: u64, instruction: u64) -> Result<(), SimError> {
         self.pages = self.pages.saturating_add(pages);
         self.events += 1;

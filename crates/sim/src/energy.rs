@@ -76,7 +76,8 @@ impl Default for EnergyCosts {
 impl EnergyCosts {
     /// Checks each value against its range.
     ///
-    /// # Errors One line with the key and the range.
+    /// # Errors
+    /// One line with the key and the range.
     pub(crate) fn validate(&self) -> Result<(), String> {
         for (key, value) in [
             ("l1_tlb_4k_pj", self.l1_tlb_4k_pj),
@@ -142,7 +143,7 @@ struct Spent {
     leaked: f64,
 }
 
-/// Picojoules per nanojoule.
+/// Picojoules in a nanojoule.
 const PICOJOULES: f64 = 1000.0;
 
 figures! {

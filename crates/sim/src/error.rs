@@ -316,7 +316,7 @@ pub enum SimError {
 }
 
 impl SimError {
-    /// The same error, marked as one of the host's memory.
+    /// Marks an error as one of the host's memory.
     pub(crate) fn of_host(self) -> Self {
         match self {
             Self::GuestTooLarge { .. } => self,

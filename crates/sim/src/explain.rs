@@ -82,7 +82,8 @@ struct Subject {
 /// Runs the workload, then explains the translation of a load from each of `addresses`. Without
 /// addresses, chooses examples. An address at which an access would fault has no explanations.
 ///
-/// # Errors The same as for a run.
+/// # Errors
+/// The same as for a run.
 pub fn explain(
     machine: &Machine,
     scheme: impl Into<Composition>,

@@ -23,9 +23,9 @@ const CHUNKS_AHEAD: usize = 8;
 /// Number of madvise calls about large pages.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct HugePageAdvices {
-    /// Calls with MADV_HUGEPAGE.
+    /// Number of calls with MADV_HUGEPAGE.
     pub(crate) wanted: u64,
-    /// Calls with MADV_NOHUGEPAGE.
+    /// Number of calls with MADV_NOHUGEPAGE.
     pub(crate) refused: u64,
 }
 
@@ -69,7 +69,7 @@ impl Touched {
 
 /// Message to a simulation.
 enum Feed {
-    /// Run this chunk.
+    /// Runs this chunk of instructions.
     Chunk(Arc<Chunk>),
     /// Report the windows timed so far, with the number of the simulation.
     Tell(SyncSender<(usize, Vec<Tally>)>),

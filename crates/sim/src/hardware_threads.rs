@@ -17,7 +17,7 @@ const LEAD_INSTRUCTIONS: u64 = 8_192;
 /// [`PlacementOptions`](crate::PlacementOptions).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ProcessorOptions {
-    /// Number of cores.
+    /// Number of cores, at most 64.
     pub cores: u64,
     /// Hardware threads of each core (SMT).
     pub threads_per_core: u64,
@@ -39,7 +39,8 @@ impl ProcessorOptions {
 
     /// Checks the number of hardware threads.
     ///
-    /// # Errors None at all, or more than 64.
+    /// # Errors
+    /// None at all, or more than 64.
     pub fn check(&self) -> Result<(), ConfigError> {
         let (cores, each) = (self.cores, self.threads_per_core);
         match cores.checked_mul(each) {

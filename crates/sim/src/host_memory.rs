@@ -41,7 +41,8 @@ impl HostMemory {
 
     /// Checks a mapping that is populated at once.
     ///
-    /// # Errors [`SimError::HostMemory`] if the mapping needs more memory than the host has.
+    /// # Errors
+    /// [`SimError::HostMemory`] if the mapping needs more memory than the host has.
     pub(crate) fn check(&self, event: &ProgramEvent) -> Result<(), SimError> {
         let ProgramEvent::Map { length, populate: true, .. } = *event else { return Ok(()) };
         let pages = length.min(self.memory_bytes) / 4096;
@@ -58,7 +59,8 @@ impl HostMemory {
 
 /// Checks a workload before it creates its data.
 ///
-/// # Errors [`SimError::WorkloadMemory`] if the data need more memory than the host has.
+/// # Errors
+/// [`SimError::WorkloadMemory`] if the data need more memory than the host has.
 pub(crate) fn check_workload(spec: &WorkloadSpec) -> Result<(), SimError> {
     fits(spec, available_bytes())
 }

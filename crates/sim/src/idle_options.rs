@@ -18,7 +18,8 @@ impl MemoryOptions {
     /// Refuses options that have no effect under these schemes. `memory` is the memory that these
     /// options describe.
     ///
-    /// # Errors The first option without effect, with the reason.
+    /// # Errors
+    /// The first option without effect, with the reason.
     pub fn check_effects(
         &self,
         schemes: &[Composition],

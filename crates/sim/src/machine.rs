@@ -154,9 +154,10 @@ impl Machine {
     /// Name of the default machine.
     pub const DEFAULT: &'static str = "perforated-table2";
 
-    /// All bundled machines.
+    /// All bundled machines, in the order of `perforate list machines`.
     ///
-    /// # Panics If a bundled file is invalid; a test excludes this.
+    /// # Panics
+    /// If a bundled file is invalid; a test excludes this.
     pub fn bundled() -> Vec<Self> {
         BUNDLED
             .iter()
@@ -171,7 +172,8 @@ impl Machine {
 
     /// Loads the bundled machine of this name, or the machine file at this path.
     ///
-    /// # Errors No such machine, an unreadable file, unknown keys, or an impossible geometry.
+    /// # Errors
+    /// No such machine, an unreadable file, unknown keys, or an impossible geometry.
     pub fn load(name: &str) -> Result<Self, SimError> {
         let file = MachineFile::load(name)?;
         let machine = file.machine()?;
@@ -181,7 +183,8 @@ impl Machine {
 
     /// Reads a machine from the text of a file. Errors refer to the file as `name`.
     ///
-    /// # Errors Unknown keys, or an impossible geometry.
+    /// # Errors
+    /// Unknown keys, or an impossible geometry.
     pub fn from_text(name: &str, text: &str) -> Result<Self, SimError> {
         let file = MachineFile::from_text(name, text)?;
         let machine = file.machine()?;
@@ -191,14 +194,16 @@ impl Machine {
 
     /// Text of the machine file that [`Machine::load`] reads, merged with its base.
     ///
-    /// # Errors No such machine, or an unreadable file.
+    /// # Errors
+    /// No such machine, or an unreadable file.
     pub fn text(name: &str) -> Result<String, SimError> {
         Ok(MachineFile::load(name)?.text())
     }
 
     /// Loads a machine with other values for some keys, such as `walker.walkers` and `2`.
     ///
-    /// # Errors As [`Machine::load`], and unknown keys.
+    /// # Errors
+    /// As [`Machine::load`], and unknown keys.
     pub fn load_with<'a>(
         name: &str,
         values: impl Iterator<Item = (&'a str, &'a str)>,
@@ -254,7 +259,8 @@ impl Machine {
     /// Checks that the caches of the timing model can tell all addresses of the memory apart. Cache
     /// tags have 32 bits; the largest value marks an empty way.
     ///
-    /// # Errors [`SimError::MemoryBeyondCaches`] if the memory is too large.
+    /// # Errors
+    /// [`SimError::MemoryBeyondCaches`] if the memory is too large.
     /// [`SimError::MemoryBeyondCaches`].
     pub(crate) fn check_memory(
         &self,

@@ -61,7 +61,8 @@ impl MemoryState {
 
     /// Gives the memory the size and state of a snapshot.
     ///
-    /// # Errors Options that contradict the snapshot, or a snapshot with less than 4MB of memory.
+    /// # Errors
+    /// Options that contradict the snapshot, or a snapshot with less than 4MB of memory.
     pub fn with_snapshot(self, snapshot: MemorySnapshot) -> Result<Self, SimError> {
         if let Some(row) = self.kernel.set_rows().find(|row| row.snapshot_says) {
             let option = row.name.replace('_', "-");

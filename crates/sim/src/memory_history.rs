@@ -51,7 +51,7 @@ impl MemoryHistory {
         Self { points: Samples::new(POINTS.0, POINTS.1), has_maps: true, maps: None, of }
     }
 
-    /// Disables maps.
+    /// Disables maps of physical memory.
     pub(crate) fn without_maps(self) -> Self {
         Self { has_maps: false, ..self }
     }

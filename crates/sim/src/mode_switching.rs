@@ -96,7 +96,8 @@ impl ModeSwitcher {
 
     /// Attempts to create a segment, if an attempt is due.
     ///
-    /// # Errors An update that the oracle refuses.
+    /// # Errors
+    /// An update that the oracle refuses.
     pub(crate) fn ring(&mut self, now: u64, system: &mut System) -> Result<(), SimError> {
         if now < self.next {
             return Ok(());

@@ -187,7 +187,8 @@ pub(crate) struct ProgramWork {
 impl OperatingSystemCosts {
     /// Checks each value against its range.
     ///
-    /// # Errors One line with the key and the range.
+    /// # Errors
+    /// One line with the key and the range.
     pub(crate) fn validate(&self) -> Result<(), String> {
         for (key, value_ns) in self.times() {
             if !(0.0..=LONGEST_NS).contains(&value_ns) {

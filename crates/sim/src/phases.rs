@@ -33,7 +33,8 @@ impl PhasedRun {
     /// started later, and translation is faster. If `check` is true, the oracle checks every
     /// translation.
     ///
-    /// # Errors An impossible machine, or a memory too small for the kernel's own tables or the
+    /// # Errors
+    /// An impossible machine, or a memory too small for the kernel's own tables or the
     /// workload's data.
     pub fn new(
         (machine, memory): (&Machine, &MemoryState),
@@ -52,7 +53,8 @@ impl PhasedRun {
 
     /// Runs to the beginning of the next phase; returns `None` at the end of the program.
     ///
-    /// # Errors Out of memory, or a translation that differs from the oracle's.
+    /// # Errors
+    /// Out of memory, or a translation that differs from the oracle's.
     pub fn next_phase(&mut self) -> Result<Option<Phase>, SimError> {
         loop {
             self.simulation.run(&self.chunk)?;
@@ -68,9 +70,11 @@ impl PhasedRun {
 
     /// Runs to the beginning of the phase `name`.
     ///
-    /// # Errors As [`Self::next_phase`].
+    /// # Errors
+    /// As [`Self::next_phase`].
     ///
-    /// # Panics If the program ends before that phase.
+    /// # Panics
+    /// If the program ends before that phase.
     pub fn run_until(&mut self, name: &str) -> Result<Phase, SimError> {
         loop {
             let phase = self.next_phase()?;

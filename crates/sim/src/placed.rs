@@ -13,14 +13,16 @@ use crate::{Machine, MemoryState, SimError};
 pub trait Placed {
     /// Checks that the machine's TLBs can hold the scheme's entries.
     ///
-    /// # Errors [`SimError::NoLargeEntries`] for perforated pages without 2MB-grained entries in the
+    /// # Errors
+    /// [`SimError::NoLargeEntries`] for perforated pages without 2MB-grained entries in the
     /// second-level TLB. Holes are looked up behind such an entry (P §IV.C): without one, every access
     /// to a perforated page would walk.
     fn check_machine(&self, machine: &Machine) -> Result<(), SimError>;
 
     /// Checks the mode of gap-tolerant superpages, and that the memory has room for their slices.
     ///
-    /// # Errors An error under `superpages` that names the expected value.
+    /// # Errors
+    /// An error under `superpages` that names the expected value.
     fn check_superpages(&self, memory: &MemoryState) -> Result<(), ConfigError>;
 
     /// Makes the kernel, with its own memory. With `implicit_maps`, an access to an unmapped page maps

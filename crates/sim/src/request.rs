@@ -27,7 +27,8 @@ impl Request {
     /// `compaction` and `defrag` replace those of `memory`. Returns the shares of 2MB regions with
     /// large and perforated pages.
     ///
-    /// # Errors Out of memory.
+    /// # Errors
+    /// Out of memory.
     pub fn serve(self, memory: KernelConfig) -> Result<RequestShares, OsError> {
         let shadow_directories = self.policy.hole_rule().is_some();
         let config = KernelConfig {

@@ -141,9 +141,10 @@ impl MeasuringOptions {
         self.window_warmup.map_or(default, Count::get)
     }
 
-    /// Refuses contradictory options.
+    /// Checks that these options agree.
     ///
-    /// # Errors Sampled timing without a clock; a precision without sampled timing, or of 0 %; windows
+    /// # Errors
+    /// Sampled timing without a clock; a precision without sampled timing, or of 0 %; windows
     /// that do not fit into their period.
     pub fn check(&self) -> Result<(), ConfigError> {
         let Timing::Sampled(TimedWindows { window, period }) = self.timing else {

@@ -98,7 +98,8 @@ struct Position {
 impl Simulation {
     /// Makes a machine at rest with an empty memory.
     ///
-    /// # Errors An impossible machine, or a memory too small for the kernel's own tables.
+    /// # Errors
+    /// An impossible machine, or a memory too small for the kernel's own tables.
     pub fn new(
         machine: &Machine,
         composition: impl Into<Composition>,
@@ -177,7 +178,8 @@ impl Simulation {
     /// Moves the clock to a thread of its own, beside the thread that translates. Figures stay the
     /// same. No effect without a clock. Call before the first instruction runs.
     ///
-    /// # Errors [`SimError::Thread`] if the thread cannot be started.
+    /// # Errors
+    /// [`SimError::Thread`] if the thread cannot be started.
     pub fn with_clock_thread(self) -> Result<Self, SimError> {
         let clock = self.clock.map(Clock::beside).transpose().map_err(SimError::Thread)?;
         Ok(Self { clock, ..self })
@@ -185,7 +187,8 @@ impl Simulation {
 
     /// Runs the programs on several hardware threads. Call before the first instruction runs.
     ///
-    /// # Errors [`SimError::Config`] for more than 64 hardware threads.
+    /// # Errors
+    /// [`SimError::Config`] for more than 64 hardware threads.
     pub fn with_hardware_threads(mut self, options: &ProcessorOptions) -> Result<Self, SimError> {
         self.system.set_processors(options)?;
         if !options.are_several() {
@@ -218,14 +221,15 @@ impl Simulation {
 
     /// Starts a clock: a core with empty caches.
     ///
-    /// # Errors An impossible machine.
+    /// # Errors
+    /// An impossible machine.
     pub fn start_clock(&mut self) -> Result<(), SimError> {
         let core = Core::new(&self.machine.timing(), self.system.mmu().slots())?;
         self.clock = Some(Clock::new(core));
         Ok(())
     }
 
-    /// Removes the clock.
+    /// Removes the clock; events are still counted.
     pub fn stop_clock(&mut self) {
         self.clock = None;
     }
@@ -245,7 +249,8 @@ impl Simulation {
 
     /// Runs a chunk of instructions.
     ///
-    /// # Errors Out of memory, or a translation that differs from the oracle's.
+    /// # Errors
+    /// Out of memory, or a translation that differs from the oracle's.
     pub fn run(&mut self, chunk: &Chunk) -> Result<(), SimError> {
         if let Some(Clock::Beside(thread)) = &mut self.clock {
             thread.set_chunk(Arc::new(chunk.clone()));
@@ -256,7 +261,8 @@ impl Simulation {
     /// Runs a chunk that other simulations share. Unlike [`Self::run`], a clock thread needs no copy of
     /// the chunk.
     ///
-    /// # Errors As [`Self::run`].
+    /// # Errors
+    /// As [`Self::run`].
     pub fn run_shared(&mut self, chunk: &Arc<Chunk>) -> Result<(), SimError> {
         if let Some(Clock::Beside(thread)) = &mut self.clock {
             thread.set_chunk(Arc::clone(chunk));

@@ -37,7 +37,8 @@ impl RunSpec {
     /// Parses the options. Injects [`Self::DEFAULT_FRAGMENTATION`] if none of fragmentation, age and
     /// memory-from is given.
     ///
-    /// # Errors A wrong value, or an unknown key.
+    /// # Errors
+    /// A wrong value, or an unknown key.
     pub fn read(given: Given) -> Result<Self, ConfigError> {
         let mut rest = given.clone();
         let says_state = |key: &&str| given.contains(key);
@@ -58,7 +59,8 @@ impl RunSpec {
 
     /// Resolves these options to a run of `workload` under `schemes`.
     ///
-    /// # Errors Options that contradict each other, or files that cannot be read.
+    /// # Errors
+    /// Options that contradict each other, or files that cannot be read.
     pub fn resolve(
         &self,
         workload: String,
@@ -81,11 +83,11 @@ impl RunSpec {
 /// All inputs of a run; equal inputs give equal results.
 #[derive(Clone)]
 pub struct ResolvedRun {
-    /// Workload, and the part of it that runs.
+    /// Workload, and its part that runs.
     pub workload: Workload,
     /// Hardware of the run.
     pub machine: Machine,
-    /// Schemes to compare.
+    /// Schemes that are compared.
     pub schemes: Vec<Composition>,
     /// Memory and operating system.
     pub memory: MemoryState,
@@ -101,7 +103,8 @@ pub struct ResolvedRun {
 impl ResolvedRun {
     /// Runs all of a workload under `schemes` on the default machine and memory.
     ///
-    /// # Panics If the bundled default machine is invalid.
+    /// # Panics
+    /// If the bundled default machine is invalid.
     pub fn new(workload: Workload, schemes: Vec<Composition>) -> Self {
         Self {
             workload,

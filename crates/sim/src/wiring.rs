@@ -18,7 +18,8 @@ pub enum Side {
 impl Side {
     /// Delivers an update of this side to the memory-management unit.
     ///
-    /// # Panics If the unit has no such side, or if its tables cannot hold the update.
+    /// # Panics
+    /// If the unit has no such side, or if its tables cannot hold the update.
     #[inline]
     pub fn deliver(self, update: &Update, mmu: &mut Mmu) {
         match (self, update) {

@@ -76,7 +76,8 @@ const MOST_GENERATED: u64 = 10_000_000_000;
 
 /// Opens the workload for one comparison.
 ///
-/// # Errors No such workload or file, an invalid trace, too many skipped instructions, or too little
+/// # Errors
+/// No such workload or file, an invalid trace, too many skipped instructions, or too little
 /// memory on this computer.
 pub fn open_workload(
     workload: &Workload,
@@ -160,7 +161,8 @@ fn open(name: &str, seed: u64) -> Result<Box<dyn Source>, SimError> {
 
 /// Opens a trace by path or by the name of a bundled trace. Returns the path and the trace.
 ///
-/// # Errors No such file, with the nearest name or a list of names; or an invalid trace.
+/// # Errors
+/// No such file, with the nearest name or a list of names; or an invalid trace.
 pub fn open_trace(name: &str) -> Result<(String, Box<dyn Source>), SimError> {
     let name = bundled::resolve(name);
     let path = perforate_trace::split_format(Path::new(&name)).1;

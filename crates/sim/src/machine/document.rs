@@ -6,7 +6,7 @@ use toml_edit::{Decor, Document, InlineTable, Item, Table, TableLike, Value};
 
 /// A value in a document, with its key and its comment.
 pub(super) struct Leaf {
-    /// Dotted key.
+    /// Dotted key, such as `tlb.l2.entries`.
     pub key: String,
     /// The value at the key.
     pub value: Value,
@@ -59,7 +59,8 @@ pub(super) fn comment_of(table: &dyn TableLike, key: &str) -> String {
 /// Sets the value at `key` with a comment after it, and creates missing tables. In an inline table the
 /// comment goes after the closing brace.
 ///
-/// # Errors A part of the key names a value that is not a table.
+/// # Errors
+/// A part of the key names a value that is not a table.
 pub(super) fn put(
     table: &mut dyn TableLike,
     key: &str,

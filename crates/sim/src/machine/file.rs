@@ -28,7 +28,7 @@ const MOST_BASES: usize = 8;
 pub struct MachineFile {
     /// Name or path as requested, used in errors.
     name: String,
-    /// Merged document.
+    /// Document of the file, merged with its bases.
     document: DocumentMut,
     /// The file itself, then its bases in order.
     sources: Vec<Source>,
@@ -50,7 +50,8 @@ struct Source {
 impl MachineFile {
     /// Loads the bundled machine of this name, or the machine file at this path.
     ///
-    /// # Errors No such machine, an unreadable file, invalid TOML, or an unknown base.
+    /// # Errors
+    /// No such machine, an unreadable file, invalid TOML, or an unknown base.
     /// [`Self::machine`] checks the keys and values.
     pub fn load(name: &str) -> Result<Self, SimError> {
         // Bundled files are parsed once: an experiment loads the same files thousands of times.
@@ -69,7 +70,8 @@ impl MachineFile {
 
     /// Reads a machine file from its text. Errors refer to it as `name`.
     ///
-    /// # Errors As [`Self::load`].
+    /// # Errors
+    /// As [`Self::load`].
     pub fn from_text(name: &str, text: &str) -> Result<Self, SimError> {
         Self::of(Source { name: name.into(), text: text.into() })
     }
@@ -104,7 +106,8 @@ impl MachineFile {
 
     /// Reads the machine. Does not check the `[[plausible]]` sections.
     ///
-    /// # Errors Unknown keys, values of a wrong type, or an impossible geometry.
+    /// # Errors
+    /// Unknown keys, values of a wrong type, or an impossible geometry.
     pub fn machine(&self) -> Result<Machine, SimError> {
         let machine = self.read().map_err(|problem| self.wrong(problem))?;
         machine.check().map_err(|problem| self.wrong(problem))?;
@@ -144,7 +147,8 @@ impl MachineFile {
     /// if the key ends in `_bytes`; any other text is a string. [`Machine::ABSENT`] removes the key.
     /// Results mention the change.
     ///
-    /// # Errors An unknown key, or a value that the key cannot have.
+    /// # Errors
+    /// An unknown key, or a value that the key cannot have.
     pub fn set(&mut self, key: &str, text: &str) -> Result<(), SimError> {
         let before = self.value(key);
         if before.as_deref() == Some(text) {
@@ -170,7 +174,8 @@ impl MachineFile {
     /// Like [`Self::set`], for a value from `source`, which becomes the comment after the value.
     /// Results do not mention the change.
     ///
-    /// # Errors As [`Self::set`].
+    /// # Errors
+    /// As [`Self::set`].
     pub fn state(&mut self, key: &str, text: &str, source: &str) -> Result<(), SimError> {
         self.change(key, text, source).map_err(|problem| self.wrong(problem))
     }
@@ -182,7 +187,8 @@ impl MachineFile {
 
     /// The machine with other values for some keys.
     ///
-    /// # Errors As [`Self::machine`].
+    /// # Errors
+    /// As [`Self::machine`].
     pub(super) fn machine_with(&self, changes: &[(String, String)]) -> Result<Machine, SimError> {
         let mut changed = Self { is_changed: true, ..self.clone() };
         changed.document.remove("plausible");

@@ -23,7 +23,8 @@ impl Machine {
 
     /// Checks that this computer can hold the machine once per scheme.
     ///
-    /// # Errors [`SimError::MachineTooLarge`], with the key that takes the most memory.
+    /// # Errors
+    /// [`SimError::MachineTooLarge`], with the key that takes the most memory.
     pub(crate) fn check_host_memory(
         &self,
         topology: Topology,

@@ -39,7 +39,8 @@ pub struct Alternative {
 impl Plausible {
     /// All alternatives, in the order of the file. `file` has the current values.
     ///
-    /// # Errors Neither `values` nor `keys` with `times` are given, or a key in `keys` is not a number
+    /// # Errors
+    /// Neither `values` nor `keys` with `times` are given, or a key in `keys` is not a number
     /// of the file.
     pub fn alternatives(&self, file: &toml::Table) -> Result<Vec<Alternative>, String> {
         let mut alternatives = Vec::new();
@@ -87,7 +88,8 @@ fn number(file: &toml::Table, key: &str) -> Option<f64> {
 impl Machine {
     /// Parameters that the sources of a machine leave open, with their alternatives.
     ///
-    /// # Errors As [`Machine::load`].
+    /// # Errors
+    /// As [`Machine::load`].
     pub fn left_open(name: &str) -> Result<Vec<(Plausible, Vec<Alternative>)>, SimError> {
         let file = MachineFile::load(name)?;
         file.machine()?.alternatives(name, &file)

@@ -66,7 +66,7 @@ pub struct MemoryOptions {
     pub size: SizeOptions,
     /// Options of the kernel, except for the size of memory.
     pub kernel: KernelConfig,
-    /// Options of mechanisms.
+    /// Options of the mechanisms of schemes.
     pub policies: PolicyOptions,
     /// Options of the virtual machine as a whole; a host has the defaults.
     pub guest: GuestOptions,
@@ -101,7 +101,8 @@ impl MemoryOptions {
 
     /// Takes the options of memory out of `given`. Options of the host have the prefix `host-`.
     ///
-    /// # Errors A wrong value, or a `host-` option that only guests have.
+    /// # Errors
+    /// A wrong value, or a `host-` option that only guests have.
     pub fn take(given: &mut Given) -> Result<Self, ConfigError> {
         let host = given.take_group("host");
         let own = Self::take_one(given)?;
@@ -117,7 +118,8 @@ impl MemoryOptions {
 
     /// Reads options of memory; other options are errors.
     ///
-    /// # Errors A wrong value, or a key that is not an option of memory.
+    /// # Errors
+    /// A wrong value, or a key that is not an option of memory.
     pub fn read(given: Given) -> Result<Self, ConfigError> {
         let mut given = given.grouped("host");
         let options = Self::take(&mut given)?;
@@ -145,7 +147,8 @@ impl MemoryOptions {
 
     /// Resolves these options to a memory.
     ///
-    /// # Errors Options that contradict each other, or files that cannot be read.
+    /// # Errors
+    /// Options that contradict each other, or files that cannot be read.
     pub fn resolve(&self, snapshots: Snapshots<'_>) -> Result<MemoryState, SimError> {
         let memory = self.resolve_one(snapshots, |_| MemoryState::DEFAULT_BYTES)?;
         let memory = MemoryState { modes: self.guest.modes, layout: self.layout()?, ..memory };

@@ -7,7 +7,7 @@ use crate::sampled::TimedWindows;
 /// Identifies the random numbers that place windows.
 const PURPOSE: u64 = 0x77_696e;
 
-/// Treatment of instructions.
+/// Treatment of instructions in sampled timing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// Update caches and predictors, in no time (functional warming).

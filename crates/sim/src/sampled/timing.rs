@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 /// Part of a run that is timed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Timing {
-    /// All measured instructions.
+    /// All measured instructions are timed.
     #[default]
     Full,
     /// Windows at random places.

@@ -35,7 +35,7 @@ struct Called {
     accesses: u16,
 }
 
-/// One translated access.
+/// One translated access with its steps.
 struct Access {
     address: PhysicalAddress,
     slot: u32,

@@ -47,7 +47,8 @@ impl Clock {
 
     /// Runs `action` on the core after all recorded calls.
     ///
-    /// # Panics If there are several hardware threads.
+    /// # Panics
+    /// If there are several hardware threads.
     pub(super) fn then(&mut self, what: impl FnOnce(&mut Core) + Send + 'static) {
         match self {
             Self::Here(core) => what(core),

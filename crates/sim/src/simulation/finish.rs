@@ -73,7 +73,8 @@ impl Simulation {
 
     /// Ends the run; returns all counters, cycles and instructions per cycle among them.
     ///
-    /// # Errors [`SimError::WarmupTooLong`] if the run ended before measuring began.
+    /// # Errors
+    /// [`SimError::WarmupTooLong`] if the run ended before measuring began.
     pub fn into_counters(self) -> Result<Counters, SimError> {
         let mut figures = self.finish()?;
         figures.record_speed(None);

@@ -95,7 +95,8 @@ impl Simulation {
 
     /// Ends the run and extrapolates the windows to `instructions` measured instructions.
     ///
-    /// # Errors [`SimError::NoTimedWindow`] if no window was timed.
+    /// # Errors
+    /// [`SimError::NoTimedWindow`] if no window was timed.
     pub(super) fn finish_windows(&mut self, instructions: u64) -> Result<Vec<Tally>, SimError> {
         self.close_window();
         let Some(timed) = self.timed.take() else { return Ok(Vec::new()) };

@@ -28,7 +28,8 @@ pub struct MemorySnapshot {
 impl MemorySnapshot {
     /// Loads a snapshot with the state of every frame.
     ///
-    /// # Errors The file is unreadable, is not a snapshot of a host, or lacks the state of the frames.
+    /// # Errors
+    /// The file is unreadable, is not a snapshot of a host, or lacks the state of the frames.
     pub fn load(file: &str) -> Result<Self, SimError> {
         let (snapshot, content_hash) = Self::read(file)?;
         let wrong = |error: perforate_os::OsError| SimError::Snapshot {
@@ -41,7 +42,8 @@ impl MemorySnapshot {
 
     /// Wraps a snapshot taken just now; results call it `name`.
     ///
-    /// # Errors The snapshot lacks the state of the frames.
+    /// # Errors
+    /// The snapshot lacks the state of the frames.
     pub fn taken(name: &str, snapshot: HostSnapshot) -> Result<Self, SimError> {
         let wrong = |problem: String| SimError::Snapshot { path: name.into(), problem };
         snapshot.frames().map_err(|error| wrong(error.to_string()))?;
@@ -53,7 +55,8 @@ impl MemorySnapshot {
 
     /// Reads any snapshot of a host, and the hash of its content.
     ///
-    /// # Errors The file is unreadable, or is not a snapshot.
+    /// # Errors
+    /// The file is unreadable, or is not a snapshot.
     pub fn read(file: &str) -> Result<(HostSnapshot, String), SimError> {
         let wrong = |problem: String| SimError::Snapshot { path: file.into(), problem };
         let opened = perforate_config::open_file(file).map_err(|error| wrong(error.to_string()))?;
@@ -63,7 +66,7 @@ impl MemorySnapshot {
         Ok((snapshot, format!("{:032x}", input.hash.digest128())))
     }
 
-    /// The snapshot, shared.
+    /// The snapshot, for sharing between memories.
     pub(crate) fn shared(&self) -> Arc<HostSnapshot> {
         Arc::clone(&self.snapshot)
     }

@@ -31,7 +31,7 @@ pub(crate) fn counter(own: &Counter) -> Option<Counter> {
     if !OF_HOST.contains(&&*own.id) {
         return None;
     }
-    // Of all page tables, reports show only the host's in their own row.
+    // One step less prominent than the guest's counter.
     let prominence = match own.prominence {
         Prominence::Main => Prominence::Table,
         _ => Prominence::Listed,
@@ -128,9 +128,11 @@ impl System {
 
     /// Lets `act` change the virtual machine, then updates tables, TLBs and oracle.
     ///
-    /// # Errors The error of the host's kernel, or an update that the oracle refuses.
+    /// # Errors
+    /// The error of the host's kernel, or an update that the oracle refuses.
     ///
-    /// # Panics In a native system.
+    /// # Panics
+    /// In a native system.
     pub fn change_host<T>(
         &mut self,
         act: impl FnOnce(&mut Hypervisor, &mut Vec<Update>) -> Result<T, OsError>,
@@ -157,7 +159,8 @@ impl System {
 
     /// Like [`Self::change_host`], for a kernel thread on another processor.
     ///
-    /// # Errors As [`Self::change_host`].
+    /// # Errors
+    /// As [`Self::change_host`].
     pub fn change_host_in_background(
         &mut self,
         act: impl FnOnce(&mut Hypervisor, &mut Vec<Update>) -> Result<(), OsError>,

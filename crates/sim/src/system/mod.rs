@@ -85,7 +85,8 @@ pub struct System {
 impl System {
     /// Makes a system with an empty memory.
     ///
-    /// # Errors A memory too small for the kernel's own tables, an impossible machine, or one whose
+    /// # Errors
+    /// A memory too small for the kernel's own tables, an impossible machine, or one whose
     /// TLBs cannot hold the scheme's entries.
     pub fn new(
         machine: &Machine,
@@ -99,7 +100,8 @@ impl System {
 
     /// Like [`Self::new`], with an observer between operating systems and hardware.
     ///
-    /// # Errors As [`Self::new`].
+    /// # Errors
+    /// As [`Self::new`].
     pub fn wired(
         machine: &Machine,
         composition: Composition,
@@ -232,7 +234,8 @@ impl System {
 
     /// Like [`Self::change`], for a kernel thread on another processor.
     ///
-    /// # Errors As [`Self::change`].
+    /// # Errors
+    /// As [`Self::change`].
     pub fn change_in_background(
         &mut self,
         act: impl FnOnce(&mut Kernel, &mut Vec<Update>) -> Result<(), perforate_os::OsError>,
@@ -276,7 +279,8 @@ impl System {
 
     /// Lets `act` change the kernel, then updates tables, TLBs and oracle.
     ///
-    /// # Errors The kernel's error, or an update that the oracle refuses.
+    /// # Errors
+    /// The kernel's error, or an update that the oracle refuses.
     pub fn change<T>(
         &mut self,
         act: impl FnOnce(&mut Kernel, &mut Vec<Update>) -> Result<T, perforate_os::OsError>,
@@ -326,7 +330,8 @@ impl System {
     /// access that the operating system refuses, where a real one would kill the program; such accesses
     /// are counted.
     ///
-    /// # Errors Out of memory, or a translation that differs from the oracle's.
+    /// # Errors
+    /// Out of memory, or a translation that differs from the oracle's.
     #[inline]
     pub fn translate(
         &mut self,

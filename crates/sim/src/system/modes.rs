@@ -11,7 +11,8 @@ impl System {
     /// gives up goes back to the host, unless the host's segment covers it. No effect in a native
     /// system.
     ///
-    /// # Errors As [`Self::change_host`].
+    /// # Errors
+    /// As [`Self::change_host`].
     pub(crate) fn self_balloon_blocks(
         &mut self,
         config: SelfBalloonConfig,
@@ -33,7 +34,8 @@ impl System {
     /// balloon gave up for it goes back to the host, unless the host's segment covers that memory:
     /// returning a part would end the segment.
     ///
-    /// # Errors As [`Self::change_host`].
+    /// # Errors
+    /// As [`Self::change_host`].
     pub(crate) fn step_modes(
         &mut self,
         policy: &mut ModePolicy,

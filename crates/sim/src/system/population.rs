@@ -26,7 +26,8 @@ const PIECE_BYTES: u64 = 128 << 20;
 impl System {
     /// Carries out a request of the program to its operating system.
     ///
-    /// # Errors Out of memory, simulated or on this computer, or an update that the oracle refuses.
+    /// # Errors
+    /// Out of memory, simulated or on this computer, or an update that the oracle refuses.
     pub fn event(&mut self, event: &ProgramEvent) -> Result<(), SimError> {
         self.host_memory.check(event)?;
         self.turn_to_thread(event);
@@ -73,7 +74,8 @@ impl System {
     /// by area, so the first touch only knows the first area. D §II.B has one primary region for all of
     /// the program's data.
     ///
-    /// # Errors As [`Self::change`]. Without contiguous memory for the new segment, there is no segment
+    /// # Errors
+    /// As [`Self::change`]. Without contiguous memory for the new segment, there is no segment
     /// afterwards.
     pub(crate) fn make_primary_region(&mut self) -> Result<(), SimError> {
         let space = self.kernel.current();

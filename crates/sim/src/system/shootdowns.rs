@@ -31,7 +31,7 @@ pub(crate) struct Sent {
 pub(super) struct Hardware {
     /// Placement of program threads; `None` with a single hardware thread.
     placement: Option<Placement>,
-    /// Current hardware thread.
+    /// Number of the current hardware thread.
     thread: usize,
     /// Address spaces whose translations the current operation removes.
     spaces: Vec<SpaceId>,
@@ -62,7 +62,8 @@ impl Hardware {
 impl System {
     /// Runs the programs on several hardware threads. Call before the first instruction runs.
     ///
-    /// # Errors [`SimError::Config`] for more than 64 hardware threads.
+    /// # Errors
+    /// [`SimError::Config`] for more than 64 hardware threads.
     pub fn set_processors(&mut self, options: &ProcessorOptions) -> Result<(), SimError> {
         options.check()?;
         if options.are_several() {
