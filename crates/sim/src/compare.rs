@@ -8,7 +8,7 @@ use perforate_types::{Counters, GapTolerance, PageSize, figures};
 
 use crate::feeding::{HugePageAdvices, Touched, run_all};
 use crate::idle_options;
-use crate::observer::OfTwoRuns;
+use crate::observer::TwoPassProgress;
 use crate::placed::Placed;
 use crate::recording::{recording_notes, refused_note};
 use crate::sampled::{self, PrecisionRule};
@@ -75,12 +75,12 @@ impl ResolvedRun {
         &self,
         observer: &mut dyn Observer,
     ) -> Result<Vec<RunResult>, SimError> {
-        let mut first = OfTwoRuns { observer, before: 0, done: 0 };
+        let mut first = TwoPassProgress { observer, before: 0, done: 0 };
         let run = self.run_once(Some(0), &mut first)?;
         let fallback = run.touched.done / 5;
         let detected = warmup::settled_after(&run.courses());
         drop(run);
-        let mut second = OfTwoRuns { before: first.done, done: 0, observer: first.observer };
+        let mut second = TwoPassProgress { before: first.done, done: 0, observer: first.observer };
         let run = self.run_once(Some(detected.unwrap_or(fallback)), &mut second)?;
         Ok(self.results(run, detected.is_some()))
     }
@@ -178,8 +178,8 @@ impl ResolvedRun {
             let from = touched.done.saturating_sub(figures.instructions);
             let represented = touched.gaps.represented(from, touched.done);
             let batches = match (represented, self.measuring.functional) {
-                _ if windows.is_some() => of_windows(&figures.windows),
-                (Some(_), false) => of_windows(&figures.windows),
+                _ if windows.is_some() => window_batches(&figures.windows),
+                (Some(_), false) => window_batches(&figures.windows),
                 _ => figures.slices.batches(),
             };
             let mut notes = notes.clone();
@@ -187,16 +187,16 @@ impl ResolvedRun {
             let sampled = if let Some(windows) = windows {
                 notes.push(sampled::timing_note(windows, window_warmup, &figures.windows));
                 notes.extend(precision.clone());
-                let of = sampled::Of::Clock;
-                sampled::estimate(&figures.windows, of, window_warmup, figures.instructions)
+                let population = sampled::Population::Clock;
+                sampled::estimate(&figures.windows, population, window_warmup, figures.instructions)
             } else {
-                let of = if self.measuring.functional {
-                    sampled::Of::Events
+                let population = if self.measuring.functional {
+                    sampled::Population::Events
                 } else {
-                    sampled::Of::Program
+                    sampled::Population::Program
                 };
                 let sampled = represented.and_then(|represented| {
-                    sampled::estimate(&figures.windows, of, window_warmup, represented)
+                    sampled::estimate(&figures.windows, population, window_warmup, represented)
                 });
                 notes.extend(represented.map(|number| sampled::note(figures.instructions, number)));
                 let (is_sample, has_figures) = (represented.is_some(), sampled.is_some());
@@ -461,7 +461,7 @@ fn precision_note(
 }
 
 /// Converts windows to the batches that results store.
-fn of_windows(windows: &[Tally]) -> Batches {
+fn window_batches(windows: &[Tally]) -> Batches {
     let mut batches = Batches::default();
     for window in windows {
         batches.push(window.instructions, window.cycles, window.translation_stall_cycles);

@@ -19,20 +19,21 @@ pub(crate) struct Effort {
     /// Number of pages processed.
     pages: u64,
     /// Pages allowed without any instruction.
-    free: u64,
+    free_pages: u64,
     events: u64,
 }
 
 impl Effort {
     /// Budget for a memory of this size, with nothing used.
     pub(crate) fn new(memory: &MemoryState) -> Self {
-        let free = PAGES + MEMORY_SHARE * (memory.kernel.memory_bytes / PageSize::Size4K.bytes());
-        Self { pages: 0, free, events: 0 }
+        let free_pages =
+            PAGES + MEMORY_SHARE * (memory.kernel.memory_bytes / PageSize::Size4K.bytes());
+        Self { pages: 0, free_pages, events: 0 }
     }
 
     /// Allows for skipped instructions, whose events still come.
     pub(crate) fn skip(&mut self, instructions: u64) {
-        self.free = self.free.saturating_add(of_instructions(instructions));
+        self.free_pages = self.free_pages.saturating_add(pages_allowed_for(instructions));
     }
 
     /// Adds an event after `instruction` instructions that requests work on `pages` pages.
@@ -42,7 +43,7 @@ impl Effort {
     pub(crate) fn add(&mut self, pages: u64, instruction: u64) -> Result<(), SimError> {
         self.pages = self.pages.saturating_add(pages);
         self.events += 1;
-        let most = self.free.saturating_add(of_instructions(instruction));
+        let most = self.free_pages.saturating_add(pages_allowed_for(instruction));
         if self.pages <= most {
             return Ok(());
         }
@@ -52,7 +53,7 @@ impl Effort {
 }
 
 /// Pages that `instructions` instructions allow.
-fn of_instructions(instructions: u64) -> u64 {
+fn pages_allowed_for(instructions: u64) -> u64 {
     instructions.saturating_mul(PAGES_PER_INSTRUCTION)
 }
 

@@ -117,7 +117,7 @@ pub(crate) struct Activity {
 
 /// Records the dynamic energy of translation, its parts by structure, and the static energy.
 pub(crate) fn record(machine: &Machine, activity: &Activity, out: &mut Counters) {
-    let spent = Spent::of(machine, activity);
+    let spent = EnergyUse::of(machine, activity);
     out.record(ENERGY, &spent);
     if spent.beside_l2_tlb > 0.0 {
         out.record(BESIDE, &spent);
@@ -126,7 +126,7 @@ pub(crate) fn record(machine: &Machine, activity: &Activity, out: &mut Counters)
 
 /// Energy of a run in pJ: dynamic energy by structure, and static energy.
 #[derive(Clone, Copy, Debug)]
-struct Spent {
+struct EnergyUse {
     l1_tlb: f64,
     l2_tlb: f64,
     walk_cache: f64,
@@ -147,7 +147,7 @@ struct Spent {
 const PICOJOULES: f64 = 1000.0;
 
 figures! {
-    static ENERGY: Spent, "Energy" {
+    static ENERGY: EnergyUse, "Energy" {
         /// Accesses to the structures of translation, fills included, times their energy in the machine
         /// file's `[energy]`.
         translation_energy_dynamic_nj, Nanojoules, Listed:
@@ -184,7 +184,7 @@ figures! {
         static_energy_nj, Nanojoules, Listed: |it| (it.leaked, PICOJOULES);
     }
 
-    static BESIDE: Spent, "Energy" {
+    static BESIDE: EnergyUse, "Energy" {
         /// Of it: a mechanism's own cache beside the second-level TLB.
         translation_energy_dynamic_nj_beside_l2_tlb, Nanojoules, Listed:
             |it| (it.beside_l2_tlb, PICOJOULES);
@@ -196,7 +196,7 @@ pub(crate) fn counters() -> Vec<Counter> {
     [registered(ENERGY), registered(BESIDE)].concat()
 }
 
-impl Spent {
+impl EnergyUse {
     fn of(machine: &Machine, activity: &Activity) -> Self {
         let costs = &machine.energy;
         let accesses = &activity.accesses;
@@ -322,7 +322,7 @@ mod tests {
     }
 
     fn parts(machine: &Machine) -> [f64; 10] {
-        Spent::of(machine, &activity()).structures()
+        EnergyUse::of(machine, &activity()).structures()
     }
 
     /// Data look-ups read three arrays, fetches two: 7 × 111 + 2 × 11 = 799. Reads: 1 + 2 + 3 + 4 in

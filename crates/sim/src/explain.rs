@@ -114,7 +114,7 @@ pub fn explain(
     };
     let chosen;
     let addresses = if addresses.is_empty() {
-        chosen = subject.telling_addresses(&accessed);
+        chosen = subject.example_addresses(&accessed);
         &chosen
     } else {
         addresses
@@ -125,7 +125,7 @@ pub fn explain(
 impl Subject {
     /// Example addresses: a sub-page of a perforated page away from holes, one near holes, an allocated
     /// hole, an address in a gap-tolerant superpage, and an address of another page.
-    fn telling_addresses(&self, accessed: &[VirtualAddress]) -> Vec<VirtualAddress> {
+    fn example_addresses(&self, accessed: &[VirtualAddress]) -> Vec<VirtualAddress> {
         let own = self.system.own_tables();
         let perforated: Option<&PerforatedRadix> = own.part();
         let pages = perforated.map(PerforatedRadix::perforated_pages).unwrap_or_default();

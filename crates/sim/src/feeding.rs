@@ -72,7 +72,7 @@ enum Feed {
     /// Runs this chunk of instructions.
     Chunk(Arc<Chunk>),
     /// Report the windows timed so far, with the number of the simulation.
-    Tell(SyncSender<(usize, Vec<Tally>)>),
+    ReportWindows(SyncSender<(usize, Vec<Tally>)>),
 }
 
 /// Feeds every simulation from one decoder, until the source ends, `precision` is reached or the
@@ -155,9 +155,9 @@ fn run_one(
                 simulation.run_shared(&chunk)?;
                 done.store(simulation.instructions(), Ordering::Relaxed);
             }
-            Feed::Tell(asker) => {
+            Feed::ReportWindows(answer) => {
                 // The receiver is gone if another scheme has failed.
-                let _ = asker.send((index, simulation.timed_windows().to_vec()));
+                let _ = answer.send((index, simulation.timed_windows().to_vec()));
             }
         }
     }
@@ -168,16 +168,16 @@ fn run_one(
 }
 
 /// Windows of every scheme so far; `None` if a scheme has failed.
-fn ask(senders: &[SyncSender<Feed>]) -> Option<Vec<Vec<Tally>>> {
+fn collect_windows(senders: &[SyncSender<Feed>]) -> Option<Vec<Vec<Tally>>> {
     let (sender, receiver) = sync_channel(senders.len());
     for simulation in senders {
-        simulation.send(Feed::Tell(sender.clone())).ok()?;
+        simulation.send(Feed::ReportWindows(sender.clone())).ok()?;
     }
     drop(sender);
     let mut windows = vec![Vec::new(); senders.len()];
     for _ in senders {
-        let (index, its) = receiver.recv().ok()?;
-        windows[index] = its;
+        let (index, reported) = receiver.recv().ok()?;
+        windows[index] = reported;
     }
     Some(windows)
 }
@@ -193,7 +193,7 @@ fn decode(
 ) -> Result<(), TraceError> {
     let mut pool: Vec<Arc<Chunk>> = Vec::new();
     let mut delivered = 0u64;
-    let mut ask_at = precision.map_or(u64::MAX, |rule| rule.period);
+    let mut next_check = precision.map_or(u64::MAX, |rule| rule.period);
     while goes_on(delivered) {
         let free = pool.iter().position(|chunk| Arc::strong_count(chunk) == 1);
         let mut chunk = free.map_or_else(Arc::default, |index| pool.swap_remove(index));
@@ -208,11 +208,11 @@ fn decode(
             }
         }
         pool.push(chunk);
-        if let Some(rule) = precision.filter(|_| touched.done >= ask_at) {
+        if let Some(rule) = precision.filter(|_| touched.done >= next_check) {
             // All schemes are at the same instruction, so the outcome does not depend on the speed of
             // threads.
-            ask_at = touched.done.saturating_add(rule.period);
-            let Some(windows) = ask(&senders) else { return Ok(()) };
+            next_check = touched.done.saturating_add(rule.period);
+            let Some(windows) = collect_windows(&senders) else { return Ok(()) };
             if rule.is_met(&windows) {
                 touched.is_precise = true;
                 return Ok(());

@@ -212,9 +212,9 @@ mod tests {
     #[test]
     fn guests_whose_mechanism_no_hardware_has() {
         let note = |names: &str| note_on_shadowed(&Composition::list(names).unwrap());
-        let told =
+        let text =
             note("4k+shadow-4k,perforated+thp,perforated+shadow-thp,range+shadow-4k").unwrap();
-        assert!(told.starts_with("perforated+shadow-thp, range+shadow-4k: the hardware"), "{told}");
+        assert!(text.starts_with("perforated+shadow-thp, range+shadow-4k: the hardware"), "{text}");
         for guest in ["segment-l1", "gt-pde-process"] {
             assert!(note(&format!("{guest}+shadow-4k")).is_some(), "{guest}");
         }
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn options_that_no_scheme_here_listens_to() {
+    fn options_that_no_scheme_here_uses() {
         let segments = "segment: has no effect: no scheme here has direct segments";
         let no_large = "has no effect: no scheme here has 2MB pages";
         for (schemes, option, value, expected) in [
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_ideal_scheme_does_without_is_told() {
+    fn options_that_the_ideal_scheme_ignores_are_noted() {
         let (_, memory) = read(&[("age", "weeks"), ("defrag", "always")]);
         let note = |schemes| note_on_ideal(&Composition::list(schemes).unwrap(), &memory);
         assert_eq!(note("4k,ideal").unwrap(), "the ideal scheme runs without age, defrag");
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn work_that_was_never_done_is_told_once_for_all() {
+    fn options_that_caused_no_work_are_noted_once() {
         let (_, memory) = read(&[("swap", "1G"), ("defrag", "always")]);
         let schemes = Composition::list("thp,4k").unwrap();
         let counters = |swapped: u64| {

@@ -261,7 +261,6 @@ impl Machine {
     ///
     /// # Errors
     /// [`SimError::MemoryBeyondCaches`] if the memory is too large.
-    /// [`SimError::MemoryBeyondCaches`].
     pub(crate) fn check_memory(
         &self,
         composition: &Composition,

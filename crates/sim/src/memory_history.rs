@@ -101,12 +101,12 @@ impl MemoryHistory {
 /// Adds a map. A map equal to the last one only adds its moment to that one.
 fn add_picture(pictures: &mut Vec<MemoryMap>, picture: MemoryMap) {
     match pictures.last_mut() {
-        Some(last) if alike(last, &picture) => last.instructions.extend(picture.instructions),
+        Some(last) if is_same_map(last, &picture) => last.instructions.extend(picture.instructions),
         _ => pictures.push(picture),
     }
 }
 
-fn alike(one: &MemoryMap, other: &MemoryMap) -> bool {
+fn is_same_map(one: &MemoryMap, other: &MemoryMap) -> bool {
     one.frames == other.frames
         && one.block_classes == other.block_classes
         && one.cells == other.cells

@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pairs_that_they_suit() {
+    fn modes_suit_pairs_with_segments() {
         let big = perforate_config::read("big-memory").unwrap();
         let compute = perforate_config::read("compute,every=5000").unwrap();
         let suits = |switching: ModeSwitching, name: &str| {

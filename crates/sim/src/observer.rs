@@ -51,7 +51,7 @@ pub struct Silent;
 impl Observer for Silent {}
 
 /// Observer of each of two passes over a workload; reports the progress of both together.
-pub(crate) struct OfTwoRuns<'a> {
+pub(crate) struct TwoPassProgress<'a> {
     pub(crate) observer: &'a mut dyn Observer,
     /// Instructions of the first run; 0 during the first run.
     pub(crate) before: u64,
@@ -59,7 +59,7 @@ pub(crate) struct OfTwoRuns<'a> {
     pub(crate) done: u64,
 }
 
-impl Observer for OfTwoRuns<'_> {
+impl Observer for TwoPassProgress<'_> {
     fn on_progress(&mut self, Progress { done, total }: Progress) {
         self.done = done;
         let total = total.map(|total| total.saturating_mul(2));

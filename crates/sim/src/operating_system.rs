@@ -315,7 +315,7 @@ impl OperatingSystemCosts {
     }
 
     /// Costs not included in the run's cycles: without interrupts if the run simulates these.
-    fn beside_simulated(&self, interrupts: Option<u64>) -> Self {
+    fn without_simulated_interrupts(&self, interrupts: Option<u64>) -> Self {
         let interrupted_processors =
             if interrupts.is_some() { 0 } else { self.interrupted_processors };
         Self { interrupted_processors, ..self.clone() }
@@ -331,7 +331,7 @@ impl OperatingSystemCosts {
         out: &mut Counters,
     ) -> Option<WorkCycles> {
         let ProgramWork { work, background, host, interrupts } = *program;
-        let costs = self.beside_simulated(interrupts);
+        let costs = self.without_simulated_interrupts(interrupts);
         work.record(out);
         let stated = work.shootdown_batches * u64::from(self.interrupted_processors);
         out.record(INTERRUPTS, &interrupts.unwrap_or(stated));
@@ -360,7 +360,7 @@ impl OperatingSystemCosts {
     /// memory, which happens only once.
     pub(crate) fn program_cycles(&self, program: &ProgramWork, frequency_ghz: f64) -> WorkCycles {
         let ProgramWork { work, background, host, interrupts } = *program;
-        let costs = self.beside_simulated(interrupts);
+        let costs = self.without_simulated_interrupts(interrupts);
         let own = costs.cycles(&(work - background), frequency_ghz).total();
         let of_host = host.map_or(0, |host| {
             let HostCycles { exits, kernel, backing, .. } = costs.host_cycles(&host, frequency_ghz);

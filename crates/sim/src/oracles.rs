@@ -73,7 +73,7 @@ impl GuestTables {
     }
 
     /// True if a walk of `page` in `space` may read the page `table`.
-    fn serve(&self, (space, page): (SpaceId, VirtualPage), table: GuestFrame) -> bool {
+    fn may_be_read(&self, (space, page): (SpaceId, VirtualPage), table: GuestFrame) -> bool {
         let is_bitmap = self.bitmaps.is_some_and(|first| table >= first);
         let is_node = |level: Level| {
             let first = VirtualPage::new(page.number() >> (9 * level) << (9 * level));
@@ -109,7 +109,7 @@ impl HostOracle {
             Ok(Translated { physical, .. }) if composed == Some(physical) => Ok(None),
             Ok(Translated { physical, .. }) => Err(access.disagreement(composed, Some(physical))),
             Err(PageFault::Host(fault)) => {
-                if !self.meets(&access, mapped.map(|(frame, _)| frame), fault) {
+                if !self.involves(&access, mapped.map(|(frame, _)| frame), fault) {
                     return Err(access.disagreement(composed, None));
                 }
                 let address = VirtualAddress::new(fault.page.address().value());
@@ -129,12 +129,13 @@ impl HostOracle {
 
     /// True if the access involves the page that faulted: as its data, or as a table of its walk, in
     /// which the walker writes accessed bits.
-    fn meets(&self, access: &Access, data: Option<Frame>, fault: HostFault) -> bool {
+    fn involves(&self, access: &Access, data: Option<Frame>, fault: HostFault) -> bool {
         let is_data = data.is_some_and(|frame| frame.number() == fault.page.number());
         // A walk does not distinguish a fetch from a load.
         let as_data = fault.kind == access.kind || fault.kind == AccessKind::Read;
         let place = (access.space, access.address.page());
-        let is_table = fault.kind == AccessKind::Write && self.tables.serve(place, fault.page);
+        let is_table =
+            fault.kind == AccessKind::Write && self.tables.may_be_read(place, fault.page);
         is_data && as_data || is_table
     }
 }
@@ -203,7 +204,7 @@ impl Oracles {
     }
 
     /// Applies an update of the first dimension.
-    pub(crate) fn hear(&mut self, update: &Update) -> Result<(), OracleError> {
+    pub(crate) fn apply(&mut self, update: &Update) -> Result<(), OracleError> {
         self.note_written(update, false);
         match (update, &mut self.host) {
             (Update::Truth(truth), _) => return self.own.apply(truth),
@@ -214,7 +215,7 @@ impl Oracles {
     }
 
     /// Applies an update of the second dimension.
-    pub(crate) fn hear_host(&mut self, update: &Update) -> Result<(), OracleError> {
+    pub(crate) fn apply_host(&mut self, update: &Update) -> Result<(), OracleError> {
         self.note_written(update, true);
         let host = self.host.as_mut().expect("there is a second dimension");
         match update {
@@ -233,13 +234,13 @@ impl Oracles {
     }
 
     /// Ends the serving of a fault. A spurious fault for whose page nothing was written is an error.
-    pub(crate) fn served(&mut self) -> Result<(), Disagreement> {
+    pub(crate) fn end_fault(&mut self) -> Result<(), Disagreement> {
         self.spurious.take().map_or(Ok(()), |spurious| Err(spurious.disagreement))
     }
 
     /// Compares a translation with the mappings. A physical address must follow from all dimensions
     /// together; a fault must be justified by the dimension that it names. A fault on a mapped page
-    /// counts as spurious until [`Self::served`].
+    /// counts as spurious until [`Self::end_fault`].
     pub(crate) fn check(
         &mut self,
         access: Access,

@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_accesses_are_said_once() {
+    fn refused_accesses_are_noted_once() {
         let mut counters = Counters::default();
         counters.set("accesses_refused", 12u64);
         let quiet = SourceMetadata { has_events: true, ..SourceMetadata::default() };

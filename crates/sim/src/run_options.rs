@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_warmup_is_said_or_found() {
+    fn a_warmup_is_given_or_detected() {
         assert_eq!(read("auto"), Ok(WarmupLength::Detected));
         assert_eq!(read("2M"), Ok(WarmupLength::Instructions(2_000_000)));
         let error = read::<WarmupLength>("some").unwrap_err().to_string();

@@ -11,7 +11,7 @@ use perforate_types::{Chunk, ProgramEvent};
 
 use crate::stretches::Tally;
 
-pub(crate) use estimate::{Of, estimate};
+pub(crate) use estimate::{Population, estimate};
 pub(crate) use precision::{PrecisionRule, widest};
 pub(crate) use schedule::{Phase, Schedule};
 pub use timing::{TimedWindows, Timing};

@@ -75,7 +75,7 @@ impl System {
     fn back(&mut self, page: GuestFrame, kind: AccessKind) -> Result<bool, SimError> {
         match self.host_leaf(page, kind) {
             Some(_) => Ok(true),
-            None => self.has_host_back(HostFault { page, kind }),
+            None => self.back_in_host(HostFault { page, kind }),
         }
     }
 

@@ -25,7 +25,7 @@ use crate::placed::{Placed, host_alarms};
 use crate::sampled::Schedule;
 use crate::samples::Samples;
 use crate::stretches::{Stretches, Tally};
-use crate::system::{Sent, SystemOptions};
+use crate::system::{SentShootdowns, SystemOptions};
 use crate::{Composition, Machine, MemoryState, ProcessorOptions, SimError, System, TimedWindows};
 
 use clock::Clock;
@@ -181,7 +181,7 @@ impl Simulation {
     /// # Errors
     /// [`SimError::Thread`] if the thread cannot be started.
     pub fn with_clock_thread(self) -> Result<Self, SimError> {
-        let clock = self.clock.map(Clock::beside).transpose().map_err(SimError::Thread)?;
+        let clock = self.clock.map(Clock::on_own_thread).transpose().map_err(SimError::Thread)?;
         Ok(Self { clock, ..self })
     }
 
@@ -252,7 +252,7 @@ impl Simulation {
     /// # Errors
     /// Out of memory, or a translation that differs from the oracle's.
     pub fn run(&mut self, chunk: &Chunk) -> Result<(), SimError> {
-        if let Some(Clock::Beside(thread)) = &mut self.clock {
+        if let Some(Clock::Threaded(thread)) = &mut self.clock {
             thread.set_chunk(Arc::new(chunk.clone()));
         }
         self.run_chunk(chunk)
@@ -264,7 +264,7 @@ impl Simulation {
     /// # Errors
     /// As [`Self::run`].
     pub fn run_shared(&mut self, chunk: &Arc<Chunk>) -> Result<(), SimError> {
-        if let Some(Clock::Beside(thread)) = &mut self.clock {
+        if let Some(Clock::Threaded(thread)) = &mut self.clock {
             thread.set_chunk(Arc::clone(chunk));
         }
         self.run_chunk(chunk)
@@ -306,7 +306,7 @@ impl Simulation {
             self.event(event, self.done)?;
             self.clock = match self.clock.take() {
                 Some(Clock::Several(mut all)) => {
-                    self.tell_threads(all.as_mut());
+                    self.sync_threads(all.as_mut());
                     Some(Clock::Several(all))
                 }
                 other => other,
@@ -351,8 +351,8 @@ impl Simulation {
             return self.run_with(&mut Functional, chunk, position, end);
         };
         let outcome = match &mut clock {
-            Clock::Here(core) => self.run_with(core.as_mut(), chunk, position, end),
-            Clock::Beside(thread) => self.run_with(thread, chunk, position, end),
+            Clock::Inline(core) => self.run_with(core.as_mut(), chunk, position, end),
+            Clock::Threaded(thread) => self.run_with(thread, chunk, position, end),
             Clock::Several(all) => self.run_with(all.as_mut(), chunk, position, end),
         };
         self.clock = Some(clock);
@@ -390,7 +390,7 @@ impl Simulation {
                 if let Some(modes) = &mut self.modes {
                     modes.ring(now, &mut self.system)?;
                 }
-                self.tell_threads(model);
+                self.sync_threads(model);
             }
             if now >= self.stretches.next() {
                 let tally = self.tally(model.cycles_so_far(), now);
@@ -408,7 +408,7 @@ impl Simulation {
                         self.stretches.gap(&tally);
                     }
                     self.event(event, now)?;
-                    self.tell_threads(model);
+                    self.sync_threads(model);
                     position.event += 1;
                     continue;
                 }
@@ -460,7 +460,7 @@ impl Simulation {
             }
             model.finish(instruction);
             if M::HAS_THREADS && self.system.has_sent_shootdowns() {
-                self.tell_threads(model);
+                self.sync_threads(model);
             }
         }
         Ok(accesses)
@@ -468,7 +468,7 @@ impl Simulation {
 
     /// Passes shootdowns and the current hardware thread on to the model.
     #[cold]
-    fn tell_threads<M: Model>(&mut self, model: &mut M) {
+    fn sync_threads<M: Model>(&mut self, model: &mut M) {
         for sent in self.system.take_shootdowns() {
             model.shoot_down(&self.interrupts(&sent));
         }
@@ -477,13 +477,13 @@ impl Simulation {
 
     /// Interrupts that shootdowns cause. The costs in the machine file give the whole wait of the sender;
     /// delivery is that wait without the time in the handler.
-    fn interrupts(&self, sent: &Sent) -> Interrupts {
+    fn interrupts(&self, sent: &SentShootdowns) -> Interrupts {
         let costs = &self.machine.operating_system;
         let cycles = |ns: f64| (ns * self.machine.core.frequency_ghz).round() as u32;
-        let of_entries = sent.entries as f64 * costs.invalidate_entry_ns;
-        let of_flushes = sent.flushes as f64 * costs.flush_space_ns;
+        let entries_ns = sent.entries as f64 * costs.invalidate_entry_ns;
+        let flushes_ns = sent.flushes as f64 * costs.flush_space_ns;
         let exit_ns = if sent.is_of_host { costs.vm_exit_ns } else { 0.0 };
-        let forgetting_ns = (of_entries + of_flushes) / sent.batches as f64;
+        let invalidation_ns = (entries_ns + flushes_ns) / sent.batches as f64;
         let entry_ns = costs.interrupt_handler_ns;
         Interrupts {
             is_waited_for: sent.sender.is_some(),
@@ -494,7 +494,7 @@ impl Simulation {
                     (costs.synchronize_ns + costs.interrupt_ns - entry_ns).max(0.0),
                 ),
                 interrupt_cycles: cycles(costs.interrupt_ns),
-                handler_cycles: cycles(entry_ns + exit_ns + forgetting_ns),
+                handler_cycles: cycles(entry_ns + exit_ns + invalidation_ns),
             },
         }
     }
@@ -506,7 +506,7 @@ impl Simulation {
             return Err(SimError::SampledTwice);
         }
         if let ProgramEvent::Exec | ProgramEvent::Exit { .. } = event {
-            self.regions = self.pictures();
+            self.regions = self.perforated_regions();
         }
         self.effort.add(self.system.kernel().effort_of(event), at)?;
         self.system.event(event)

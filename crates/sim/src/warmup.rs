@@ -6,7 +6,7 @@ mod slices;
 pub(crate) use slices::{Course, Slices};
 
 /// Smallest relative change of a figure that a note mentions.
-const WORTH_SAYING: f64 = 0.01;
+const LEAST_CHANGE: f64 = 0.01;
 
 /// Name of the figure from which the end of the warm-up is detected.
 pub(crate) fn figure_name(has_clock: bool) -> &'static str {
@@ -34,7 +34,7 @@ pub(crate) fn note(
         Course::Steady { change, .. } | Course::Unsteady { change } => *change,
         Course::Short => 0.0,
     };
-    let least = |course: &Course| change(course).abs() >= WORTH_SAYING;
+    let least = |course: &Course| change(course).abs() >= LEAST_CHANGE;
     let size = |course: &Course| change(course).abs();
     let worst = |is_kind: fn(&Course) -> bool| {
         let kind = courses.iter().filter(|(_, course)| is_kind(course) && least(course));
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn small_changes_are_not_worth_a_remark_and_unsteady_runs_are_said_so() {
+    fn small_changes_have_no_note_and_unsteady_runs_have_one() {
         let small = [Course::Steady { after: 500, change: 0.009 }, Course::Short];
         assert_eq!(note(0, "x", &courses(&small), None), None);
         assert_eq!(settled_after(&small), None, "too short to tell");

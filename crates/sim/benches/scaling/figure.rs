@@ -6,7 +6,7 @@ use std::path::Path;
 use plotters::prelude::*;
 
 use crate::point::{Axis, Measured, Point};
-use crate::{of, series};
+use crate::{series, series_points};
 
 /// Size of one diagram in pixels.
 const WIDTH: u32 = 360;
@@ -67,7 +67,7 @@ pub fn draw(path: &Path, all: &[(Point, Measured)]) -> Result<(), Box<dyn Error>
             .draw()?;
         let names = series(all).into_iter().filter(|(of, _)| *of == axis);
         for ((_, name), colour) in names.zip(COLOURS) {
-            let points = of(all, axis, &name);
+            let points = series_points(all, axis, &name);
             let points: Vec<(f64, f64)> =
                 points.iter().map(|it| (it.0.x as f64, (quantity.value)(&it.1))).collect();
             let line = LineSeries::new(points, colour.stroke_width(2)).point_size(3);

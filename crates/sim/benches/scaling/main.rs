@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     };
     let Some(all) = all else { return ExitCode::FAILURE };
     for (axis, series) in series(&all) {
-        let points = of(&all, axis, &series);
+        let points = series_points(&all, axis, &series);
         let slope = |value: fn(&Measured) -> f64| {
             slope(points.iter().map(|(point, measured)| (point.x as f64, value(measured))))
         };
@@ -105,7 +105,11 @@ fn series(all: &[(Point, Measured)]) -> Vec<(Axis, String)> {
 }
 
 /// Points of one series of an axis.
-fn of<'a>(all: &'a [(Point, Measured)], axis: Axis, series: &str) -> Vec<&'a (Point, Measured)> {
+fn series_points<'a>(
+    all: &'a [(Point, Measured)],
+    axis: Axis,
+    series: &str,
+) -> Vec<&'a (Point, Measured)> {
     all.iter().filter(|(point, _)| point.axis == axis && point.series == series).collect()
 }
 

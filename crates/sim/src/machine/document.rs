@@ -25,7 +25,7 @@ pub(super) fn leaves(table: &dyn TableLike) -> Vec<Leaf> {
 fn add_leaves(table: &dyn TableLike, path: &str, comment: &str, found: &mut Vec<Leaf>) {
     for (name, item) in table.iter() {
         let key = if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
-        let own = item.as_value().map(comment_behind).unwrap_or_default();
+        let own = item.as_value().map(comment_after).unwrap_or_default();
         let comment = if own.is_empty() { comment } else { own };
         match item.as_table_like().filter(|inner| !inner.is_empty()) {
             Some(inner) => add_leaves(inner, &key, comment, found),
@@ -37,7 +37,7 @@ fn add_leaves(table: &dyn TableLike, path: &str, comment: &str, found: &mut Vec<
     }
 }
 
-fn comment_behind(value: &Value) -> &str {
+fn comment_after(value: &Value) -> &str {
     let suffix = value.decor().suffix().and_then(|suffix| suffix.as_str()).unwrap_or("");
     suffix.trim().trim_start_matches('#').trim()
 }
@@ -83,7 +83,7 @@ pub(super) fn put(
         }
         put(braces, rest, value, "")?;
         tidy(braces);
-        braces.decor_mut().set_suffix(behind(comment));
+        braces.decor_mut().set_suffix(comment_suffix(comment));
         return Ok(());
     }
     match item.as_table_like_mut() {
@@ -96,7 +96,7 @@ fn put_here(table: &mut dyn TableLike, key: &str, mut value: Value, comment: &st
     let old = table.get_mut(key);
     let decor = old.as_ref().and_then(|old| old.as_value()).map(Value::decor);
     let prefix = decor.and_then(|decor| decor.prefix()?.as_str()).unwrap_or(" ").to_owned();
-    *value.decor_mut() = Decor::new(prefix, behind(comment));
+    *value.decor_mut() = Decor::new(prefix, comment_suffix(comment));
     match old {
         // Comments above the key stay.
         Some(old) => *old = Item::Value(value),
@@ -105,7 +105,7 @@ fn put_here(table: &mut dyn TableLike, key: &str, mut value: Value, comment: &st
 }
 
 /// A comment as text after a value.
-fn behind(comment: &str) -> String {
+fn comment_suffix(comment: &str) -> String {
     if comment.is_empty() { String::new() } else { format!(" # {comment}") }
 }
 

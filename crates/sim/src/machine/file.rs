@@ -117,7 +117,8 @@ impl MachineFile {
     /// Reads the machine without checking whether its values fit together.
     fn read(&self) -> Result<Machine, String> {
         let text = self.text();
-        let machine: Machine = toml::from_str(&text).map_err(|error| self.placed(&error, &text))?;
+        let machine: Machine =
+            toml::from_str(&text).map_err(|error| self.error_with_place(&error, &text))?;
         Ok(Machine { set: self.set.clone(), remarks: self.remarks.clone(), ..machine })
     }
 
@@ -126,7 +127,7 @@ impl MachineFile {
     }
 
     /// Error in the merged document, with its line in the file that contains the key.
-    fn placed(&self, error: &toml::de::Error, text: &str) -> String {
+    fn error_with_place(&self, error: &toml::de::Error, text: &str) -> String {
         let message = one_line(error, text);
         if !self.is_changed {
             return message;
@@ -227,7 +228,7 @@ impl MachineFile {
         if let Err(error) = toml::from_str::<Machine>(&text)
             && !error.message().starts_with("missing field")
         {
-            return Err(self.told(key, &error));
+            return Err(self.value_error(key, &error));
         }
         *self = Self { is_changed: true, ..changed };
         Ok(())
@@ -255,7 +256,7 @@ impl MachineFile {
     }
 
     /// Error text for a value that was set.
-    fn told(&self, key: &str, error: &toml::de::Error) -> String {
+    fn value_error(&self, key: &str, error: &toml::de::Error) -> String {
         let message = error.message().replace('\n', " ");
         match message.strip_prefix("unknown field `").and_then(|rest| rest.split_once('`')) {
             Some((name, _)) => self.unknown(key, name),
@@ -476,8 +477,12 @@ mod tests {
         }
         let path = folder.path().join(files[0].0);
         let name = path.to_str().unwrap();
-        let told = |error: SimError| error.to_string().replace(folder.path().to_str().unwrap(), "");
-        Ok((Machine::load(name).map_err(told)?, Machine::text(name).map_err(told)?))
+        let without_folder =
+            |error: SimError| error.to_string().replace(folder.path().to_str().unwrap(), "");
+        Ok((
+            Machine::load(name).map_err(without_folder)?,
+            Machine::text(name).map_err(without_folder)?,
+        ))
     }
 
     #[test]
@@ -563,7 +568,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_is_told() {
+    fn changes_are_noted() {
         let mut file = MachineFile::load("gtsm-table4").unwrap();
         file.set("tlb.l2", "{ entries = 1024, ways = 8 }").unwrap();
         file.set("cache.l2.size_bytes", "512K").unwrap();

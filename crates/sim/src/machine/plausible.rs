@@ -145,20 +145,20 @@ pub fn forget<S: AsRef<str>>(file: &mut Table, keys: &[S]) {
     let plausible = file.get_mut("plausible").and_then(Item::as_array_of_tables_mut);
     let Some(plausible) = plausible else { return };
     for key in keys.iter().map(AsRef::as_ref) {
-        plausible.iter_mut().for_each(|entry| take_out(entry, key));
-        plausible.retain(|entry| !speaks_of(entry, key));
+        plausible.iter_mut().for_each(|entry| remove_key(entry, key));
+        plausible.retain(|entry| !affects(entry, key));
     }
 }
 
 /// Removes a key from the keys that an entry multiplies.
-fn take_out(entry: &mut Table, key: &str) {
+fn remove_key(entry: &mut Table, key: &str) {
     if let Some(keys) = entry.get_mut("keys").and_then(Item::as_array_mut) {
         keys.retain(|one| one.as_str().is_none_or(|one| !are_related(one, key)));
     }
 }
 
 /// True if an entry has an alternative for a key, or if it has no key left to multiply.
-fn speaks_of(entry: &Table, key: &str) -> bool {
+fn affects(entry: &Table, key: &str) -> bool {
     let values = entry.get("values").and_then(Item::as_array).into_iter().flatten();
     let tables = values.filter_map(Value::as_inline_table);
     let multiplies_none = entry.get("keys").and_then(Item::as_array).is_some_and(Array::is_empty);

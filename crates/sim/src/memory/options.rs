@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_said_is_the_default() {
+    fn no_options_are_the_default() {
         assert_eq!(resolved(&[]), Ok(MemoryState::default()));
         assert_eq!(resolved(&[]).unwrap().kernel.memory_bytes, 16 << 30);
         let none = [("fragmentation", "none"), ("io-gap", "none"), ("khugepaged", "none")];

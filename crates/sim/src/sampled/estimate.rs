@@ -25,7 +25,7 @@ const FIGURES: [Figure; 4] = [
 
 /// Population that the windows are a sample of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Of {
+pub(crate) enum Population {
     /// The program, of which only windows were recorded; the run has a clock.
     Program,
     /// The program, of which only windows were recorded; the run has no clock.
@@ -37,17 +37,17 @@ pub(crate) enum Of {
 /// Estimates figures and totals from windows; `None` if no instruction was counted.
 pub(crate) fn estimate(
     windows: &[Tally],
-    of: Of,
+    population: Population,
     window_warmup_instructions: u64,
     instructions_represented: u64,
 ) -> Option<Sampled> {
     let instructions: Vec<u64> = windows.iter().map(|window| window.instructions).collect();
     let instructions_counted = instructions.iter().sum();
     let (mut figures, mut extrapolated) = (BTreeMap::new(), BTreeMap::new());
-    let is_sampled = |wants_clock: bool| match of {
-        Of::Program => true,
-        Of::Events => !wants_clock,
-        Of::Clock => wants_clock,
+    let is_sampled = |wants_clock: bool| match population {
+        Population::Program => true,
+        Population::Events => !wants_clock,
+        Population::Clock => wants_clock,
     };
     for (name, count_name, count, per, _) in FIGURES.iter().filter(|row| is_sampled(row.4)) {
         let counts: Vec<u64> = windows.iter().map(count).collect();
@@ -57,7 +57,7 @@ pub(crate) fn estimate(
     }
     Some(Sampled {
         windows: windows.len() as u64,
-        only_timing: of == Of::Clock,
+        only_timing: population == Population::Clock,
         window_warmup_instructions,
         instructions_counted,
         instructions_represented,
@@ -80,7 +80,7 @@ mod tests {
             l2_tlb_misses: 8,
             walks: 6,
         };
-        let found = estimate(&[window, window], Of::Program, 10, 1_000_000).unwrap();
+        let found = estimate(&[window, window], Population::Program, 10, 1_000_000).unwrap();
         let exact = |mean| SampledFigure { mean, half_width_95: Some(0.0) };
         assert_eq!(found.figures["cycles_per_instruction"], exact(2.5));
         assert_eq!(found.figures["l2_tlb_mpki"], exact(4.0));
@@ -89,13 +89,13 @@ mod tests {
         assert_eq!(found.extrapolated["cycles"], exact(2_500_000.0));
         assert_eq!(found.extrapolated["l2_tlb_misses"], exact(4000.0));
         assert_eq!((found.windows, found.instructions_counted), (2, 4000));
-        let functional = estimate(&[window], Of::Events, 0, 1_000_000).unwrap();
+        let functional = estimate(&[window], Population::Events, 0, 1_000_000).unwrap();
         let names: Vec<&str> = functional.figures.keys().map(String::as_str).collect();
         assert_eq!(names, ["l2_tlb_mpki", "walks_per_kilo_instruction"]);
-        let clock = estimate(&[window], Of::Clock, 0, 1_000_000).unwrap();
+        let clock = estimate(&[window], Population::Clock, 0, 1_000_000).unwrap();
         let names: Vec<&str> = clock.figures.keys().map(String::as_str).collect();
         assert_eq!(names, ["cycles_per_instruction", "translation_cycles_per_kilo_instruction"]);
         assert!(clock.only_timing && !functional.only_timing);
-        assert_eq!(estimate(&[], Of::Program, 0, 1_000_000), None);
+        assert_eq!(estimate(&[], Population::Program, 0, 1_000_000), None);
     }
 }

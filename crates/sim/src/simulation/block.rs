@@ -20,7 +20,7 @@ pub(super) struct Block {
     pub(super) chunk: Arc<Chunk>,
     /// Index of the block's first instruction in `chunk`.
     pub(super) first: usize,
-    instructions: Vec<Called>,
+    instructions: Vec<Calls>,
     accesses: Vec<Access>,
     /// Steps of all accesses in order.
     steps: Vec<Step>,
@@ -29,7 +29,7 @@ pub(super) struct Block {
 }
 
 /// Calls of the model for one instruction.
-struct Called {
+struct Calls {
     has_fetch: bool,
     /// Number of loads and stores.
     accesses: u16,
@@ -81,7 +81,7 @@ impl Block {
     #[inline]
     pub(super) fn begin(&mut self) {
         let has_fetch = std::mem::take(&mut self.has_fetch);
-        self.instructions.push(Called { has_fetch, accesses: 0 });
+        self.instructions.push(Calls { has_fetch, accesses: 0 });
     }
 
     #[inline]
@@ -139,7 +139,7 @@ impl Block {
         };
         let mut next = accesses.iter();
         for (instruction, called) in chunk.instructions[*first..].iter().zip(&*instructions) {
-            let Called { has_fetch, accesses } = called;
+            let Calls { has_fetch, accesses } = called;
             if *has_fetch && let Some(access) = next.next() {
                 model.fetch(access.address, access.slot, take(access));
             }

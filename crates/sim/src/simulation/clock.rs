@@ -22,9 +22,9 @@ const BLOCKS_AHEAD: usize = 8;
 /// The timing model of a run.
 pub(super) enum Clock {
     /// Core on the thread of the run loop.
-    Here(Box<Core>),
+    Inline(Box<Core>),
     /// Core on a thread of its own.
-    Beside(ClockThread),
+    Threaded(ClockThread),
     /// Cores of several hardware threads, on the thread of the run loop.
     Several(Box<Processors>),
 }
@@ -34,13 +34,13 @@ const ONE_THREAD: &str = "windows are timed of one hardware thread";
 
 impl Clock {
     pub(super) fn new(core: Core) -> Self {
-        Self::Here(Box::new(core))
+        Self::Inline(Box::new(core))
     }
 
     /// Moves the core to a thread of its own. No effect on several hardware threads.
-    pub(super) fn beside(self) -> io::Result<Self> {
+    pub(super) fn on_own_thread(self) -> io::Result<Self> {
         Ok(match self {
-            Self::Here(core) => Self::Beside(ClockThread::start(*core)?),
+            Self::Inline(core) => Self::Threaded(ClockThread::start(*core)?),
             other => other,
         })
     }
@@ -49,10 +49,10 @@ impl Clock {
     ///
     /// # Panics
     /// If there are several hardware threads.
-    pub(super) fn then(&mut self, what: impl FnOnce(&mut Core) + Send + 'static) {
+    pub(super) fn run_on_core(&mut self, action: impl FnOnce(&mut Core) + Send + 'static) {
         match self {
-            Self::Here(core) => what(core),
-            Self::Beside(thread) => thread.then(what),
+            Self::Inline(core) => action(core),
+            Self::Threaded(thread) => thread.run_on_core(action),
             Self::Several(_) => panic!("{ONE_THREAD}"),
         }
     }
@@ -61,7 +61,7 @@ impl Clock {
     pub(super) fn drain(&mut self) {
         match self {
             Self::Several(all) => all.drain(),
-            one => one.then(Core::drain),
+            one => one.run_on_core(Core::drain),
         }
     }
 
@@ -69,15 +69,15 @@ impl Clock {
     pub(super) fn start_measuring(&mut self) {
         match self {
             Self::Several(all) => all.start_measuring(),
-            one => one.then(Core::start_measuring),
+            one => one.run_on_core(Core::start_measuring),
         }
     }
 
     /// Cycles since measuring started.
     pub(super) fn cycles(&mut self) -> Cycles {
         match self {
-            Self::Here(core) => core.cycles_so_far(),
-            Self::Beside(thread) => thread.ask(|core| core.cycles_so_far()),
+            Self::Inline(core) => core.cycles_so_far(),
+            Self::Threaded(thread) => thread.query(|core| core.cycles_so_far()),
             Self::Several(all) => all.cycles_so_far(),
         }
     }
@@ -85,8 +85,8 @@ impl Clock {
     /// Makes all recorded calls, then ends the clock.
     pub(super) fn end(self) -> Ended {
         match self {
-            Self::Here(core) => Ended::One(core),
-            Self::Beside(thread) => Ended::One(Box::new(thread.end())),
+            Self::Inline(core) => Ended::One(core),
+            Self::Threaded(thread) => Ended::One(Box::new(thread.end())),
             Self::Several(all) => Ended::Several(all),
         }
     }
@@ -158,7 +158,7 @@ impl ClockThread {
             let mut empty = Vec::new();
             for order in received {
                 match order {
-                    Order::Do(what) => what(&mut core),
+                    Order::Do(action) => action(&mut core),
                     Order::Run(mut block) => {
                         block.run(&mut core);
                         empty.push(block);
@@ -194,7 +194,7 @@ impl ClockThread {
         if self.block.is_empty() {
             return;
         }
-        let Ok(mut next) = self.emptied.recv() else { self.has_ended() };
+        let Ok(mut next) = self.emptied.recv() else { self.propagate_panic() };
         next.is_warming = self.block.is_warming;
         next.chunk = Arc::clone(&self.block.chunk);
         next.first = self.block.first + self.block.instructions();
@@ -204,33 +204,36 @@ impl ClockThread {
 
     fn send(&mut self, order: Order) {
         if self.orders.send(order).is_err() {
-            self.has_ended();
+            self.propagate_panic();
         }
     }
 
     /// Reports that the thread ended early. Only a panic ends it early; the panic continues here.
     #[cold]
-    fn has_ended(&mut self) -> ! {
+    fn propagate_panic(&mut self) -> ! {
         match self.thread.take().map(JoinHandle::join) {
             Some(Err(panic)) => std::panic::resume_unwind(panic),
             _ => unreachable!("orders may still come"),
         }
     }
 
-    fn then(&mut self, what: impl FnOnce(&mut Core) + Send + 'static) {
+    fn run_on_core(&mut self, action: impl FnOnce(&mut Core) + Send + 'static) {
         self.flush();
-        self.send(Order::Do(Box::new(what)));
+        self.send(Order::Do(Box::new(action)));
     }
 
     /// Runs `query` on the core after all recorded calls, and waits for the answer.
-    fn ask<T: Send + 'static>(&mut self, what: impl FnOnce(&mut Core) -> T + Send + 'static) -> T {
+    fn query<T: Send + 'static>(
+        &mut self,
+        query: impl FnOnce(&mut Core) -> T + Send + 'static,
+    ) -> T {
         let (answer, answered) = sync_channel(1);
-        self.then(move |core| {
-            let _ = answer.send(what(core));
+        self.run_on_core(move |core| {
+            let _ = answer.send(query(core));
         });
         match answered.recv() {
             Ok(answer) => answer,
-            Err(_) => self.has_ended(),
+            Err(_) => self.propagate_panic(),
         }
     }
 
@@ -268,14 +271,14 @@ impl Model for ClockThread {
     }
     fn drain(&mut self) {
         if !self.block.is_warming {
-            self.then(Core::drain);
+            self.run_on_core(Core::drain);
         }
     }
     fn cycles_so_far(&mut self) -> Cycles {
         if self.block.is_warming {
             Cycles::default()
         } else {
-            self.ask(|core| core.cycles_so_far())
+            self.query(|core| core.cycles_so_far())
         }
     }
 }

@@ -62,7 +62,7 @@ impl Figures {
 
 impl Simulation {
     /// Perforated pages to show: the current ones, or the last ones if there are none.
-    pub(super) fn pictures(&self) -> Vec<Region> {
+    pub(super) fn perforated_regions(&self) -> Vec<Region> {
         let perforated: Option<&PerforatedRadix> = self.system.own_tables().part();
         let pages = perforated.map(PerforatedRadix::perforated_pages).unwrap_or_default();
         match pages.is_empty() {
@@ -93,7 +93,7 @@ impl Simulation {
         if let Some(clock) = &mut self.clock {
             clock.drain();
         }
-        let (end, regions) = (self.tally_at_rest(), self.pictures());
+        let (end, regions) = (self.tally_at_rest(), self.perforated_regions());
         let (slices, windows) = self.stretches.finish(&end);
         let windows = timed_windows.unwrap_or(windows);
         self.samples.add(self.done, self.system.mmu().l2_contents());

@@ -28,7 +28,7 @@ impl Simulation {
     pub(super) fn await_first_window(&mut self) {
         if let (Some(timed), Some(clock)) = (&mut self.timed, &mut self.clock) {
             timed.schedule.start_measuring(self.done);
-            clock.then(Core::pause_counting);
+            clock.run_on_core(Core::pause_counting);
         }
     }
 
@@ -49,11 +49,11 @@ impl Simulation {
             let mut clock = self.clock.take().expect("a run of timed windows has a clock");
             let is_warming = phase == Phase::Warming;
             let outcome = match &mut clock {
-                Clock::Here(core) if is_warming => {
+                Clock::Inline(core) if is_warming => {
                     self.run_with(&mut Warming(core), chunk, position, part)
                 }
-                Clock::Here(core) => self.run_with(core.as_mut(), chunk, position, part),
-                Clock::Beside(thread) => {
+                Clock::Inline(core) => self.run_with(core.as_mut(), chunk, position, part),
+                Clock::Threaded(thread) => {
                     thread.set_warming(is_warming);
                     self.run_with(thread, chunk, position, part)
                 }
@@ -72,12 +72,12 @@ impl Simulation {
             self.close_window();
         }
         if phase == Phase::Counting && before != Phase::Counting {
-            self.clock.iter_mut().for_each(|clock| clock.then(Core::resume_counting));
+            self.clock.iter_mut().for_each(|clock| clock.run_on_core(Core::resume_counting));
             let tally = self.tally_at_rest();
             self.timed.iter_mut().for_each(|timed| timed.open = Some(tally));
         }
         if phase == Phase::Warming && before != Phase::Warming {
-            self.clock.iter_mut().for_each(|clock| clock.then(Core::drain));
+            self.clock.iter_mut().for_each(|clock| clock.run_on_core(Core::drain));
         }
         self.timed.iter_mut().for_each(|timed| timed.phase = phase);
     }
@@ -89,7 +89,7 @@ impl Simulation {
         let (Some(timed), Some(clock)) = (&mut self.timed, &mut self.clock) else { return };
         if let Some(open) = timed.open.take() {
             timed.closed.push(tally - open);
-            clock.then(Core::pause_counting);
+            clock.run_on_core(Core::pause_counting);
         }
     }
 
@@ -104,8 +104,8 @@ impl Simulation {
             return Err(SimError::NoTimedWindow { instructions });
         }
         if let Some(clock) = &mut self.clock {
-            clock.then(Core::drain);
-            clock.then(move |core| core.extrapolate(instructions));
+            clock.run_on_core(Core::drain);
+            clock.run_on_core(move |core| core.extrapolate(instructions));
         }
         Ok(timed.closed)
     }

@@ -183,7 +183,7 @@ impl System {
     fn publish_host_update(&mut self, index: usize) -> Result<(), SimError> {
         let update = &self.updates[index];
         if let Some(oracles) = &mut self.oracles {
-            oracles.hear_host(update).map_err(|source| SimError::Oracle {
+            oracles.apply_host(update).map_err(|source| SimError::Oracle {
                 scheme: self.scheme.clone(),
                 seed: self.seed,
                 instruction: self.instruction,
@@ -205,7 +205,7 @@ impl System {
     pub(super) fn serve_host_fault(&mut self, fault: HostFault) -> Result<bool, SimError> {
         self.host.exits.nested_fault += 1;
         let before = self.account().host.work;
-        let allowed = self.has_host_back(fault);
+        let allowed = self.back_in_host(fault);
         let host = self.hypervisor.as_ref();
         let segment = host.and_then(|host| host.kernel().segment(host.space()));
         let has_segment = u64::from(segment.is_some_and(|segment| segment.is_active));
@@ -223,7 +223,7 @@ impl System {
 
     /// Lets the host's kernel back a page of the guest's memory. Returns true if the kernel allows the
     /// access; counts a refused access.
-    pub(crate) fn has_host_back(&mut self, fault: HostFault) -> Result<bool, SimError> {
+    pub(crate) fn back_in_host(&mut self, fault: HostFault) -> Result<bool, SimError> {
         let outcome =
             self.change_host(|host, updates| host.fault(fault.page, fault.kind, updates))?;
         let exists = self.hypervisor.as_ref().is_some_and(|host| host.has_memory(fault.page));

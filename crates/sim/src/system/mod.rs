@@ -23,7 +23,7 @@ use crate::wiring::{Connections, Side, Wiring};
 use crate::{Composition, Machine, MemoryState, SimError};
 pub(crate) use host::counter as host_counter;
 use shootdowns::Hardware;
-pub(crate) use shootdowns::Sent;
+pub(crate) use shootdowns::SentShootdowns;
 
 /// Most faults of one access before its page counts as stuck. A large page may have to be split, or a
 /// hole mapped, before the access succeeds. In a guest, the host may have to back each of the guest's
@@ -305,14 +305,14 @@ impl System {
         for index in 0..self.updates.len() {
             let update = &self.updates[index];
             if let Some(oracles) = &mut self.oracles {
-                oracles.hear(update).map_err(|source| SimError::Oracle {
+                oracles.apply(update).map_err(|source| SimError::Oracle {
                     scheme: self.scheme.clone(),
                     seed: self.seed,
                     instruction: self.instruction,
                     source,
                 })?;
             }
-            self.hardware.hear(update);
+            self.hardware.note_shootdown(update);
             self.connections.deliver(Side::Own, update, &mut self.mmu);
             if self.hypervisor.is_some()
                 && let Update::Format(operation) = update
@@ -364,7 +364,7 @@ impl System {
             Some(_) => FAULTS_PER_GUEST_ACCESS,
         };
         for _ in 0..most {
-            self.show(kind, address, &result);
+            self.show_attempt(kind, address, &result);
             self.check(kind, address, &result)?;
             match result {
                 Ok(translated) => return Ok(Some(translated)),
@@ -373,13 +373,13 @@ impl System {
             }
             result = self.mmu.translate(kind, address, &mut self.steps);
         }
-        self.show(kind, address, &result);
+        self.show_attempt(kind, address, &result);
         self.check(kind, address, &result)?;
         result.map(Some).map_err(|fault| self.stuck(kind, address, fault))
     }
 
     /// Shows an attempt to translate to the [`Wiring`], where a test can compare it with a model.
-    fn show(
+    fn show_attempt(
         &mut self,
         kind: AccessKind,
         address: VirtualAddress,
@@ -402,7 +402,7 @@ impl System {
             PageFault::Incomplete => self.serve_shadow_fault(kind, address)?,
             PageFault::NotMapped | PageFault::Protection => self.serve_fault(kind, address)?,
         };
-        let served = self.oracles.as_mut().map_or(Ok(()), Oracles::served);
+        let served = self.oracles.as_mut().map_or(Ok(()), Oracles::end_fault);
         served.map_err(|source| self.disagree(source))?;
         Ok(again)
     }

@@ -31,7 +31,7 @@ impl System {
     pub fn event(&mut self, event: &ProgramEvent) -> Result<(), SimError> {
         self.host_memory.check(event)?;
         self.turn_to_thread(event);
-        self.hear(event)?;
+        self.handle_event(event)?;
         self.prepare()
     }
 
@@ -48,7 +48,7 @@ impl System {
         Ok(())
     }
 
-    fn hear(&mut self, event: &ProgramEvent) -> Result<(), SimError> {
+    fn handle_event(&mut self, event: &ProgramEvent) -> Result<(), SimError> {
         match event {
             ProgramEvent::Map { start, length, populate: true, .. } if *length > PIECE_BYTES => {
                 let mut unpopulated = event.clone();
@@ -99,7 +99,7 @@ impl System {
         let pages = first..first + length.div_ceil(PageSize::Size4K.bytes());
         // An inaccessible mapping, however large, has no pieces.
         for readable in self.kernel.readable_within(pages) {
-            for piece in parts(readable) {
+            for piece in pieces(readable) {
                 self.populating_event(&ProgramEvent::Advise {
                     start: VirtualPage::new(piece.start).address(),
                     length: (piece.end - piece.start) * PageSize::Size4K.bytes(),
@@ -129,11 +129,11 @@ impl System {
             return Ok(outcome);
         }
         let mut written = Vec::new();
-        self.updates.iter().for_each(|update| note_written(update, &mut written));
+        self.updates.iter().for_each(|update| add_written_frames(update, &mut written));
         for run in written {
-            for part in parts(run) {
+            for piece in pieces(run) {
                 let before = self.pages_backed();
-                self.change_host(|host, updates| host.back(part, updates))?;
+                self.change_host(|host, updates| host.back(piece, updates))?;
                 // Each page that the host maps would be a violation of its own.
                 self.host.exits.nested_fault += self.pages_backed() - before;
             }
@@ -143,7 +143,7 @@ impl System {
 }
 
 /// Splits a run of frames or pages into pieces of at most [`PIECE_BYTES`].
-fn parts(run: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+fn pieces(run: Range<u64>) -> impl Iterator<Item = Range<u64>> {
     let pages = PIECE_BYTES / PageSize::Size4K.bytes();
     let (start, end) = (run.start, run.end);
     (start..end).step_by(pages as usize).map(move |first| first..end.min(first + pages))
@@ -151,15 +151,15 @@ fn parts(run: Range<u64>) -> impl Iterator<Item = Range<u64>> {
 
 /// Adds the frames that the guest's kernel writes for an update: new pages and page-table nodes.
 /// Adjacent frames form one run.
-fn note_written(update: &Update, runs: &mut Vec<Range<u64>>) {
+fn add_written_frames(update: &Update, runs: &mut Vec<Range<u64>>) {
     match update {
-        Update::Truth(Truth::Map { run, frame, .. }) => add(runs, frame.number(), run.pages),
-        Update::Table(TableOperation::AddNode { frame, .. }) => add(runs, frame.number(), 1),
+        Update::Truth(Truth::Map { run, frame, .. }) => add_run(runs, frame.number(), run.pages),
+        Update::Table(TableOperation::AddNode { frame, .. }) => add_run(runs, frame.number(), 1),
         _ => {}
     }
 }
 
-fn add(runs: &mut Vec<Range<u64>>, first: u64, pages: u64) {
+fn add_run(runs: &mut Vec<Range<u64>>, first: u64, pages: u64) {
     match runs.last_mut() {
         Some(run) if run.end == first => run.end += pages,
         _ => runs.push(first..first + pages),

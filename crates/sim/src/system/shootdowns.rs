@@ -10,7 +10,7 @@ use crate::{ProcessorOptions, SimError};
 
 /// Shootdowns of one operation for other hardware threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Sent {
+pub(crate) struct SentShootdowns {
     /// Hardware thread that waits for the answers; `None` if a kernel thread on its own processor
     /// waits.
     pub(crate) sender: Option<usize>,
@@ -37,7 +37,7 @@ pub(super) struct Hardware {
     spaces: Vec<SpaceId>,
     /// True while a kernel thread runs.
     pub(super) is_background: bool,
-    sent: Vec<Sent>,
+    sent: Vec<SentShootdowns>,
     /// Interrupts since measuring started.
     pub(super) interrupts: u64,
 }
@@ -45,7 +45,7 @@ pub(super) struct Hardware {
 impl Hardware {
     /// Notes the address space of a shootdown.
     #[inline]
-    pub(super) fn hear(&mut self, update: &Update) {
+    pub(super) fn note_shootdown(&mut self, update: &Update) {
         if self.placement.is_some()
             && let Update::Shootdown(shootdown) = update
             && !self.spaces.contains(&shootdown.space())
@@ -111,19 +111,27 @@ impl System {
             return;
         }
         let sender = (!self.hardware.is_background).then_some(self.hardware.thread);
-        let runs_it = |thread: usize| {
+        let is_affected = |thread: usize| {
             let running = self.kernel.running(thread);
             running.is_some_and(|space| is_of_host || spaces.contains(&space))
         };
         let others = (0..placement.topology().threads()).filter(|&thread| Some(thread) != sender);
-        let targets = others.filter(|&thread| runs_it(thread)).fold(0_u64, |set, it| set | 1 << it);
+        let targets =
+            others.filter(|&thread| is_affected(thread)).fold(0_u64, |set, it| set | 1 << it);
         if targets == 0 {
             return;
         }
         let batches = work.shootdown_batches;
         self.hardware.interrupts += batches * u64::from(targets.count_ones());
         let (entries, flushes) = (work.entries_invalidated, work.spaces_flushed);
-        self.hardware.sent.push(Sent { sender, targets, batches, entries, flushes, is_of_host });
+        self.hardware.sent.push(SentShootdowns {
+            sender,
+            targets,
+            batches,
+            entries,
+            flushes,
+            is_of_host,
+        });
     }
 
     /// True if [`Self::take_shootdowns`] has shootdowns to return.
@@ -133,7 +141,7 @@ impl System {
     }
 
     /// Takes the shootdowns sent since the last call.
-    pub(crate) fn take_shootdowns(&mut self) -> Vec<Sent> {
+    pub(crate) fn take_shootdowns(&mut self) -> Vec<SentShootdowns> {
         std::mem::take(&mut self.hardware.sent)
     }
 

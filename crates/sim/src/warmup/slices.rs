@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_in_the_second_half_and_a_short_run_are_told() {
+    fn late_changes_and_short_runs_are_detected() {
         let late = slices(63_900, |done| 3 * done.min(50_000) + done);
         assert!(matches!(late.course(), Course::Unsteady { change } if change < -0.5));
         assert_eq!(slices(9_999, |done| done).course(), Course::Short);

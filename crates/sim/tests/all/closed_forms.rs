@@ -310,8 +310,8 @@ fn a_million_accesses_agree_with_the_oracle() {
     check_accesses(250_000);
 }
 
-/// Runs four kinds of program under each scheme, with every translation compared with the oracle. One
-/// kind has the default TLB, the others a small one that evicts often.
+/// Runs `accesses` accesses of four programs under each scheme; the oracle checks every translation. One
+/// program has the default TLB, the others have a small one that evicts often.
 fn check_accesses(accesses: u64) {
     let fragmentation = "portion=60%,holes=20%,dispersed,unusable=10%";
     for workload in ["random", "sequential", "chase", "zipf"] {
@@ -333,7 +333,7 @@ fn check_accesses(accesses: u64) {
 
 /// Results do not depend on threads: every scheme gives identical results alone and with others.
 #[test]
-fn company_changes_nothing() {
+fn results_do_not_depend_on_other_schemes() {
     let line = |result: &RunResult| serde_json::to_string(result).unwrap();
     let mut given =
         comparison("random:size=1G,writes=10%", "all", "portion=50%,holes=25%,clustered");

@@ -33,8 +33,9 @@ fn an_explanation_repeats_itself() {
         "perforated+flat-4k",
     ] {
         let pair = Composition::find(name).unwrap();
-        let telling = explain(&machine, pair, &memory, &workload, 1, &[]).unwrap();
-        let first = telling.first().map(|(address, _)| address.page().align_down(PageSize::Size2M));
+        let examples = explain(&machine, pair, &memory, &workload, 1, &[]).unwrap();
+        let first =
+            examples.first().map(|(address, _)| address.page().align_down(PageSize::Size2M));
         // The whole region of the first address, untouched holes included, each page twice.
         let pages = (0..512).step_by(9).filter_map(|index| Some(first?.add(index).address()));
         let addresses: Vec<_> = pages.flat_map(|address| [address, address]).collect();

@@ -92,7 +92,7 @@ fn counter(result: &RunResult, name: &str) -> f64 {
 /// page-table nodes for both. All of this happens before the measured instructions, unless there is no
 /// warm-up.
 #[test]
-fn results_hold_both() {
+fn results_contain_work_and_cycles() {
     let late = run("thp", 20_000, false);
     assert_eq!(counter(&late, "operating_system_cycles"), 0.0);
     assert_eq!(Some(counter(&late, "ipc_with_operating_system")), late.ipc);

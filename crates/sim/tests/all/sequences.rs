@@ -84,7 +84,7 @@ impl Trial {
         }
         match self.random.below(4) {
             0 => self.run_trace(&steps),
-            _ => self.run_straight(&steps),
+            _ => self.run_directly(&steps),
         }
     }
 
@@ -93,7 +93,7 @@ impl Trial {
         SystemOptions { check: true, implicit_maps, counts_only: false }
     }
 
-    fn run_straight(&mut self, steps: &[Step]) -> Result<(), SimError> {
+    fn run_directly(&mut self, steps: &[Step]) -> Result<(), SimError> {
         let options = self.options();
         let mut system =
             System::new(&self.machine, self.composition, &self.memory, self.seed, options)?;
@@ -111,7 +111,7 @@ impl Trial {
                     forgive(system.translate(*kind, *address).map(|_| ()), ())?;
                 }
             }
-            self.pass_by(&mut system)?;
+            self.run_kernel_thread(&mut system)?;
             check_some_tables(&system, number as u64);
             if self.is_replay {
                 eprintln!("{step:?}");
@@ -127,7 +127,7 @@ impl Trial {
     }
 
     /// Runs a kernel thread in some steps.
-    fn pass_by(&mut self, system: &mut System) -> Result<(), SimError> {
+    fn run_kernel_thread(&mut self, system: &mut System) -> Result<(), SimError> {
         let choice = self.random.below(40);
         let pass = |kernel: &mut Kernel, updates: &mut Vec<Update>| {
             match choice {

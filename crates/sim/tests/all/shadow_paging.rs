@@ -209,7 +209,7 @@ const REGIONS: u64 = 4;
 const GUEST_FRAMES: u64 = (24 << 20) / 4096;
 
 /// Ignores errors of the small memories running out, which storms may cause.
-fn bearable<T>(outcome: Result<T, SimError>) -> Result<(), SimError> {
+fn ignore_out_of_memory<T>(outcome: Result<T, SimError>) -> Result<(), SimError> {
     match outcome {
         Ok(_) | Err(SimError::Os { .. } | SimError::HostOs { .. }) => Ok(()),
         Err(error) => Err(error),
@@ -240,7 +240,7 @@ fn storm(pair: &str, seed: u64, events: u64) -> Result<Exits, SimError> {
             let kind = [AccessKind::Read, AccessKind::Write, AccessKind::Write, AccessKind::Fetch]
                 [random.below(4) as usize];
             let page = random.below(REGIONS) * 512 + random.below(40);
-            bearable(system.translate(kind, address(page)))?;
+            ignore_out_of_memory(system.translate(kind, address(page)))?;
         } else if random.below(3) == 0 {
             change_host(&mut system, &mut random)?;
         } else {
@@ -295,19 +295,19 @@ fn change_guest(
         5 => {
             let process = processes.pop().unwrap();
             let first = ProgramEvent::Switch { process: ProcessId(0), thread: ThreadId(0) };
-            bearable(system.event(&first))?;
+            ignore_out_of_memory(system.event(&first))?;
             ProgramEvent::Exit { process }
         }
         _ => ProgramEvent::Switch { process: any, thread: ThreadId(0) },
     };
-    bearable(system.event(&event))
+    ignore_out_of_memory(system.event(&event))
 }
 
 fn change_host(system: &mut System, random: &mut Random) -> Result<(), SimError> {
     let choice = random.below(5);
     let frames: Vec<Frame> =
         (0..random.below(200)).map(|_| Frame::new(random.below(GUEST_FRAMES))).collect();
-    bearable(system.change_host(|host, updates| {
+    ignore_out_of_memory(system.change_host(|host, updates| {
         let kernel = host.kernel_mut();
         match choice {
             0 => drop(kernel.compact(updates)),

@@ -24,10 +24,10 @@ const OCCUPIED_SEEDS: [u64; 2] = [1, 6];
 
 fn run(scheme: &'static Scheme, seed: u64, defect: Option<Defect>) -> Result<(), SimError> {
     let _replay = Replay { scheme: scheme.name.into(), seed };
-    rage(&mut Storm::new(scheme.into(), seed, defect), seed)
+    run_events(&mut Storm::new(scheme.into(), seed, defect), seed)
 }
 
-fn rage(storm: &mut Storm, seed: u64) -> Result<(), SimError> {
+fn run_events(storm: &mut Storm, seed: u64) -> Result<(), SimError> {
     for event in 0..number("STORM_EVENTS", EVENTS) {
         storm.system.at_instruction(event);
         storm.step()?;
@@ -83,7 +83,7 @@ fn check_occupied_memory(storms: u64) {
             let mut storm = Storm::over(scheme.into(), seed, Some(occupied(seed)), None);
             let kernel = storm.system.kernel();
             kernel.check_invariants().unwrap_or_else(|wrong| panic!("{wrong}"));
-            rage(&mut storm, seed)
+            run_events(&mut storm, seed)
                 .unwrap_or_else(|error| panic!("{} with STORM_SEED={seed}: {error}", scheme.name));
         }
     }

@@ -116,7 +116,7 @@ impl Storm {
 
     /// A storm with a changed memory. Its events are the same under all schemes.
     pub fn changed(composition: Composition, seed: u64, change: &dyn Fn(&mut MemoryState)) -> Self {
-        Self::made(composition, seed, None, None, Some(change))
+        Self::build(composition, seed, None, None, Some(change))
     }
 
     /// A storm over the memory of a snapshot, if one is given.
@@ -126,10 +126,10 @@ impl Storm {
         snapshot: Option<MemorySnapshot>,
         defect: Option<Defect>,
     ) -> Self {
-        Self::made(composition, seed, snapshot, defect, None)
+        Self::build(composition, seed, snapshot, defect, None)
     }
 
-    fn made(
+    fn build(
         composition: Composition,
         seed: u64,
         snapshot: Option<MemorySnapshot>,
@@ -141,7 +141,7 @@ impl Storm {
         if random.one_in(2) {
             // Small TLBs evict often.
             machine.tlb.l2 = TlbGeometry { entries: 48, ways: 12 };
-            divide(&mut machine.tlb, seed);
+            partition_l2(&mut machine.tlb, seed);
             machine.tlb.l1_data_4k = TlbGeometry { entries: 8, ways: 4 };
         }
         machine.tlb.tagged = !random.one_in(4);
@@ -168,7 +168,7 @@ impl Storm {
         let least = if !aged && random.one_in(2) { 4 } else { 64 };
         // Some memories end with a whole block below the hole bitmaps, some do not.
         let kilobytes = (least + 2 * random.below(least)) * 1024 + 4 * random.below(3);
-        let (memory, is_told) = (format!("{kilobytes}K"), aged || snapshot.is_some());
+        let (memory, has_own_state) = (format!("{kilobytes}K"), aged || snapshot.is_some());
         let faulty = random.one_in(2) && snapshot.is_none();
         let compaction = ["none", "background"][random.below(2) as usize];
         let defrag = DEFRAG_MODES[random.below(5) as usize];
@@ -176,7 +176,7 @@ impl Storm {
         let zones = ["single", "x86"][random.below(2) as usize];
         let mut memory = memory_of(&[
             ("memory", &memory),
-            ("fragmentation", if is_told { "none" } else { &fragmentation }),
+            ("fragmentation", if has_own_state { "none" } else { &fragmentation }),
             ("perforation", perforation),
             ("age", if aged { "kernel-build,free=60%" } else { "none" }),
             ("faulty", if faulty { "uniform=0.1%" } else { "none" }),
@@ -230,9 +230,9 @@ impl Storm {
         system.set_processors(&processors).unwrap();
         let contents = format!("zero=2%,duplicate={}%,distinct=40", random.below(60).max(1));
         let contents = read(&contents).expect("valid");
-        let told =
+        let set_contents =
             |kernel: &mut Kernel, _: &mut Vec<Update>| kernel.set_content_distribution(contents);
-        system.change(told).unwrap();
+        system.change(set_contents).unwrap();
         let subpages = (0..4 + random.below(28)).map(|_| random.below(512)).collect();
         let weights = std::array::from_fn(|_| random.below(4));
         let mut storm = Self {
@@ -306,7 +306,7 @@ impl Storm {
     }
 
     /// A process other than the first; `None` if there is none.
-    fn other(&mut self) -> Option<ProcessId> {
+    fn other_process(&mut self) -> Option<ProcessId> {
         let others = self.processes.len() as u64 - 1;
         (others > 0).then(|| self.processes[1 + self.random.below(others) as usize])
     }
@@ -325,7 +325,7 @@ impl Storm {
         } else if total == 0 || !self.random.one_in(6) {
             return self.access();
         } else {
-            self.happen(total)?;
+            self.perform_event(total)?;
         }
         self.check_some_tables();
         Ok(())
@@ -351,7 +351,7 @@ impl Storm {
     }
 
     /// Performs an event, chosen by the weights.
-    fn happen(&mut self, total: u64) -> Result<(), SimError> {
+    fn perform_event(&mut self, total: u64) -> Result<(), SimError> {
         let mut choice = self.random.below(total);
         let mut kind = 0;
         while choice >= self.weights[kind] {
@@ -440,7 +440,7 @@ impl Storm {
     }
 
     fn share(&mut self, page: VirtualPage) -> Result<(), SimError> {
-        let Some(to) = self.other().and_then(|process| self.space_of(process)) else {
+        let Some(to) = self.other_process().and_then(|process| self.space_of(process)) else {
             return Ok(());
         };
         let from = self.system.kernel().current();
@@ -530,7 +530,7 @@ impl Storm {
             self.processes.push(child);
             return self.event(ProgramEvent::Fork { child });
         }
-        let process = self.other().expect("there are four");
+        let process = self.other_process().expect("there are four");
         self.processes.retain(|known| *known != process);
         self.event(ProgramEvent::Switch { process: ProcessId(0), thread: ThreadId(0) })?;
         self.event(ProgramEvent::Exit { process })
@@ -557,7 +557,7 @@ fn processors(mixed: u64, defect: Option<Defect>) -> ProcessorOptions {
 }
 
 /// Gives page sizes some ways of the second level, or separate entries, or leaves it shared.
-fn divide(tlb: &mut TlbConfig, seed: u64) {
+fn partition_l2(tlb: &mut TlbConfig, seed: u64) {
     let ways = |first, last| Ways::Range { first, last };
     let own = L2Part::Own(TlbGeometry { entries: 8, ways: 4 });
     (tlb.l2_4k, tlb.l2_2m, tlb.l2_1g) = match seed / 2 % 4 {
