@@ -241,7 +241,7 @@ impl ResolvedRun {
     fn run_options(&self, metadata: &SourceMetadata, warmup: Option<u64>) -> RunOptions {
         let fifth = match metadata.setup_until {
             None => metadata.instructions.unwrap_or(0) / 5,
-            Some(_) => 0, // The set-up is warm-up enough.
+            Some(_) => 0, // The set-up warms caches and TLBs.
         };
         let warmup = warmup.unwrap_or(fifth);
         let implicit_maps = !metadata.has_events;

@@ -105,7 +105,7 @@ pub enum SimError {
         for_whom: String,
         /// Memory that all structures take.
         total: Size,
-        /// Largest memory that these may take.
+        /// Largest memory that all structures may take.
         most: Size,
     },
     /// `--skip` reaches beyond the end of the workload.

@@ -10,7 +10,7 @@ fieldwise! {
         /// Violations of the nested page table.
         pub nested_fault: u64,
         /// Page faults under shadow paging: the shadow tables have no entry that allows the access.
-        /// Faults on pages that the guest has not mapped are included; the hypervisor passes these on
+        /// Faults on pages that the guest has not mapped are included; the hypervisor passes them on
         /// to the guest.
         pub shadow_fault: u64,
         /// Writes to shadowed tables of the guest.

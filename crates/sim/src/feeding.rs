@@ -183,7 +183,7 @@ fn collect_windows(senders: &[SyncSender<Feed>]) -> Option<Vec<Vec<Tally>>> {
 }
 
 /// Delivers every chunk to every scheme, until `goes_on` returns false. Its argument is the number of
-/// chunks delivered. Chunks are reused when all schemes have released these.
+/// chunks delivered. Chunks are reused when all schemes have released them.
 fn decode(
     source: &mut dyn Source,
     touched: &mut Touched,
@@ -204,7 +204,7 @@ fn decode(
         touched.add(buffer);
         for sender in &senders {
             if sender.send(Feed::Chunk(Arc::clone(&chunk))).is_err() {
-                return Ok(()); // That scheme failed; its error is reported when it is joined.
+                return Ok(()); // The scheme failed; joining its thread reports the error.
             }
         }
         pool.push(chunk);

@@ -1,4 +1,4 @@
-//! Hardware threads of a machine, and placement of the programs' threads on these.
+//! Hardware threads of a machine, and placement of program threads.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ const MOST_THREADS: u64 = 64;
 /// ([`perforate_trace::SideBySide`]).
 const LEAD_INSTRUCTIONS: u64 = 8_192;
 
-/// Cores and hardware threads, and how recorded threads run on these; see
+/// Number of cores and hardware threads, and order of recorded threads; see
 /// [`PlacementOptions`](crate::PlacementOptions).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ProcessorOptions {

@@ -39,7 +39,7 @@ pub struct Machine {
     pub name: String,
     /// Summary in one line.
     pub summary: String,
-    /// Processors that this machine describes, as CPUID numbers these; empty for hypothetical machines.
+    /// Processors that this machine describes, by CPUID numbers; empty for hypothetical machines.
     #[serde(default, skip_serializing)]
     pub processors: Vec<ProcessorModels>,
     /// Sizes and associativities of the TLBs.
@@ -86,7 +86,7 @@ pub struct Virtualization {
     /// With 0 entries, no TLB caches gPA→hPA translations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nested_tlb: Option<TlbGeometry>,
-    /// Page-walk caches of the host's tables. If absent, these have the sizes of
+    /// Page-walk caches of the host's tables. If absent, they have the sizes of
     /// [`Machine::walk_cache`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_walk_cache: Option<WalkCacheConfig>,

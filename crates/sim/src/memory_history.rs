@@ -98,7 +98,7 @@ impl MemoryHistory {
     }
 }
 
-/// Adds a map. A map equal to the last one only adds its moment to that one.
+/// Adds a map. If the map equals the last one, the last one gets a further moment instead.
 fn add_picture(pictures: &mut Vec<MemoryMap>, picture: MemoryMap) {
     match pictures.last_mut() {
         Some(last) if is_same_map(last, &picture) => last.instructions.extend(picture.instructions),

@@ -1,7 +1,7 @@
 //! Costs of the operating system's work in nanoseconds, and the resulting cycles.
 //!
 //! The kernel counts its actions; the machine file states the time of each. Their product is reported
-//! beside the cycles of the steady state and never added into these: meanwhile the program waits, and
+//! beside the cycles of the steady state and never added to them: meanwhile the program waits, and
 //! caches keep their contents.
 
 use std::ops::RangeInclusive;
@@ -140,8 +140,8 @@ pub struct OperatingSystemCycles {
     pub zeroing: u64,
     /// Copying frames, for copy-on-write and for sub-pages that move.
     pub copying: u64,
-    /// Writing entries, splitting, punching and patching, and entering the system calls that cause
-    /// these.
+    /// Writing entries, splitting, punching and patching, and entering the system calls that
+    /// cause this work.
     pub mapping: u64,
     /// Invalidating TLB entries, here and on other processors.
     pub shootdowns: u64,
@@ -179,7 +179,7 @@ pub(crate) struct ProgramWork {
     pub(crate) background: Work,
     /// Work of the host, with exits of the virtual machine; `None` for native runs.
     pub(crate) host: Option<HostWork>,
-    /// Interrupts of other hardware threads for shootdowns, if these are simulated: the run's cycles
+    /// Interrupts of other hardware threads for shootdowns, if simulated: the run's cycles
     /// then include their time.
     pub(crate) interrupts: Option<u64>,
 }
@@ -314,7 +314,7 @@ impl OperatingSystemCosts {
         }
     }
 
-    /// Costs not included in the run's cycles: without interrupts if the run simulates these.
+    /// Costs not included in the run's cycles: without interrupts if the run simulates them.
     fn without_simulated_interrupts(&self, interrupts: Option<u64>) -> Self {
         let interrupted_processors =
             if interrupts.is_some() { 0 } else { self.interrupted_processors };
@@ -624,7 +624,7 @@ mod tests {
         assert_eq!(alone.cycles(&work, 2.0).shootdowns, 2 * 7 * 158);
     }
 
-    /// Ten exits, three of these by background threads of the guest; the host's segment was set in
+    /// Ten exits, three by background threads of the guest; the host's segment was set in
     /// four.
     #[test]
     fn exits_save_and_load_the_registers_of_the_hosts_segment() {

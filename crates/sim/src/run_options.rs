@@ -107,7 +107,7 @@ options! {
 }
 
 impl PlacementOptions {
-    /// Cores and hardware threads, as the run uses these.
+    /// Cores and hardware threads of the run.
     pub fn processors(&self) -> ProcessorOptions {
         ProcessorOptions {
             cores: self.cores.get(),

@@ -34,7 +34,7 @@ impl Gaps {
     }
 
     /// Number of the program's instructions that the instructions `from..end` of the trace stand for;
-    /// `None` if there is no gap among these. A gap belongs to the window before it.
+    /// `None` if the range has no gap. A gap belongs to the window before it.
     pub(crate) fn represented(&self, from: u64, end: u64) -> Option<u64> {
         let inside = self.gaps.iter().filter(|(at, _)| *at > from && *at <= end);
         let passed = inside.fold(0u64, |sum, (_, gap)| sum.saturating_add(*gap));

@@ -45,13 +45,13 @@ impl System {
         Ok(true)
     }
 
-    /// Shadow tables, with the guest's and host's tables behind these.
+    /// Shadow tables, with the guest's and host's tables that they combine.
     fn shadow(&self) -> Option<&Shadow> {
         self.mmu.dimension().part()
     }
 
     /// Tables and registers written by the program's operating system. Under shadow paging no hardware
-    /// walks these.
+    /// walks them.
     pub(crate) fn own_tables(&self) -> &dyn Dimension {
         self.shadow().map_or(self.mmu.dimension(), Shadow::guest)
     }

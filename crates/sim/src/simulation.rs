@@ -1,4 +1,4 @@
-//! The one run loop: instructions in, cycles and counts out.
+//! The run loop: instructions in, cycles and counts out.
 
 mod block;
 mod clock;

@@ -39,7 +39,7 @@ impl Side {
 /// Observer between operating systems and hardware, which may also alter what passes. Tests use it to
 /// prove that the oracle sees defects. By default, everything passes unchanged.
 pub trait Wiring: Send {
-    /// Passes the tables of one side, before these are composed with the other side's.
+    /// Passes the tables of one side, before they are composed with the other side's.
     fn tables(&mut self, _side: Side, tables: Box<dyn Dimension>) -> Box<dyn Dimension> {
         tables
     }

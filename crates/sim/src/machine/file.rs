@@ -408,7 +408,7 @@ impl Source {
     /// Merges this file's document over that of its base.
     fn over(&self, own: &DocumentMut, mut base: DocumentMut) -> Result<DocumentMut, SimError> {
         let of_base = written(&own[BASE]);
-        base.remove("processors"); // described by the base, and not by what differs from it
+        base.remove("processors"); // The base describes these processors; this file does not.
         let mut keys = Vec::new();
         let values = leaves(own.as_table()).into_iter();
         for leaf in values.filter(|leaf| ![BASE, "plausible"].contains(&leaf.key.as_str())) {
@@ -458,7 +458,7 @@ fn add_plausible(own: &DocumentMut, whole: &mut DocumentMut) {
     if let Some(all) = all.as_array_of_tables_mut() {
         for entry in entries {
             let mut entry = entry.clone();
-            entry.set_position(Some(isize::MAX)); // behind those of the base
+            entry.set_position(Some(isize::MAX)); // after the sections of the base
             all.push(entry);
         }
     }

@@ -57,7 +57,7 @@ impl Clock {
         }
     }
 
-    /// Waits until everything in the pipeline has finished.
+    /// Drains the pipeline: simulates until all pending work is done.
     pub(super) fn drain(&mut self) {
         match self {
             Self::Several(all) => all.drain(),

@@ -23,7 +23,7 @@ pub(super) trait Model {
     fn load(&mut self, address: PhysicalAddress, size: u16, slot: u32, steps: StepLists<'_>);
     fn store(&mut self, address: PhysicalAddress, size: u16, slot: u32, steps: StepLists<'_>);
     fn finish(&mut self, instruction: &Instruction);
-    /// Waits until everything in the pipeline has finished.
+    /// Drains the pipeline: simulates until all pending work is done.
     fn drain(&mut self);
     /// Cycles since measuring started.
     fn cycles_so_far(&mut self) -> Cycles;

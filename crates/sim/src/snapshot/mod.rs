@@ -102,7 +102,7 @@ impl MemorySnapshot {
     }
 }
 
-/// Writer that hashes the bytes and discards these.
+/// Writer that hashes the bytes and discards them.
 struct HashOnly(Xxh3);
 
 impl Write for HashOnly {

@@ -32,7 +32,7 @@ const FAULTS_PER_ACCESS: u32 = 4;
 const FAULTS_PER_GUEST_ACCESS: u32 = 64;
 
 /// End of the user half of the 48-bit address space. Higher addresses belong to the kernel or are not
-/// canonical; programs may not access these.
+/// canonical; programs may not access them.
 const USER_END: u64 = 1 << 47;
 
 /// Set-up of a [`System`].
@@ -42,7 +42,7 @@ pub struct SystemOptions {
     pub check: bool,
     /// True to map any unmapped page on its first access, for traces without map events.
     pub implicit_maps: bool,
-    /// True to count the reads of translations without listing their steps, if no clock needs these.
+    /// True to count the reads of translations without listing their steps, if no clock needs the list.
     pub counts_only: bool,
 }
 
@@ -251,7 +251,7 @@ impl System {
     }
 
     /// Part of a kernel thread's work that takes no time of the program. Shootdowns take time, unless
-    /// the hardware threads that these interrupt are simulated.
+    /// the interrupted hardware threads are simulated.
     fn apart_from_sent(&self, work: Work) -> Work {
         if self.hardware.are_several() { work } else { work.apart_from_shootdowns() }
     }

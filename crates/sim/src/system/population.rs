@@ -1,7 +1,7 @@
 //! Populating memory at once (MAP_POPULATE, MADV_POPULATE_WRITE).
 //!
 //! Memory is populated in pieces, so that the updates of a large mapping are never all in memory
-//! together. In a virtual machine the guest's kernel clears the frames, so the host backs these at the
+//! together. In a virtual machine the guest's kernel clears the frames, so the host backs them at the
 //! same time. The program's first access then causes no violation of the nested page table. Such a
 //! violation would repeat the walk, with TLB entries from the first attempt, and would dominate a run
 //! over much memory.

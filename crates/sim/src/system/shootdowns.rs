@@ -26,7 +26,7 @@ pub(crate) struct SentShootdowns {
     pub(crate) is_of_host: bool,
 }
 
-/// Hardware threads of a system, and pending shootdowns between these.
+/// Hardware threads of a system, and pending shootdowns between them.
 #[derive(Default)]
 pub(super) struct Hardware {
     /// Placement of program threads; `None` with a single hardware thread.

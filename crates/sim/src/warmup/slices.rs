@@ -58,7 +58,7 @@ impl Add for Slice {
 pub(crate) enum Course {
     /// Too few instructions for a conclusion.
     Short,
-    /// Steady after `after` instructions; excluding these changes the figure by the share `change`.
+    /// Steady after `after` instructions; their exclusion changes the figure by the share `change`.
     Steady { after: u64, change: f64 },
     /// The best cut is in the second half, so a steady state is not certain.
     Unsteady { change: f64 },

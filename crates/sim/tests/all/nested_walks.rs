@@ -59,7 +59,7 @@ fn cold_walk(system: &mut System) -> (u64, u64, u64) {
     (sum(guest), sum(host), system.steps().checks().into())
 }
 
-/// (g + 1)(h + 1) − 1 references, g of these to the guest's tables (D Fig. 2).
+/// (g + 1)(h + 1) − 1 references, of which g to the guest's tables (D Fig. 2).
 #[test]
 fn a_walk_of_two_dimensions_reads_as_the_closed_form_says() {
     let sizes = [("4k", 4), ("thp", 3), ("1g", 2)];

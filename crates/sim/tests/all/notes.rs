@@ -17,7 +17,7 @@ fn workload() -> Workload {
     Workload { instructions: Some(20_000), ..Workload::named("random:size=64M") }
 }
 
-/// Perforated pages of a run without a clock, and the notes about these.
+/// Perforated pages of a run without a clock, and the notes on perforation.
 fn perforated(scheme: &str, options: &[(&str, &str)]) -> (f64, Vec<String>) {
     let comparison = ResolvedRun {
         processors: ProcessorOptions::default(),

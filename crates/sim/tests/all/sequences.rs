@@ -222,7 +222,7 @@ fn check(count: u64) {
     let mut failures: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     for seed in first..first + number("SEQUENCES", count) {
         if let Err(problem) = outcome(seed) {
-            // Numbers are removed from messages, since these differ between seeds.
+            // Numbers are removed from messages, since they differ between seeds.
             if first == seed {
                 eprintln!("{problem}");
             }

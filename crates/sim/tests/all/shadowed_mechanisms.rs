@@ -121,7 +121,7 @@ fn segment_registers_are_emulated() {
     assert_eq!(entry(&system, 7), Some((Size4K, in_place)));
     assert_eq!(entry(&system, 8), Some((Size4K, in_place.add(1))), "the filter is for 4KB pages");
     assert_eq!(causes(&system), (5, 0, 8));
-    // The hypervisor read the guest's tables for page 7, and traces these from then on.
+    // The hypervisor read the guest's tables for page 7, and traces them from then on.
     access(&mut system, Write, 7);
     assert_eq!(causes(&system), (6, 0, 8), "its dirty bit");
     let protect = ProgramEvent::Protect {

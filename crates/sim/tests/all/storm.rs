@@ -7,7 +7,7 @@
 //! A failure names its seed; `STORM_SEED=n cargo test -p perforate-sim --test all storm` replays it.
 //! `cargo test` runs a short storm of each scheme. The long storms have 7.5 million events: `cargo test
 //! --release -p perforate-sim --test all storm -- --ignored --nocapture`. `STORM_SEEDS` and
-//! `STORM_EVENTS` make these longer.
+//! `STORM_EVENTS` make them longer.
 
 use crate::storms::occupied::occupied;
 use crate::storms::{

@@ -1,5 +1,5 @@
 //! Comparison of page tables with the oracles: for mapped pages, and for the pages beside each run of
-//! these.
+//! mapped pages.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Defects planted between operating systems and hardware, to prove that the oracle sees these: in
+//! Defects planted between operating systems and hardware, to prove that the oracle sees them: in
 //! updates to the memory-management unit, and ([`super::tampered`]) in answers of its dimensions.
 
 use std::collections::{HashMap, HashSet, VecDeque};

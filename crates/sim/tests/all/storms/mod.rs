@@ -544,7 +544,7 @@ impl Storm {
 }
 
 /// Half of the storms have four hardware threads, on four cores or on two. With a planted defect, only
-/// storms whose defect needs several threads have these, because TLBs used in turn hold fewer wrong
+/// storms whose defect needs several threads have several, because TLBs used in turn hold fewer wrong
 /// entries.
 fn processors(mixed: u64, defect: Option<Defect>) -> ProcessorOptions {
     let (cores, threads_per_core) = match (defect, mixed % 4) {
