@@ -19,18 +19,19 @@ use crate::simulation::{RunOptions, Simulation};
 use crate::system::SystemOptions;
 use crate::{Composition, Machine, MemoryState, SimError, System, Workload, open_workload};
 
-/// State of TLBs and walk caches before the translation. Each level keeps less than the one before it.
+/// State of TLBs and walk caches before the translation. The states after `Cold` are in order of how much
+/// is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Situation {
     /// TLBs and walk caches are empty.
     Cold,
-    /// The first-level TLB lost the translation.
+    /// The first-level TLB lost the translation; the second level and the walk caches still hold entries.
     FirstLevelLost,
-    /// The second-level TLB lost it too; the walk caches hold the page's gap-tolerant entry.
+    /// Both TLB levels lost the translation; the walk caches hold the page's gap-tolerant entry.
     PageLost,
-    /// The second-level TLB lost the 4KB translation of the hole too.
+    /// Both TLB levels lost the 4KB translation of the hole.
     HoleLost,
-    /// The second-level TLB lost the bitmap entry too.
+    /// Both TLB levels lost the translation, and the second level lost the bitmap entry as well.
     BitmapLost,
 }
 

@@ -154,7 +154,7 @@ impl Machine {
     /// Name of the default machine.
     pub const DEFAULT: &'static str = "perforated-table2";
 
-    /// All bundled machines, in the order of `perforate list machines`.
+    /// All bundled machines, the default machine first.
     ///
     /// # Panics
     /// If a bundled file is invalid; a test excludes this.
