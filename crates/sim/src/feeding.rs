@@ -69,9 +69,9 @@ impl Touched {
 
 /// Message to a simulation.
 enum Feed {
-    /// Runs this chunk of instructions.
+    /// Chunk of instructions to run.
     Chunk(Arc<Chunk>),
-    /// Report the windows timed so far, with the number of the simulation.
+    /// Request for the number of the simulation and the windows that it has timed so far.
     ReportWindows(SyncSender<(usize, Vec<Tally>)>),
 }
 

@@ -12,7 +12,7 @@ pub struct Progress {
 /// Observer of a run, which follows its progress and may cancel it. A closure receives the progress
 /// only.
 pub trait Observer {
-    /// Receives the progress, every few thousand instructions.
+    /// Receives the progress at intervals during the run.
     fn on_progress(&mut self, _: Progress) {}
 
     /// True to cancel the run, which then ends within a few thousand instructions.

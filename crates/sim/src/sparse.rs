@@ -7,8 +7,8 @@ use perforate_types::{Chunk, HoleSet, MemoryAccess, PageSize, VirtualAddress};
 /// Number of regions whose holes are cached.
 const CACHED_REGIONS: usize = 4096;
 
-/// Source whose accesses avoid unallocated holes: a program does not access what is not allocated (P
-/// §VII.B). Such an access goes to another sub-page of the region instead, chosen evenly by its
+/// Source whose accesses avoid unallocated holes: a program does not access what is not allocated
+/// (P §VII.B). Such an access goes to another sub-page of the region instead, chosen evenly by its
 /// address. This happens before any scheme sees the access, so all schemes have the same accesses, the
 /// ideal one included.
 pub(crate) struct Sparse<S> {

@@ -1,6 +1,6 @@
 //! Figures of parts of a run: equal slices of the measured part, from which the end of the warm-up is
 //! detected, and windows of a sampled trace. The run loop stops at the beginning and end of each part;
-//! accesses cost nothing.
+//! single accesses cause no extra work.
 
 use std::ops::Sub;
 
@@ -11,7 +11,7 @@ use crate::warmup::Slices;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) instructions: u64,
-    /// 0 without a clock, as are the next two counts.
+    /// Number of cycles; 0 without a clock, as are the next two counts.
     pub(crate) cycles: u64,
     /// Sum of translation latencies beyond the first-level TLB.
     pub(crate) translation_cycles: u64,

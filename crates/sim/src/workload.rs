@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::sparse::Sparse;
 use crate::{MemoryState, PlacementOptions, SimError, host_memory};
 
-/// Programs to run, and the part of each that runs.
+/// Programs to run, and the number of instructions to skip and to run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Workload {
     /// A workload with its parameters (`random:size=4G`) or the path of a trace.

@@ -10,11 +10,11 @@ const PURPOSE: u64 = 0x77_696e;
 /// Treatment of instructions in sampled timing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Update caches and predictors, in no time (functional warming).
+    /// Instructions update caches and predictors in no time (functional warming).
     Warming,
-    /// Are timed but not counted, to fill the queues (detailed warming).
+    /// Instructions are timed but not counted, to fill the queues (detailed warming).
     Filling,
-    /// Are timed and counted.
+    /// Instructions are timed and counted.
     Counting,
 }
 

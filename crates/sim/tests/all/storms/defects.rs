@@ -34,7 +34,7 @@ pub enum Defect {
     KeepCombinedEntries,
     /// No page gets into an escape filter.
     IgnoreEscapeFilter,
-    /// Paging omits pages inside a segment that the escape filter wrongly reports as escaped.
+    /// Paging omits pages inside a segment that the escape filter reports as escaped.
     DropPagingInSegment,
     /// A coalesced entry includes pages with other permissions.
     IgnoreRunPermissions,
