@@ -1,14 +1,14 @@
-//! What first touches cost against the steady state, one JSON line per scheme:
-//! `cargo bench -p perforate-sim --bench first_touches [-- PART-OF-SCHEME…]`.
+//! Cost of first touches against the steady state, one JSON line per scheme: `cargo bench -p
+//! perforate-sim --bench first_touches [-- PART-OF-SCHEME…]`.
 //!
-//! Each program runs over new memory once and then again: what may fault in the first round walks
-//! in the second. Shares are the speed of the first round over that of the second.
+//! Each program runs over new memory twice. The first round faults where the second only walks. Shares
+//! are the speed of the first round divided by that of the second.
 //!
-//! - *touching*: one store to every page and nothing else, translated without a clock. No program
-//!   is worse; a fault as dear as a walk would leave 50 % (and includes the walk that fails).
-//! - *run*: the same with three other instructions to each store, as a whole run: counted only, or
-//!   timed, which is what runs do unless they are told otherwise.
-//! - *filling*: every word of every page, as a program that fills its new memory.
+//! - *touching*: one store to every page and nothing else, translated without a clock. This is the
+//!   worst case; a fault as expensive as a walk would leave 50 % (and includes the failed walk).
+//! - *run*: three other instructions per store, as a whole run: functional, or timed as runs are by
+//!   default.
+//! - *filling*: every word of every page, like a program that fills its new memory.
 
 use std::time::{Duration, Instant};
 
@@ -20,12 +20,12 @@ use perforate_sim::{
 use perforate_types::{AccessKind, Backing, Chunk, Permissions, ProgramEvent, VirtualAddress};
 
 const START: u64 = 0x7f00_0000_0000;
-/// Memory touched, page by page.
+/// Bytes of memory touched, page by page.
 const TOUCHED_BYTES: u64 = 2 << 30;
 const PAGE_BYTES: u64 = 4096;
-/// Stores to each page where a program fills its new memory word by word.
+/// Stores to each page when a program fills its new memory word by word.
 const STORES_PER_PAGE: u64 = PAGE_BYTES / 8;
-/// Instructions to each store of the whole runs, itself included.
+/// Instructions per store in whole runs, the store included.
 const INSTRUCTIONS_PER_STORE: u64 = 4;
 const OPTIONS: SystemOptions =
     SystemOptions { check: false, implicit_maps: false, counts_only: true };
@@ -42,11 +42,11 @@ fn main() {
 
 fn measure(scheme: &str) {
     let mut system = new_system(scheme);
-    // Every page once: the first touch. Then every page again: a walk, no fault.
+    // Round 1 is the first touch of each page; round 2 walks without faults.
     let first = pass(&mut system, 1);
     let faults = system.work();
     let walks = pass(&mut system, 1);
-    // The same with every word of a page written.
+    // The same two rounds, writing every word of each page.
     let mut system = new_system(scheme);
     let first_whole = pass(&mut system, STORES_PER_PAGE);
     let steady_whole = pass(&mut system, STORES_PER_PAGE);
@@ -73,7 +73,7 @@ fn measure(scheme: &str) {
     );
 }
 
-/// Speed of the first round of a whole run over that of the second.
+/// Speed of the first round of a whole run divided by that of the second.
 fn whole_run(scheme: &str, functional: bool, share: impl Fn(Duration, Duration) -> f64) -> f64 {
     let name = format!("stride:size={TOUCHED_BYTES}B,stride={PAGE_BYTES}B,writes=1,others=3");
     let workload = Workload::named(name);

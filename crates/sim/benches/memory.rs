@@ -1,9 +1,9 @@
-//! What simulated memory costs its host, one JSON line each:
-//! `cargo bench -p perforate-sim --bench memory`.
+//! Host memory that simulated memory takes, one JSON line per case: `cargo bench -p perforate-sim
+//! --bench memory`.
 //!
-//! - *boot*: 1TB of memory that nobody uses yet.
-//! - *full*: 64GB of 1TB mapped by 4KB pages, and what all of it would take in proportion.
-//! - *ageing*: operations (allocations and frees of runs of frames) a second of every preset.
+//! - *boot*: 1TB of unused memory.
+//! - *full*: 64GB of 1TB mapped with 4KB pages, and the extrapolation to all of it.
+//! - *ageing*: operations (allocations and frees of runs of frames) per second, for every preset.
 
 use std::time::Instant;
 
@@ -57,7 +57,7 @@ fn boot(config: KernelConfig) -> Kernel {
     Kernel::new(config, Box::new(BasePages)).expect("it boots")
 }
 
-/// Maps memory by 4KB pages; the updates are dropped region by region, as nobody listens.
+/// Maps memory with 4KB pages; drops the updates of each 1GB step.
 fn populate(kernel: &mut Kernel) {
     const STEP: u64 = 1 << 30;
     let mut updates = Vec::new();
@@ -76,7 +76,7 @@ fn populate(kernel: &mut Kernel) {
     }
 }
 
-/// Memory of this process; 0 where the system does not say.
+/// Resident memory of this process in bytes; 0 if unknown.
 fn resident_bytes() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());

@@ -1,6 +1,6 @@
-//! Instructions per second of whole runs, one JSON line per scheme, workload and mode:
-//! `cargo bench -p perforate-sim [-- PART-OF-NAME…]`. The simulation alone is timed, on one core;
-//! the traces' own benchmark times the decoder.
+//! Instructions per second of whole runs, one JSON line per scheme, workload and mode: `cargo bench -p
+//! perforate-sim [-- PART-OF-NAME…]`. Only the simulation is timed, on one core; the benchmark of the
+//! trace crate times the decoder.
 
 use std::time::{Duration, Instant};
 
@@ -11,14 +11,14 @@ use perforate_sim::{
 };
 use perforate_types::Chunk;
 
-/// Instructions before the measured ones. Synthetic data sets are touched whole in them: what is
-/// measured is translation, not the first touch of every page.
+/// Instructions before the measured ones for synthetic workloads. These touch all data, so that the
+/// measurement shows translation rather than first touches.
 const SYNTHETIC_WARMUP: u64 = 20_000_000;
-/// Real traces were recorded past initialisation.
+/// Instructions before the measured ones for traces, which were recorded after initialisation.
 const TRACE_WARMUP: u64 = 1_000_000;
 const MEASURED: u64 = 10_000_000;
-/// Pairs after the schemes of their guests, with which they are compared; superpages and coalescing
-/// after 4KB pages, which have the same TLB misses.
+/// Schemes, each after the scheme that its rate is compared with ([`yardstick`]). Superpages and
+/// coalescing have the same TLB misses as 4KB pages.
 const SCHEMES: [&str; 12] = [
     "4k",
     "gt-pde-4m",
@@ -34,7 +34,7 @@ const SCHEMES: [&str; 12] = [
     "4k+segment",
 ];
 
-/// The scheme that a scheme's rate is compared with.
+/// Scheme that a scheme's rate is compared with; `None` for no comparison.
 fn yardstick(scheme: &str) -> Option<&str> {
     match scheme.split_once('+') {
         Some((guest, _)) => Some(guest),
@@ -78,7 +78,7 @@ fn bundled_traces() -> Vec<String> {
     traces
 }
 
-/// Instructions per second of one scheme; `other` is the scheme it is compared with, and its rate.
+/// Instructions per second of one scheme. `other` is the scheme to compare with, and its rate.
 fn measure(
     workload: &str,
     (name, scheme): (&str, &str),

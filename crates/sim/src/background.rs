@@ -1,12 +1,11 @@
-//! Kernel threads that run beside the program: khugepaged, KSM, kcompactd and a guest's balloon
-//! driver.
+//! Kernel threads that run beside the program: khugepaged, KSM, kcompactd and a guest's balloon driver.
 
 use perforate_os::{Daemon, Kernel, KernelConfig, OsError, SelfBalloonConfig};
 use perforate_types::Update;
 
 use crate::{SimError, System};
 
-/// When which kernel thread wakes next.
+/// Wake-up timers of kernel threads.
 pub(crate) struct Alarms {
     threads: Vec<Alarm>,
 }
@@ -22,14 +21,15 @@ struct Alarm {
 enum Thread {
     Khugepaged,
     Ksm,
-    /// Background compaction, if page faults wake it.
+    /// Background compaction, if page faults wake kcompactd.
     Kcompactd,
     /// A guest's balloon driver.
     SelfBalloon(SelfBalloonConfig),
 }
 
 impl Alarms {
-    /// Threads of a kernel with this configuration. Each wakes first after its own period.
+    /// Timers for the threads of a kernel with this configuration. Each thread first wakes after its
+    /// own period.
     pub(crate) fn new(config: &KernelConfig) -> Self {
         let KernelConfig { khugepaged, ksm, defrag, self_balloon, .. } = config;
         let khugepaged = khugepaged.map(|daemon| (Thread::Khugepaged, daemon.every.get()));
@@ -43,15 +43,15 @@ impl Alarms {
         Self { threads: threads.collect() }
     }
 
-    /// The instruction before which the next thread wakes; [`u64::MAX`] without threads.
+    /// Instruction before which the next thread wakes; [`u64::MAX`] without threads.
     pub(crate) fn next(&self) -> u64 {
         self.threads.iter().map(|alarm| alarm.next).min().unwrap_or(u64::MAX)
     }
 
-    /// Runs the threads that wake now, before instruction `now`.
+    /// Runs all threads that are due before instruction `now`.
     ///
     /// # Errors
-    /// A change that the oracle refuses.
+    /// An update that the oracle refuses.
     #[cold]
     pub(crate) fn ring(&mut self, now: u64, system: &mut System) -> Result<(), SimError> {
         self.wake(now, |thread| match thread {
@@ -60,10 +60,10 @@ impl Alarms {
         })
     }
 
-    /// As [`Self::ring`], the threads of the host.
+    /// Like [`Self::ring`], for the threads of the host.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Self::ring`].
     #[cold]
     pub(crate) fn ring_host(&mut self, now: u64, system: &mut System) -> Result<(), SimError> {
         self.wake(now, |thread| {
@@ -91,7 +91,7 @@ fn pass(thread: Thread, kernel: &mut Kernel, updates: &mut Vec<Update>) -> Resul
         Thread::Khugepaged => drop(kernel.khugepaged_pass(updates)),
         Thread::Ksm => drop(kernel.ksm_pass(updates)),
         Thread::Kcompactd => drop(kernel.kcompactd_pass(updates)),
-        // A host has no hypervisor to exchange memory with.
+        // A host cannot exchange memory with a hypervisor.
         Thread::SelfBalloon(_) => {}
     }
     kernel.check_policy()

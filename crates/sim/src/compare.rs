@@ -1,4 +1,5 @@
-//! Several schemes on one workload: decoded once, run in parallel, each with its own memory.
+//! Comparison of schemes on one workload: decoded once, run in parallel, each scheme with its own
+//! memory.
 
 use perforate_records::{Batches, RunResult, Warmup};
 use perforate_schemes::segment;
@@ -7,7 +8,7 @@ use perforate_types::{Counters, GapTolerance, PageSize, figures};
 
 use crate::feeding::{HugePageAdvices, Touched, run_all};
 use crate::idle_options;
-use crate::observer::OfTwoRuns;
+use crate::observer::TwoPassProgress;
 use crate::placed::Placed;
 use crate::recording::{recording_notes, refused_note};
 use crate::sampled::{self, PrecisionRule};
@@ -36,11 +37,11 @@ figures! {
     }
 }
 
-/// Runs every scheme of a run, in parallel on the same instructions, and returns a record for each.
+/// Runs every scheme of a run, in parallel on the same instructions, and returns one record per scheme.
 ///
 /// # Errors
-/// The first thing that goes wrong in the workload or under any scheme; [`SimError::Stopped`] if the
-/// observer cancels the run.
+/// The first error of the workload or of any scheme; [`SimError::Stopped`] if the observer
+/// cancels the run.
 pub fn run(run: &ResolvedRun, observer: &mut dyn Observer) -> Result<Vec<RunResult>, SimError> {
     let mut results = if run.measuring.detects_warmup() {
         run.results_after_detection(observer)?
@@ -52,7 +53,7 @@ pub fn run(run: &ResolvedRun, observer: &mut dyn Observer) -> Result<Vec<RunResu
     Ok(results)
 }
 
-/// All schemes run, results not written yet.
+/// Figures of all schemes after one pass over the workload, before they become results.
 struct Run {
     metadata: SourceMetadata,
     options: RunOptions,
@@ -68,27 +69,28 @@ impl Run {
 }
 
 impl ResolvedRun {
-    /// Runs twice: a first time to find how long the warm-up must be.
+    /// Runs twice: the first pass finds the length of the warm-up. If some scheme does not settle, the
+    /// warm-up of the second pass is a fifth of the run.
     fn results_after_detection(
         &self,
         observer: &mut dyn Observer,
     ) -> Result<Vec<RunResult>, SimError> {
-        let mut first = OfTwoRuns { observer, before: 0, done: 0 };
+        let mut first = TwoPassProgress { observer, before: 0, done: 0 };
         let run = self.run_once(Some(0), &mut first)?;
         let fallback = run.touched.done / 5;
         let detected = warmup::settled_after(&run.courses());
         drop(run);
-        let mut second = OfTwoRuns { before: first.done, done: 0, observer: first.observer };
+        let mut second = TwoPassProgress { before: first.done, done: 0, observer: first.observer };
         let run = self.run_once(Some(detected.unwrap_or(fallback)), &mut second)?;
         Ok(self.results(run, detected.is_some()))
     }
 
-    /// Notes that take the results of all schemes: options whose work no scheme had to do, and too little
-    /// to do to tell schemes apart.
+    /// Notes that need the results of all schemes: options that caused no work in any of them, and too
+    /// little translation work to tell schemes apart.
     fn notes_on(&self, results: &[RunResult]) -> Vec<String> {
         let counters: Vec<&Counters> = results.iter().map(|result| &result.counters).collect();
         let idle = idle_options::note_after(&self.schemes, &self.memory, &counters);
-        // One scheme alone is compared with nothing.
+        // A run of one scheme is compared with nothing.
         let entries = (results.len() > 1).then(|| self.machine.tlb.l2_entries(PageSize::Size4K));
         let little_work = entries.and_then(|entries| translation_work::note(&counters, entries));
         idle.into_iter().chain(little_work).collect()
@@ -176,8 +178,8 @@ impl ResolvedRun {
             let from = touched.done.saturating_sub(figures.instructions);
             let represented = touched.gaps.represented(from, touched.done);
             let batches = match (represented, self.measuring.functional) {
-                _ if windows.is_some() => of_windows(&figures.windows),
-                (Some(_), false) => of_windows(&figures.windows),
+                _ if windows.is_some() => window_batches(&figures.windows),
+                (Some(_), false) => window_batches(&figures.windows),
                 _ => figures.slices.batches(),
             };
             let mut notes = notes.clone();
@@ -185,16 +187,16 @@ impl ResolvedRun {
             let sampled = if let Some(windows) = windows {
                 notes.push(sampled::timing_note(windows, window_warmup, &figures.windows));
                 notes.extend(precision.clone());
-                let of = sampled::Of::Clock;
-                sampled::estimate(&figures.windows, of, window_warmup, figures.instructions)
+                let population = sampled::Population::Clock;
+                sampled::estimate(&figures.windows, population, window_warmup, figures.instructions)
             } else {
-                let of = if self.measuring.functional {
-                    sampled::Of::Events
+                let population = if self.measuring.functional {
+                    sampled::Population::Events
                 } else {
-                    sampled::Of::Program
+                    sampled::Population::Program
                 };
                 let sampled = represented.and_then(|represented| {
-                    sampled::estimate(&figures.windows, of, window_warmup, represented)
+                    sampled::estimate(&figures.windows, population, window_warmup, represented)
                 });
                 notes.extend(represented.map(|number| sampled::note(figures.instructions, number)));
                 let (is_sample, has_figures) = (represented.is_some(), sampled.is_some());
@@ -211,7 +213,7 @@ impl ResolvedRun {
         results.collect()
     }
 
-    /// What is to be said of the warm-up of one scheme's run, whatever runs beside it.
+    /// The warm-up record of one scheme's run, and the note on it.
     fn judge_warmup(
         &self,
         instructions: u64,
@@ -239,7 +241,7 @@ impl ResolvedRun {
     fn run_options(&self, metadata: &SourceMetadata, warmup: Option<u64>) -> RunOptions {
         let fifth = match metadata.setup_until {
             None => metadata.instructions.unwrap_or(0) / 5,
-            Some(_) => 0, // The set-up is warm-up enough.
+            Some(_) => 0, // The set-up warms caches and TLBs.
         };
         let warmup = warmup.unwrap_or(fifth);
         let implicit_maps = !metadata.has_events;
@@ -307,7 +309,7 @@ impl ResolvedRun {
         notes
     }
 
-    /// Says what was asked for and changes nothing here, or not everywhere.
+    /// Notes on options that have no effect under some or all of the schemes.
     fn options_without_effect(&self) -> Vec<String> {
         let mut notes = idle_options::notes_before(&self.schemes, &self.memory);
         notes.extend(idle_options::note_on_ideal(&self.schemes, &self.memory));
@@ -315,7 +317,7 @@ impl ResolvedRun {
         notes
     }
 
-    /// Says so where a scheme could have segments and never had one.
+    /// Note on each side whose scheme uses direct segments but never had one.
     fn segment_notes(&self, composition: &Composition, figures: &Figures) -> Vec<String> {
         let name = composition.name();
         let host_memory = self.memory.host();
@@ -337,14 +339,14 @@ impl ResolvedRun {
         missing.map(note).collect()
     }
 
-    /// Says so where the mode of superpages is not the one that the scheme is named after.
+    /// Note if the `superpages` option overrides the mode in the scheme's name.
     fn mode_note(&self, scheme: &Composition) -> Option<String> {
         let mode = scheme.own.mode(&self.memory).ok().flatten()?;
         (Some(mode) != scheme.own.gap_tolerance)
             .then(|| format!("{}: the mode is {} (superpages)", scheme.name(), mode.label()))
     }
 
-    /// Says so where a scheme could have perforated pages and its policy made none.
+    /// Note on the perforation policy: the default on aged memory, or one that perforated no page.
     fn policy_note(&self, scheme: &Composition, figures: &Figures) -> Option<String> {
         let (scheme, name) = (scheme.own, scheme.name());
         if !scheme.shadow_directories {
@@ -438,7 +440,7 @@ impl ResolvedRun {
     }
 }
 
-/// How precise a run of timed windows became, where that was asked.
+/// Note on the precision that a run of timed windows reached; `None` if no precision was requested.
 fn precision_note(
     measuring: &MeasuringOptions,
     is_reached: bool,
@@ -458,8 +460,8 @@ fn precision_note(
     Some(format!("a precision of ±{precision} was not reached: {reached} at the end"))
 }
 
-/// Windows as results keep them.
-fn of_windows(windows: &[Tally]) -> Batches {
+/// Converts windows to the batches that results store.
+fn window_batches(windows: &[Tally]) -> Batches {
     let mut batches = Batches::default();
     for window in windows {
         batches.push(window.instructions, window.cycles, window.translation_stall_cycles);
@@ -467,7 +469,7 @@ fn of_windows(windows: &[Tally]) -> Batches {
     batches
 }
 
-/// A scheme as results keep it.
+/// Describes a scheme as results store it.
 fn describe(scheme: &Scheme, memory: &MemoryState) -> serde_json::Value {
     serde_json::json!({
         "name": scheme.name,

@@ -1,47 +1,49 @@
-//! A bound on what events may ask of the operating system where no instructions run: a few kilobytes
-//! of a trace can ask for years of it.
+//! Limit on the operating system's work for events without instructions. A few kilobytes of a hostile
+//! trace could otherwise request work for years.
 
 use perforate_types::PageSize;
 
 use crate::{MemoryState, SimError};
 
-/// Pages that events may have the kernel look at without instructions, besides [`MEMORY_SHARE`].
+/// Pages that events may make the kernel process without instructions, in addition to [`MEMORY_SHARE`].
 const PAGES: u64 = 1 << 23;
-/// How often they may have it look at all of the memory. Programs bring it in once.
+/// Number of times that events may make the kernel process all of memory. Programs bring memory in
+/// once.
 const MEMORY_SHARE: u64 = 2;
-/// Pages more for every instruction. A program that does nothing but fork and wait, with 1GB of 4KB
-/// pages, takes some thousand instructions for each time.
+/// Additional pages per instruction. A program that only forks and waits, with 1GB of 4KB pages, takes
+/// some thousand instructions for each fork.
 const PAGES_PER_INSTRUCTION: u64 = 256;
 
-/// What events have asked for, and what they may.
+/// Work requested by events so far, and its limit.
 pub(crate) struct Effort {
-    /// Pages looked at.
+    /// Number of pages processed.
     pages: u64,
-    /// Pages that no instruction is needed for.
-    free: u64,
+    /// Pages allowed without any instruction.
+    free_pages: u64,
     events: u64,
 }
 
 impl Effort {
-    /// Nothing was asked for.
+    /// Budget for a memory of this size, with nothing used.
     pub(crate) fn new(memory: &MemoryState) -> Self {
-        let free = PAGES + MEMORY_SHARE * (memory.kernel.memory_bytes / PageSize::Size4K.bytes());
-        Self { pages: 0, free, events: 0 }
+        let free_pages =
+            PAGES + MEMORY_SHARE * (memory.kernel.memory_bytes / PageSize::Size4K.bytes());
+        Self { pages: 0, free_pages, events: 0 }
     }
 
-    /// So many instructions were passed over, whose events come all the same.
+    /// Allows for skipped instructions, whose events still come.
     pub(crate) fn skip(&mut self, instructions: u64) {
-        self.free = self.free.saturating_add(of_instructions(instructions));
+        self.free_pages = self.free_pages.saturating_add(pages_allowed_for(instructions));
     }
 
-    /// Adds an event that comes after so many instructions, and the pages that it asks for.
+    /// Adds an event after `instruction` instructions that requests work on `pages` pages.
     ///
     /// # Errors
-    /// If it is too much.
+    /// [`SimError::TooMuchAsked`] if the limit is exceeded.
     pub(crate) fn add(&mut self, pages: u64, instruction: u64) -> Result<(), SimError> {
         self.pages = self.pages.saturating_add(pages);
         self.events += 1;
-        let most = self.free.saturating_add(of_instructions(instruction));
+        let most = self.free_pages.saturating_add(pages_allowed_for(instruction));
         if self.pages <= most {
             return Ok(());
         }
@@ -50,8 +52,8 @@ impl Effort {
     }
 }
 
-/// The pages that so many instructions may ask for.
-fn of_instructions(instructions: u64) -> u64 {
+/// Pages that `instructions` instructions allow.
+fn pages_allowed_for(instructions: u64) -> u64 {
     instructions.saturating_mul(PAGES_PER_INSTRUCTION)
 }
 
@@ -59,7 +61,7 @@ fn of_instructions(instructions: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// 64MB are 16,384 pages.
+    /// 64MB contain 16,384 pages.
     const FREE: u64 = (1 << 23) + 2 * 16_384;
 
     #[test]

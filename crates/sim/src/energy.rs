@@ -1,10 +1,9 @@
-//! Energy of translation (D §IX.B): dynamic energy of each access to a structure, and the static
-//! energy of the time a run takes.
+//! Energy of translation (D §IX.B): dynamic energy of each access to a structure, and static energy
+//! over the run's time.
 //!
-//! The structures are what translation uses: TLBs, walk caches, segment registers and escape
-//! filters, and the caches and memory that page walkers read. The energy of the program's own
-//! accesses to caches and memory is left out: it is the same under every scheme, but for prefetches
-//! and evictions.
+//! The structures are those of translation: TLBs, walk caches, segment registers and escape filters,
+//! and the caches and memory that page walkers read. The energy of the program's own accesses to caches
+//! and memory is left out. Except for prefetches and evictions, it is the same under every scheme.
 
 use perforate_timing::{TranslationAccesses, WalkerAttachment};
 use perforate_types::{Counter, Counters, Unit, figures, registered};
@@ -12,47 +11,48 @@ use serde::{Deserialize, Serialize};
 
 use crate::Machine;
 
-/// The most an access may take, in pJ, and the most a core may leak, in mW.
+/// Upper limit of an access's energy in pJ, and of a core's static power in mW.
 const MOST: f64 = 1e6;
 
-/// Energy of one access to each structure, the `[energy]` section of a machine file; sources stand
-/// there. A fill takes as much as a look-up. A structure the machine does not have takes nothing.
+/// Energy of one access to each structure: the `[energy]` section of a machine file, which states the
+/// sources. A fill costs as much as a look-up. A structure that the machine lacks costs nothing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EnergyCosts {
     /// First-level TLB array for 4KB pages, data or instructions.
     pub l1_tlb_4k_pj: f64,
-    /// First-level TLB array for 2MB pages; looked up together with the others.
+    /// First-level TLB array for 2MB pages; looked up together with the other arrays.
     pub l1_tlb_2m_pj: f64,
-    /// First-level TLB array for 1GB pages, likewise.
+    /// First-level TLB array for 1GB pages; looked up together with the other arrays.
     pub l1_tlb_1g_pj: f64,
-    /// Second-level TLB: one look-up of all sizes, of a bitmap entry, or of a nested entry that
-    /// shares it.
+    /// Second-level TLB: one look-up of all page sizes, of a bitmap entry, or of a nested entry that
+    /// shares this TLB.
     pub l2_tlb_pj: f64,
-    /// Page-walk caches, all levels at once, of guest or host.
+    /// Page-walk caches of guest or host, all levels at once.
     pub walk_cache_pj: f64,
-    /// A nested TLB of its own.
+    /// Nested TLB that is separate from the second-level TLB.
     pub nested_tlb_pj: f64,
     /// One check of a segment's BASE and LIMIT, and the addition of OFFSET.
     pub segment_check_pj: f64,
-    /// Finding a B-block in a selection bitmap of 64 bits with prefix sums.
+    /// Finding a B-block in a 64-bit selection bitmap by prefix sums.
     pub selection_pj: f64,
-    /// The escape filter beside that check.
+    /// Escape filter, looked up with each check of a segment.
     pub escape_filter_pj: f64,
     /// First-level data cache, read by a page walker.
     pub l1d_read_pj: f64,
-    /// Second-level cache, likewise.
+    /// Second-level cache, read by a page walker.
     pub l2_read_pj: f64,
-    /// Last-level cache, likewise.
+    /// Last-level cache, read by a page walker.
     pub llc_read_pj: f64,
-    /// One line of main memory, likewise.
+    /// One line of main memory, read by a page walker.
     pub memory_read_pj: f64,
-    /// Static power of the core and its share of the rest, in mW.
+    /// Static power of the core, including its share of the rest of the chip, in mW.
     pub static_mw: f64,
 }
 
 impl Default for EnergyCosts {
-    /// For machine files that say nothing: as `perforated-table2`, where the sources stand.
+    /// Values for machine files without the section: those of `perforated-table2`, which states the
+    /// sources.
     fn default() -> Self {
         Self {
             l1_tlb_4k_pj: 5.9,
@@ -74,10 +74,10 @@ impl Default for EnergyCosts {
 }
 
 impl EnergyCosts {
-    /// Checks every number against what a machine can have.
+    /// Checks each value against its range.
     ///
     /// # Errors
-    /// One line with the key and what would be right.
+    /// One line with the key and the range.
     pub(crate) fn validate(&self) -> Result<(), String> {
         for (key, value) in [
             ("l1_tlb_4k_pj", self.l1_tlb_4k_pj),
@@ -103,21 +103,21 @@ impl EnergyCosts {
     }
 }
 
-/// What the energy of a run is computed from.
+/// Counts from which the energy of a run is computed.
 pub(crate) struct Activity {
     /// Look-ups of the first-level data TLB.
     pub(crate) data_translations: u64,
     /// Look-ups of the first-level instruction TLB.
     pub(crate) fetch_translations: u64,
-    /// Everything beyond.
+    /// All other accesses to structures of translation.
     pub(crate) accesses: TranslationAccesses,
-    /// Time, in cycles.
+    /// Cycles of the run.
     pub(crate) cycles: u64,
 }
 
-/// Writes the energy of translation, its parts by structure, and static energy.
+/// Records the dynamic energy of translation, its parts by structure, and the static energy.
 pub(crate) fn record(machine: &Machine, activity: &Activity, out: &mut Counters) {
-    let spent = Spent::of(machine, activity);
+    let spent = EnergyUse::of(machine, activity);
     out.record(ENERGY, &spent);
     if spent.beside_l2_tlb > 0.0 {
         out.record(BESIDE, &spent);
@@ -126,7 +126,7 @@ pub(crate) fn record(machine: &Machine, activity: &Activity, out: &mut Counters)
 
 /// Energy of a run in pJ: dynamic energy by structure, and static energy.
 #[derive(Clone, Copy, Debug)]
-struct Spent {
+struct EnergyUse {
     l1_tlb: f64,
     l2_tlb: f64,
     walk_cache: f64,
@@ -137,17 +137,17 @@ struct Spent {
     walker_l2: f64,
     walker_llc: f64,
     walker_memory: f64,
-    /// Of a mechanism's own cache beside the second-level TLB. No paper says what a look-up takes: it
-    /// is counted like one of that TLB, which has far more entries.
+    /// Energy of a mechanism's own cache beside the second-level TLB. No paper states the energy of its
+    /// look-up. The cost of a second-level look-up is used, although that TLB has far more entries.
     beside_l2_tlb: f64,
     leaked: f64,
 }
 
-/// pJ of a nJ.
+/// Picojoules in a nanojoule.
 const PICOJOULES: f64 = 1000.0;
 
 figures! {
-    static ENERGY: Spent, "Energy" {
+    static ENERGY: EnergyUse, "Energy" {
         /// Accesses to the structures of translation, fills included, times their energy in the machine
         /// file's `[energy]`.
         translation_energy_dynamic_nj, Nanojoules, Listed:
@@ -184,19 +184,19 @@ figures! {
         static_energy_nj, Nanojoules, Listed: |it| (it.leaked, PICOJOULES);
     }
 
-    static BESIDE: Spent, "Energy" {
+    static BESIDE: EnergyUse, "Energy" {
         /// Of it: a mechanism's own cache beside the second-level TLB.
         translation_energy_dynamic_nj_beside_l2_tlb, Nanojoules, Listed:
             |it| (it.beside_l2_tlb, PICOJOULES);
     }
 }
 
-/// The counters of energy; that of a unit beside the second-level TLB comes with such a unit only.
+/// Counters of energy. The counter of a unit beside the second-level TLB exists only with such a unit.
 pub(crate) fn counters() -> Vec<Counter> {
     [registered(ENERGY), registered(BESIDE)].concat()
 }
 
-impl Spent {
+impl EnergyUse {
     fn of(machine: &Machine, activity: &Activity) -> Self {
         let costs = &machine.energy;
         let accesses = &activity.accesses;
@@ -205,7 +205,7 @@ impl Spent {
         let fetches = activity.fetch_translations + unit(Unit::L1InstructionTlb);
         let walk_cache = unit(Unit::WalkCache) + unit(Unit::HostWalkCache);
         let check_pj = costs.segment_check_pj + costs.escape_filter_pj;
-        // A read looks into every cache from the walkers' down to the one that serves it.
+        // A read looks into every cache from the walker's first cache down to the one that hits.
         let memory = accesses.reads_from_memory;
         let llc = if machine.cache.llc.is_some() { memory + accesses.reads_from_llc } else { 0 };
         let below_l2 = memory + accesses.reads_from_llc;
@@ -217,7 +217,7 @@ impl Spent {
             WalkerAttachment::L1d => l2 + accesses.reads_from_l1d,
             WalkerAttachment::L2 | WalkerAttachment::Llc => 0,
         };
-        // A cache of their own is small, as a walk cache is, and every read looks there first.
+        // A cache of the walkers is small, like a walk cache, and every read looks there first.
         let reads = match machine.walker.attach {
             WalkerAttachment::L1d => l1d,
             WalkerAttachment::L2 => l2,
@@ -244,7 +244,7 @@ impl Spent {
         }
     }
 
-    /// Dynamic energy of what every machine has.
+    /// Dynamic energy of the structures that every machine may have.
     fn structures(&self) -> [f64; 10] {
         [
             self.l1_tlb,
@@ -261,7 +261,7 @@ impl Spent {
     }
 }
 
-/// One look-up of all arrays of the first-level data TLB.
+/// Energy of one look-up of all arrays of the first-level data TLB.
 fn data_tlb_pj(machine: &Machine) -> f64 {
     let (tlb, costs) = (&machine.tlb, &machine.energy);
     costs.l1_tlb_4k_pj
@@ -269,7 +269,7 @@ fn data_tlb_pj(machine: &Machine) -> f64 {
         + tlb.l1_data_1g.map_or(0.0, |_| costs.l1_tlb_1g_pj)
 }
 
-/// The same of the first-level instruction TLB, which has no array for 1GB pages.
+/// Energy of one look-up of the first-level instruction TLB, which has no array for 1GB pages.
 fn fetch_tlb_pj(machine: &Machine) -> f64 {
     let (tlb, costs) = (&machine.tlb, &machine.energy);
     costs.l1_tlb_4k_pj + tlb.l1_instruction_2m.map_or(0.0, |_| costs.l1_tlb_2m_pj)
@@ -322,7 +322,7 @@ mod tests {
     }
 
     fn parts(machine: &Machine) -> [f64; 10] {
-        Spent::of(machine, &activity()).structures()
+        EnergyUse::of(machine, &activity()).structures()
     }
 
     /// Data look-ups read three arrays, fetches two: 7 × 111 + 2 × 11 = 799. Reads: 1 + 2 + 3 + 4 in
@@ -343,8 +343,8 @@ mod tests {
         assert!((found - expected).abs() < 1e-9, "{found}");
     }
 
-    /// Walkers that read through the L2 never look into the L1D; without 1GB and 2MB arrays the
-    /// first level is cheaper: 7 × 11 + 2 × 1.
+    /// Walkers that read through the L2 never look into the L1D. Without arrays for 2MB and 1GB pages a
+    /// first-level look-up costs less: 7 × 11 + 2 × 1.
     #[test]
     fn what_the_machine_does_not_have_takes_nothing() {
         let gtsm = machine("gtsm-table4");

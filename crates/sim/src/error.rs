@@ -1,4 +1,4 @@
-//! What can go wrong in a simulation.
+//! Errors of a simulation.
 
 use std::path::PathBuf;
 
@@ -10,34 +10,34 @@ use perforate_timing::TimingError;
 use perforate_trace::TraceError;
 use perforate_types::{AccessKind, VirtualAddress};
 
-/// Why a simulation could not be set up or ended early.
+/// Error that prevents a simulation or ends it early.
 #[derive(Debug, thiserror::Error)]
 pub enum SimError {
     /// A machine file cannot be read.
     #[error("{}: {source}", path.display())]
     MachineFile {
-        /// The file.
+        /// Path of the machine file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: std::io::Error,
     },
-    /// A machine file is not right.
+    /// A machine file is invalid.
     #[error("machine {name}: {problem}")]
     Machine {
-        /// The machine's name or file.
+        /// Name or path of the machine.
         name: String,
-        /// What is wrong, where, and what would be right.
+        /// Problem, its place in the file, and the expected value.
         problem: String,
     },
     /// There is no machine of that name.
     #[error("no machine {name:?}; {suggestion}; or give the path of a machine file (.toml)")]
     UnknownMachine {
-        /// What was asked for.
+        /// Name that was requested.
         name: String,
-        /// The nearest name, or all of them.
+        /// Nearest name, or a list of all names.
         suggestion: String,
     },
-    /// No scheme, or no pair of schemes.
+    /// A scheme or pair of schemes does not exist or is impossible.
     #[error(transparent)]
     Scheme(#[from] perforate_schemes::SchemeError),
     /// A guest with more memory than its host.
@@ -51,10 +51,10 @@ pub enum SimError {
         /// The host's memory in bytes.
         host_bytes: u64,
     },
-    /// The host's memory.
+    /// An error in the host's memory.
     #[error("host: {0}")]
     Host(Box<SimError>),
-    /// An option that is wrong.
+    /// An option has a wrong value.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// A scheme whose entries the machine's TLBs cannot hold.
@@ -63,17 +63,17 @@ pub enum SimError {
          holds 4KB entries only on {machine} (tlb.l2_2m = \"none\"); choose another scheme or machine"
     )]
     NoLargeEntries {
-        /// The scheme.
+        /// Name of the scheme.
         scheme: String,
-        /// The machine.
+        /// Name of the machine.
         machine: String,
     },
     /// There is no workload or file of that name.
     #[error("no workload or file {name:?}; {hint}")]
     UnknownWorkload {
-        /// What was asked for.
+        /// Name that was requested.
         name: String,
-        /// The nearest name, or all there are.
+        /// Nearest name, or a list of all names.
         hint: String,
     },
     /// Memory whose addresses the timing model's caches cannot tell apart.
@@ -82,14 +82,14 @@ pub enum SimError {
          is {limit_bytes} bytes; a functional run goes without caches"
     )]
     MemoryBeyondCaches {
-        /// Memory asked for.
+        /// Memory of the run in bytes.
         memory_bytes: u64,
-        /// The machine.
+        /// Name of the machine.
         machine: String,
-        /// The most its caches can tell apart.
+        /// Most bytes that its caches can tell apart.
         limit_bytes: u64,
     },
-    /// Values of a machine that are too large together.
+    /// Values of a machine take too much of this computer's memory together.
     #[error(
         "machine {machine}: {key} = {value} is too large for {for_whom}: its TLBs, caches and predictors \
          take {total} of this computer's memory; at most {most} are possible"
@@ -101,35 +101,35 @@ pub enum SimError {
         key: &'static str,
         /// Value of that key.
         value: u64,
-        /// Cores and schemes.
+        /// Number of cores and schemes, in words.
         for_whom: String,
-        /// Memory that all of it takes.
+        /// Memory that all structures take.
         total: Size,
-        /// Memory that is possible.
+        /// Largest memory that all structures may take.
         most: Size,
     },
-    /// More was to be skipped than there is.
+    /// `--skip` reaches beyond the end of the workload.
     #[error(
         "--skip {skip}: {name} has {instructions} instructions{}; expected fewer to be skipped",
         if *instructions == 0 { " that can be skipped" } else { "" }
     )]
     SkipBeyondEnd {
-        /// The workload.
+        /// Name of the workload.
         name: String,
-        /// Instructions to be skipped.
+        /// Number of instructions to skip.
         skip: u64,
-        /// Instructions that there are.
+        /// Instructions of the workload.
         instructions: u64,
     },
-    /// More was to be skipped of a synthetic workload than anybody waits for.
+    /// `--skip` is too large for a synthetic workload.
     #[error(
         "--skip {skip}: a synthetic workload is generated as it is skipped, and has no end; expected at \
          most {most} instructions"
     )]
     SkipOfGenerated {
-        /// Instructions to be skipped.
+        /// Number of instructions to skip.
         skip: u64,
-        /// Most that can be skipped.
+        /// Most instructions that can be skipped.
         most: u64,
     },
     /// A thread cannot be started.
@@ -138,160 +138,160 @@ pub enum SimError {
          (ulimit -u) and in memory"
     )]
     Thread(std::io::Error),
-    /// A snapshot that cannot be used.
+    /// A snapshot cannot be used.
     #[error("{path}: {problem}")]
     Snapshot {
-        /// The file.
+        /// Path of the snapshot, as given.
         path: String,
-        /// What is wrong with it.
+        /// Problem with the file.
         problem: String,
     },
-    /// A trace or workload.
+    /// An error in a trace or workload.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// The simulated operating system.
+    /// An error of the simulated operating system.
     #[error("scheme {scheme}, instruction {instruction}: {source}")]
     Os {
-        /// Which scheme.
+        /// Name of the scheme.
         scheme: String,
-        /// Instructions done before.
+        /// Instructions executed before the error.
         instruction: u64,
-        /// What it said.
+        /// Error of the operating system.
         source: OsError,
     },
-    /// The simulated operating system of the host.
+    /// An error of the simulated operating system of the host.
     #[error("scheme {scheme}, instruction {instruction}, host: {source}")]
     HostOs {
-        /// Which scheme.
+        /// Name of the scheme.
         scheme: String,
-        /// Instructions done before.
+        /// Instructions executed before the error.
         instruction: u64,
-        /// What it said.
+        /// Error of the host's operating system.
         source: OsError,
     },
-    /// The timing model's configuration.
+    /// An invalid configuration of the timing model.
     #[error(transparent)]
     Timing(#[from] TimingError),
     /// A translation differs from the oracle's.
     #[error("scheme {scheme}, seed {seed}, instruction {instruction}: {source}")]
     Disagreement {
-        /// Which scheme.
+        /// Name of the scheme.
         scheme: String,
-        /// Seed to replay it with.
+        /// Seed that reproduces the error.
         seed: u64,
-        /// Instructions done before.
+        /// Instructions executed before the error.
         instruction: u64,
-        /// What was expected and what came.
+        /// Expected and actual translation.
         source: Disagreement,
     },
-    /// The operating system model emitted a change that cannot be.
+    /// The simulated operating system sent an update that contradicts earlier ones.
     #[error("scheme {scheme}, seed {seed}, instruction {instruction}: {source}")]
     Oracle {
-        /// Which scheme.
+        /// Name of the scheme.
         scheme: String,
-        /// Seed to replay it with.
+        /// Seed that reproduces the error.
         seed: u64,
-        /// Instructions done before.
+        /// Instructions executed before the error.
         instruction: u64,
-        /// What the oracle said.
+        /// Error of the oracle.
         source: OracleError,
     },
-    /// A page was mapped and still faults.
+    /// An access still faults after the operating system mapped its page.
     #[error(
         "scheme {scheme}, seed {seed}, instruction {instruction}: {kind:?} of {address:#x} still \
          faults ({fault:?}) after the operating system mapped it"
     )]
     StuckFault {
-        /// Which scheme.
+        /// Name of the scheme.
         scheme: String,
-        /// Seed to replay it with.
+        /// Seed that reproduces the error.
         seed: u64,
-        /// Instructions done before.
+        /// Instructions executed before the error.
         instruction: u64,
-        /// The access.
+        /// Kind of the access.
         kind: AccessKind,
-        /// Its address.
+        /// Virtual address of the access.
         address: VirtualAddress,
-        /// What the unit said last.
+        /// Fault of the last attempt.
         fault: PageFault,
     },
-    /// Events ask for more than any program does.
+    /// Events ask for more work than the events of any real program.
     #[error(
         "{workload}: event {event}, at instruction {instruction}: events have the operating system \
          look at more than {most} pages that no instruction is there for; expected those of a \
          program, with its instructions between them"
     )]
     TooMuchAsked {
-        /// The workload.
+        /// Name of the workload.
         workload: String,
-        /// Events up to this one.
+        /// Number of the event, counted from 1.
         event: u64,
-        /// Instructions before it.
+        /// Instructions before the event.
         instruction: u64,
-        /// Pages that would be right.
+        /// Most pages that the events may ask for.
         most: u64,
     },
-    /// Windows were to be timed, and the run ended before the first.
+    /// The run ended before the first window of sampled timing.
     #[error(
         "none of the {instructions} measured instructions was timed: with --timing \
          sampled=WINDOW/PERIOD there is one window in each period; choose a shorter period, or more \
          instructions"
     )]
     NoTimedWindow {
-        /// Instructions measured.
+        /// Number of measured instructions.
         instructions: u64,
     },
-    /// Windows were to be timed of a trace that has windows only.
+    /// Sampled timing of a trace that is a sample already.
     #[error(
         "the trace is a sample already (perforate record --sample): --timing sampled is for traces of a whole \
          program"
     )]
     SampledTwice,
-    /// Windows are timed of one hardware thread only.
+    /// Sampled timing with several hardware threads.
     #[error(
         "sampled timing is for one hardware thread: leave --timing sampled out, or run on one core"
     )]
     SampledTiming,
-    /// The beginnings of windows are left out of one hardware thread's figures only.
+    /// `window-warmup` with several hardware threads.
     #[error("window-warmup is for one hardware thread: leave it out, or run on one core")]
     WindowWarmup,
-    /// There is nothing to simulate.
+    /// A workload has no instructions.
     #[error("{name}: no instructions to run{why}")]
     NoInstructions {
-        /// The workload.
+        /// Name of the workload.
         name: String,
-        /// Why there are none, where that is known, after a colon.
+        /// Reason after a colon, if known; else empty.
         why: String,
     },
-    /// This computer cannot hold the simulated page tables.
+    /// This computer has too little memory for the simulated page tables.
     #[error(
         "scheme {scheme}: simulating all its 4KB pages takes {:.1} GB of this computer's memory, of \
          which {:.1} GB are available; a smaller workload or memory would do",
         *needed_bytes as f64 / f64::from(1 << 30), *available_bytes as f64 / f64::from(1 << 30)
     )]
     HostMemory {
-        /// The scheme.
+        /// Name of the scheme.
         scheme: String,
-        /// What it would take.
+        /// Memory needed, in bytes.
         needed_bytes: u64,
-        /// What there is.
+        /// Memory available, in bytes.
         available_bytes: u64,
     },
-    /// This computer cannot hold the contents of a workload's data.
+    /// This computer has too little memory for the contents of a workload's data.
     #[error(
         "workload {workload}: its data take {:.1} GB of this computer's memory, of which {:.1} GB are \
          available; a smaller size would do",
         *needed_bytes as f64 / f64::from(1 << 30), *available_bytes as f64 / f64::from(1 << 30)
     )]
     WorkloadMemory {
-        /// The workload.
+        /// Name of the workload.
         workload: String,
-        /// What it would take.
+        /// Memory needed, in bytes.
         needed_bytes: u64,
-        /// What there is.
+        /// Memory available, in bytes.
         available_bytes: u64,
     },
-    /// Whoever asked for the run no longer wants it.
+    /// The observer cancelled the run.
     #[error("the run was stopped before its end")]
     Stopped,
     /// The timed instructions took no cycle.
@@ -300,23 +300,23 @@ pub enum SimError {
          windows or more --instructions can be timed"
     )]
     NothingTimed {
-        /// Instructions that were timed.
+        /// Number of timed instructions.
         instructions: u64,
     },
-    /// The warm-up takes the whole run.
+    /// The warm-up is at least as long as the run.
     #[error(
         "warmup of {warmup} instructions: the run has only {instructions}; nothing is left to measure"
     )]
     WarmupTooLong {
-        /// Instructions of warm-up asked for.
+        /// Instructions of the warm-up.
         warmup: u64,
-        /// Instructions there were.
+        /// Instructions of the run.
         instructions: u64,
     },
 }
 
 impl SimError {
-    /// The same of an option of the host's memory.
+    /// Marks an error as one of the host's memory.
     pub(crate) fn of_host(self) -> Self {
         match self {
             Self::GuestTooLarge { .. } => self,

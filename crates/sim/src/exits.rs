@@ -1,4 +1,4 @@
-//! How often a virtual machine was left, and why.
+//! Exits of virtual machines, by cause.
 
 use perforate_os::{Work, fieldwise};
 use perforate_schemes::segment::SEGMENT_REGISTERS;
@@ -9,13 +9,14 @@ fieldwise! {
     pub struct Exits {
         /// Violations of the nested page table.
         pub nested_fault: u64,
-        /// Page faults under shadow paging: the shadow tables have no entry that allows the access. Those
-        /// of pages that the guest has not mapped are among them: the hypervisor hands them on.
+        /// Page faults under shadow paging: the shadow tables have no entry that allows the access.
+        /// Faults on pages that the guest has not mapped are included; the hypervisor passes them on
+        /// to the guest.
         pub shadow_fault: u64,
-        /// Writes to tables of the guest that are shadowed.
+        /// Writes to shadowed tables of the guest.
         pub table_update: u64,
-        /// Writes to registers of a mechanism of the guest under shadow paging, which the hypervisor
-        /// emulates: those of a direct segment, the place of a range table, the format of page directories.
+        /// Writes to registers of a guest's mechanism under shadow paging, which the hypervisor
+        /// emulates: registers of a direct segment, base of a range table, format of page directories.
         pub register_write: u64,
         /// Changes of the guest's root table (writes to CR3) under shadow paging.
         pub context_switch: u64,
@@ -25,8 +26,8 @@ fieldwise! {
 }
 
 impl Exits {
-    /// With those that the guest's own work takes under shadow paging: `work` is the guest's. Registers
-    /// that lead to tables are loaded with the root table, those of segments one by one.
+    /// Adds the exits that the guest's own `work` causes under shadow paging. Registers that point to
+    /// tables are loaded with the root table; each segment register is one write.
     pub(crate) fn with_guest_work(self, work: &Work) -> Self {
         let context_switch = work.context_switches;
         let invalidation = work.entries_invalidated + work.spaces_flushed;
@@ -35,7 +36,7 @@ impl Exits {
         Self { context_switch, invalidation, register_write, ..self }
     }
 
-    /// All of them.
+    /// Total number of exits.
     pub fn total(&self) -> u64 {
         let Self { nested_fault, shadow_fault, table_update, register_write, .. } = *self;
         let Self { context_switch, invalidation, .. } = *self;
@@ -49,34 +50,34 @@ fieldwise! {
     pub struct HostWork {
         /// Work of the host's kernel.
         pub work: Work,
-        /// Part of `work` that other processors did.
+        /// Part of `work` done by kernel threads on other processors.
         pub background: Work,
         /// Exits of the virtual machine.
         pub exits: Exits,
-        /// Part of `exits` that kernel threads of the guest took on other processors.
+        /// Part of `exits` taken by kernel threads of the guest on other processors.
         pub background_exits: Exits,
-        /// Exits after which a direct segment of the host was set: its registers are saved when the
-        /// virtual machine is left and loaded when it goes on (D §III.A).
+        /// Exits with an active direct segment of the host. Its registers are saved on exit and loaded
+        /// on re-entry (D §III.A).
         pub segment_exits: u64,
-        /// Part of `work` that backed the guest's memory for the first time. A virtual machine does this once,
-        /// whatever programs it runs then.
+        /// Part of `work` for the first backing of the guest's memory. A virtual machine does this
+        /// once, however many programs it runs.
         pub backing: Work,
-        /// Exits of the virtual machine for `backing`.
+        /// Part of `exits` for the first backing of the guest's memory.
         pub backing_exits: u64,
-        /// Part of `backing_exits` after which a direct segment of the host was set.
+        /// Part of `backing_exits` with an active direct segment of the host.
         pub backing_segment_exits: u64,
     }
 }
 
 fieldwise! {
-    /// Work of operating systems from one moment to another.
+    /// Work of operating systems between two moments.
     #[derive(Clone, Copy, Debug, Default, PartialEq)]
     pub(crate) struct Account {
-        /// The program's own operating system, the guest's when virtualized.
+        /// Work of the program's operating system, the guest's when virtualized.
         pub(crate) work: Work,
-        /// Part of `work` that other processors did.
+        /// Part of `work` done by kernel threads on other processors.
         pub(crate) background: Work,
-        /// The host; nothing natively.
+        /// Work of the host; zero for native runs.
         pub(crate) host: HostWork,
     }
 }

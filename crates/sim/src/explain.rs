@@ -1,4 +1,4 @@
-//! One translation, step by step, in each state the TLBs can be in for it.
+//! Step-by-step explanation of one translation, for each state that the TLBs can be in.
 
 mod gap_tolerance;
 mod shadowed;
@@ -19,72 +19,72 @@ use crate::simulation::{RunOptions, Simulation};
 use crate::system::SystemOptions;
 use crate::{Composition, Machine, MemoryState, SimError, System, Workload, open_workload};
 
-/// What had been forgotten before the translation.
+/// State of TLBs and walk caches before the translation. The states after `Cold` are in order of how much
+/// is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Situation {
     /// TLBs and walk caches are empty.
     Cold,
-    /// The first-level TLB lost the translation.
+    /// The first-level TLB lost the translation; the second level and the walk caches still hold entries.
     FirstLevelLost,
-    /// So did the second level; the walk caches hold the page's gap-tolerant entry.
+    /// Both TLB levels lost the translation; the walk caches hold the page's gap-tolerant entry.
     PageLost,
-    /// So did the second level lose the 4KB translation of the hole.
+    /// Both TLB levels lost the 4KB translation of the hole.
     HoleLost,
-    /// The second level lost the bitmap entry too.
+    /// Both TLB levels lost the translation, and the second level lost the bitmap entry as well.
     BitmapLost,
 }
 
-/// One step in words, with what it costs.
+/// One step in words, with its cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explained {
-    /// What was done and found.
+    /// Action and its result.
     pub text: String,
-    /// Cycles where the data caches are empty.
+    /// Cycles with empty data caches.
     pub cold_cycles: u64,
-    /// Cycles where every line read is in the first cache that the walker asks.
+    /// Cycles if every line read hits in the first cache that the walker looks into.
     pub warm_cycles: u64,
 }
 
-/// One translation in one situation.
+/// Steps of a translation from one state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
-    /// What had been forgotten.
+    /// State before the translation.
     pub situation: Situation,
-    /// Which case of P §IV.D it is (SPEC P-4).
+    /// Case of P §IV.D (SPEC P-4).
     pub case: Case,
-    /// Whether a walk had to find the page first (case 7).
+    /// True if a walk had to find the page first (case 7).
     pub walked: bool,
-    /// Where the address lies.
+    /// Physical address of the translation.
     pub physical: PhysicalAddress,
-    /// Steps in order.
+    /// Steps in order, without fills.
     pub steps: Vec<Explained>,
 }
 
 impl Explanation {
-    /// Cycles in all, with empty and with warm data caches.
+    /// Total cycles with empty and with warm data caches.
     pub fn cycles(&self) -> (u64, u64) {
         let sum = |cycles: fn(&Explained) -> u64| self.steps.iter().map(cycles).sum();
         (sum(|step| step.cold_cycles), sum(|step| step.warm_cycles))
     }
 }
 
-/// Accesses among which telling addresses are chosen.
+/// Number of accesses from which example addresses are chosen.
 const ACCESSES_REMEMBERED: usize = 1 << 16;
 
-/// A program's memory under one scheme, ready to be asked about addresses.
+/// Memory of a program under one scheme, whose translations can be explained.
 struct Subject {
     system: System,
     machine: Machine,
-    /// Frames of the machine in which tables of the guest were found, and what the guest calls
-    /// them.
+    /// Guest frame of each machine frame in which a table of the guest was found.
     guest_tables: BTreeMap<Frame, GuestFrame>,
 }
 
 /// Runs the workload, then explains the translation of a load from each of `addresses`. Without
-/// addresses, telling ones are chosen. An address at which an access would fault has no explanations.
+/// addresses, chooses examples. An address at which an access would fault has no explanations.
 ///
 /// # Errors
-/// As for a run.
+/// The same as for a run.
 pub fn explain(
     machine: &Machine,
     scheme: impl Into<Composition>,
@@ -115,7 +115,7 @@ pub fn explain(
     };
     let chosen;
     let addresses = if addresses.is_empty() {
-        chosen = subject.telling_addresses(&accessed);
+        chosen = subject.example_addresses(&accessed);
         &chosen
     } else {
         addresses
@@ -124,9 +124,9 @@ pub fn explain(
 }
 
 impl Subject {
-    /// A sub-page of a perforated page away from holes, one near holes, and an allocated hole; an
-    /// address of a gap-tolerant superpage; then one of another page.
-    fn telling_addresses(&self, accessed: &[VirtualAddress]) -> Vec<VirtualAddress> {
+    /// Example addresses: a sub-page of a perforated page away from holes, one near holes, an allocated
+    /// hole, an address in a gap-tolerant superpage, and an address of another page.
+    fn example_addresses(&self, accessed: &[VirtualAddress]) -> Vec<VirtualAddress> {
         let own = self.system.own_tables();
         let perforated: Option<&PerforatedRadix> = own.part();
         let pages = perforated.map(PerforatedRadix::perforated_pages).unwrap_or_default();
@@ -158,15 +158,16 @@ impl Subject {
         addresses
     }
 
-    /// The gap-tolerant entry that translates an address in the first dimension of the hardware.
+    /// Gap-tolerant superpage around an address, in the first dimension of the hardware.
     fn superpage(&self, address: VirtualAddress) -> Option<Superpage> {
         let space = self.system.kernel().current();
         let tables: &GapTolerantRadix = self.system.mmu().dimension().part()?;
         tables.look_at_superpage(space, address.page())
     }
 
-    /// Explains an address in every situation, and leaves the program's memory as it is: where an access
-    /// would be a page fault, there is nothing to explain. Hosts and shadow tables follow at the first access.
+    /// Explains an address in every situation, without changing the program's memory. An access that
+    /// would be a page fault has no explanation. Hosts and shadow tables fill their entries at the
+    /// first access.
     fn explain(&mut self, address: VirtualAddress) -> Result<Vec<Explanation>, SimError> {
         let space = self.system.kernel().current();
         let is_mapped = self.system.own_tables().look_at(space, address.page()).is_some();
@@ -199,7 +200,7 @@ impl Subject {
         Ok(explanations)
     }
 
-    /// Makes the hardware forget what the situation says, each one more than the one before it.
+    /// Removes entries from the hardware to establish a situation.
     fn forget(&mut self, situation: Situation, address: VirtualAddress) {
         let (space, page) = (self.system.kernel().current(), address.page());
         let mmu = self.system.mmu_mut();
@@ -257,7 +258,7 @@ impl Subject {
         })
     }
 
-    /// What the timing model charges an idle machine for these steps.
+    /// Cycles that the timing model charges an idle machine for these steps.
     fn cost(&self, steps: &Steps, warm: bool) -> Result<u64, SimError> {
         let mut core = Core::new(&self.machine.timing(), self.system.mmu().slots())?;
         let load = Instruction { length: 4, accesses: 1, ..Instruction::default() };
@@ -283,7 +284,7 @@ impl Subject {
         Ok(counters.get("translation_cycles").unwrap_or_default() as u64)
     }
 
-    /// A step in words; fills go without saying.
+    /// A step in words; `None` for fills.
     fn text(&self, step: &Step, asked: VirtualAddress) -> Option<String> {
         let (guest, host) = match self.system.hypervisor() {
             Some(host) if host.shadow_tables().is_some() => ("shadow ", "host's "),
@@ -338,7 +339,7 @@ impl Subject {
         }
     }
 
-    /// What was read at an address of the machine.
+    /// Content read at a physical address of the machine.
     fn content(&self, address: PhysicalAddress, purpose: Purpose) -> String {
         let (dimension, place) = self.table(address, purpose);
         let memory = dimension.memory();
@@ -353,7 +354,8 @@ impl Subject {
         }
     }
 
-    /// Whose table was read at an address of the machine, and where the dimension itself has it.
+    /// Dimension whose table contains a physical address, and the address by which the dimension knows
+    /// it.
     fn table(
         &self,
         address: PhysicalAddress,
@@ -361,7 +363,7 @@ impl Subject {
     ) -> (&dyn Dimension, PhysicalAddress) {
         let dimension = self.system.mmu().dimension();
         match dimension.host() {
-            // The hardware walks shadow tables, which are the host's own.
+            // Under shadow paging the hardware walks shadow tables, which belong to the host.
             Some(_) if dimension.part::<Shadow>().is_some() => (dimension, address),
             Some(host) if purpose.is_host() => (host.dimension(), address),
             Some(_) => {
@@ -381,7 +383,7 @@ fn content(entry: PageTableEntry, purpose: Purpose) -> String {
             let block = entry.leaf_frame(PageSize::Size2M).address();
             format!("perforated at {block:#x}, filter {:08b}", entry.filter())
         }
-        // In a flat table, entries of 2MB pages are among those of 4KB pages.
+        // In a flat table, entries of 2MB pages are among the entries of 4KB pages.
         Purpose::Level2 | Purpose::HostLevel2 | Purpose::HostLevel1 if entry.is_large() => {
             format!("2MB page at {frame:#x}")
         }

@@ -1,5 +1,5 @@
-//! One decoder feeds the simulations of a comparison, each on a thread of its own; with sampled timing
-//! on two, where there are processors to spare.
+//! Distribution of decoded instructions to the simulations of a comparison. Each simulation has a
+//! thread of its own; with sampled timing it has two, if there are spare processors.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,27 +17,27 @@ use crate::simulation::{Figures, Simulation};
 use crate::stretches::Tally;
 use crate::{Observer, Progress, SimError};
 
-/// Chunks a slow scheme may lag behind the decoder.
+/// Chunks by which a slow scheme may lag behind the decoder.
 const CHUNKS_AHEAD: usize = 8;
 
-/// Calls of madvise about large pages.
+/// Number of madvise calls about large pages.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct HugePageAdvices {
-    /// MADV_HUGEPAGE.
+    /// Number of calls with MADV_HUGEPAGE.
     pub(crate) wanted: u64,
-    /// MADV_NOHUGEPAGE.
+    /// Number of calls with MADV_NOHUGEPAGE.
     pub(crate) refused: u64,
 }
 
-/// What the program has touched so far.
+/// Measurements on the decoded instructions, the same for all schemes.
 pub(crate) struct Touched {
     pub(crate) footprint: Footprint,
     pub(crate) history: TouchedHistory,
     pub(crate) gaps: Gaps,
     pub(crate) advices: HugePageAdvices,
-    /// Instructions decoded.
+    /// Number of instructions decoded.
     pub(crate) done: u64,
-    /// The run ended because its figures were as precise as was asked.
+    /// True if the run ended early because its figures reached the requested precision.
     pub(crate) is_precise: bool,
 }
 
@@ -67,16 +67,16 @@ impl Touched {
     }
 }
 
-/// What a simulation is sent.
+/// Message to a simulation.
 enum Feed {
-    /// Run this.
+    /// Chunk of instructions to run.
     Chunk(Arc<Chunk>),
-    /// Tell which windows were timed so far.
-    Tell(SyncSender<(usize, Vec<Tally>)>),
+    /// Request for the number of the simulation and the windows that it has timed so far.
+    ReportWindows(SyncSender<(usize, Vec<Tally>)>),
 }
 
-/// Feeds every simulation from one decoder, until the source ends, `precision` is reached or the run is
-/// no longer wanted.
+/// Feeds every simulation from one decoder, until the source ends, `precision` is reached or the
+/// observer cancels the run.
 pub(crate) fn run_all(
     simulations: Vec<Simulation>,
     source: &mut dyn Source,
@@ -86,9 +86,9 @@ pub(crate) fn run_all(
 ) -> Result<Vec<Figures>, SimError> {
     let is_cancelled = AtomicBool::new(false);
     let is_cancelled = &is_cancelled;
-    // The decoder is one more.
+    // The decoder needs one more thread.
     let mut threads = Threads::needed(simulations.len() + 1);
-    // The clock of full timing is nearly all of a run: a thread for the rest gains nothing.
+    // With full timing, the clock takes nearly all of the time; a thread for translation gains nothing.
     let gain = simulations.iter().filter(|simulation| simulation.has_timed_windows()).count();
     let have_clock_threads = gain > 0 && threads.more_if_spare(gain);
     thread::scope(|scope| {
@@ -104,7 +104,7 @@ pub(crate) fn run_all(
             let done = Arc::clone(&slowest);
             senders.push(sender);
             let run = move || run_one((index, simulation), &receiver, &done[index], is_cancelled);
-            // Those that were started end with their feeds, as this ends with the error.
+            // Earlier workers end when their senders are dropped, on return with the error.
             let worker = thread::Builder::new().spawn_scoped(scope, run);
             workers.push(worker.map_err(SimError::Thread)?);
         }
@@ -125,8 +125,8 @@ pub(crate) fn run_all(
     })
 }
 
-/// The figures of all schemes, or why a run ended. Once one scheme has failed the others get no
-/// more instructions, so that their runs may be too short for the warm-up; that is not the cause.
+/// Figures of all schemes, or the error that ended the run. Once one scheme fails, the other schemes
+/// get no more instructions, so their runs may be shorter than the warm-up. That is not the cause.
 fn first_cause(outcomes: Vec<Result<Figures, SimError>>) -> Result<Vec<Figures>, SimError> {
     let mut figures = Vec::new();
     let mut too_short = None;
@@ -155,9 +155,9 @@ fn run_one(
                 simulation.run_shared(&chunk)?;
                 done.store(simulation.instructions(), Ordering::Relaxed);
             }
-            Feed::Tell(asker) => {
-                // An asker that is gone no longer wants to know.
-                let _ = asker.send((index, simulation.timed_windows().to_vec()));
+            Feed::ReportWindows(answer) => {
+                // The receiver is gone if another scheme has failed.
+                let _ = answer.send((index, simulation.timed_windows().to_vec()));
             }
         }
     }
@@ -167,23 +167,23 @@ fn run_one(
     simulation.finish()
 }
 
-/// Windows of every scheme so far; none once a scheme has failed.
-fn ask(senders: &[SyncSender<Feed>]) -> Option<Vec<Vec<Tally>>> {
+/// Windows of every scheme so far; `None` if a scheme has failed.
+fn collect_windows(senders: &[SyncSender<Feed>]) -> Option<Vec<Vec<Tally>>> {
     let (sender, receiver) = sync_channel(senders.len());
     for simulation in senders {
-        simulation.send(Feed::Tell(sender.clone())).ok()?;
+        simulation.send(Feed::ReportWindows(sender.clone())).ok()?;
     }
     drop(sender);
     let mut windows = vec![Vec::new(); senders.len()];
     for _ in senders {
-        let (index, its) = receiver.recv().ok()?;
-        windows[index] = its;
+        let (index, reported) = receiver.recv().ok()?;
+        windows[index] = reported;
     }
     Some(windows)
 }
 
-/// Delivers every chunk to every scheme, until `goes_on` says no to the number of chunks delivered. Chunks
-/// come back for reuse once all are done with them.
+/// Delivers every chunk to every scheme, until `goes_on` returns false. Its argument is the number of
+/// chunks delivered. Chunks are reused when all schemes have released them.
 fn decode(
     source: &mut dyn Source,
     touched: &mut Touched,
@@ -193,7 +193,7 @@ fn decode(
 ) -> Result<(), TraceError> {
     let mut pool: Vec<Arc<Chunk>> = Vec::new();
     let mut delivered = 0u64;
-    let mut ask_at = precision.map_or(u64::MAX, |rule| rule.period);
+    let mut next_check = precision.map_or(u64::MAX, |rule| rule.period);
     while goes_on(delivered) {
         let free = pool.iter().position(|chunk| Arc::strong_count(chunk) == 1);
         let mut chunk = free.map_or_else(Arc::default, |index| pool.swap_remove(index));
@@ -204,14 +204,15 @@ fn decode(
         touched.add(buffer);
         for sender in &senders {
             if sender.send(Feed::Chunk(Arc::clone(&chunk))).is_err() {
-                return Ok(()); // That scheme failed; its error is reported when it is joined.
+                return Ok(()); // The scheme failed; joining its thread reports the error.
             }
         }
         pool.push(chunk);
-        if let Some(rule) = precision.filter(|_| touched.done >= ask_at) {
-            // All schemes are at the same instruction: the outcome depends on no thread's speed.
-            ask_at = touched.done.saturating_add(rule.period);
-            let Some(windows) = ask(&senders) else { return Ok(()) };
+        if let Some(rule) = precision.filter(|_| touched.done >= next_check) {
+            // All schemes are at the same instruction, so the outcome does not depend on the speed of
+            // threads.
+            next_check = touched.done.saturating_add(rule.period);
+            let Some(windows) = collect_windows(&senders) else { return Ok(()) };
             if rule.is_met(&windows) {
                 touched.is_precise = true;
                 return Ok(());

@@ -1,26 +1,26 @@
-//! The memory a program touches, counted once for all schemes.
+//! Memory that a program touches, counted once for all schemes.
 
 use std::collections::HashMap;
 
 use perforate_types::{Chunk, HoleSet, PageSize, ProcessId, VirtualPage};
 
-/// Bits of the number of a 2MB region.
+/// Bits of a 2MB region's number within an address space.
 const REGION_BITS: u32 = 43;
-/// Regions found without hashing.
+/// Number of cached regions, which need no hashing.
 const CACHED_REGIONS: usize = 4096;
 
-/// 2MB regions told apart, of 8TB in all: a small trace may touch all there are. What lies beyond is
-/// not counted.
+/// Largest number of 2MB regions, 8TB in all, because a small trace may touch regions all over the
+/// address space. Further regions are not counted.
 const MOST_REGIONS: usize = 1 << 22;
 
-/// Distinct 4KB pages of data that were accessed; every process has its own.
+/// Distinct 4KB pages of data accessed, per process.
 pub(crate) struct Footprint {
     places: HashMap<u64, usize>,
     touched: Vec<HoleSet>,
-    /// Regions seen last, with their place, by the low bits of their number.
+    /// Recently touched regions and their index in `touched`, by the low bits of the region's number.
     cache: Vec<(u64, usize)>,
     pages: u64,
-    /// Who runs now.
+    /// Process that runs now.
     process: ProcessId,
 }
 
@@ -30,7 +30,7 @@ impl Footprint {
         Self { places: HashMap::new(), touched: Vec::new(), cache, pages: 0, process: ProcessId(0) }
     }
 
-    /// Adds what a chunk accesses; an access that crosses a page touches both.
+    /// Adds the accesses of a chunk. An access that crosses a page boundary touches both pages.
     pub(crate) fn add(&mut self, chunk: &Chunk) {
         let mut running = self.process;
         for (process, accesses) in chunk.accesses_by_process(&mut running) {

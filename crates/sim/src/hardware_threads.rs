@@ -1,4 +1,4 @@
-//! The hardware threads of a machine, and which of them runs which thread of the programs.
+//! Hardware threads of a machine, and placement of program threads.
 
 use std::collections::BTreeMap;
 
@@ -7,18 +7,19 @@ use perforate_timing::Topology;
 use perforate_types::{ProcessId, ProgramEvent, ThreadId, counted};
 use serde::Serialize;
 
-/// Hardware threads at most.
+/// Largest number of hardware threads.
 const MOST_THREADS: u64 = 64;
-/// Instructions by which a thread may be ahead of others, for each hardware thread that there is:
-/// a few turns of each ([`perforate_trace::SideBySide`]).
+/// Instructions per hardware thread by which a thread may be ahead of others: a few turns of each
+/// ([`perforate_trace::SideBySide`]).
 const LEAD_INSTRUCTIONS: u64 = 8_192;
 
-/// Which cores there are, and what runs on them; see [`PlacementOptions`](crate::PlacementOptions).
+/// Number of cores and hardware threads, and order of recorded threads; see
+/// [`PlacementOptions`](crate::PlacementOptions).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ProcessorOptions {
-    /// Cores.
+    /// Number of cores, at most 64.
     pub cores: u64,
-    /// Hardware threads of each core.
+    /// Hardware threads of each core (SMT).
     pub threads_per_core: u64,
     /// Instructions of a recording within which turns of threads run side by side.
     pub side_by_side: u64,
@@ -31,15 +32,15 @@ impl Default for ProcessorOptions {
 }
 
 impl ProcessorOptions {
-    /// Whether several threads run at once.
+    /// True if there are several hardware threads.
     pub fn are_several(&self) -> bool {
         self.topology().threads() > 1
     }
 
-    /// Refuses more than there can be.
+    /// Checks the number of hardware threads.
     ///
     /// # Errors
-    /// More than 64 hardware threads.
+    /// None at all, or more than 64.
     pub fn check(&self) -> Result<(), ConfigError> {
         let (cores, each) = (self.cores, self.threads_per_core);
         match cores.checked_mul(each) {
@@ -55,7 +56,7 @@ impl ProcessorOptions {
         }
     }
 
-    /// The hardware threads; of options that [`Self::check`] refuses, one.
+    /// Topology of the hardware threads; a single thread for options that [`Self::check`] refuses.
     pub fn topology(&self) -> Topology {
         let (cores, threads_per_core) = match self.check() {
             Ok(()) => (self.cores as usize, self.threads_per_core as usize),
@@ -65,7 +66,7 @@ impl ProcessorOptions {
         Topology { cores, threads_per_core, lead }
     }
 
-    /// Few words for headings.
+    /// Short description for headings; `None` for a single hardware thread.
     pub(crate) fn describe(&self) -> Option<String> {
         let (cores, each) = (self.cores, self.threads_per_core);
         self.are_several().then(|| match each {
@@ -75,17 +76,17 @@ impl ProcessorOptions {
     }
 }
 
-/// Where each thread of the programs runs.
+/// Assignment of the programs' threads to hardware threads.
 #[derive(Clone, Debug)]
 pub(crate) struct Placement {
     topology: Topology,
     places: BTreeMap<(ProcessId, ThreadId), usize>,
-    /// Threads of each hardware thread.
+    /// Number of program threads on each hardware thread.
     threads: Vec<u32>,
 }
 
 impl Placement {
-    /// The first thread of the first process runs on hardware thread 0.
+    /// Places the first thread of the first process on hardware thread 0.
     pub(crate) fn new(topology: Topology) -> Self {
         let mut threads = vec![0; topology.threads()];
         threads[0] = 1;
@@ -96,7 +97,8 @@ impl Placement {
         self.topology
     }
 
-    /// The hardware thread that runs from an event on, if the event says who runs.
+    /// Updates the placement for an event. Returns the hardware thread that runs from now on, for a
+    /// switch.
     pub(crate) fn after(&mut self, event: &ProgramEvent) -> Option<usize> {
         match *event {
             ProgramEvent::Switch { process, thread } => Some(self.place(process, thread)),
@@ -111,8 +113,8 @@ impl Placement {
         }
     }
 
-    /// A thread stays where it began: on the hardware thread with the fewest, and of those on one whose
-    /// core has the fewest, the first of them.
+    /// Hardware thread of a program thread, which never moves. A new thread goes to the hardware thread
+    /// with the fewest threads; ties go to the core with the fewest, then to the lowest number.
     fn place(&mut self, process: ProcessId, thread: ThreadId) -> usize {
         if let Some(&place) = self.places.get(&(process, thread)) {
             return place;
@@ -143,7 +145,7 @@ mod tests {
                 ProgramEvent::Switch { process: ProcessId(process), thread: ThreadId(thread) };
             placement.after(&event).unwrap()
         };
-        // Hardware threads 0 and 1 are of the first core, 2 and 3 of the second.
+        // Hardware threads 0 and 1 belong to the first core, 2 and 3 to the second.
         assert_eq!([0, 1, 2, 3, 4].map(|thread| place(0, thread)), [0, 2, 1, 3, 0]);
         assert_eq!(place(0, 1), 2);
         assert_eq!(placement.after(&ProgramEvent::Exit { process: ProcessId(0) }), None);

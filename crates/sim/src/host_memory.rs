@@ -1,9 +1,9 @@
-//! Whether this computer has the memory to simulate a large mapping, or a workload.
+//! Checks that this computer has the memory to simulate a large mapping, or a workload.
 //!
-//! Simulated 4KB pages take host memory: an entry in the kernel's records, an owner, and an entry
-//! in the simulated tables. Mappings of terabytes that are populated at once would have the
-//! program killed without a word, so their need is estimated first. So is that of workloads that
-//! keep the contents of their data.
+//! A simulated 4KB page takes host memory: an entry in the kernel's records, an owner, and an entry in
+//! the simulated tables. A mapping of terabytes that is populated at once would have the program killed
+//! without an error message. The memory is therefore estimated first. So is the memory of workloads
+//! that keep the contents of their data.
 
 use perforate_os::{Fragmentation, KernelConfig};
 use perforate_schemes::segment;
@@ -12,24 +12,24 @@ use perforate_types::ProgramEvent;
 
 use crate::{MemoryState, Scheme, SimError};
 
-/// Host bytes of one mapped 4KB page, measured with `cargo bench -p perforate-sim --bench memory`
-/// and the simulated tables' eight bytes.
+/// Bytes of host memory per mapped 4KB page: measured with `cargo bench -p perforate-sim --bench
+/// memory`, plus the eight bytes of the simulated entry.
 const HOST_BYTES_PER_PAGE: u64 = 24;
 
-/// What a scheme can expect to need.
+/// Host memory that the mappings of a scheme will need.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HostMemory {
     scheme: &'static str,
-    /// Share of pages that have an entry of 4KB: in the node of 4KB pages or of holes.
+    /// Share of pages with a 4KB entry, in a level-1 node or in the node of a perforated page's holes.
     small_share: f64,
-    /// Simulated memory: no more can be mapped.
+    /// Size of the simulated memory, which bounds what can be mapped.
     memory_bytes: u64,
-    /// What the host has left; `None` where it does not say.
+    /// Available memory of the host; `None` if unknown.
     available_bytes: Option<u64>,
 }
 
 impl HostMemory {
-    /// The memory that is available now.
+    /// Estimate for a scheme, with the memory that is available now.
     pub(crate) fn new(scheme: &Scheme, memory: &MemoryState, config: &KernelConfig) -> Self {
         Self {
             scheme: scheme.name,
@@ -39,10 +39,10 @@ impl HostMemory {
         }
     }
 
-    /// Looks at a mapping that is populated at once.
+    /// Checks a mapping that is populated at once.
     ///
     /// # Errors
-    /// If it takes more than the host has.
+    /// [`SimError::HostMemory`] if the mapping needs more memory than the host has.
     pub(crate) fn check(&self, event: &ProgramEvent) -> Result<(), SimError> {
         let ProgramEvent::Map { length, populate: true, .. } = *event else { return Ok(()) };
         let pages = length.min(self.memory_bytes) / 4096;
@@ -57,10 +57,10 @@ impl HostMemory {
     }
 }
 
-/// Looks at a workload before it makes its data.
+/// Checks a workload before it creates its data.
 ///
 /// # Errors
-/// If they take more than the host has.
+/// [`SimError::WorkloadMemory`] if the data need more memory than the host has.
 pub(crate) fn check_workload(spec: &WorkloadSpec) -> Result<(), SimError> {
     fits(spec, available_bytes())
 }
@@ -76,8 +76,8 @@ fn fits(spec: &WorkloadSpec, available_bytes: Option<u64>) -> Result<(), SimErro
     }
 }
 
-/// The share of pages in regions that a scheme maps by nodes of 4KB entries, as far as it is known
-/// beforehand. The node of a perforated page has room for all 512, whatever its holes.
+/// Estimated share of pages in regions that a scheme maps by nodes of 4KB entries. The node of a
+/// perforated page has room for all 512 entries, however many holes there are.
 fn small_share(scheme: &Scheme, memory: &MemoryState, fragmentation: Option<Fragmentation>) -> f64 {
     let maps_large =
         (scheme.policy)(&memory.policy_options()).is_ok_and(|policy| policy.maps_large());
@@ -87,7 +87,7 @@ fn small_share(scheme: &Scheme, memory: &MemoryState, fragmentation: Option<Frag
     fragmentation.map_or(0.0, |fragmentation| fragmentation.portion.value())
 }
 
-/// Linux's MemAvailable.
+/// `MemAvailable` of Linux, in bytes; `None` if unknown.
 fn available_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;

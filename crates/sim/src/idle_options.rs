@@ -1,5 +1,4 @@
-//! Options that change nothing: known before a run from the schemes that are compared, or after it
-//! from the counters.
+//! Options without effect: known before a run from its schemes, or after it from the counters.
 
 use perforate_config::{ConfigError, Table};
 use perforate_os::{KernelConfig, PageLayout, Setting};
@@ -10,17 +9,17 @@ use perforate_types::Counters;
 use crate::memory::GuestOptions;
 use crate::{Composition, MemoryOptions, MemoryState, Scheme};
 
-/// Prefix of the names of a host's options.
+/// Prefix of the names of host options.
 const HOST: &str = "host-";
-/// Reason why an option of the host's memory changes nothing in a native run.
+/// Reason why an option of the host's memory has no effect in a native run.
 const NO_HOST: &str = "no GUEST+HOST is compared";
 
 impl MemoryOptions {
-    /// Refuses options that can change nothing under these schemes on `memory`, which these options
-    /// describe.
+    /// Refuses options that have no effect under these schemes. `memory` is the memory that these
+    /// options describe.
     ///
     /// # Errors
-    /// The first such option, with the reason.
+    /// The first option without effect, with the reason.
     pub fn check_effects(
         &self,
         schemes: &[Composition],
@@ -42,7 +41,7 @@ impl MemoryOptions {
         })
     }
 
-    /// Name of the first option that is set.
+    /// Name of the first option that differs from its default.
     fn first_set(&self) -> Option<&'static str> {
         let size = self.size.set_rows().map(|row| row.name);
         let kernel = self.kernel.set_rows().map(|row| row.name);
@@ -55,7 +54,7 @@ fn is_native(schemes: &[Composition]) -> bool {
     schemes.iter().all(|scheme| scheme.host.is_none())
 }
 
-/// Options that can change nothing, with the reasons. Those of the host begin with `host-`.
+/// Options without effect, with the reasons. Names of host options begin with `host-`.
 fn idle(schemes: &[Composition], memory: &MemoryState) -> Vec<(String, String)> {
     let is_virtual = !is_native(schemes);
     let own: Vec<&Scheme> = schemes.iter().map(|scheme| scheme.own).collect();
@@ -87,7 +86,7 @@ fn idle(schemes: &[Composition], memory: &MemoryState) -> Vec<(String, String)> 
     found
 }
 
-/// Policies of schemes in a memory.
+/// Policies of these schemes in this memory.
 fn policies(schemes: &[&Scheme], memory: &MemoryState) -> Vec<Box<dyn perforate_os::Policy>> {
     let options = memory.policy_options();
     schemes.iter().filter_map(|scheme| (scheme.policy)(&options).ok()).collect()
@@ -98,7 +97,7 @@ fn has_layout(scheme: &Scheme, memory: &MemoryState) -> bool {
     policy.is_ok_and(|policy| policy.rule::<PageLayout>().is_some())
 }
 
-/// A note for each option that can change nothing.
+/// A note for each option without effect under these schemes.
 pub(crate) fn notes_before(schemes: &[Composition], memory: &MemoryState) -> Vec<String> {
     let note = |(name, reason): (String, String)| {
         format!("{} has no effect: {reason}", name.replace('_', "-"))
@@ -110,8 +109,7 @@ pub(crate) fn notes_before(schemes: &[Composition], memory: &MemoryState) -> Vec
     notes
 }
 
-/// A note on the options that the ideal scheme runs without. (Another note says so of injected
-/// fragmentation.)
+/// Note on options that the ideal scheme ignores. (A separate note covers injected fragmentation.)
 pub(crate) fn note_on_ideal(schemes: &[Composition], memory: &MemoryState) -> Option<String> {
     if !schemes.iter().any(|scheme| scheme.own.ideal_memory) {
         return None;
@@ -122,7 +120,7 @@ pub(crate) fn note_on_ideal(schemes: &[Composition], memory: &MemoryState) -> Op
     (!names.is_empty()).then(|| format!("the ideal scheme runs without {}", names.join(", ")))
 }
 
-/// Names the pairs in which no hardware has anything of the guest's mechanism.
+/// Note on pairs whose shadow paging hides the guest's mechanism from the hardware.
 pub(crate) fn note_on_shadowed(schemes: &[Composition]) -> Option<String> {
     let has_mechanism = |scheme: &Composition| {
         let policy = (scheme.own.policy)(&Default::default());
@@ -139,8 +137,8 @@ pub(crate) fn note_on_shadowed(schemes: &[Composition]) -> Option<String> {
     })
 }
 
-/// A note on options of the program's own memory whose work no scheme had to do. Options of which
-/// [`notes_before`] says that they have no effect are left out.
+/// Note on options of the program's own memory that caused no work under any scheme. Omits options that
+/// [`notes_before`] covers.
 pub(crate) fn note_after(
     schemes: &[Composition],
     memory: &MemoryState,
@@ -158,7 +156,7 @@ pub(crate) fn note_after(
     (!phrases.is_empty()).then(|| format!("had no effect in this run: {}", phrases.join(", ")))
 }
 
-/// Says so where a scheme with 1GB pages never had one.
+/// Note on a scheme with 1GB pages that never mapped one.
 pub(crate) fn missing_huge_pages(scheme: &Composition, counters: &Counters) -> Option<String> {
     let policy = (scheme.own.policy)(&Default::default()).ok()?;
     policy.rule::<perforate_os::HugePageRule>()?;
@@ -172,7 +170,7 @@ pub(crate) fn missing_huge_pages(scheme: &Composition, counters: &Counters) -> O
     })
 }
 
-/// Says so where a scheme with pages by a layout has none, or had not all of them.
+/// Note on a scheme with pages by a layout that had no layout, or could not map all its pages.
 pub(crate) fn missing_laid_out_pages(
     scheme: &Composition,
     memory: &MemoryState,
@@ -204,7 +202,7 @@ mod tests {
         (options, memory)
     }
 
-    /// Reason why an option changes nothing; the empty text if it may change something.
+    /// Reason why the options have no effect; empty if they may have one.
     fn idle(schemes: &str, options: &[(&str, &str)]) -> String {
         let (options, memory) = read(options);
         let checked = options.check_effects(&Composition::list(schemes).unwrap(), &memory);
@@ -214,9 +212,9 @@ mod tests {
     #[test]
     fn guests_whose_mechanism_no_hardware_has() {
         let note = |names: &str| note_on_shadowed(&Composition::list(names).unwrap());
-        let told =
+        let text =
             note("4k+shadow-4k,perforated+thp,perforated+shadow-thp,range+shadow-4k").unwrap();
-        assert!(told.starts_with("perforated+shadow-thp, range+shadow-4k: the hardware"), "{told}");
+        assert!(text.starts_with("perforated+shadow-thp, range+shadow-4k: the hardware"), "{text}");
         for guest in ["segment-l1", "gt-pde-process"] {
             assert!(note(&format!("{guest}+shadow-4k")).is_some(), "{guest}");
         }
@@ -231,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn options_that_no_scheme_here_listens_to() {
+    fn options_that_no_scheme_here_uses() {
         let segments = "segment: has no effect: no scheme here has direct segments";
         let no_large = "has no effect: no scheme here has 2MB pages";
         for (schemes, option, value, expected) in [
@@ -279,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_ideal_scheme_does_without_is_told() {
+    fn options_that_the_ideal_scheme_ignores_are_noted() {
         let (_, memory) = read(&[("age", "weeks"), ("defrag", "always")]);
         let note = |schemes| note_on_ideal(&Composition::list(schemes).unwrap(), &memory);
         assert_eq!(note("4k,ideal").unwrap(), "the ideal scheme runs without age, defrag");
@@ -287,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn work_that_was_never_done_is_told_once_for_all() {
+    fn options_that_caused_no_work_are_noted_once() {
         let (_, memory) = read(&[("swap", "1G"), ("defrag", "always")]);
         let schemes = Composition::list("thp,4k").unwrap();
         let counters = |swapped: u64| {

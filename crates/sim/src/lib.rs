@@ -1,9 +1,10 @@
-//! Puts the parts together: machines, schemes, the one run loop, counters and results.
+//! Simulation of translation schemes: machines, operating systems, the run loop, counters and results.
 //!
 //! A [`Simulation`] is one scheme on one machine: an operating system with its own memory, a
-//! memory-management unit, optionally the oracle and a timing model. [`compare`] feeds several of
-//! them the same instructions, decoded once. The only back edge of the data flow lives here:
-//! a page fault goes to the operating system, whose updates come back to the tables.
+//! memory-management unit, optionally the oracle and a timing model. [`run`] decodes the instructions
+//! of a workload once and feeds them to one simulation per scheme. [`System`] contains the only back
+//! edge of the data flow: a page fault goes to the operating system, whose updates come back to the
+//! tables.
 
 mod background;
 mod compare;
@@ -77,7 +78,7 @@ pub use system::{System, SystemOptions};
 pub use wiring::{Side, Wiring};
 pub use workload::{Workload, open_trace, open_workload};
 
-/// The tutorial's code is compiled and run.
+/// Compiles and runs the code of the tutorial.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/adding-a-scheme.md")]
 struct AddingAScheme;

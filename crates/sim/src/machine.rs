@@ -1,4 +1,4 @@
-//! Machines: the papers' and today's, from TOML files.
+//! Machines from TOML files: those of the papers and current processors.
 
 mod document;
 mod file;
@@ -22,7 +22,7 @@ pub use plausible::{Alternative, Plausible, forget};
 
 use crate::{Composition, EnergyCosts, MemoryState, OperatingSystemCosts, SimError};
 
-/// The machines that come with the program: name and text of the file.
+/// Bundled machines: name and text of the file.
 const BUNDLED: &[(&str, &str)] = &[
     ("perforated-table2", include_str!("../../../machines/perforated-table2.toml")),
     ("ice-lake-sp", include_str!("../../../machines/ice-lake-sp.toml")),
@@ -31,68 +31,67 @@ const BUNDLED: &[(&str, &str)] = &[
     ("zen4-genoa", include_str!("../../../machines/zen4-genoa.toml")),
 ];
 
-/// A machine: everything that is hardware and fixed.
+/// All hardware parameters of a simulated computer, as in a machine file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
-    /// Name, as in the file.
+    /// Name of the machine, as in the file.
     pub name: String,
-    /// One line that says what it is.
+    /// Summary in one line.
     pub summary: String,
-    /// Processors that it describes, by the numbers of CPUID; none for machines that nobody built.
+    /// Processors that this machine describes, by CPUID numbers; empty for hypothetical machines.
     #[serde(default, skip_serializing)]
     pub processors: Vec<ProcessorModels>,
-    /// TLBs.
+    /// Sizes and associativities of the TLBs.
     pub tlb: TlbConfig,
-    /// Page-walk caches.
+    /// Sizes of the page-walk caches.
     pub walk_cache: WalkCacheConfig,
     /// Page walkers and translation latencies.
     pub walker: WalkerConfig,
-    /// Out-of-order core.
+    /// Widths, queues and clock frequency of the core.
     pub core: CoreConfig,
-    /// Branch predictor.
+    /// Branch predictor and cost of a misprediction.
     pub branch_predictor: BranchPredictorConfig,
-    /// Caches.
+    /// Instruction, data and walker caches.
     pub cache: CachesConfig,
-    /// Main memory.
+    /// Timing of main memory.
     pub dram: DramConfig,
-    /// What the hardware has for virtualization; a file without the section has gPA→hPA entries in
-    /// the second-level TLB, and the filter of D §IX.C.
+    /// Hardware support for virtualization. Without the section: gPA→hPA entries in the second-level
+    /// TLB, and the escape filter of D §IX.C.
     #[serde(default)]
     pub virtualization: Virtualization,
-    /// What accesses to the structures of translation take; a file without the section has the
-    /// default, that of `perforated-table2`.
+    /// Energy of accesses to the structures of translation. Without the section: the values of
+    /// `perforated-table2`.
     #[serde(default)]
     pub energy: EnergyCosts,
-    /// What the operating system's work takes; a file without the section has the default, that
-    /// of `perforated-table2`.
+    /// Time of the operating system's work. Without the section: the values of `perforated-table2`.
     #[serde(default)]
     pub operating_system: OperatingSystemCosts,
-    /// What the sources leave open.
+    /// Parameters that the sources leave open, with other plausible values.
     #[serde(default, skip_serializing)]
     pub plausible: Vec<Plausible>,
-    /// Keys that were set over the file, and their values as they were written.
+    /// Keys set over the file, with their values as written.
     #[serde(default, skip_deserializing, skip_serializing_if = "BTreeMap::is_empty")]
     pub set: BTreeMap<String, String>,
-    /// What is to be said of the machine with each result.
+    /// Notes on the machine for each result.
     #[serde(skip)]
     pub remarks: Vec<String>,
 }
 
-/// What a machine has for virtualization, the `[virtualization]` section of its file.
+/// Hardware support for virtualization: the `[virtualization]` section of a machine file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Virtualization {
-    /// A TLB of guest-physical addresses; where none is named, gPA→hPA entries share the
-    /// second-level TLB, and 0 entries mean that they are cached nowhere.
+    /// TLB of guest-physical addresses. If it is absent, gPA→hPA entries share the second-level TLB.
+    /// With 0 entries, no TLB caches gPA→hPA translations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nested_tlb: Option<TlbGeometry>,
-    /// Page-walk caches of the host's tables; where none are named, as many as of the first
-    /// dimension.
+    /// Page-walk caches of the host's tables. If absent, they have the sizes of
+    /// [`Machine::walk_cache`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_walk_cache: Option<WalkCacheConfig>,
-    /// Whether the second-level TLB holds a guest's large page over 4KB pages of its host as such
-    /// (P §V); otherwise it holds an entry for each 4KB, as x86-64 processors do.
+    /// True if the second-level TLB holds a guest's large page over 4KB pages of its host as one entry
+    /// (P §V). If false, it holds one entry per 4KB page, as in x86-64 processors.
     pub intermediate_entries: bool,
     /// Guest-physical pages that get gPA→hPA entries: `all`, or `tables` (the guest's tables, and data
     /// under intermediate entries).
@@ -100,9 +99,9 @@ pub struct Virtualization {
     /// True if an entry of a page with holes also names the guest's block. Otherwise the walker reads
     /// the guest's directory entry again to find the guest's bitmap and holes (P §V is silent).
     pub guest_blocks_in_entries: bool,
-    /// Bits of a direct segment's escape filter.
+    /// Number of bits of a direct segment's escape filter.
     pub escape_filter_bits: usize,
-    /// Hash functions of the escape filter, each with bits of its own.
+    /// Hash functions of the escape filter; each has its own share of the bits.
     pub escape_filter_functions: usize,
 }
 
@@ -129,36 +128,36 @@ impl Default for Virtualization {
 }
 
 impl Virtualization {
-    /// The escape filters.
+    /// Geometry of the escape filters.
     pub(crate) fn escape_filter(&self) -> EscapeFilterConfig {
         let (bits, functions) = (self.escape_filter_bits, self.escape_filter_functions);
         EscapeFilterConfig { bits, functions }
     }
 }
 
-/// Processors of one family, as CPUID numbers them.
+/// Processors of one CPUID family.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProcessorModels {
-    /// Vendor as CPUID spells it.
+    /// Vendor, spelled as in CPUID (`GenuineIntel`).
     pub vendor: String,
-    /// Family, extended family included.
+    /// CPUID family, extended family included.
     pub family: u32,
-    /// Models, extended model included.
+    /// CPUID models, extended model included.
     pub models: Vec<u32>,
 }
 
 impl Machine {
-    /// Said instead of a value to take a key away.
+    /// Value that removes a key from the file.
     pub const ABSENT: &'static str = "absent";
 
-    /// Name of the machine used where none is named.
+    /// Name of the default machine.
     pub const DEFAULT: &'static str = "perforated-table2";
 
-    /// All bundled machines.
+    /// All bundled machines, the default machine first.
     ///
     /// # Panics
-    /// If a bundled file is wrong, which a test excludes.
+    /// If a bundled file is invalid; a test excludes this.
     pub fn bundled() -> Vec<Self> {
         BUNDLED
             .iter()
@@ -166,15 +165,15 @@ impl Machine {
             .collect()
     }
 
-    /// Whether this is the name of a bundled machine, not a path.
+    /// True if `name` names a bundled machine rather than a path.
     pub fn is_bundled(name: &str) -> bool {
         BUNDLED.iter().any(|(bundled, _)| *bundled == name)
     }
 
-    /// The bundled machine of this name, or the machine in the file at this path.
+    /// Loads the bundled machine of this name, or the machine file at this path.
     ///
     /// # Errors
-    /// No such machine, an unreadable file, unknown keys, impossible geometries.
+    /// No such machine, an unreadable file, unknown keys, or an impossible geometry.
     pub fn load(name: &str) -> Result<Self, SimError> {
         let file = MachineFile::load(name)?;
         let machine = file.machine()?;
@@ -182,10 +181,10 @@ impl Machine {
         Ok(machine)
     }
 
-    /// The machine in the text of a file that errors call by this name.
+    /// Reads a machine from the text of a file. Errors refer to the file as `name`.
     ///
     /// # Errors
-    /// Unknown keys, impossible geometries.
+    /// Unknown keys, or an impossible geometry.
     pub fn from_text(name: &str, text: &str) -> Result<Self, SimError> {
         let file = MachineFile::from_text(name, text)?;
         let machine = file.machine()?;
@@ -193,18 +192,18 @@ impl Machine {
         Ok(machine)
     }
 
-    /// The text of the machine file that [`Machine::load`] reads, over that of its base.
+    /// Text of the machine file that [`Machine::load`] reads, merged with its base.
     ///
     /// # Errors
-    /// No such machine, an unreadable file.
+    /// No such machine, or an unreadable file.
     pub fn text(name: &str) -> Result<String, SimError> {
         Ok(MachineFile::load(name)?.text())
     }
 
-    /// The machine of this name with other values for some keys of its file: `walker.walkers`, `2`.
+    /// Loads a machine with other values for some keys, such as `walker.walkers` and `2`.
     ///
     /// # Errors
-    /// As [`Machine::load`], and keys that there are not.
+    /// As [`Machine::load`], and unknown keys.
     pub fn load_with<'a>(
         name: &str,
         values: impl Iterator<Item = (&'a str, &'a str)>,
@@ -216,12 +215,12 @@ impl Machine {
         file.machine()
     }
 
-    /// The bundled machine that describes the processor with these numbers of CPUID.
+    /// Finds the bundled machine that describes the processor with these CPUID numbers.
     pub fn of_processor(vendor: &str, family: u32, model: u32) -> Option<Self> {
         Self::bundled().into_iter().find(|machine| machine.is_of(vendor, family, model))
     }
 
-    /// Whether it describes the processor with these numbers of CPUID.
+    /// True if the machine describes the processor with these CPUID numbers.
     pub fn is_of(&self, vendor: &str, family: u32, model: u32) -> bool {
         self.processors.iter().any(|known| {
             known.vendor == vendor && known.family == family && known.models.contains(&model)
@@ -232,7 +231,7 @@ impl Machine {
         MachineFile::from_text(name, text)?.machine()
     }
 
-    /// Checks that its values make a machine.
+    /// Checks all values, one by one and against each other.
     fn check(&self) -> Result<(), String> {
         if self.name.chars().chain(self.summary.chars()).any(char::is_control) {
             return Err("name and summary must be plain text in one line".into());
@@ -244,7 +243,7 @@ impl Machine {
         self.operating_system.validate()
     }
 
-    /// The part that translates.
+    /// Configuration of the memory-management unit.
     pub fn mmu(&self) -> MmuConfig {
         let own = self.virtualization;
         let virtualization = VirtualizationConfig {
@@ -257,17 +256,17 @@ impl Machine {
         MmuConfig { tlb: self.tlb, walk_cache: self.walk_cache, virtualization }
     }
 
-    /// Checks that the timing model's caches tell all addresses of the memory apart: their tags
-    /// have 32 bits, the last value meaning an empty place.
+    /// Checks that the caches of the timing model can tell all addresses of the memory apart. Cache
+    /// tags have 32 bits; the largest value marks an empty way.
     ///
     /// # Errors
-    /// [`SimError::MemoryBeyondCaches`].
+    /// [`SimError::MemoryBeyondCaches`] if the memory is too large.
     pub(crate) fn check_memory(
         &self,
         composition: &Composition,
         memory: &MemoryState,
     ) -> Result<(), SimError> {
-        // Caches see a guest's memory where its host has it.
+        // Caches hold the host-physical addresses of a guest's memory.
         let memory_bytes = match composition.host {
             Some(_) => memory.host().address_bytes(),
             None => memory.address_bytes(),
@@ -287,7 +286,7 @@ impl Machine {
         }
     }
 
-    /// The part that has a clock.
+    /// Configuration of the timing model.
     pub fn timing(&self) -> TimingConfig {
         TimingConfig {
             core: self.core.clone(),
@@ -299,7 +298,8 @@ impl Machine {
     }
 }
 
-/// A TOML error in one line with its place, and the key that an unknown one is nearest to.
+/// A TOML error in one line with its place. For an unknown key, the error suggests the nearest known
+/// key.
 pub fn one_line(error: &toml::de::Error, text: &str) -> String {
     let message = error.message().replace('\n', " ");
     let message = with_nearest(&message).unwrap_or_else(|| plain(&message));
@@ -308,7 +308,7 @@ pub fn one_line(error: &toml::de::Error, text: &str) -> String {
     format!("line {line}: {message}")
 }
 
-/// Serde's message about an unknown key lists all that there are; the nearest says more.
+/// Replaces serde's list of all known keys with the nearest one.
 fn with_nearest(message: &str) -> Option<String> {
     let what = "unknown field";
     let (name, known) = message.strip_prefix(what)?.strip_prefix(" `")?.split_once('`')?;
@@ -427,7 +427,7 @@ mod tests {
         assert!(crate::scheme::all().all(|scheme| scheme.check_machine(&able).is_ok()));
     }
 
-    /// A file from before there was the section loads, and costs what the default machine costs.
+    /// A file without the section has the costs of the default machine.
     #[test]
     fn operating_system_costs_have_a_default() {
         let (name, text) = BUNDLED[0];

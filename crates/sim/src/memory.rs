@@ -1,4 +1,4 @@
-//! The memory that a program runs in.
+//! Memory and operating system of a run.
 
 mod host;
 mod options;
@@ -13,38 +13,40 @@ use crate::{MemorySnapshot, ModeSwitching, PolicyOptions, SimError};
 use options::LEAST_BYTES;
 pub use options::{GuestOptions, MemoryOptions, SizeOptions, Snapshots};
 
-/// Memory and operating system of one side; the same for every scheme of a comparison, except that an
-/// ideal scheme sees no fragmentation.
+/// Memory and operating system of one side, native or guest. Every scheme of a comparison has the same,
+/// except that the ideal scheme ignores fragmentation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MemoryState {
-    /// Configuration of the kernel. Its size is a multiple of 2MB; schemes add the format of their tables.
+    /// Configuration of the kernel. Its size is a multiple of 2MB; schemes add the format of their page
+    /// tables.
     #[serde(flatten)]
     pub kernel: KernelConfig,
-    /// Options for all schemes of a mechanism, over the schemes' own.
+    /// Options of policies, which override those of the schemes.
     #[serde(flatten)]
     pub policies: PolicyOptions,
-    /// Memory of a real machine that this memory starts as.
+    /// Snapshot of a real machine in whose state this memory starts.
     #[serde(rename = "memory_from", skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<MemorySnapshot>,
-    /// Direct segments that are made while the program runs (D Table III).
+    /// Options for creating direct segments while the program runs (D Table III).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub modes: Option<ModeSwitching>,
-    /// Pools for the program's memory, and sizes of their pages under the scheme `layout`.
+    /// Page sizes of the program's memory under the scheme `layout`, and the pools that hold this
+    /// memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layout: Option<LayoutFile>,
-    /// Memory of the host under a virtual machine with this memory. If it is `None`, the host's memory
-    /// has room for the guest and no past. Native runs do not use it.
+    /// Memory of the host under a virtual machine. If it is `None`, the host has room for the guest,
+    /// and memory without fragmentation or age. Native runs ignore it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<Box<MemoryState>>,
 }
 
 impl MemoryState {
-    /// Default size in bytes: room for the default workloads at any fragmentation.
+    /// Default size in bytes; holds the default workloads at any fragmentation.
     pub const DEFAULT_BYTES: u64 = 16 << 30;
-    /// Largest size in bytes: what 46 physical address bits reach.
+    /// Largest size in bytes: 46 bits of physical address.
     pub const MAXIMUM_BYTES: u64 = 1 << 46;
 
-    /// Memory of this size, rounded down to whole 2MB blocks, without a past and not fragmented.
+    /// Memory of this size, rounded down to whole 2MB blocks, without fragmentation or age.
     pub fn of(memory_bytes: u64) -> Self {
         let memory_bytes = memory_bytes & !(PageSize::Size2M.bytes() - 1);
         Self {
@@ -57,10 +59,10 @@ impl MemoryState {
         }
     }
 
-    /// Memory of the size and in the state of a snapshot.
+    /// Gives the memory the size and state of a snapshot.
     ///
     /// # Errors
-    /// Options that say another state, or a snapshot with less than 4MB of memory.
+    /// Options that contradict the snapshot, or a snapshot with less than 4MB of memory.
     pub fn with_snapshot(self, snapshot: MemorySnapshot) -> Result<Self, SimError> {
         if let Some(row) = self.kernel.set_rows().find(|row| row.snapshot_says) {
             let option = row.name.replace('_', "-");
@@ -78,7 +80,7 @@ impl MemoryState {
         Ok(Self { kernel, snapshot: Some(snapshot), ..self })
     }
 
-    /// Options of policies, with what policies have to know of this memory.
+    /// Options of policies, completed with what this memory decides: aged blocks and the layout.
     pub fn policy_options(&self) -> PolicyOptions {
         let KernelConfig { fragmentation, faulty, age, .. } = &self.kernel;
         let is_emulated = fragmentation.is_some() || faulty.is_some();
@@ -91,7 +93,8 @@ impl MemoryState {
         PolicyOptions { has_aged_blocks: is_aged && !is_emulated, layout, ..self.policies.clone() }
     }
 
-    /// Size of the physical address space in bytes, with the I/O gap and room for added memory.
+    /// Size of the physical address space in bytes, including the I/O gap and room for hot-added
+    /// memory.
     pub(crate) fn address_bytes(&self) -> u64 {
         if let Some(snapshot) = &self.snapshot {
             return snapshot.address_bytes();
@@ -101,7 +104,7 @@ impl MemoryState {
         self.kernel.memory_bytes.saturating_add(gap_bytes).saturating_add(added_bytes)
     }
 
-    /// One short phrase, for headings.
+    /// Short description, for headings.
     pub fn describe(&self) -> String {
         let memory = in_words(Size(self.kernel.memory_bytes));
         let state = match (&self.kernel.fragmentation, &self.snapshot) {

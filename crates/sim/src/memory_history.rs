@@ -1,18 +1,18 @@
-//! What becomes of physical memory during a run: figures over time, and maps at a few moments.
+//! Physical memory during a run: figures over time, and a few maps.
 
 use perforate_os::{self as os, BlockClass, FrameClass, FreeMemory, Kernel};
 use perforate_records::{CellRun, MemoryMap, MemoryPoint};
 
 use crate::samples::Samples;
 
-/// Points of the series: every so many instructions at first, and at most so many in the end.
+/// Initial interval in instructions, and largest number, of points in the series.
 const POINTS: (u64, usize) = (50_000, 64);
-/// Maps, besides the one at the end.
+/// Initial interval in instructions, and largest number, of maps; the map at the end is extra.
 const MAPS: (u64, usize) = (200_000, 4);
-/// Runs of like cells in a map; where there would be more, cells get larger.
+/// Largest number of runs of equal cells in a map; above it, cells become larger.
 const MOST_RUNS: usize = 512;
 
-/// Memory touched by the program over time; the moments are those of [`MemoryHistory`].
+/// Memory touched by the program over time, sampled at the same moments as [`MemoryHistory`].
 pub(crate) struct TouchedHistory {
     samples: Samples<u64>,
 }
@@ -22,14 +22,14 @@ impl TouchedHistory {
         Self { samples: Samples::new(POINTS.0, POINTS.1) }
     }
 
-    /// Hears of the bytes touched before each chunk.
+    /// Takes the number of bytes touched before a chunk.
     pub(crate) fn observe(&mut self, instruction: u64, bytes: u64) {
         if self.samples.is_due(instruction) {
             self.samples.add(instruction, bytes);
         }
     }
 
-    /// The instructions of the samples and the bytes touched until then, `bytes` in the end.
+    /// Ends the series with `bytes`. Returns pairs of instructions and bytes touched until then.
     pub(crate) fn finish(mut self, instruction: u64, bytes: u64) -> Vec<(u64, u64)> {
         self.samples.add_last(instruction, bytes);
         self.samples.into_points().collect()
@@ -40,9 +40,9 @@ impl TouchedHistory {
 pub(crate) struct MemoryHistory {
     points: Samples<MemoryPoint>,
     has_maps: bool,
-    /// From the start of measuring.
+    /// Maps since measuring started; `None` before.
     maps: Option<Samples<MemoryMap>>,
-    /// Whose memory it is, when virtualized.
+    /// Owner of the memory (`guest` or `host`); `None` for native runs.
     of: Option<&'static str>,
 }
 
@@ -51,7 +51,7 @@ impl MemoryHistory {
         Self { points: Samples::new(POINTS.0, POINTS.1), has_maps: true, maps: None, of }
     }
 
-    /// The same without maps.
+    /// Disables maps of physical memory.
     pub(crate) fn without_maps(self) -> Self {
         Self { has_maps: false, ..self }
     }
@@ -68,7 +68,7 @@ impl MemoryHistory {
         }
     }
 
-    /// Takes the first map.
+    /// Takes the first map, when measuring starts.
     pub(crate) fn start_measuring(&mut self, instruction: u64, kernel: &Kernel) {
         if !self.has_maps {
             return;
@@ -78,7 +78,7 @@ impl MemoryHistory {
         self.maps = Some(maps);
     }
 
-    /// Takes the last samples.
+    /// Takes the last samples, and returns series and maps.
     pub(crate) fn finish(
         mut self,
         instruction: u64,
@@ -98,15 +98,15 @@ impl MemoryHistory {
     }
 }
 
-/// A map that looks like the one before is that one at another moment.
+/// Adds a map. If the map equals the last one, the last one gets a further moment instead.
 fn add_picture(pictures: &mut Vec<MemoryMap>, picture: MemoryMap) {
     match pictures.last_mut() {
-        Some(last) if alike(last, &picture) => last.instructions.extend(picture.instructions),
+        Some(last) if is_same_map(last, &picture) => last.instructions.extend(picture.instructions),
         _ => pictures.push(picture),
     }
 }
 
-fn alike(one: &MemoryMap, other: &MemoryMap) -> bool {
+fn is_same_map(one: &MemoryMap, other: &MemoryMap) -> bool {
     one.frames == other.frames
         && one.block_classes == other.block_classes
         && one.cells == other.cells
@@ -131,7 +131,7 @@ fn point(instruction: u64, kernel: &Kernel) -> MemoryPoint {
     }
 }
 
-/// The picture of a map in at most so many runs of like cells.
+/// Converts a map to the form of results, with at most `most_runs` runs of equal cells.
 pub(crate) fn picture_of(instruction: u64, map: &os::MemoryMap, most_runs: usize) -> MemoryMap {
     let cells = map.cells(most_runs);
     let mut classes: Vec<BlockClass> = cells.runs.iter().map(|run| run.class).collect();

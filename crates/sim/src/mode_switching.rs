@@ -1,4 +1,4 @@
-//! Direct segments that come while the program runs (D §IV, Table III).
+//! Direct segments that are created while the program runs (D §IV, Table III).
 
 use perforate_config::Count;
 use perforate_schemes::segment::{
@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Composition, MemoryState, SimError, System};
 
-/// Instructions between two attempts where none are named.
+/// Default interval between two attempts, in instructions.
 const EVERY: u64 = 1_000_000;
 
-/// Frames that compaction of the host moves in an attempt where it is not said: 64MB. D names no rate.
+/// Default number of frames that host compaction moves per attempt: 64MB. D states no rate.
 const FRAMES: u64 = 16_384;
 
 /// Which segments are made while the program runs.
@@ -56,7 +56,7 @@ impl From<ModeOptions> for ModeSwitching {
 }
 
 impl ModeSwitching {
-    /// Whether a composition can have the segments: both sides for a big-memory program, else the
+    /// True if a composition can have the segments: on both sides for a big-memory program, else on the
     /// host.
     pub(crate) fn suits(&self, composition: &Composition) -> bool {
         let host = composition.host.is_some_and(segment::is_used_by);
@@ -64,7 +64,7 @@ impl ModeSwitching {
     }
 }
 
-/// The policy of D Table III at work on one virtual machine.
+/// The policy of D Table III for one virtual machine.
 pub(crate) struct ModeSwitcher {
     policy: ModePolicy,
     every: u64,
@@ -72,7 +72,8 @@ pub(crate) struct ModeSwitcher {
 }
 
 impl ModeSwitcher {
-    /// The policy that was asked for, if the composition can have it.
+    /// Policy for a composition; `None` if it was not requested or the composition cannot have the
+    /// segments.
     pub(crate) fn new(composition: &Composition, memory: &MemoryState) -> Option<Self> {
         let switching = memory.modes.filter(|switching| switching.suits(composition))?;
         let application =
@@ -88,15 +89,15 @@ impl ModeSwitcher {
         Some(Self { policy, every: switching.every.get(), next: 0 })
     }
 
-    /// The instruction before which it looks again.
+    /// Instruction before which the next attempt is due.
     pub(crate) fn next(&self) -> u64 {
         self.next
     }
 
-    /// Looks whether a segment can be made, if it is time.
+    /// Attempts to create a segment, if an attempt is due.
     ///
     /// # Errors
-    /// A change that the oracle refuses.
+    /// An update that the oracle refuses.
     pub(crate) fn ring(&mut self, now: u64, system: &mut System) -> Result<(), SimError> {
         if now < self.next {
             return Ok(());
@@ -105,7 +106,7 @@ impl ModeSwitcher {
         system.step_modes(&mut self.policy, now)
     }
 
-    /// What happened, a line each.
+    /// Mode transitions, one line each.
     pub(crate) fn log(&self) -> Vec<String> {
         let lines = self.policy.log().iter().map(|transition| {
             let (from, to) = (transition.from, transition.to);
@@ -123,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pairs_that_they_suit() {
+    fn modes_suit_pairs_with_segments() {
         let big = perforate_config::read("big-memory").unwrap();
         let compute = perforate_config::read("compute,every=5000").unwrap();
         let suits = |switching: ModeSwitching, name: &str| {

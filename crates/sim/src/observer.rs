@@ -1,25 +1,26 @@
-//! The listener of a run.
+//! Observers of a run: progress and cancellation.
 
 /// Progress of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
     /// Instructions delivered so far.
     pub done: u64,
-    /// Instructions in all, if known.
+    /// Total number of instructions; `None` if unknown.
     pub total: Option<u64>,
 }
 
-/// Listener of a run: hears its progress and may cancel it. A closure hears the progress only.
+/// Observer of a run, which follows its progress and may cancel it. A closure receives the progress
+/// only.
 pub trait Observer {
-    /// Hears the progress, now and then.
+    /// Receives the progress at intervals during the run.
     fn on_progress(&mut self, _: Progress) {}
 
-    /// True once the run is no longer needed. It then ends within a few thousand instructions.
+    /// True to cancel the run, which then ends within a few thousand instructions.
     fn is_cancelled(&self) -> bool {
         false
     }
 
-    /// True if results have maps of memory, which take longer to make than a short run.
+    /// True if results need maps of physical memory, which take longer to make than a short run.
     fn wants_maps(&self) -> bool {
         true
     }
@@ -31,7 +32,7 @@ impl<F: FnMut(Progress)> Observer for F {
     }
 }
 
-/// Observer that hears the progress of a run without maps of memory.
+/// Observer with a closure for the progress, for runs without maps of physical memory.
 pub struct FiguresOnly<F>(pub F);
 
 impl<F: FnMut(Progress)> Observer for FiguresOnly<F> {
@@ -44,13 +45,13 @@ impl<F: FnMut(Progress)> Observer for FiguresOnly<F> {
     }
 }
 
-/// Observer that listens to nothing.
+/// Observer that ignores the progress and never cancels.
 pub struct Silent;
 
 impl Observer for Silent {}
 
-/// The second of two runs of everything, or the first: progress is that of both.
-pub(crate) struct OfTwoRuns<'a> {
+/// Observer of each of two passes over a workload; reports the progress of both together.
+pub(crate) struct TwoPassProgress<'a> {
     pub(crate) observer: &'a mut dyn Observer,
     /// Instructions of the first run; 0 during the first run.
     pub(crate) before: u64,
@@ -58,7 +59,7 @@ pub(crate) struct OfTwoRuns<'a> {
     pub(crate) done: u64,
 }
 
-impl Observer for OfTwoRuns<'_> {
+impl Observer for TwoPassProgress<'_> {
     fn on_progress(&mut self, Progress { done, total }: Progress) {
         self.done = done;
         let total = total.map(|total| total.saturating_mul(2));

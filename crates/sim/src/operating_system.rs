@@ -1,7 +1,8 @@
-//! What the operating system's work costs, and the cycles that come of it.
+//! Costs of the operating system's work in nanoseconds, and the resulting cycles.
 //!
-//! The kernel counts what it does and the machine file says what each action takes. Their product
-//! stands beside the steady state and never in it: the program waits, the caches stay as they are.
+//! The kernel counts its actions; the machine file states the time of each. Their product is reported
+//! beside the cycles of the steady state and never added to them: meanwhile the program waits, and
+//! caches keep their contents.
 
 use std::ops::RangeInclusive;
 
@@ -11,89 +12,90 @@ use serde::{Deserialize, Serialize};
 
 use crate::exits::{Exits, HostWork};
 
-/// The longest an action may take: twenty minutes.
+/// Longest time of one action: twenty minutes.
 const LONGEST_NS: f64 = 1.2e12;
-/// Processors that may have to be interrupted.
+/// Number of other processors that a shootdown may have to interrupt.
 const PROCESSORS: RangeInclusive<u32> = 0..=65_536;
 
-/// Time of each action of the operating system. Sources stand in the machine files.
+/// Time of each action of the operating system, in nanoseconds. The machine files name the sources.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OperatingSystemCosts {
-    /// A fault that maps or copies 4KB or finds nothing to do: entry, look-up, allocation and
-    /// return, without clearing or copying the page and writing its entry.
+    /// A fault that maps or copies 4KB or finds nothing to do: entry, look-up, allocation and return.
+    /// Clearing or copying the page and writing its entry are separate costs.
     pub fault_4k_ns: f64,
-    /// A fault that maps 2MB, ordinary or perforated, as above.
+    /// A fault that maps 2MB, ordinary or perforated; the same parts as in `fault_4k_ns`.
     pub fault_2m_ns: f64,
-    /// A fault that maps 1GB, as above.
+    /// A fault that maps 1GB; the same parts as in `fault_4k_ns`.
     pub fault_1g_ns: f64,
     /// Clearing a 4KB frame, of a program or of a page table.
     pub zero_4k_ns: f64,
     /// Clearing a 2MB block.
     pub zero_2m_ns: f64,
-    /// Clearing 1GB.
+    /// Clearing a 1GB page.
     pub zero_1g_ns: f64,
     /// Copying a 4KB frame.
     pub copy_4k_ns: f64,
-    /// Adding a translation of any size.
+    /// Adding a translation of any page size.
     pub map_ns: f64,
-    /// Taking one away, its shootdown apart.
+    /// Removing a translation, without its shootdown.
     pub unmap_ns: f64,
-    /// Changing the permissions of one, its shootdown apart.
+    /// Changing the permissions of a translation, without its shootdown.
     pub protect_ns: f64,
-    /// Splitting a 2MB or 1GB page, besides the entries that are taken away and added.
+    /// Splitting a 2MB or 1GB page, without removing and adding entries.
     pub split_ns: f64,
-    /// Punching a sub-page out: the write of filter and bitmap, its shootdowns apart.
+    /// Punching a hole: writing filter and bitmap, without shootdowns.
     pub punch_ns: f64,
-    /// Patching one, as above.
+    /// Patching a hole: writing filter and bitmap, without shootdowns.
     pub patch_ns: f64,
-    /// Looking at one frame when scanning.
+    /// Examining one frame during a scan.
     pub scan_frame_ns: f64,
-    /// Moving one frame's content under its page, besides the copy, the entries and the
-    /// shootdown.
+    /// Migrating one frame, without the copy, the entries and the shootdown.
     pub migrate_frame_ns: f64,
-    /// Reading one page from swap, besides its fault and its entry.
+    /// Reading one page from swap, without its fault and its entry.
     pub swap_in_ns: f64,
-    /// Writing one page to swap, besides its entry and its shootdown.
+    /// Writing one page to swap, without its entry and its shootdown.
     pub swap_out_ns: f64,
-    /// Entering and leaving a call of mmap, munmap, mprotect, madvise, mremap or brk, besides its pages
-    /// and its shootdown.
+    /// Entering and leaving a call of mmap, munmap, mprotect, madvise, mremap or brk, without the work
+    /// on its pages and its shootdown.
     #[serde(default)]
     pub call_ns: f64,
-    /// A fork, besides its pages.
+    /// A fork, without the work on its pages.
     #[serde(default)]
     pub fork_ns: f64,
-    /// Running another process.
+    /// Switching to another process.
     pub context_switch_ns: f64,
-    /// Saving and loading BASE, LIMIT, OFFSET and the escape filter of a direct segment: at changes
-    /// of the running process, and of the host's at exits of the virtual machine.
+    /// Saving and loading BASE, LIMIT, OFFSET and the escape filter of a direct segment. Needed when
+    /// the running process changes; for the host's segment, when the virtual machine exits.
     #[serde(default = "segment_registers_ns")]
     pub segment_registers_ns: f64,
-    /// Leaving a virtual machine and coming back, besides what is done in between.
+    /// Leaving and re-entering a virtual machine, without the work between.
     #[serde(default = "vm_exit_ns")]
     pub vm_exit_ns: f64,
     /// Invalidating one TLB entry.
     pub invalidate_entry_ns: f64,
     /// Flushing an address space from the TLB.
     pub flush_space_ns: f64,
-    /// Interrupting other processors and waiting for the last answer: once for all shootdowns of
-    /// one operation, if there is any processor to interrupt.
+    /// Interrupting other processors and waiting for the last answer. Counted once for all shootdowns
+    /// of an operation, unless there is no processor to interrupt.
     pub synchronize_ns: f64,
-    /// The same, more for each of these processors.
+    /// Additional wait for each interrupted processor.
     pub interrupt_ns: f64,
-    /// Entering and leaving the interrupt of a shootdown on an interrupted processor: the part of
-    /// `synchronize_ns` in which that one stands still. Only where several cores are simulated.
+    /// Entering and leaving the shootdown interrupt on an interrupted processor, a part of
+    /// `synchronize_ns`. Used only if several hardware threads are simulated.
     #[serde(default = "interrupt_handler_ns")]
     pub interrupt_handler_ns: f64,
-    /// Other processors that have run the program and must be interrupted.
+    /// Number of other processors that have run the program and must be interrupted.
     pub interrupted_processors: u32,
-    /// Machine on which faults, clearing, fork and calls were measured, if `perforate calibrate` did it.
+    /// Machine on which `perforate calibrate` measured faults, clearing, fork and calls; `None` for
+    /// published values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured_on: Option<String>,
 }
 
 impl Default for OperatingSystemCosts {
-    /// For machine files that say nothing: as `perforated-table2`, where the sources stand.
+    /// Values for machine files without the section: those of `perforated-table2`, which names the
+    /// sources.
     fn default() -> Self {
         Self {
             fault_4k_ns: 2_625.0,
@@ -129,63 +131,64 @@ impl Default for OperatingSystemCosts {
     }
 }
 
-/// Cycles of the operating system by cause.
+/// Cycles of the operating system's work by cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OperatingSystemCycles {
-    /// Entering, serving and leaving faults.
+    /// Entering, serving and leaving page faults.
     pub faults: u64,
-    /// Clearing frames.
+    /// Clearing frames, page-table nodes included.
     pub zeroing: u64,
-    /// Copying frames.
+    /// Copying frames, for copy-on-write and for sub-pages that move.
     pub copying: u64,
-    /// Writing entries, splitting, punching and patching, and the calls that ask for it.
+    /// Writing entries, splitting, punching and patching, and entering the system calls that
+    /// cause this work.
     pub mapping: u64,
     /// Invalidating TLB entries, here and on other processors.
     pub shootdowns: u64,
-    /// Scanning frames.
+    /// Examining frames during scans.
     pub scanning: u64,
-    /// Moving frames under their pages.
+    /// Migrating frames, with their copies.
     pub migration: u64,
-    /// Writing pages to swap and waiting for those that are read.
+    /// Writing pages to swap, and waiting for pages read from swap.
     pub swapping: u64,
-    /// Changing the running process.
+    /// Switching the running process, with segment registers.
     pub context_switches: u64,
 }
 
-/// For machine files that name none: seven 64-bit moves, about a cycle each.
+/// Default for machine files without the key: seven 64-bit moves, about a cycle each.
 fn segment_registers_ns() -> f64 {
     5.0
 }
 
-/// For machine files that name none: about a thousand cycles.
+/// Default for machine files without the key: about a thousand cycles.
 fn interrupt_handler_ns() -> f64 {
     500.0
 }
 
-/// For machine files that name none.
+/// Default for machine files without the key.
 fn vm_exit_ns() -> f64 {
     1_300.0
 }
 
-/// What operating systems did in the measured interval.
+/// Work of the operating systems in an interval.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ProgramWork {
-    /// The program's own, the guest's when virtualized.
+    /// Work of the program's operating system, the guest's when virtualized.
     pub(crate) work: Work,
-    /// What of it other processors did.
+    /// Part of `work` done by kernel threads on other processors.
     pub(crate) background: Work,
-    /// The host's, with exits of the virtual machine.
+    /// Work of the host, with exits of the virtual machine; `None` for native runs.
     pub(crate) host: Option<HostWork>,
-    /// Interrupts of other processors for shootdowns, where they were simulated: what they take is in
-    /// the run's cycles then.
+    /// Interrupts of other hardware threads for shootdowns, if simulated: the run's cycles
+    /// then include their time.
     pub(crate) interrupts: Option<u64>,
 }
 
 impl OperatingSystemCosts {
-    /// Checks every number against what a machine can have.
+    /// Checks each value against its range.
     ///
     /// # Errors
-    /// One line with the key and what would be right.
+    /// One line with the key and the range.
     pub(crate) fn validate(&self) -> Result<(), String> {
         for (key, value_ns) in self.times() {
             if !(0.0..=LONGEST_NS).contains(&value_ns) {
@@ -235,7 +238,7 @@ impl OperatingSystemCosts {
         ]
     }
 
-    /// Cycles that `work` takes at `frequency_ghz`, by cause, each rounded to a whole cycle.
+    /// Cycles that `work` takes at `frequency_ghz`, by cause; each cause is rounded to a whole cycle.
     pub fn cycles(&self, work: &Work, frequency_ghz: f64) -> OperatingSystemCycles {
         let cycles = |parts: &[(u64, f64)]| {
             let ns: f64 = parts.iter().map(|&(count, each_ns)| count as f64 * each_ns).sum();
@@ -286,7 +289,7 @@ impl OperatingSystemCosts {
         }
     }
 
-    /// Origin of these costs, in words for remarks.
+    /// Origin of these costs, for notes.
     pub(crate) fn origin(&self) -> String {
         let microseconds = (self.fault_4k_ns + self.zero_4k_ns + self.map_ns) / 1_000.0;
         match &self.measured_on {
@@ -303,7 +306,7 @@ impl OperatingSystemCosts {
         }
     }
 
-    /// What the other processors add to one batch of shootdowns.
+    /// Time in nanoseconds that other processors add to one batch of shootdowns.
     fn synchronization_ns(&self) -> f64 {
         match self.interrupted_processors {
             0 => 0.0,
@@ -311,16 +314,15 @@ impl OperatingSystemCosts {
         }
     }
 
-    /// The costs that stand beside a run: none of interrupts that the run simulates.
-    fn beside_simulated(&self, interrupts: Option<u64>) -> Self {
+    /// Costs not included in the run's cycles: without interrupts if the run simulates them.
+    fn without_simulated_interrupts(&self, interrupts: Option<u64>) -> Self {
         let interrupted_processors =
             if interrupts.is_some() { 0 } else { self.interrupted_processors };
         Self { interrupted_processors, ..self.clone() }
     }
 
-    /// Writes the work of the measured interval and, where there is a clock, what it took by cause,
-    /// and returns what it took in all. What kernel threads did in the background took the program no
-    /// time.
+    /// Records the work of the measured part. With a clock, also records its cycles by cause, and
+    /// returns the total. Background work of kernel threads takes none of the program's time.
     pub(crate) fn record(
         &self,
         program: &ProgramWork,
@@ -329,7 +331,7 @@ impl OperatingSystemCosts {
         out: &mut Counters,
     ) -> Option<WorkCycles> {
         let ProgramWork { work, background, host, interrupts } = *program;
-        let costs = self.beside_simulated(interrupts);
+        let costs = self.without_simulated_interrupts(interrupts);
         work.record(out);
         let stated = work.shootdown_batches * u64::from(self.interrupted_processors);
         out.record(INTERRUPTS, &interrupts.unwrap_or(stated));
@@ -354,11 +356,11 @@ impl OperatingSystemCosts {
         Some(WorkCycles(total))
     }
 
-    /// Cycles of work that the program waits for, without those that a virtual machine has once
-    /// because its memory is backed.
+    /// Cycles of work for which the program waits. Excludes the first backing of a virtual machine's
+    /// memory, which happens only once.
     pub(crate) fn program_cycles(&self, program: &ProgramWork, frequency_ghz: f64) -> WorkCycles {
         let ProgramWork { work, background, host, interrupts } = *program;
-        let costs = self.beside_simulated(interrupts);
+        let costs = self.without_simulated_interrupts(interrupts);
         let own = costs.cycles(&(work - background), frequency_ghz).total();
         let of_host = host.map_or(0, |host| {
             let HostCycles { exits, kernel, backing, .. } = costs.host_cycles(&host, frequency_ghz);
@@ -385,19 +387,19 @@ impl OperatingSystemCosts {
     }
 }
 
-/// Cycles that operating systems' work took the program.
+/// Cycles for which the program waits for operating systems.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WorkCycles(u64);
 
 impl WorkCycles {
-    /// Writes the work of the measured part, and the speed with it, of so many instructions and cycles
-    /// of the program.
+    /// Records the work of the measured part, and the speed including this work, for the program's
+    /// instructions and steady-state cycles.
     pub(crate) fn record(self, (instructions, steady_cycles): (u64, u64), out: &mut Counters) {
         out.record(SUMS, &Sums { instructions, steady_cycles, total: self.0 });
     }
 
-    /// Writes the work of the whole run, and the speed with it. The instructions of the warm-up take
-    /// as many cycles each as those of the measured part.
+    /// Records the work of the whole run, and the speed including this work. Assumes that the warm-up
+    /// takes as many cycles per instruction as the measured part.
     pub(crate) fn record_whole(
         self,
         instructions: u64,
@@ -410,25 +412,25 @@ impl WorkCycles {
     }
 }
 
-/// Cycles that a host takes for its guest.
+/// Cycles of a host's work for its guest.
 struct HostCycles {
     exits: u64,
     kernel: u64,
-    /// Work on other processors.
+    /// Work of kernel threads on other processors.
     background: u64,
-    /// Of `exits` and `kernel`, first backing of the guest's memory.
+    /// Part of `exits` and `kernel` for the first backing of the guest's memory.
     backing: u64,
 }
 
-/// Cycles of an interval.
+/// Cycles and instructions of an interval.
 struct Sums {
     instructions: u64,
     steady_cycles: u64,
-    /// Of the operating system's work.
+    /// Cycles of the operating system's work.
     total: u64,
 }
 
-/// The counters of operating systems' work, in the order in which reports show them.
+/// Counters of the operating systems' work, in the order of reports.
 pub(crate) fn counters() -> Vec<Counter> {
     [
         registered(SUMS),
@@ -442,7 +444,7 @@ pub(crate) fn counters() -> Vec<Counter> {
     .concat()
 }
 
-/// Counters that come with those of the kernel's account.
+/// Counters that reports show beside those of the kernel's account.
 pub(crate) fn work_counters() -> Vec<Counter> {
     registered(INTERRUPTS)
 }
@@ -554,7 +556,7 @@ figures! {
 }
 
 impl OperatingSystemCycles {
-    /// All of them.
+    /// Total cycles of all causes.
     pub fn total(&self) -> u64 {
         let cycles = CAUSES.iter().map(|cause| (cause.value)(self).as_f64() as u64);
         cycles.sum()
@@ -565,7 +567,7 @@ impl OperatingSystemCycles {
 mod tests {
     use super::*;
 
-    /// Every action once or a few times, at 2GHz: two cycles a nanosecond.
+    /// Every action once or a few times, at 2GHz: two cycles per nanosecond.
     #[test]
     fn cycles_by_hand() {
         let costs = OperatingSystemCosts::default();
@@ -613,17 +615,17 @@ mod tests {
         assert_eq!(cycles.swapping, 2 * (2 * 90_000 + 512 * 4_000));
         assert_eq!(cycles.context_switches, 2 * 5 * 1_500);
         assert_eq!(cycles.total(), 5_521_987);
-        // Four calls and two forks, where they have a cost.
+        // Four calls and two forks, with costs for both.
         let called = OperatingSystemCosts { call_ns: 300.0, fork_ns: 60_000.0, ..costs.clone() };
         let mapping = called.cycles(&work, 2.0).mapping;
         assert_eq!(mapping - cycles.mapping, 2 * (4 * 300 + 2 * 60_000));
-        // Nobody to interrupt, nobody to wait for.
+        // No other processor: no interrupts, no wait.
         let alone = OperatingSystemCosts { interrupted_processors: 0, ..costs };
         assert_eq!(alone.cycles(&work, 2.0).shootdowns, 2 * 7 * 158);
     }
 
-    /// Ten exits, in three of which background threads of the guest left; the host's segment was set
-    /// in four.
+    /// Ten exits, three by background threads of the guest; the host's segment was set in
+    /// four.
     #[test]
     fn exits_save_and_load_the_registers_of_the_hosts_segment() {
         let costs = OperatingSystemCosts {

@@ -1,4 +1,4 @@
-//! The reference of a whole system: one oracle, or that of the guest composed with the host's.
+//! Reference translation of a system: one oracle, or the guest's oracle composed with the host's.
 
 use std::collections::BTreeMap;
 
@@ -10,44 +10,44 @@ use perforate_types::{
     TableOperation, Update, VirtualAddress, VirtualPage,
 };
 
-/// What a dimension maps, by its own oracle.
+/// Oracles of both dimensions, which know what each dimension maps.
 pub(crate) struct Oracles {
     own: Oracle,
     host: Option<HostOracle>,
-    /// A fault that is about to be served, although what it is about is mapped.
+    /// Spurious fault under way: the page is mapped according to the oracle.
     spurious: Option<Spurious>,
 }
 
-/// A fault of a page that is mapped and allows the access. It is right only if the tables did not
-/// say so yet: then the operating system writes something for the page before it goes on.
+/// Fault on a page that is mapped and allows the access. It is legitimate only if the tables lack the
+/// mapping so far. The operating system must then write something for the page before it continues.
 struct Spurious {
-    /// Of which dimension.
+    /// True if the host's dimension faulted.
     is_host: bool,
-    /// What it is if nothing is written.
+    /// Error to report if nothing is written for the page.
     disagreement: Disagreement,
 }
 
-/// The oracle of the host, and the address space that the virtual machine is there.
+/// Oracle of the host, and the virtual machine's address space in the host.
 struct HostOracle {
     oracle: Oracle,
     space: SpaceId,
     tables: GuestTables,
 }
 
-/// The pages of the guest's memory that its page walker reads.
+/// Pages of the guest's memory that its page walker reads.
 pub(crate) struct GuestTables {
-    /// First frames of the nodes.
+    /// First frames of page-table nodes.
     nodes: BTreeMap<(SpaceId, Level, VirtualPage, u8), Frame>,
-    /// Frames of a level-2 node.
+    /// Frames of a level-2 node in the default format.
     directory_frames: u64,
-    /// The same of address spaces that have another format.
+    /// Frames of a level-2 node in address spaces with another format.
     directory_frames_of: BTreeMap<SpaceId, u64>,
-    /// First page of the hole bitmaps; beyond them there is but memory added at run time.
+    /// First page of the hole bitmaps; only hot-added memory lies above the bitmaps.
     bitmaps: Option<GuestFrame>,
 }
 
 impl GuestTables {
-    /// The tables of a kernel that has written none yet.
+    /// Tables of a kernel that has not written any yet.
     pub(crate) fn new(kernel: &Kernel) -> Self {
         let bitmaps = kernel.hole_bitmap().map(|address| GuestFrame::new(address.page().number()));
         let directory_frames = 1 << kernel.tables().directory_order();
@@ -72,8 +72,8 @@ impl GuestTables {
         }
     }
 
-    /// Whether a walk of `page` in `space` may read this page.
-    fn serve(&self, (space, page): (SpaceId, VirtualPage), table: GuestFrame) -> bool {
+    /// True if a walk of `page` in `space` may read the page `table`.
+    fn may_be_read(&self, (space, page): (SpaceId, VirtualPage), table: GuestFrame) -> bool {
         let is_bitmap = self.bitmaps.is_some_and(|first| table >= first);
         let is_node = |level: Level| {
             let first = VirtualPage::new(page.number() >> (9 * level) << (9 * level));
@@ -94,7 +94,7 @@ impl HostOracle {
         self.oracle.expected(self.space, VirtualPage::new(page.number()))
     }
 
-    /// Compares what the hardware said with what both dimensions map.
+    /// Compares a translation with the mappings of both dimensions.
     fn compare(
         &mut self,
         access: Access,
@@ -109,7 +109,7 @@ impl HostOracle {
             Ok(Translated { physical, .. }) if composed == Some(physical) => Ok(None),
             Ok(Translated { physical, .. }) => Err(access.disagreement(composed, Some(physical))),
             Err(PageFault::Host(fault)) => {
-                if !self.meets(&access, mapped.map(|(frame, _)| frame), fault) {
+                if !self.involves(&access, mapped.map(|(frame, _)| frame), fault) {
                     return Err(access.disagreement(composed, None));
                 }
                 let address = VirtualAddress::new(fault.page.address().value());
@@ -119,7 +119,7 @@ impl HostOracle {
                     expected => is_spurious(true, inner.disagreement(expected, None)),
                 }
             }
-            // The hypervisor may forget a shadow entry at any time; it is asked next.
+            // The hypervisor may drop a shadow entry at any time; the fault asks it for a new one.
             Err(PageFault::Incomplete) => Ok(None),
             Err(_) if guest.is_none() => Ok(None),
             Err(PageFault::NotMapped) => is_spurious(false, access.disagreement(composed, None)),
@@ -127,19 +127,20 @@ impl HostOracle {
         }
     }
 
-    /// Whether the access meets the page that is blamed: as its data, or as a table of its walk,
-    /// whose accessed bits the walker writes.
-    fn meets(&self, access: &Access, data: Option<Frame>, fault: HostFault) -> bool {
+    /// True if the access involves the page that faulted: as its data, or as a table of its walk, in
+    /// which the walker writes accessed bits.
+    fn involves(&self, access: &Access, data: Option<Frame>, fault: HostFault) -> bool {
         let is_data = data.is_some_and(|frame| frame.number() == fault.page.number());
-        // A walk does not know a fetch from a load.
+        // A walk does not distinguish a fetch from a load.
         let as_data = fault.kind == access.kind || fault.kind == AccessKind::Read;
         let place = (access.space, access.address.page());
-        let is_table = fault.kind == AccessKind::Write && self.tables.serve(place, fault.page);
+        let is_table =
+            fault.kind == AccessKind::Write && self.tables.may_be_read(place, fault.page);
         is_data && as_data || is_table
     }
 }
 
-/// An access.
+/// Memory access to check.
 #[derive(Clone, Copy)]
 pub(crate) struct Access {
     pub(crate) space: SpaceId,
@@ -148,7 +149,7 @@ pub(crate) struct Access {
 }
 
 impl Access {
-    /// The physical address that a mapping gives the access, if it allows it.
+    /// Physical address of the access under a mapping; `None` if the mapping does not allow the access.
     fn allowed_by(&self, mapping: Option<Mapping>) -> Option<PhysicalAddress> {
         let (frame, permissions) = mapping?;
         permissions.allow(self.kind).then(|| physical(frame, self.address))
@@ -164,7 +165,7 @@ impl Access {
     }
 }
 
-/// Compares what the hardware said with what one dimension maps.
+/// Compares a translation with the mappings of a single dimension.
 fn compare(
     access: Access,
     mapped: Option<Mapping>,
@@ -181,8 +182,8 @@ fn compare(
 }
 
 impl Oracles {
-    /// Nothing is mapped. `virtual_machine` is the host's address space for the guest and what the
-    /// guest's walks read, if there is one.
+    /// Oracles of empty address spaces. For a guest, `virtual_machine` is its address space in the
+    /// host, and the tables that its walks read.
     pub(crate) fn new(virtual_machine: Option<(SpaceId, GuestTables)>) -> Self {
         let host = virtual_machine.map(|(space, tables)| HostOracle {
             oracle: Oracle::new(),
@@ -192,18 +193,18 @@ impl Oracles {
         Self { own: Oracle::new(), host, spurious: None }
     }
 
-    /// What is true of the first dimension.
+    /// Oracle of the first dimension.
     pub(crate) fn own(&self) -> &Oracle {
         &self.own
     }
 
-    /// What is true of the second dimension, if there is one.
+    /// Oracle of the second dimension; `None` for native systems.
     pub(crate) fn host(&self) -> Option<&Oracle> {
         self.host.as_ref().map(|host| &host.oracle)
     }
 
-    /// Hears an update of the first dimension.
-    pub(crate) fn hear(&mut self, update: &Update) -> Result<(), OracleError> {
+    /// Applies an update of the first dimension.
+    pub(crate) fn apply(&mut self, update: &Update) -> Result<(), OracleError> {
         self.note_written(update, false);
         match (update, &mut self.host) {
             (Update::Truth(truth), _) => return self.own.apply(truth),
@@ -213,8 +214,8 @@ impl Oracles {
         Ok(())
     }
 
-    /// Hears an update of the second dimension.
-    pub(crate) fn hear_host(&mut self, update: &Update) -> Result<(), OracleError> {
+    /// Applies an update of the second dimension.
+    pub(crate) fn apply_host(&mut self, update: &Update) -> Result<(), OracleError> {
         self.note_written(update, true);
         let host = self.host.as_mut().expect("there is a second dimension");
         match update {
@@ -223,7 +224,7 @@ impl Oracles {
         }
     }
 
-    /// A spurious fault was right if something is written now for its page.
+    /// Clears the spurious fault if the update writes something for its page.
     fn note_written(&mut self, update: &Update, is_host: bool) {
         let Some(Spurious { is_host: of_host, disagreement }) = &self.spurious else { return };
         let Some(operation) = update.operation().filter(|_| *of_host == is_host) else { return };
@@ -232,14 +233,14 @@ impl Oracles {
         }
     }
 
-    /// The fault that was checked last has been served.
-    pub(crate) fn served(&mut self) -> Result<(), Disagreement> {
+    /// Ends the serving of a fault. A spurious fault for whose page nothing was written is an error.
+    pub(crate) fn end_fault(&mut self) -> Result<(), Disagreement> {
         self.spurious.take().map_or(Ok(()), |spurious| Err(spurious.disagreement))
     }
 
-    /// Compares what the hardware said with what is mapped: an address must be that of both maps
-    /// together, and a fault must be the fault of the dimension that is blamed for it. A page that is
-    /// mapped may be missing until [`Self::served`].
+    /// Compares a translation with the mappings. A physical address must follow from all dimensions
+    /// together; a fault must be justified by the dimension that it names. A fault on a mapped page
+    /// counts as spurious until [`Self::end_fault`].
     pub(crate) fn check(
         &mut self,
         access: Access,
@@ -253,7 +254,7 @@ impl Oracles {
         Ok(())
     }
 
-    /// Compares where the walker found a guest's table with where the host has it.
+    /// Compares where the walker located a guest's table with the host's mapping of that table.
     pub(crate) fn check_table(&mut self, page: GuestFrame, got: Frame) -> Result<(), Disagreement> {
         let host = self.host.as_mut().expect("there is a second dimension");
         let kind = AccessKind::Write;

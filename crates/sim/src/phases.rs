@@ -1,4 +1,4 @@
-//! A run of a program that announces phases, one phase after the other.
+//! Run of a program that announces phases, one phase at a time.
 
 use std::collections::BTreeMap;
 
@@ -10,31 +10,32 @@ use crate::system::SystemOptions;
 use crate::workload::in_pools;
 use crate::{Composition, Machine, MemoryState, SimError, Simulation, host_memory};
 
-/// The beginning of a phase.
+/// Beginning of a phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Phase {
-    /// What the program calls it.
+    /// Name that the program gives to the phase.
     pub name: String,
-    /// What the program can tell of itself at this point.
+    /// Figures that the program reports at this point, by name.
     pub figures: BTreeMap<String, u64>,
 }
 
-/// A simulation with its program. Between phases clocks can be started and counts be taken.
+/// A simulation with its program. Between phases the caller can start clocks and read counts.
 pub struct PhasedRun {
-    /// The simulation.
+    /// Simulation up to the beginning of the current phase.
     pub simulation: Simulation,
     source: Box<dyn Source>,
-    /// What runs next: the beginning of a phase, or nothing before the first.
+    /// Next chunk to run: the beginning of a phase, or empty before the first.
     chunk: Chunk,
 }
 
 impl PhasedRun {
-    /// A workload that has not begun, on an empty memory; no clock runs. Without `timed` none ever
-    /// can, and translations are faster.
+    /// Prepares a workload on an empty memory, without a clock. If `timed` is false, no clock can be
+    /// started later, and translation is faster. If `check` is true, the oracle checks every
+    /// translation.
     ///
     /// # Errors
-    /// An impossible machine, or a memory too small for the kernel's own tables or the workload's
-    /// data.
+    /// An impossible machine, or a memory too small for the kernel's own tables or the
+    /// workload's data.
     pub fn new(
         (machine, memory): (&Machine, &MemoryState),
         composition: impl Into<Composition>,
@@ -50,10 +51,10 @@ impl PhasedRun {
         Ok(Self { simulation, source, chunk: Chunk::default() })
     }
 
-    /// Runs to the beginning of the next phase; `None` at the program's end.
+    /// Runs to the beginning of the next phase; returns `None` at the end of the program.
     ///
     /// # Errors
-    /// Out of memory, or a disagreement with the oracle.
+    /// Out of memory, or a translation that differs from the oracle's.
     pub fn next_phase(&mut self) -> Result<Option<Phase>, SimError> {
         loop {
             self.simulation.run(&self.chunk)?;
@@ -67,13 +68,13 @@ impl PhasedRun {
         }
     }
 
-    /// Runs to the beginning of the phase of this name.
+    /// Runs to the beginning of the phase `name`.
     ///
     /// # Errors
     /// As [`Self::next_phase`].
     ///
     /// # Panics
-    /// If the program ends before it.
+    /// If the program ends before that phase.
     pub fn run_until(&mut self, name: &str) -> Result<Phase, SimError> {
         loop {
             let phase = self.next_phase()?;

@@ -1,4 +1,4 @@
-//! A scheme on a machine and in a memory.
+//! Checks and kernels that depend on scheme, machine and memory together.
 
 use perforate_config::{ConfigError, Table};
 use perforate_os::{Kernel, KernelConfig, OsError, TableFormat};
@@ -9,23 +9,24 @@ use perforate_types::{ControlError, GapTolerance, PageSize};
 use crate::background::Alarms;
 use crate::{Machine, MemoryState, SimError};
 
-/// What a scheme is on a machine and in a memory.
+/// Scheme-specific checks of machine and memory, and the kernels that the scheme runs on.
 pub trait Placed {
-    /// Checks that the machine's TLBs can hold what this scheme puts into them.
+    /// Checks that the machine's TLBs can hold the scheme's entries.
     ///
     /// # Errors
-    /// [`SimError::NoLargeEntries`]: holes are looked up behind a 2MB-grained entry of the second
-    /// level (P §IV.C), so without such entries every access to a perforated page would walk.
+    /// [`SimError::NoLargeEntries`] for perforated pages without 2MB-grained entries in the
+    /// second-level TLB. Holes are looked up behind such an entry (P §IV.C): without one, every access
+    /// to a perforated page would walk.
     fn check_machine(&self, machine: &Machine) -> Result<(), SimError>;
 
-    /// Checks that its superpages can be had in this memory: their mode and where slices may lie.
+    /// Checks the mode of gap-tolerant superpages, and that the memory has room for their slices.
     ///
     /// # Errors
-    /// What would be right.
+    /// An error under `superpages` that names the expected value.
     fn check_superpages(&self, memory: &MemoryState) -> Result<(), ConfigError>;
 
-    /// An operating system with its own memory, as this scheme needs it. With `implicit_maps`,
-    /// touching what was never mapped maps it, for traces without map events.
+    /// Makes the kernel, with its own memory. With `implicit_maps`, an access to an unmapped page maps
+    /// the page, for traces without map events.
     fn kernel(
         &self,
         memory: &MemoryState,
@@ -33,7 +34,7 @@ pub trait Placed {
         implicit_maps: bool,
     ) -> Result<Kernel, OsError>;
 
-    /// A hypervisor's own kernel, whose guest has `guest_pages` pages, as this scheme needs it.
+    /// Makes the kernel of a hypervisor whose guest has `guest_pages` pages of 4KB.
     fn host_kernel(
         &self,
         memory: &MemoryState,
@@ -41,10 +42,12 @@ pub trait Placed {
         guest_pages: u64,
     ) -> Result<Kernel, OsError>;
 
-    /// The mode of gap-tolerant entries, with the comparison's own options.
+    /// Mode of gap-tolerant entries, after the `superpages` option; `None` if the scheme has no such
+    /// entries.
     fn mode(&self, memory: &MemoryState) -> Result<Option<GapTolerance>, ConfigError>;
 
-    /// Options of the kernel in this memory. The ideal scheme runs without those that spoil large pages.
+    /// Kernel configuration in this memory. The ideal scheme runs without options that spoil large
+    /// pages.
     fn kernel_options(&self, memory: &MemoryState) -> KernelConfig;
 }
 
@@ -123,7 +126,7 @@ fn make_kernel(
     Kernel::new(config, (scheme.policy)(&memory.policy_options())?)
 }
 
-/// Times at which the kernel threads of a composition's host wake.
+/// Timers of the host's kernel threads; no timers for a native scheme.
 pub(crate) fn host_alarms(composition: &Composition, memory: &MemoryState) -> Alarms {
     let options = composition.host.map(|host| host.kernel_options(&memory.host()));
     Alarms::new(&options.unwrap_or_default())

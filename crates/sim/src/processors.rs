@@ -1,24 +1,24 @@
-//! Which of the computer's processors are busy with simulations: spare ones may do part of the work
-//! of a run. How a run is spread changes no figure.
+//! Processors of this computer that run simulations. Spare ones may take part of a run's work, which
+//! changes no figure.
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::available_parallelism;
 
-/// Threads of this process that simulate.
+/// Simulating threads of this process.
 static BUSY: AtomicUsize = AtomicUsize::new(0);
 
-/// Threads that simulate, until this is dropped.
+/// Reservation of threads, released on drop.
 pub(crate) struct Threads(usize);
 
 impl Threads {
-    /// So many threads are needed, whether or not there are as many processors.
+    /// Reserves `threads` threads, even if there are not as many processors.
     pub(crate) fn needed(threads: usize) -> Self {
         BUSY.fetch_add(threads, Ordering::Relaxed);
         Self(threads)
     }
 
-    /// As many more, if there are processors for all of them.
+    /// Reserves `threads` more threads if there are processors for all; returns true on success.
     pub(crate) fn more_if_spare(&mut self, threads: usize) -> bool {
         let processors = available_parallelism().map_or(1, NonZero::get);
         let with_them = |busy: usize| busy.checked_add(threads).filter(|&all| all <= processors);

@@ -1,12 +1,12 @@
-//! Notes on how the trace of a run was recorded.
+//! Notes on the recording of a trace.
 
 use perforate_trace::SourceMetadata;
 use perforate_types::Counters;
 
-/// Beginning of the note on traces that end before their program did.
+/// Beginning of the note on traces that end before their program.
 pub const CUT_OFF: &str = "the recording was ended before its program";
 
-/// Notes on what the recording lacks: its end, and accesses that it does not explain.
+/// Notes on what is missing from a recording: its end, and mappings of accessed memory.
 pub fn recording_notes(metadata: &SourceMetadata) -> Vec<String> {
     let by = metadata.stopped_by.map(|reason| format!(", by {reason}")).unwrap_or_default();
     let cut_off = metadata
@@ -22,8 +22,8 @@ pub fn recording_notes(metadata: &SourceMetadata) -> Vec<String> {
     cut_off.into_iter().chain(unmapped).collect()
 }
 
-/// The note on accesses that the simulated kernel refused although the trace says what is mapped, and
-/// its recorder reported none.
+/// Note on accesses that the simulated kernel refused, if the trace has map events and its recorder
+/// reported no such accesses.
 pub(crate) fn refused_note(metadata: &SourceMetadata, counters: &Counters) -> Option<String> {
     let refused = counters.get("accesses_refused").filter(|count| *count >= 1.0)?;
     (metadata.has_events && metadata.accesses_unmapped == 0).then(|| {
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_accesses_are_said_once() {
+    fn refused_accesses_are_noted_once() {
         let mut counters = Counters::default();
         counters.set("accesses_refused", 12u64);
         let quiet = SourceMetadata { has_events: true, ..SourceMetadata::default() };

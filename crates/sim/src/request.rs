@@ -1,5 +1,5 @@
-//! How much of a request for memory gets 2MB pages (P §III.C): a program asks for so much and touches
-//! all of it.
+//! Share of a large memory request that gets 2MB pages (P §III.C). The program maps the memory and
+//! touches all of it.
 
 use perforate_os::{Defrag, EarlyCompaction, Kernel, KernelConfig, OsError, Policy, TableFormat};
 use perforate_records::RequestShares;
@@ -7,27 +7,28 @@ use perforate_types::{
     AccessKind, Backing, Counters, Permissions, ProgramEvent, VirtualAddress, VirtualPage,
 };
 
-/// Where the request lies.
+/// Virtual address of the request.
 const START: u64 = 0x7f00_0000_0000;
 
 /// A request for memory and how the operating system serves it.
 pub struct Request {
-    /// Bytes asked for, a multiple of 2MB.
+    /// Requested bytes, a multiple of 2MB.
     pub bytes: u64,
-    /// The policy.
+    /// Policy of page sizes.
     pub policy: Box<dyn Policy>,
-    /// Compaction before the request.
+    /// Compaction before the request; `None` for none.
     pub compaction: Option<EarlyCompaction>,
     /// Compaction in page faults.
     pub defrag: Defrag,
 }
 
 impl Request {
-    /// Touches the memory page by page on a machine that `memory` describes; its page tables,
-    /// compaction and defragmentation are the request's.
+    /// Touches the memory page by page on a machine with this `memory`. The request's own policy,
+    /// `compaction` and `defrag` replace those of `memory`. Returns the shares of 2MB regions with
+    /// large and perforated pages.
     ///
     /// # Errors
-    /// If memory runs out.
+    /// Out of memory.
     pub fn serve(self, memory: KernelConfig) -> Result<RequestShares, OsError> {
         let shadow_directories = self.policy.hole_rule().is_some();
         let config = KernelConfig {

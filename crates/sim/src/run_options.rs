@@ -1,4 +1,4 @@
-//! Options of a run besides its memory.
+//! Options of placement and measuring. The options of memory are in [`crate::MemoryOptions`].
 
 use std::borrow::Cow;
 
@@ -107,7 +107,7 @@ options! {
 }
 
 impl PlacementOptions {
-    /// Cores and hardware threads.
+    /// Cores and hardware threads of the run.
     pub fn processors(&self) -> ProcessorOptions {
         ProcessorOptions {
             cores: self.cores.get(),
@@ -118,7 +118,7 @@ impl PlacementOptions {
 }
 
 impl MeasuringOptions {
-    /// The warm-up, where it is stated.
+    /// Length of the warm-up in instructions; `None` if the run detects it, or takes the default.
     pub(crate) fn stated_warmup(&self) -> Option<u64> {
         match self.warmup {
             Some(WarmupLength::Instructions(instructions)) => Some(instructions),
@@ -126,7 +126,7 @@ impl MeasuringOptions {
         }
     }
 
-    /// Windows that are timed, where not all is.
+    /// Sampled timing; `None` for full timing and functional runs.
     pub(crate) fn timed_windows(&self) -> Option<TimedWindows> {
         match self.timing {
             Timing::Sampled(windows) if !self.functional => Some(windows),
@@ -134,17 +134,18 @@ impl MeasuringOptions {
         }
     }
 
-    /// Instructions at the beginning of each window that are not counted.
+    /// Instructions at the beginning of each window that are not counted; 2000 by default for sampled
+    /// timing, else 0.
     pub(crate) fn window_warmup(&self) -> u64 {
         let default = if self.timed_windows().is_some() { TimedWindows::WARMUP } else { 0 };
         self.window_warmup.map_or(default, Count::get)
     }
 
-    /// Refuses combinations that cannot be.
+    /// Checks that these options agree.
     ///
     /// # Errors
-    /// Sampled timing without a clock, a precision without windows, windows that do not fit into
-    /// their period.
+    /// Sampled timing without a clock; a precision without sampled timing, or of 0 %; windows
+    /// that do not fit into their period.
     pub fn check(&self) -> Result<(), ConfigError> {
         let Timing::Sampled(TimedWindows { window, period }) = self.timing else {
             return match self.precision {
@@ -169,18 +170,18 @@ impl MeasuringOptions {
         Ok(())
     }
 
-    /// True if everything runs twice, a first time to find how long the warm-up must be.
+    /// True if the run makes two passes, the first to find the length of the warm-up.
     pub(crate) fn detects_warmup(&self) -> bool {
         self.warmup == Some(WarmupLength::Detected)
     }
 }
 
-/// How long the warm-up is.
+/// Length of the warm-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WarmupLength {
-    /// As many instructions as said.
+    /// A given number of instructions.
     Instructions(u64),
-    /// As many as are found to be needed.
+    /// As many instructions as the slowest scheme takes to settle, found in a first pass.
     Detected,
 }
 
@@ -221,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_warmup_is_said_or_found() {
+    fn a_warmup_is_given_or_detected() {
         assert_eq!(read("auto"), Ok(WarmupLength::Detected));
         assert_eq!(read("2M"), Ok(WarmupLength::Instructions(2_000_000)));
         let error = read::<WarmupLength>("some").unwrap_err().to_string();

@@ -1,5 +1,5 @@
-//! What a sampled trace stands for: the recorder passes over instructions between its windows and
-//! says how many.
+//! Sampled traces and sampled timing. The recorder of a sampled trace skips instructions between
+//! windows, and stores their number as a gap.
 
 mod estimate;
 mod precision;
@@ -11,7 +11,7 @@ use perforate_types::{Chunk, ProgramEvent};
 
 use crate::stretches::Tally;
 
-pub(crate) use estimate::{Of, estimate};
+pub(crate) use estimate::{Population, estimate};
 pub(crate) use precision::{PrecisionRule, widest};
 pub(crate) use schedule::{Phase, Schedule};
 pub use timing::{TimedWindows, Timing};
@@ -20,12 +20,12 @@ pub(crate) use windows::Windows;
 /// Gaps of a trace, in order.
 #[derive(Default)]
 pub(crate) struct Gaps {
-    /// Instructions of the trace before each gap, and its own.
+    /// Instructions of the trace before each gap, and length of the gap in instructions.
     gaps: Vec<(u64, u64)>,
 }
 
 impl Gaps {
-    /// Adds those of a chunk that comes after `done` instructions.
+    /// Adds the gaps of a chunk that begins after `done` instructions.
     pub(crate) fn add(&mut self, done: u64, chunk: &Chunk) {
         self.gaps.extend(chunk.events.iter().filter_map(|(at, event)| match event {
             ProgramEvent::Gap { instructions } => Some((done + u64::from(*at), *instructions)),
@@ -33,8 +33,8 @@ impl Gaps {
         }));
     }
 
-    /// How many instructions of the program those of the trace from number `from` to `end` stand
-    /// for; none where nothing was passed over among them. A gap goes with the window before it.
+    /// Number of the program's instructions that the instructions `from..end` of the trace stand for;
+    /// `None` if the range has no gap. A gap belongs to the window before it.
     pub(crate) fn represented(&self, from: u64, end: u64) -> Option<u64> {
         let inside = self.gaps.iter().filter(|(at, _)| *at > from && *at <= end);
         let passed = inside.fold(0u64, |sum, (_, gap)| sum.saturating_add(*gap));
@@ -42,7 +42,7 @@ impl Gaps {
     }
 }
 
-/// Says that figures are those of a sample.
+/// Note that the trace is a sample, with the factor between trace and program.
 pub(crate) fn note(measured: u64, represented: u64) -> String {
     format!(
         "the trace is a sample: its {measured} measured instructions stand for {represented} of \
@@ -52,7 +52,7 @@ pub(crate) fn note(measured: u64, represented: u64) -> String {
     )
 }
 
-/// Says that only windows were timed.
+/// Note that only windows were timed.
 pub(crate) fn timing_note(windows: TimedWindows, warmup: u64, timed: &[Tally]) -> String {
     let counted: u64 = timed.iter().map(|window| window.instructions).sum();
     let TimedWindows { window, period } = windows;
@@ -73,7 +73,7 @@ pub(crate) fn timing_note(windows: TimedWindows, warmup: u64, timed: &[Tally]) -
     )
 }
 
-/// Says where counting only the later part of each window comes to nothing, or what it changes.
+/// Note on `window-warmup`: what it changed, or why it had no effect. `None` if it is 0.
 pub(crate) fn window_warmup_note(
     warmup: u64,
     is_sample: bool,
@@ -98,7 +98,7 @@ mod tests {
 
     use super::*;
 
-    /// 10 instructions with gaps of 100 before the third and of 1000 at the end.
+    /// 10 instructions, with a gap of 100 before the third and of 1000 at the end.
     fn chunk() -> Chunk {
         let mut chunk = Chunk::default();
         for number in 0..10 {

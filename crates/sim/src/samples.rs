@@ -1,7 +1,7 @@
 //! Time series of bounded length.
 
-/// Samples at about even distances, however long the run will be: when there are too many, every second
-/// one goes and the interval doubles. The first one always stays.
+/// Samples at roughly even intervals for a run of unknown length. When there are too many, every second
+/// one is dropped and the interval doubles. The first sample always stays.
 pub(crate) struct Samples<T> {
     interval: u64,
     most: usize,
@@ -10,18 +10,19 @@ pub(crate) struct Samples<T> {
 }
 
 impl<T> Samples<T> {
-    /// At first every `interval` instructions, at most `most` of them (two or more) in the end.
+    /// Initially samples every `interval` instructions; keeps at most `most` samples, which must be at
+    /// least 2.
     pub(crate) fn new(interval: u64, most: usize) -> Self {
         assert!(most >= 2);
         Self { interval, most, next: 0, points: Vec::new() }
     }
 
-    /// Whether a sample is due after this many instructions.
+    /// True if a sample is due after `instruction` instructions.
     pub(crate) fn is_due(&self, instruction: u64) -> bool {
         instruction >= self.next
     }
 
-    /// Adds a sample taken after this many instructions.
+    /// Adds a sample taken after `instruction` instructions.
     pub(crate) fn add(&mut self, instruction: u64, sample: T) {
         self.points.push((instruction, sample));
         if self.points.len() >= self.most {
@@ -35,7 +36,7 @@ impl<T> Samples<T> {
         self.next = instruction + self.interval;
     }
 
-    /// Adds the sample at the end of the run, which stays.
+    /// Adds the sample at the end of the run, which is always kept.
     pub(crate) fn add_last(&mut self, instruction: u64, sample: T) {
         if self.points.last().is_some_and(|&(last, _)| last == instruction) {
             self.points.pop();
@@ -43,7 +44,7 @@ impl<T> Samples<T> {
         self.points.push((instruction, sample));
     }
 
-    /// Samples with the instructions after which they were taken.
+    /// Samples, each with the number of instructions before it.
     pub(crate) fn into_points(self) -> impl Iterator<Item = (u64, T)> {
         self.points.into_iter()
     }
@@ -62,8 +63,8 @@ mod tests {
             }
         }
         samples.add_last(1000, ());
-        // 0 10 20 30 are too many: 0 and 20 stay, the next are 50 and 70; 0 and 50 stay, the next
-        // are 110 and 150; 0 110, then 230 310; 0 230, then 470 630; 0 470, then 950.
+        // 0 10 20 30 are too many: 0 and 20 stay, the next are 50 and 70; 0 and 50 stay, the next are
+        // 110 and 150; 0 110, then 230 310; 0 230, then 470 630; 0 470, then 950.
         let instructions: Vec<u64> = samples.into_points().map(|point| point.0).collect();
         assert_eq!(instructions, [0, 470, 950, 1000]);
     }

@@ -1,5 +1,5 @@
-//! What the hypervisor does under shadow paging: it fills shadow tables when they lack an entry, and
-//! follows what guest and host change.
+//! Shadow paging by the hypervisor: filling missing shadow entries, and following changes by guest and
+//! host.
 
 use perforate_mmu::{Dimension, HostFault, PageFault, Reach, allow};
 use perforate_os::ShadowLeaf;
@@ -11,8 +11,8 @@ use perforate_types::{
 use crate::{Side, SimError, System};
 
 impl System {
-    /// Serves a page fault under shadow paging; returns whether the access may be tried again. One
-    /// that the guest's tables and registers do not allow is the guest's own.
+    /// Serves a page fault under shadow paging; returns true if the access may be retried. A fault that
+    /// the guest's tables and registers do not allow is passed to the guest.
     #[cold]
     #[inline(never)]
     pub(crate) fn serve_shadow_fault(
@@ -45,18 +45,18 @@ impl System {
         Ok(true)
     }
 
-    /// The shadow tables with the tables that they are made of.
+    /// Shadow tables, with the guest's and host's tables that they combine.
     fn shadow(&self) -> Option<&Shadow> {
         self.mmu.dimension().part()
     }
 
-    /// What the operating system that runs the program has written: under shadow paging no hardware
-    /// walks it.
+    /// Tables and registers written by the program's operating system. Under shadow paging no hardware
+    /// walks them.
     pub(crate) fn own_tables(&self) -> &dyn Dimension {
         self.shadow().map_or(self.mmu.dimension(), Shadow::guest)
     }
 
-    /// Frames of tables of the guest that the hypervisor has to read for a page and does not trace.
+    /// Frames of the guest's tables that the hypervisor reads for a page and does not trace.
     fn tables_read(&self, space: SpaceId, page: VirtualPage) -> Vec<GuestFrame> {
         if self.shadow().is_none_or(|shadow| !shadow.is_in_guest_tables(space, page)) {
             return Vec::new();
@@ -70,17 +70,17 @@ impl System {
         leaf.filter(|leaf| allow::permits(leaf.allows, kind))
     }
 
-    /// Has the host's kernel back a page of the guest's memory, within the same exit; returns
-    /// whether it allows the access.
+    /// Has the host's kernel back a page of the guest's memory, within the same exit; returns true if
+    /// the host allows the access.
     fn back(&mut self, page: GuestFrame, kind: AccessKind) -> Result<bool, SimError> {
         match self.host_leaf(page, kind) {
             Some(_) => Ok(true),
-            None => self.has_host_back(HostFault { page, kind }),
+            None => self.back_in_host(HostFault { page, kind }),
         }
     }
 
-    /// Makes the shadow entry of what the guest has at `page` and the host at `guest_frame`, of the
-    /// finer size of both. Where the host does not have it, the access faults again.
+    /// Fills the shadow entry that combines the guest's mapping of `page` with the host's mapping of
+    /// `guest_frame`, at the smaller page size. If the host has no mapping, the access faults again.
     fn fill_shadow(
         &mut self,
         kind: AccessKind,
@@ -104,7 +104,7 @@ impl System {
         made.map_err(|source| self.host_failure(source))
     }
 
-    /// The guest changed its tables or registers, as update number `index` says.
+    /// Follows update number `index` of the guest's tables or registers.
     pub(crate) fn follow_guest(&mut self, index: usize) {
         let (Some(host), Some(operation)) = (&mut self.hypervisor, self.updates[index].operation())
         else {
@@ -122,7 +122,7 @@ impl System {
         self.publish_shadow();
     }
 
-    /// The host changed its tables, as update number `index` says.
+    /// Follows update number `index` of the host's tables.
     pub(crate) fn follow_host(&mut self, index: usize) {
         if let (Some(host), Update::Table(operation)) = (&mut self.hypervisor, &self.updates[index])
         {
@@ -138,8 +138,8 @@ impl System {
     }
 }
 
-/// The shadow entry of a guest's leaf over a host's. Stores are allowed only once the guest's leaf is
-/// dirty: the first one must be seen, for the hardware does not set the guest's dirty bit.
+/// Shadow entry of a guest's leaf over a host's. It is writable only once the guest's leaf is dirty.
+/// The hypervisor must see the first store, because the hardware does not set the guest's dirty bit.
 fn compose(
     (space, page, guest_frame): (SpaceId, VirtualPage, GuestFrame),
     is_in_tables: bool,

@@ -1,4 +1,4 @@
-//! The one run loop: instructions in, cycles and counts out.
+//! The run loop: instructions in, cycles and counts out.
 
 mod block;
 mod clock;
@@ -25,7 +25,7 @@ use crate::placed::{Placed, host_alarms};
 use crate::sampled::Schedule;
 use crate::samples::Samples;
 use crate::stretches::{Stretches, Tally};
-use crate::system::{Sent, SystemOptions};
+use crate::system::{SentShootdowns, SystemOptions};
 use crate::{Composition, Machine, MemoryState, ProcessorOptions, SimError, System, TimedWindows};
 
 use clock::Clock;
@@ -34,39 +34,40 @@ use timed_windows::TimedRun;
 
 pub(crate) use finish::{Figures, counters};
 
-/// Samples of the second-level TLB: every so many instructions at first, and at most so many.
+/// Interval in instructions, and largest number, of samples of the second-level TLB's contents. The
+/// interval doubles whenever the number is reached.
 const TLB_SAMPLES: (u64, usize) = (50_000, 128);
-/// Bytes of a cache line.
+/// Size of a cache line in bytes.
 const LINE_BYTES: u64 = 64;
 
-/// How a run is done.
+/// Clock, operating system and warm-up of a simulation.
 #[derive(Clone, Copy, Debug)]
 pub struct RunOptions {
-    /// Count events only, without a clock.
+    /// True if the run counts events only, without a clock.
     pub functional: bool,
-    /// How the operating system is set up and checked.
+    /// Set-up and checks of the operating system.
     pub system: SystemOptions,
-    /// Instructions before measuring starts, those of a program's set-up apart.
+    /// Instructions before measuring starts, not counting the program's set-up phase.
     pub warmup: u64,
 }
 
-/// One scheme on one machine and one memory, fed with instructions.
+/// One scheme on one machine and one memory. [`Self::run`] feeds it instructions.
 pub struct Simulation {
     system: System,
     clock: Option<Clock>,
     machine: Machine,
     options: RunOptions,
-    /// Instructions done, warm-up included.
+    /// Instructions executed, warm-up included.
     done: u64,
-    /// The phase up to which the program sets up what it works on, until it has begun.
+    /// Phase that ends the program's set-up; `None` once the phase has begun, or if there is no set-up.
     setup_until: Option<&'static str>,
-    /// Instructions of the set-up.
+    /// Instructions of the program's set-up.
     setup: u64,
-    /// Instructions done when measuring started.
+    /// Instructions executed when measuring started.
     measured_from: Option<u64>,
     /// Virtual code line of the last fetch.
     fetch_line: u64,
-    /// What the second-level TLB held over time (P Fig. 8).
+    /// Contents of the second-level TLB over time (P Fig. 8).
     samples: Samples<L2Contents>,
     memory: MemoryHistory,
     host_memory: Option<MemoryHistory>,
@@ -74,18 +75,19 @@ pub struct Simulation {
     host_alarms: Alarms,
     modes: Option<ModeSwitcher>,
     stretches: Stretches,
-    /// Only windows are timed.
+    /// State of sampled timing; `None` if every instruction is timed, or none is.
     timed: Option<TimedRun>,
     effort: Effort,
-    /// Whether the program's memory lies in a direct segment where it can.
+    /// True if the program's operating system uses direct segments.
     has_segments: bool,
     /// True if translation takes no time.
     is_free: bool,
-    /// Perforated pages of a program that has ended or executed another one, the last that had any.
+    /// Perforated pages when the process last exited or called exec; the result shows these if the
+    /// final process has none.
     regions: Vec<Region>,
 }
 
-/// How far a chunk was run.
+/// Progress within a chunk: index of the next instruction, access and event.
 #[derive(Clone, Copy, Default)]
 struct Position {
     instruction: usize,
@@ -94,10 +96,10 @@ struct Position {
 }
 
 impl Simulation {
-    /// A machine at rest with an empty memory.
+    /// Makes a machine at rest with an empty memory.
     ///
     /// # Errors
-    /// An impossible machine, or memory too small for the kernel's own tables.
+    /// An impossible machine, or a memory too small for the kernel's own tables.
     pub fn new(
         machine: &Machine,
         composition: impl Into<Composition>,
@@ -140,53 +142,53 @@ impl Simulation {
         })
     }
 
-    /// Leaves as many instructions at the beginning of each window of a sampled trace out of its
-    /// windows' figures. To be said before anything runs.
+    /// Excludes the first `instructions` of each window of a sampled trace from the figures of the
+    /// windows. Call before the first instruction runs.
     pub(crate) fn with_window_warmup(self, instructions: u64) -> Self {
         let stretches = Stretches::new(!self.options.functional, instructions);
         Self { stretches, ..self }
     }
 
-    /// Times windows only, after `warmup` instructions or more each that are timed and not counted.
-    /// With the same seed they are at the same places. To be said before anything runs; changes
-    /// nothing where there is no clock.
+    /// Times windows only. Each window follows at least `warmup` instructions that are timed and not
+    /// counted. The seed decides the places of the windows. No effect without a clock. Call before the
+    /// first instruction runs.
     pub fn with_timed_windows(self, windows: TimedWindows, warmup: u64, seed: u64) -> Self {
         let schedule = Schedule::new(windows, warmup, seed);
         let timed = self.clock.is_some().then(|| TimedRun::new(schedule));
         Self { stretches: Stretches::new(false, 0), timed, ..self }
     }
 
-    /// Has the warm-up begin with this phase of the program. To be said before anything runs.
+    /// Delays the warm-up until the program announces `phase`. Call before the first instruction runs.
     pub(crate) fn with_setup_until(self, phase: Option<&'static str>) -> Self {
         Self { setup_until: phase, ..self }
     }
 
-    /// The workload's first instructions were passed over, but not their events. To be said before
-    /// anything runs.
+    /// Allows for the events of `instructions` skipped instructions, which still come. Call before the
+    /// first instruction runs.
     pub(crate) fn with_skipped(mut self, instructions: u64) -> Self {
         self.effort.skip(instructions);
         self
     }
 
-    /// The clock runs in windows.
+    /// True if only windows are timed.
     pub(crate) fn has_timed_windows(&self) -> bool {
         self.timed.is_some()
     }
 
-    /// Has the clock on a thread of its own, beside that which translates; changes no figure, and
-    /// nothing where there is no clock. To be said before anything runs.
+    /// Moves the clock to a thread of its own, beside the thread that translates. Figures stay the
+    /// same. No effect without a clock. Call before the first instruction runs.
     ///
     /// # Errors
-    /// [`SimError::Thread`].
+    /// [`SimError::Thread`] if the thread cannot be started.
     pub fn with_clock_thread(self) -> Result<Self, SimError> {
-        let clock = self.clock.map(Clock::beside).transpose().map_err(SimError::Thread)?;
+        let clock = self.clock.map(Clock::on_own_thread).transpose().map_err(SimError::Thread)?;
         Ok(Self { clock, ..self })
     }
 
-    /// Programs run on these hardware threads. To be said before anything runs.
+    /// Runs the programs on several hardware threads. Call before the first instruction runs.
     ///
     /// # Errors
-    /// [`SimError::Config`] if there are too many.
+    /// [`SimError::Config`] for more than 64 hardware threads.
     pub fn with_hardware_threads(mut self, options: &ProcessorOptions) -> Result<Self, SimError> {
         self.system.set_processors(options)?;
         if !options.are_several() {
@@ -200,7 +202,7 @@ impl Simulation {
         Ok(self)
     }
 
-    /// Takes no maps of memory.
+    /// Omits maps of physical memory from the result.
     pub(crate) fn without_maps(self) -> Self {
         let memory = self.memory.without_maps();
         let host_memory = self.host_memory.map(MemoryHistory::without_maps);
@@ -212,12 +214,12 @@ impl Simulation {
         &self.system
     }
 
-    /// The same, to be changed between chunks.
+    /// Operating system and translation hardware, for changes between chunks.
     pub fn system_mut(&mut self) -> &mut System {
         &mut self.system
     }
 
-    /// A core with empty caches runs from here on.
+    /// Starts a clock: a core with empty caches.
     ///
     /// # Errors
     /// An impossible machine.
@@ -227,12 +229,12 @@ impl Simulation {
         Ok(())
     }
 
-    /// No clock runs from here on.
+    /// Removes the clock; events are still counted.
     pub fn stop_clock(&mut self) {
         self.clock = None;
     }
 
-    /// What hardware and operating system count, and cycles, begin anew here.
+    /// Resets the counts of hardware and operating system, and the cycles.
     pub fn reset_counts(&mut self) {
         self.system.start_measuring();
         if let Some(clock) = &mut self.clock {
@@ -240,7 +242,7 @@ impl Simulation {
         }
     }
 
-    /// The operating system and translation hardware as the run left them.
+    /// Ends the run and returns operating system and translation hardware as they are.
     pub fn into_system(self) -> System {
         self.system
     }
@@ -248,20 +250,21 @@ impl Simulation {
     /// Runs a chunk of instructions.
     ///
     /// # Errors
-    /// Out of memory, or a disagreement with the oracle.
+    /// Out of memory, or a translation that differs from the oracle's.
     pub fn run(&mut self, chunk: &Chunk) -> Result<(), SimError> {
-        if let Some(Clock::Beside(thread)) = &mut self.clock {
+        if let Some(Clock::Threaded(thread)) = &mut self.clock {
             thread.set_chunk(Arc::new(chunk.clone()));
         }
         self.run_chunk(chunk)
     }
 
-    /// The same for a chunk that others run as well. A clock on a thread of its own needs no copy.
+    /// Runs a chunk that other simulations share. Unlike [`Self::run`], a clock thread needs no copy of
+    /// the chunk.
     ///
     /// # Errors
-    /// As [`Simulation::run`].
+    /// As [`Self::run`].
     pub fn run_shared(&mut self, chunk: &Arc<Chunk>) -> Result<(), SimError> {
-        if let Some(Clock::Beside(thread)) = &mut self.clock {
+        if let Some(Clock::Threaded(thread)) = &mut self.clock {
             thread.set_chunk(Arc::clone(chunk));
         }
         self.run_chunk(chunk)
@@ -303,7 +306,7 @@ impl Simulation {
             self.event(event, self.done)?;
             self.clock = match self.clock.take() {
                 Some(Clock::Several(mut all)) => {
-                    self.tell_threads(all.as_mut());
+                    self.sync_threads(all.as_mut());
                     Some(Clock::Several(all))
                 }
                 other => other,
@@ -312,7 +315,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// What was counted after `instructions` instructions.
+    /// Counts so far, for a moment after `instructions` instructions.
     fn tally(&self, cycles: Cycles, instructions: u64) -> Tally {
         let Cycles { all: cycles, translation, translation_stall } = cycles;
         let counters = self.system.mmu().counters();
@@ -327,7 +330,7 @@ impl Simulation {
         }
     }
 
-    /// The same between chunks.
+    /// Counts so far, between chunks.
     fn tally_at_rest(&mut self) -> Tally {
         let cycles = self.clock.as_mut().map(Clock::cycles).unwrap_or_default();
         self.tally(cycles, self.done)
@@ -348,8 +351,8 @@ impl Simulation {
             return self.run_with(&mut Functional, chunk, position, end);
         };
         let outcome = match &mut clock {
-            Clock::Here(core) => self.run_with(core.as_mut(), chunk, position, end),
-            Clock::Beside(thread) => self.run_with(thread, chunk, position, end),
+            Clock::Inline(core) => self.run_with(core.as_mut(), chunk, position, end),
+            Clock::Threaded(thread) => self.run_with(thread, chunk, position, end),
             Clock::Several(all) => self.run_with(all.as_mut(), chunk, position, end),
         };
         self.clock = Some(clock);
@@ -358,7 +361,7 @@ impl Simulation {
 
     fn start_measuring(&mut self) {
         self.measured_from = Some(self.done);
-        // Of several threads the clock lags by as much behind what was handed to it.
+        // With several threads, the clock lags behind the run loop by up to `lead` instructions.
         let lead = self.system.topology().map_or(0, |topology| topology.lead);
         self.stretches.start_measuring(self.done.saturating_add(lead));
         self.reset_counts();
@@ -387,7 +390,7 @@ impl Simulation {
                 if let Some(modes) = &mut self.modes {
                     modes.ring(now, &mut self.system)?;
                 }
-                self.tell_threads(model);
+                self.sync_threads(model);
             }
             if now >= self.stretches.next() {
                 let tally = self.tally(model.cycles_so_far(), now);
@@ -399,13 +402,13 @@ impl Simulation {
             if let Some((at, event)) = chunk.events.get(position.event) {
                 if *at as usize <= position.instruction {
                     if matches!(event, ProgramEvent::Gap { .. }) {
-                        // What comes next is from elsewhere in the program.
+                        // The next instructions come from another part of the program.
                         model.drain();
                         let tally = self.tally(model.cycles_so_far(), now);
                         self.stretches.gap(&tally);
                     }
                     self.event(event, now)?;
-                    self.tell_threads(model);
+                    self.sync_threads(model);
                     position.event += 1;
                     continue;
                 }
@@ -426,14 +429,15 @@ impl Simulation {
         Ok(())
     }
 
-    /// The instruction before which a kernel thread of guest or host wakes, or segments are looked
-    /// after.
+    /// Instruction before which a kernel thread of guest or host wakes next, or the policy of direct
+    /// segments runs next.
     fn next_alarm(&self) -> u64 {
         let modes = self.modes.as_ref().map_or(u64::MAX, ModeSwitcher::next);
         self.alarms.next().min(self.host_alarms.next()).min(modes)
     }
 
-    /// Runs instructions without an event between them; returns the accesses of later ones.
+    /// Runs instructions with no event between them; returns the accesses of the instructions that
+    /// follow.
     fn run_undisturbed<'a, M: Model>(
         &mut self,
         model: &mut M,
@@ -456,30 +460,30 @@ impl Simulation {
             }
             model.finish(instruction);
             if M::HAS_THREADS && self.system.has_sent_shootdowns() {
-                self.tell_threads(model);
+                self.sync_threads(model);
             }
         }
         Ok(accesses)
     }
 
-    /// Tells the model which hardware thread is at work now, and who was interrupted.
+    /// Passes shootdowns and the current hardware thread on to the model.
     #[cold]
-    fn tell_threads<M: Model>(&mut self, model: &mut M) {
+    fn sync_threads<M: Model>(&mut self, model: &mut M) {
         for sent in self.system.take_shootdowns() {
             model.shoot_down(&self.interrupts(&sent));
         }
         model.run_on(self.system.hardware_thread());
     }
 
-    /// What shootdowns take. The answers take part of the time for which the sender waits; so much
-    /// later they arrive.
-    fn interrupts(&self, sent: &Sent) -> Interrupts {
+    /// Interrupts that shootdowns cause. The costs in the machine file give the whole wait of the sender;
+    /// delivery is that wait without the time in the handler.
+    fn interrupts(&self, sent: &SentShootdowns) -> Interrupts {
         let costs = &self.machine.operating_system;
         let cycles = |ns: f64| (ns * self.machine.core.frequency_ghz).round() as u32;
-        let of_entries = sent.entries as f64 * costs.invalidate_entry_ns;
-        let of_flushes = sent.flushes as f64 * costs.flush_space_ns;
+        let entries_ns = sent.entries as f64 * costs.invalidate_entry_ns;
+        let flushes_ns = sent.flushes as f64 * costs.flush_space_ns;
         let exit_ns = if sent.is_of_host { costs.vm_exit_ns } else { 0.0 };
-        let forgetting_ns = (of_entries + of_flushes) / sent.batches as f64;
+        let invalidation_ns = (entries_ns + flushes_ns) / sent.batches as f64;
         let entry_ns = costs.interrupt_handler_ns;
         Interrupts {
             is_waited_for: sent.sender.is_some(),
@@ -490,7 +494,7 @@ impl Simulation {
                     (costs.synchronize_ns + costs.interrupt_ns - entry_ns).max(0.0),
                 ),
                 interrupt_cycles: cycles(costs.interrupt_ns),
-                handler_cycles: cycles(entry_ns + exit_ns + forgetting_ns),
+                handler_cycles: cycles(entry_ns + exit_ns + invalidation_ns),
             },
         }
     }
@@ -502,13 +506,13 @@ impl Simulation {
             return Err(SimError::SampledTwice);
         }
         if let ProgramEvent::Exec | ProgramEvent::Exit { .. } = event {
-            self.regions = self.pictures();
+            self.regions = self.perforated_regions();
         }
         self.effort.add(self.system.kernel().effort_of(event), at)?;
         self.system.event(event)
     }
 
-    /// Fetches a line of code. At address 0 there is none: the trace leaves the code out.
+    /// Fetches a line of code. Address 0 means that the trace omits the code.
     #[inline]
     fn fetch<M: Model>(&mut self, model: &mut M, ip: VirtualAddress) -> Result<(), SimError> {
         if ip.value() == 0 {
@@ -520,7 +524,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// The steps of the last translation; none if translation is free.
+    /// Steps of the last translation; empty if translation is free.
     #[inline]
     fn steps(&self) -> StepLists<'_> {
         if self.is_free { StepLists::default() } else { self.system.steps().into() }
@@ -535,7 +539,7 @@ impl Simulation {
         self.access_across_pages(model, access)
     }
 
-    /// An access that crosses a page needs two translations.
+    /// Splits an access that crosses pages into one translation per page.
     #[cold]
     #[inline(never)]
     fn access_across_pages<M: Model>(
@@ -572,12 +576,12 @@ impl Simulation {
         Ok(())
     }
 
-    /// Instructions done so far, warm-up included.
+    /// Instructions executed so far, warm-up included.
     pub fn instructions(&self) -> u64 {
         self.done
     }
 
-    /// Cycles since measuring started, until everything so far is done; `None` without a clock.
+    /// Cycles since measuring started, after draining the pipeline; `None` without a clock.
     pub fn cycles(&mut self) -> Option<u64> {
         let clock = self.clock.as_mut()?;
         clock.drain();

@@ -1,16 +1,16 @@
-//! Keeps a workload off unallocated holes.
+//! Workloads that never access unallocated holes.
 
 use perforate_os::Fragmentation;
 use perforate_trace::{Source, SourceMetadata, TraceError, Truncation};
 use perforate_types::{Chunk, HoleSet, MemoryAccess, PageSize, VirtualAddress};
 
-/// Regions whose holes are remembered.
+/// Number of regions whose holes are cached.
 const CACHED_REGIONS: usize = 4096;
 
-/// A source whose accesses avoid unallocated holes: what is unallocated is not accessed
-/// (P §VII.B). An access to such a sub-page goes to one of the region's other sub-pages instead,
-/// chosen evenly by its address, before any scheme sees it. So all schemes of a comparison get
-/// the same accesses, the ideal one too.
+/// Source whose accesses avoid unallocated holes: a program does not access what is not allocated
+/// (P §VII.B). Such an access goes to another sub-page of the region instead, chosen evenly by its
+/// address. This happens before any scheme sees the access, so all schemes have the same accesses, the
+/// ideal one included.
 pub(crate) struct Sparse<S> {
     source: S,
     fragmentation: Fragmentation,
@@ -18,7 +18,7 @@ pub(crate) struct Sparse<S> {
     cache: Vec<Option<(u64, Option<Box<Detour>>)>>,
 }
 
-/// Where the accesses to one region's holes go.
+/// Holes of one region, and the sub-pages to access instead.
 struct Detour {
     holes: HoleSet,
     in_place: Vec<u16>,

@@ -1,4 +1,4 @@
-//! A run as it is asked for, and as it is carried out.
+//! A run as requested ([`RunSpec`]) and as carried out ([`ResolvedRun`]).
 
 use perforate_config::{ConfigError, Given, Key, Table};
 
@@ -7,13 +7,13 @@ use crate::{
     ProcessorOptions, SimError, Snapshots, Workload,
 };
 
-/// Everything that options say of a run, read once. The command line, experiment files and Python make
-/// it from the same texts.
+/// All options of a run, parsed once. The command line, experiment files and Python build it from the
+/// same texts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunSpec {
-    /// The texts that were given, by option.
+    /// Texts as given, by option.
     given: Given,
-    /// Machine, seed, part of the workload, processors.
+    /// Machine, seed, part of the workload, and processors.
     pub placement: PlacementOptions,
     /// Warm-up, clock and checks.
     pub measuring: MeasuringOptions,
@@ -22,11 +22,11 @@ pub struct RunSpec {
 }
 
 impl RunSpec {
-    /// Fragmentation if nothing is said of the state of memory: the point that P §VII.B and §VII.C take
+    /// Fragmentation if no option describes the state of memory: the point that P §VII.B and §VII.C use
     /// for the real machine of §III.C.
     pub const DEFAULT_FRAGMENTATION: &str = "portion=50%,holes=25%,clustered";
 
-    /// All options.
+    /// Keys of all options.
     pub fn keys() -> Vec<Key> {
         let mut all = PlacementOptions::keys();
         all.extend(MemoryOptions::keys());
@@ -34,11 +34,11 @@ impl RunSpec {
         all
     }
 
-    /// Reads the options. Injects [`Self::DEFAULT_FRAGMENTATION`] if none of fragmentation, age and
+    /// Parses the options. Injects [`Self::DEFAULT_FRAGMENTATION`] if none of fragmentation, age and
     /// memory-from is given.
     ///
     /// # Errors
-    /// A wrong value, or a key that is no option.
+    /// A wrong value, or an unknown key.
     pub fn read(given: Given) -> Result<Self, ConfigError> {
         let mut rest = given.clone();
         let says_state = |key: &&str| given.contains(key);
@@ -52,15 +52,15 @@ impl RunSpec {
         Ok(Self { given, placement, measuring, memory })
     }
 
-    /// The texts that were given.
+    /// Texts as given, by option.
     pub fn given(&self) -> &Given {
         &self.given
     }
 
-    /// The run of a workload under schemes that these options describe.
+    /// Resolves these options to a run of `workload` under `schemes`.
     ///
     /// # Errors
-    /// Options that contradict each other, files that cannot be read.
+    /// Options that contradict each other, or files that cannot be read.
     pub fn resolve(
         &self,
         workload: String,
@@ -80,31 +80,31 @@ impl RunSpec {
     }
 }
 
-/// Everything that makes the results of a run; the same values give the same results.
+/// All inputs of a run; equal inputs give equal results.
 #[derive(Clone)]
 pub struct ResolvedRun {
-    /// Workload, and the part of it that runs.
+    /// Workload, and its part that runs.
     pub workload: Workload,
-    /// Machine.
+    /// Hardware of the run.
     pub machine: Machine,
     /// Schemes that are compared.
     pub schemes: Vec<Composition>,
     /// Memory and operating system.
     pub memory: MemoryState,
-    /// Cores that it runs on.
+    /// Cores and hardware threads.
     pub processors: ProcessorOptions,
     /// Seed of workload and memory.
     pub seed: u64,
-    /// Warm-up, clock and checks. If no warm-up is given: none if the program has a set-up, which comes
-    /// before in any case; else a fifth of the run if its length is known.
+    /// Warm-up, clock and checks. The default warm-up is a fifth of the run if its length is known. It
+    /// is 0 if the program announces the end of its set-up, because the set-up is never measured.
     pub measuring: MeasuringOptions,
 }
 
 impl ResolvedRun {
-    /// A workload under schemes on the default machine and memory, all of it.
+    /// Runs all of a workload under `schemes` on the default machine and memory.
     ///
     /// # Panics
-    /// If the machine that comes with the program is broken.
+    /// If the bundled default machine is invalid.
     pub fn new(workload: Workload, schemes: Vec<Composition>) -> Self {
         Self {
             workload,
@@ -117,8 +117,8 @@ impl ResolvedRun {
         }
     }
 
-    /// Everything that the results depend on but for the content of traces, as it is understood whatever
-    /// words were used. Equal values are equal runs of one build of the program.
+    /// Canonical form of all inputs except the content of traces, independent of how options were
+    /// spelled. Equal values mean equal runs by one build of the program.
     pub fn identity(&self) -> serde_json::Value {
         let Self { workload, machine, schemes, memory, processors, seed, measuring } = self;
         let schemes: Vec<String> = schemes.iter().map(Composition::name).collect();

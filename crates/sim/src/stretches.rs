@@ -1,22 +1,22 @@
-//! Figures of stretches of a run: equal slices of the measured part, from which the end of the
-//! warm-up is seen, and windows of a sampled trace. The run loop stops where a stretch begins or
-//! ends; nothing is done per access.
+//! Figures of parts of a run: equal slices of the measured part, from which the end of the warm-up is
+//! detected, and windows of a sampled trace. The run loop stops at the beginning and end of each part;
+//! single accesses cause no extra work.
 
 use std::ops::Sub;
 
 use crate::sampled::Windows;
 use crate::warmup::Slices;
 
-/// What a run has counted until one moment, or in one stretch.
+/// Counts from the start of measuring to a moment, or within one part of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) instructions: u64,
-    /// 0 without a clock, as the next.
+    /// Number of cycles; 0 without a clock, as are the next two counts.
     pub(crate) cycles: u64,
-    /// Latencies beyond the first-level TLB, summed.
+    /// Sum of translation latencies beyond the first-level TLB.
     pub(crate) translation_cycles: u64,
-    /// Cycles for which the run waited for translation. A later tally may put some elsewhere, so that
-    /// these may fall by a few.
+    /// Cycles in which the run waited for translation. A later tally may attribute a few cycles to
+    /// another cause, so this count may fall slightly.
     pub(crate) translation_stall_cycles: u64,
     pub(crate) l2_tlb_misses: u64,
     pub(crate) walks: u64,
@@ -29,7 +29,7 @@ impl Sub for Tally {
         Self {
             instructions: self.instructions - before.instructions,
             cycles: self.cycles - before.cycles,
-            // These begin anew when the instructions before measuring have retired.
+            // These counts restart once all instructions before measuring have retired.
             translation_cycles: self.translation_cycles.saturating_sub(before.translation_cycles),
             translation_stall_cycles: self
                 .translation_stall_cycles
@@ -40,42 +40,43 @@ impl Sub for Tally {
     }
 }
 
-/// All stretches of one run.
+/// Slices and windows of one run.
 pub(crate) struct Stretches {
     slices: Slices,
     windows: Windows,
 }
 
 impl Stretches {
-    /// Of a run with a clock or without; windows begin to count after their own warm-up.
+    /// `timed` is true for a run with a clock. The first `window_warmup` instructions of each window do
+    /// not count.
     pub(crate) fn new(timed: bool, window_warmup: u64) -> Self {
         Self { slices: Slices::new(timed), windows: Windows::new(window_warmup) }
     }
 
-    /// Measuring begins after this many instructions; counts begin at 0 there.
+    /// Starts measuring after `done` instructions; counts restart at 0.
     pub(crate) fn start_measuring(&mut self, done: u64) {
         self.slices.start(done);
         self.windows.start_measuring(done);
     }
 
-    /// The number of instructions after which a tally is wanted.
+    /// Number of instructions after which the next tally is due.
     #[inline]
     pub(crate) fn next(&self) -> u64 {
         self.slices.next().min(self.windows.next())
     }
 
-    /// Takes the tally that was wanted.
+    /// Takes a tally that is due.
     pub(crate) fn reach(&mut self, now: &Tally) {
         self.slices.reach(now);
         self.windows.reach(now);
     }
 
-    /// The recorder passed over instructions here.
+    /// Ends a window: the recorder skipped instructions here.
     pub(crate) fn gap(&mut self, now: &Tally) {
         self.windows.gap(now);
     }
 
-    /// Ends the run.
+    /// Ends the run; returns slices and windows.
     pub(crate) fn finish(mut self, now: &Tally) -> (Slices, Vec<Tally>) {
         self.reach(now);
         (self.slices, self.windows.finish(now))

@@ -1,13 +1,13 @@
-//! Whether a run had enough translation work to tell schemes apart.
+//! Check that a run has enough translation work to tell schemes apart.
 
 use perforate_types::{Counters, PageSize};
 
-/// Misses of the second-level TLB for 1,000 instructions below which translation hardly matters: at
-/// some 100 cycles a miss, a hundredth of the time of a program that does an instruction each cycle.
+/// Misses of the second-level TLB per 1,000 instructions below which translation hardly matters. At
+/// about 100 cycles per miss, this is 1 % of the time at one instruction per cycle.
 const LEAST_MISSES: f64 = 0.1;
 
-/// Says so where schemes cannot differ much: the program touched less than the TLB has room for, as
-/// programs do that only start up, or missed next to never under any scheme.
+/// Note on a run in which schemes can hardly differ: the program touched less than the TLB covers, for
+/// example in its start-up, or missed rarely under every scheme.
 pub(crate) fn note(schemes: &[&Counters], tlb_entries: usize) -> Option<String> {
     let all = |name| schemes.iter().filter_map(move |counters| counters.get(name));
     let [touched_bytes, misses] =
@@ -46,7 +46,7 @@ mod tests {
         figures.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
-    /// 1536 entries have room for 6144KB.
+    /// 1536 entries cover 6144KB.
     #[test]
     fn what_fits_into_the_tlb_or_never_misses_tells_nothing() {
         let of = |touched, misses: [f64; 2]| {

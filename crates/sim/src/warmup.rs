@@ -1,19 +1,19 @@
-//! Whether a run had settled when measuring began.
+//! End of the warm-up: detection, and notes on runs that had not settled.
 
 mod mser;
 mod slices;
 
 pub(crate) use slices::{Course, Slices};
 
-/// A transient that changes a figure by a smaller share is not worth a remark.
-const WORTH_SAYING: f64 = 0.01;
+/// Smallest relative change of a figure that a note mentions.
+const LEAST_CHANGE: f64 = 0.01;
 
-/// What a run's slices are made of.
+/// Name of the figure from which the end of the warm-up is detected.
 pub(crate) fn figure_name(has_clock: bool) -> &'static str {
     if has_clock { "cycles per instruction" } else { "L2 TLB misses per instruction" }
 }
 
-/// Instructions after which all runs are steady, if all are.
+/// Instructions after which all runs are steady; `None` if some run is not.
 pub(crate) fn settled_after(courses: &[Course]) -> Option<u64> {
     let after = |course: &Course| match course {
         Course::Steady { after, .. } => Some(*after),
@@ -22,8 +22,8 @@ pub(crate) fn settled_after(courses: &[Course]) -> Option<u64> {
     courses.iter().map(after).collect::<Option<Vec<u64>>>()?.into_iter().max()
 }
 
-/// Says so where the measured part of a run begins with a transient, or never settles; named after
-/// the scheme of which that is most true.
+/// Note on a measured part that begins with a transient or never settles. Names the scheme with the
+/// largest change. `None` if all changes are small.
 pub(crate) fn note(
     warmup: u64,
     figure: &str,
@@ -34,7 +34,7 @@ pub(crate) fn note(
         Course::Steady { change, .. } | Course::Unsteady { change } => *change,
         Course::Short => 0.0,
     };
-    let least = |course: &Course| change(course).abs() >= WORTH_SAYING;
+    let least = |course: &Course| change(course).abs() >= LEAST_CHANGE;
     let size = |course: &Course| change(course).abs();
     let worst = |is_kind: fn(&Course) -> bool| {
         let kind = courses.iter().filter(|(_, course)| is_kind(course) && least(course));
@@ -58,7 +58,7 @@ pub(crate) fn note(
     ))
 }
 
-/// Says where a warm-up of so many instructions comes from that was to be detected.
+/// Note on the length of a warm-up that was to be detected.
 pub(crate) fn detection_note(warmup: u64, figure: &str, detected: bool) -> String {
     if detected {
         return format!(
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn small_changes_are_not_worth_a_remark_and_unsteady_runs_are_said_so() {
+    fn small_changes_have_no_note_and_unsteady_runs_have_one() {
         let small = [Course::Steady { after: 500, change: 0.009 }, Course::Short];
         assert_eq!(note(0, "x", &courses(&small), None), None);
         assert_eq!(settled_after(&small), None, "too short to tell");

@@ -1,25 +1,25 @@
-//! How operating systems and hardware are connected in a [`System`](crate::System).
+//! Connections between operating systems and hardware in a [`System`](crate::System).
 
 use perforate_mmu::{Attempt, Dimension, Mmu};
 use perforate_schemes::shadow::Shadow;
 use perforate_types::{FormatOperation, Update};
 
-/// Owner of tables and sender of updates.
+/// Owner of page tables and sender of updates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Side {
-    /// The operating system that runs the program: the guest's, when virtualized.
+    /// Operating system of the program; the guest's when virtualized.
     Own,
-    /// The host's.
+    /// Kernel of the host.
     Host,
-    /// The hypervisor where it keeps shadow tables.
+    /// Hypervisor as the owner of shadow tables.
     Shadow,
 }
 
 impl Side {
-    /// Brings an update of this side to the memory-management unit.
+    /// Delivers an update of this side to the memory-management unit.
     ///
     /// # Panics
-    /// If the unit has no such side, or its tables cannot hold it.
+    /// If the unit has no such side, or if its tables cannot hold the update.
     #[inline]
     pub fn deliver(self, update: &Update, mmu: &mut Mmu) {
         match (self, update) {
@@ -36,34 +36,34 @@ impl Side {
     }
 }
 
-/// Somebody between operating systems and hardware, who may watch or alter what passes, as the tests
-/// do that prove that the oracle sees defects. What is not implemented passes as it is.
+/// Observer between operating systems and hardware, which may also alter what passes. Tests use it to
+/// prove that the oracle sees defects. By default, everything passes unchanged.
 pub trait Wiring: Send {
-    /// Takes the tables of one side, before they are put together with others.
+    /// Passes the tables of one side, before they are composed with the other side's.
     fn tables(&mut self, _side: Side, tables: Box<dyn Dimension>) -> Box<dyn Dimension> {
         tables
     }
 
-    /// Takes the dimension that stands behind the TLBs: the tables of one side, or of both together.
+    /// Passes the dimension behind the TLBs: one side's tables, or both sides composed.
     fn behind_tlbs(&mut self, dimension: Box<dyn Dimension>) -> Box<dyn Dimension> {
         dimension
     }
 
-    /// Brings an update to the memory-management unit.
+    /// Delivers an update to the memory-management unit.
     fn deliver(&mut self, side: Side, update: &Update, mmu: &mut Mmu) {
         side.deliver(update, mmu);
     }
 
-    /// Hears of each attempt to translate, failed or not, where translations are checked.
+    /// Observes each attempt to translate, successful or not, if translations are checked.
     fn translated(&mut self, _attempt: &Attempt<'_>, _mmu: &Mmu) {}
 
-    /// Whether a hypervisor that keeps shadow tables hears of what its guest writes.
+    /// True if a hypervisor with shadow tables sees what its guest writes.
     fn is_followed(&mut self, _operation: &dyn FormatOperation) -> bool {
         true
     }
 }
 
-/// The connections of a system: direct ones, unless there is somebody between.
+/// Connections of a system: direct, or through a [`Wiring`].
 pub(crate) struct Connections(pub(crate) Option<Box<dyn Wiring>>);
 
 impl Connections {

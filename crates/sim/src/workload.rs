@@ -1,4 +1,4 @@
-//! Where the instructions come from: a trace file or a synthetic workload, by name.
+//! Sources of instructions, by name: trace files and synthetic workloads.
 
 use std::path::Path;
 
@@ -14,29 +14,29 @@ use serde::Serialize;
 use crate::sparse::Sparse;
 use crate::{MemoryState, PlacementOptions, SimError, host_memory};
 
-/// What to run and how much of it.
+/// Programs to run, and the number of instructions to skip and to run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Workload {
     /// A workload with its parameters (`random:size=4G`) or the path of a trace.
     pub name: String,
-    /// Threads that do its work, if it is synthetic.
+    /// Threads that share its work; 1 for a trace, which has its recorded threads.
     pub threads: u16,
-    /// Other workloads or traces that run beside it.
+    /// Other workloads or traces that run beside it, each as a process of its own.
     pub beside: Vec<String>,
-    /// Instructions of a recording within which its threads run side by side; `None` keeps the order
-    /// of the recording.
+    /// Instructions of a recording within which its threads run side by side; `None` keeps the recorded
+    /// order.
     pub side_by_side: Option<u64>,
-    /// Instructions to pass over first; what they map stays mapped.
+    /// Instructions to skip first; their mappings stay.
     pub skip: u64,
-    /// Instructions to run at most, warm-up included.
+    /// Most instructions to run, warm-up included; `None` for no limit.
     pub instructions: Option<u64>,
 }
 
 impl Workload {
-    /// Instructions of an endless workload where no number is given.
+    /// Instructions to run of an endless workload without a limit.
     pub const DEFAULT_INSTRUCTIONS: u64 = 20_000_000;
 
-    /// The workload of this name, with what is to run beside it, as these options say.
+    /// The workload `name` and those beside it, as the options of placement state.
     pub fn new(name: String, placement: &PlacementOptions) -> Self {
         let processors = placement.processors();
         Self {
@@ -49,19 +49,19 @@ impl Workload {
         }
     }
 
-    /// The workload that runs alone, to its end.
+    /// The workload `name`, alone and to its end.
     pub fn named(name: impl Into<String>) -> Self {
         let (name, beside) = (name.into(), Vec::new());
         Self { name, threads: 1, beside, side_by_side: None, skip: 0, instructions: None }
     }
 
-    /// Names of all programs.
+    /// Names of all programs, this workload's first.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         std::iter::once(&self.name).chain(&self.beside).map(String::as_str)
     }
 
-    /// The names in a list with + between them, unless the list is the name of a file. Bundled traces
-    /// need no path.
+    /// Splits a list of names at `+`, unless the whole list is the path of a file. Names of bundled
+    /// traces become paths.
     pub fn list(names: &str) -> Vec<String> {
         if Path::new(names).exists() {
             return vec![names.into()];
@@ -70,13 +70,15 @@ impl Workload {
     }
 }
 
-/// Most instructions of a synthetic workload that can be skipped: they are generated, for some minutes.
+/// Most instructions of a synthetic workload that can be skipped; generating this many takes some
+/// minutes.
 const MOST_GENERATED: u64 = 10_000_000_000;
 
 /// Opens the workload for one comparison.
 ///
 /// # Errors
-/// No such workload or file, or a file that is no trace.
+/// No such workload or file, an invalid trace, too many skipped instructions, or too little
+/// memory on this computer.
 pub fn open_workload(
     workload: &Workload,
     memory: &MemoryState,
@@ -114,7 +116,7 @@ pub fn open_workload(
     })
 }
 
-/// The workload, with what runs beside it.
+/// Opens the workload and those beside it, as one source.
 fn open_together(
     workload: &Workload,
     memory: &MemoryState,
@@ -137,7 +139,7 @@ fn open_together(
     Ok(Box::new(Together::new(std::iter::once(first).chain(others).collect())))
 }
 
-/// The program with its memory in pools, if there is a layout of them.
+/// Moves the program's memory into pools, if the memory has a layout.
 pub(crate) fn in_pools(
     source: Box<dyn Source>,
     memory: &MemoryState,
@@ -157,10 +159,10 @@ fn open(name: &str, seed: u64) -> Result<Box<dyn Source>, SimError> {
     Ok(open_trace(name)?.1)
 }
 
-/// Opens a trace by its path or the name of a bundled one, and returns its path and the open trace.
+/// Opens a trace by path or by the name of a bundled trace. Returns the path and the trace.
 ///
 /// # Errors
-/// No such file, with the nearest name or all names, or a file that is no trace.
+/// No such file, with the nearest name or a list of names; or an invalid trace.
 pub fn open_trace(name: &str) -> Result<(String, Box<dyn Source>), SimError> {
     let name = bundled::resolve(name);
     let path = perforate_trace::split_format(Path::new(&name)).1;
@@ -172,7 +174,7 @@ pub fn open_trace(name: &str) -> Result<(String, Box<dyn Source>), SimError> {
     Ok((name, source))
 }
 
-/// What was meant by a name that there is not.
+/// Suggestion for a name that does not exist.
 fn hint(name: &str) -> String {
     let traces = bundled::all();
     let workloads = || WORKLOADS.iter().map(|workload| workload.name);

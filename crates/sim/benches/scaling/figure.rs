@@ -1,4 +1,4 @@
-//! The figure of all points: a column for each axis; instructions per second above, memory below.
+//! Figure of all points: one column per axis; instructions per second above, memory below.
 
 use std::error::Error;
 use std::path::Path;
@@ -6,24 +6,24 @@ use std::path::Path;
 use plotters::prelude::*;
 
 use crate::point::{Axis, Measured, Point};
-use crate::{of, series};
+use crate::{series, series_points};
 
-/// Pixels of one diagram.
+/// Size of one diagram in pixels.
 const WIDTH: u32 = 360;
 const HEIGHT: u32 = 300;
-/// Colours of the series of an axis; told apart by the colour-blind (Okabe and Ito 2008).
+/// Colours of the series of an axis, distinguishable by colour-blind readers (Okabe and Ito 2008).
 const COLOURS: [RGBColor; 4] =
     [RGBColor(0, 114, 178), RGBColor(213, 94, 0), RGBColor(0, 158, 115), RGBColor(204, 121, 167)];
 
-/// A quantity that grows, or does not.
+/// A measured quantity: title, value and range of its axis.
 struct Quantity {
     title: &'static str,
     value: fn(&Measured) -> f64,
-    /// Between these all values lie.
+    /// Limits of the vertical axis.
     range: (f64, f64),
 }
 
-/// Draws it as SVG.
+/// Draws all points as an SVG file.
 pub fn draw(path: &Path, all: &[(Point, Measured)]) -> Result<(), Box<dyn Error>> {
     let axes: Vec<Axis> =
         Axis::ALL.into_iter().filter(|axis| all.iter().any(|it| it.0.axis == *axis)).collect();
@@ -67,7 +67,7 @@ pub fn draw(path: &Path, all: &[(Point, Measured)]) -> Result<(), Box<dyn Error>
             .draw()?;
         let names = series(all).into_iter().filter(|(of, _)| *of == axis);
         for ((_, name), colour) in names.zip(COLOURS) {
-            let points = of(all, axis, &name);
+            let points = series_points(all, axis, &name);
             let points: Vec<(f64, f64)> =
                 points.iter().map(|it| (it.0.x as f64, (quantity.value)(&it.1))).collect();
             let line = LineSeries::new(points, colour.stroke_width(2)).point_size(3);
@@ -88,7 +88,7 @@ pub fn draw(path: &Path, all: &[(Point, Measured)]) -> Result<(), Box<dyn Error>
     Ok(())
 }
 
-/// A number in at most four characters.
+/// Formats a number with at most four characters.
 fn short(number: f64) -> String {
     let letters = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
     let letter = letters.into_iter().find(|(size, _)| number >= *size);

@@ -1,10 +1,10 @@
-//! How cost grows as work grows: instructions per second and memory of this process against the size
-//! of the data, the number of schemes, of address spaces, and the length of the run.
+//! Growth of cost with work: instructions per second and memory of this process against the size of the
+//! data, the number of schemes, the number of address spaces, and the length of the run.
 //!
 //! `cargo bench -p perforate-sim --bench scaling [-- data|schemes|spaces|length] [--svg FILE]` prints a
-//! JSON line for each point and then the slope of each series: the exponent *e* of the power law
-//! *x*ᵉ that fits it best. Every point runs in a process of its own, so that its memory is its own.
-//! `--points FILE` takes the points from what an earlier run printed.
+//! JSON line for each point, and then the slope of each series: the exponent *e* of the power law *x*ᵉ
+//! that fits best. Every point runs in its own process, so that its memory is separate. `--points FILE`
+//! reads the points from the output of an earlier run.
 
 mod figure;
 mod point;
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     };
     let Some(all) = all else { return ExitCode::FAILURE };
     for (axis, series) in series(&all) {
-        let points = of(&all, axis, &series);
+        let points = series_points(&all, axis, &series);
         let slope = |value: fn(&Measured) -> f64| {
             slope(points.iter().map(|(point, measured)| (point.x as f64, value(measured))))
         };
@@ -50,35 +50,35 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Takes an option with its value out of the arguments.
+/// Removes an option and its value from the arguments, and returns the value.
 fn value_of(option: &str, arguments: &mut Vec<String>) -> Option<String> {
     let place = arguments.iter().position(|argument| argument == option)?;
     let value = arguments.drain(place..(place + 2).min(arguments.len())).nth(1);
     Some(value.unwrap_or_else(|| panic!("{option} wants a file")))
 }
 
-/// What a line of the output says of a point.
+/// A line of output: a point and its measurements.
 #[derive(serde::Serialize, serde::Deserialize)]
 struct Line {
     point: Point,
     measured: Measured,
 }
 
-/// The points that an earlier run printed.
+/// Reads the points from the output of an earlier run.
 fn points_of(file: &str) -> Vec<(Point, Measured)> {
     let text = std::fs::read_to_string(file).expect("a file with what an earlier run printed");
     let lines = text.lines().filter_map(|line| serde_json::from_str::<Line>(line).ok());
     lines.map(|Line { point, measured }| (point, measured)).collect()
 }
 
-/// Measures the axes of these names, all if none is named; none if a measurement fails.
+/// Measures the named axes, or all axes without names; `None` if a measurement fails.
 fn measure_all(names: &[String]) -> Option<Vec<(Point, Measured)>> {
     let is_wanted = |axis: &Axis| names.is_empty() || names.iter().any(|it| it == axis.name());
     let points = Axis::ALL.into_iter().filter(is_wanted).flat_map(Axis::points);
     points.map(|point| measured_alone(&point).map(|measured| (point, measured))).collect()
 }
 
-/// Measures a point in another process, and prints it.
+/// Measures a point in another process, and prints the line.
 fn measured_alone(point: &Point) -> Option<Measured> {
     let text = serde_json::to_string(point).expect("a point");
     let program = std::env::current_exe().expect("this program");
@@ -92,7 +92,7 @@ fn measured_alone(point: &Point) -> Option<Measured> {
     Some(measured)
 }
 
-/// Every series that there is, in order.
+/// All series, in the order of their first points.
 fn series(all: &[(Point, Measured)]) -> Vec<(Axis, String)> {
     let mut series: Vec<(Axis, String)> = Vec::new();
     for (point, _) in all {
@@ -104,12 +104,16 @@ fn series(all: &[(Point, Measured)]) -> Vec<(Axis, String)> {
     series
 }
 
-/// The points of a series.
-fn of<'a>(all: &'a [(Point, Measured)], axis: Axis, series: &str) -> Vec<&'a (Point, Measured)> {
+/// Points of one series of an axis.
+fn series_points<'a>(
+    all: &'a [(Point, Measured)],
+    axis: Axis,
+    series: &str,
+) -> Vec<&'a (Point, Measured)> {
     all.iter().filter(|(point, _)| point.axis == axis && point.series == series).collect()
 }
 
-/// The exponent of the power law that fits best: the slope of a straight line through logarithms.
+/// Exponent of the best-fitting power law: the slope of a straight line through the logarithms.
 fn slope(points: impl Iterator<Item = (f64, f64)>) -> f64 {
     let points: Vec<(f64, f64)> = points.map(|(x, y)| (x.ln(), y.ln())).collect();
     let count = points.len() as f64;

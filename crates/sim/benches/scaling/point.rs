@@ -1,4 +1,4 @@
-//! One measurement.
+//! One point of a series, and its measurement.
 
 use std::time::Instant;
 
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 const KB: u64 = 1 << 10;
 const MB: u64 = 1 << 20;
 const GB: u64 = 1 << 30;
-/// Schemes that are compared with each other, the first so many of them.
+/// Schemes of comparisons; a comparison of n schemes has the first n.
 const SCHEMES: [&str; 16] = [
     "4k",
     "thp",
@@ -34,42 +34,42 @@ const SCHEMES: [&str; 16] = [
     "4k+segment",
     "perforated+perforated",
 ];
-/// Memory of each of many processes, all of it in use.
+/// Bytes of memory of each process, all of it touched.
 const SPACE_BYTES: u64 = MB;
-/// Instructions from one switch between processes to the next.
+/// Instructions between switches of processes.
 const TURN: u64 = 2_000;
 
-/// What grows.
+/// Quantity on the horizontal axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Axis {
-    /// Bytes of data that are accessed at random.
+    /// Bytes of randomly accessed data.
     Data,
-    /// Schemes of one comparison.
+    /// Number of schemes in one comparison.
     Schemes,
-    /// Processes that take turns.
+    /// Number of processes that take turns.
     Spaces,
-    /// Instructions of a run.
+    /// Instructions of the run.
     Length,
 }
 
-/// Where to measure.
+/// Coordinates of a measurement.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Point {
     pub axis: Axis,
-    /// The scheme, and whether there is a clock.
+    /// Scheme and mode (functional, timing or sampled).
     pub series: String,
     pub x: u64,
 }
 
-/// What was measured.
+/// Results of a measurement.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Measured {
-    /// Of all schemes together, in the steady state.
+    /// Sum over all schemes, in the steady state.
     pub instructions_per_second: f64,
-    /// Largest memory of the process.
+    /// Peak resident memory of the process.
     pub resident_bytes: f64,
-    /// Until the first instruction.
+    /// Time until the first instruction.
     pub set_up_seconds: f64,
 }
 
@@ -116,7 +116,7 @@ impl Axis {
 }
 
 impl Point {
-    /// Measures it in this process.
+    /// Measures the point in this process.
     pub fn measure(&self) -> Measured {
         match self.axis {
             Axis::Data => self.data(),
@@ -169,7 +169,7 @@ impl Point {
         Measured::new(instructions, since, set_up_seconds)
     }
 
-    /// Small data, so that the time is not that of mapping it.
+    /// Comparison on small data, so that mapping the data takes little of the time.
     fn comparison(&self, schemes: Vec<Composition>, instructions: u64) -> ResolvedRun {
         ResolvedRun {
             processors: ProcessorOptions::default(),
@@ -209,7 +209,7 @@ impl Point {
         Measured::new(self.x, start, 0.0)
     }
 
-    /// Processes that load their pages one after the other, in turn.
+    /// Processes that load their pages one after another, in turn.
     fn spaces(&self) -> Measured {
         let memory = MemoryState::of(4 * GB);
         let mut simulation = self.simulation(&memory, false);
@@ -242,7 +242,7 @@ impl Point {
     }
 }
 
-/// Where processes have their data, each elsewhere.
+/// Address of the first process's data; each process has its own range.
 const DATA: u64 = 1 << 40;
 
 fn switch_to(chunk: &mut Chunk, process: u64) {
@@ -279,7 +279,7 @@ impl Measured {
     }
 }
 
-/// The largest memory that this process had so far.
+/// Peak resident memory of this process in bytes.
 fn peak_resident_bytes() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -3,8 +3,8 @@
 use perforate_schemes::gap_tolerant::{GapTolerantEntry, Superpage};
 use perforate_types::{GapTolerance, PageTableEntry};
 
-/// What the aligned 16 bytes of a page directory hold: a gap-tolerant entry, one or two entries of
-/// level-1 nodes, or nothing but padding.
+/// Content of an aligned 16-byte entry of a page directory: a gap-tolerant entry, one or two entries
+/// that point to level-1 nodes, or padding.
 pub(super) fn content(entry: GapTolerantEntry, mode: GapTolerance) -> String {
     if entry.is_superpage() {
         let (slice, second) = (entry.slice().address(), entry.second().address());
@@ -22,7 +22,7 @@ pub(super) fn content(entry: GapTolerantEntry, mode: GapTolerance) -> String {
     if tables.is_empty() { "padding, zeros".into() } else { tables.join(", ") }
 }
 
-/// Which B-block a virtual block was found in, where the entry is known.
+/// B-block selected for a virtual block, with the selection bitmap if the superpage is known.
 pub(super) fn selected(superpage: Option<Superpage>) -> String {
     let Some(Superpage { slice, selection, block, .. }) = superpage else {
         return "selection: B-block found".into();

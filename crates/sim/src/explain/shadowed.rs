@@ -1,4 +1,4 @@
-//! Shadow entries in words: what of the guest's and the host's they are made of.
+//! Shadow entries in words: the guest's and host's mappings that an entry combines.
 
 use perforate_mmu::{BesideL2, Dimension};
 use perforate_schemes::gap_tolerant::GapTolerantRadix;
@@ -8,7 +8,7 @@ use perforate_types::{GuestFrame, PageSize, SpaceId, VirtualAddress, VirtualPage
 
 use crate::System;
 
-/// What the shadow entry of an address is made of, if there are shadow tables.
+/// Mappings that the shadow entry of an address combines; `None` without shadow tables.
 pub(super) fn origin(system: &System, address: VirtualAddress) -> Option<String> {
     let shadow: &Shadow = system.mmu().dimension().part()?;
     let (space, page) = (system.kernel().current(), address.page());
@@ -24,7 +24,7 @@ pub(super) fn origin(system: &System, address: VirtualAddress) -> Option<String>
     Some(format!("made of {hole}the guest's {mapping} over a {host} of the host"))
 }
 
-/// What is no ordinary page in the guest's tables.
+/// Name of the mapping in the guest's tables, if it is not an ordinary page.
 fn in_tables(guest: &dyn Dimension, space: SpaceId, page: VirtualPage) -> Option<&'static str> {
     if let Some(tables) = guest.part::<GapTolerantRadix>() {
         return tables.look_at_superpage(space, page).map(|_| "gap-tolerant superpage");

@@ -1,21 +1,21 @@
-//! Values in a TOML document by their keys, with points in them: `tlb.l2.entries`.
+//! Values in a TOML document, by dotted key: `tlb.l2.entries`.
 
 use std::ops::Range;
 
 use toml_edit::{Decor, Document, InlineTable, Item, Table, TableLike, Value};
 
-/// A value and where it stands.
+/// A value in a document, with its key and its comment.
 pub(super) struct Leaf {
-    /// Its key, with points in it.
+    /// Dotted key, such as `tlb.l2.entries`.
     pub key: String,
-    /// The value.
+    /// The value at the key.
     pub value: Value,
-    /// The comment behind it, without the sign.
+    /// Comment after the value, without the `#`.
     pub comment: String,
 }
 
-/// All values below a table; those of tables in braces one by one, with the comment behind the braces.
-/// Empty tables are values, too, and so are lists of tables.
+/// All values below a table. Each value of an inline table is a leaf of its own, with the comment after
+/// the closing brace. Empty tables and arrays of tables are leaves as well.
 pub(super) fn leaves(table: &dyn TableLike) -> Vec<Leaf> {
     let mut found = Vec::new();
     add_leaves(table, "", "", &mut found);
@@ -25,7 +25,7 @@ pub(super) fn leaves(table: &dyn TableLike) -> Vec<Leaf> {
 fn add_leaves(table: &dyn TableLike, path: &str, comment: &str, found: &mut Vec<Leaf>) {
     for (name, item) in table.iter() {
         let key = if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
-        let own = item.as_value().map(comment_behind).unwrap_or_default();
+        let own = item.as_value().map(comment_after).unwrap_or_default();
         let comment = if own.is_empty() { comment } else { own };
         match item.as_table_like().filter(|inner| !inner.is_empty()) {
             Some(inner) => add_leaves(inner, &key, comment, found),
@@ -37,12 +37,12 @@ fn add_leaves(table: &dyn TableLike, path: &str, comment: &str, found: &mut Vec<
     }
 }
 
-fn comment_behind(value: &Value) -> &str {
+fn comment_after(value: &Value) -> &str {
     let suffix = value.decor().suffix().and_then(|suffix| suffix.as_str()).unwrap_or("");
     suffix.trim().trim_start_matches('#').trim()
 }
 
-/// The value at a key.
+/// Finds the item at a dotted key.
 pub(super) fn find<'a>(table: &'a dyn TableLike, key: &str) -> Option<&'a Item> {
     match key.split_once('.') {
         None => table.get(key),
@@ -50,17 +50,17 @@ pub(super) fn find<'a>(table: &'a dyn TableLike, key: &str) -> Option<&'a Item> 
     }
 }
 
-/// The comment that says where the value at a key is from.
+/// Comment after the value at `key`, which names the source of the value.
 pub(super) fn comment_of(table: &dyn TableLike, key: &str) -> String {
     let leaf = leaves(table).into_iter().find(|leaf| leaf.key == key);
     leaf.map_or(String::new(), |leaf| leaf.comment)
 }
 
-/// Sets the value at a key, making the tables on the way to it, with a comment behind it; in braces the
-/// comment stands behind them.
+/// Sets the value at `key` with a comment after it, and creates missing tables. In an inline table the
+/// comment goes after the closing brace.
 ///
 /// # Errors
-/// Something on the way is no table.
+/// A part of the key names a value that is not a table.
 pub(super) fn put(
     table: &mut dyn TableLike,
     key: &str,
@@ -72,18 +72,18 @@ pub(super) fn put(
         return Ok(());
     };
     let item = table.entry(section).or_insert_with(|| Item::Table(Table::new()));
-    // A value may be written as a text or as a table: ways of a TLB, or an array of its own.
+    // Some values can be a string or a table: the ways of a TLB, or an array of its own.
     if item.is_str() {
         *item = Item::Value(InlineTable::new().into());
     }
     if let Item::Value(Value::InlineTable(braces)) = item {
-        // No table of its own can be made in braces.
+        // Inline tables cannot contain a new standard table.
         if rest.split_once('.').is_some_and(|(inner, _)| !braces.contains_key(inner)) {
             return Err(format!("{key}: {rest} is not a key of a table"));
         }
         put(braces, rest, value, "")?;
         tidy(braces);
-        braces.decor_mut().set_suffix(behind(comment));
+        braces.decor_mut().set_suffix(comment_suffix(comment));
         return Ok(());
     }
     match item.as_table_like_mut() {
@@ -96,20 +96,20 @@ fn put_here(table: &mut dyn TableLike, key: &str, mut value: Value, comment: &st
     let old = table.get_mut(key);
     let decor = old.as_ref().and_then(|old| old.as_value()).map(Value::decor);
     let prefix = decor.and_then(|decor| decor.prefix()?.as_str()).unwrap_or(" ").to_owned();
-    *value.decor_mut() = Decor::new(prefix, behind(comment));
+    *value.decor_mut() = Decor::new(prefix, comment_suffix(comment));
     match old {
-        // What stands above the key stays there.
+        // Comments above the key stay.
         Some(old) => *old = Item::Value(value),
         None => drop(table.insert(key, Item::Value(value))),
     }
 }
 
-/// A comment as it stands behind a value.
-fn behind(comment: &str) -> String {
+/// A comment as text after a value.
+fn comment_suffix(comment: &str) -> String {
     if comment.is_empty() { String::new() } else { format!(" # {comment}") }
 }
 
-/// One space around each value in braces, none before commas.
+/// Puts one space around each value of an inline table, and none before commas.
 fn tidy(braces: &mut InlineTable) {
     let last = braces.len().saturating_sub(1);
     for (index, (_, value)) in braces.iter_mut().enumerate() {
@@ -117,7 +117,7 @@ fn tidy(braces: &mut InlineTable) {
     }
 }
 
-/// Takes a key away.
+/// Removes the item at a dotted key.
 pub(super) fn remove(table: &mut dyn TableLike, key: &str) {
     match key.split_once('.') {
         None => drop(table.remove(key)),
@@ -129,7 +129,7 @@ pub(super) fn remove(table: &mut dyn TableLike, key: &str) {
     }
 }
 
-/// The key whose name or value stands at this place of a text.
+/// Key whose name or value contains byte `place` of a text.
 pub(super) fn key_at(text: &str, place: usize) -> Option<String> {
     fn within(table: &dyn TableLike, place: usize) -> Option<String> {
         let has = |span: Option<Range<usize>>| span.is_some_and(|span| span.contains(&place));
@@ -145,7 +145,7 @@ pub(super) fn key_at(text: &str, place: usize) -> Option<String> {
     within(Document::parse(text).ok()?.as_table(), place)
 }
 
-/// The line of a text, counted from 1, in which this key or the nearest around it stands.
+/// Line, counted from 1, of a dotted key or of the innermost table around it.
 pub(super) fn line_of(text: &str, key: &str) -> Option<usize> {
     let document = Document::parse(text).ok()?;
     let (mut table, mut line) = (document.as_table() as &dyn TableLike, None);

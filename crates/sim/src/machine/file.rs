@@ -1,4 +1,4 @@
-//! Machine files: their text, what they are based on, and other values over both.
+//! Machine files: text, base files, and values set over both.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,35 +12,35 @@ use super::plausible::forget;
 use super::{BUNDLED, Machine, one_line};
 use crate::SimError;
 
-/// Parts of a key, divided by points, that are looked at: the longest key has four. Tables within tables
-/// without end would not fit on the stack.
+/// Largest number of parts of a dotted key. The longest real key has four; unlimited nesting would
+/// overflow the stack.
 const MOST_PARTS: usize = 8;
 
-/// The key that names what a file is based on.
+/// Key that names the file's base.
 const BASE: &str = "base";
-/// Keys of a base that say what it is, which another machine is not.
+/// Keys that a file does not inherit from its base: they identify the base.
 const OWN: [&str; 3] = ["name", "summary", "processors"];
-/// Most files that are based on each other.
+/// Longest chain of files and bases.
 const MOST_BASES: usize = 8;
 
-/// A machine file, over what it is based on, and other values over both.
+/// A machine file merged with its bases, and values set over both.
 #[derive(Clone, Debug)]
 pub struct MachineFile {
-    /// As it was asked for; errors call it so.
+    /// Name or path as requested, used in errors.
     name: String,
-    /// All of it.
+    /// Document of the file, merged with its bases.
     document: DocumentMut,
-    /// The file, then what it is based on.
+    /// The file itself, then its bases in order.
     sources: Vec<Source>,
-    /// Values that were set, as they were written.
+    /// Values set over the file, as written.
     set: BTreeMap<String, String>,
-    /// What is to be said of it with results.
+    /// Notes on the machine for results.
     remarks: Vec<String>,
-    /// Whether the document is another than the file.
+    /// True if `document` differs from the text of the file.
     is_changed: bool,
 }
 
-/// A file as it was read.
+/// A file as read.
 #[derive(Clone, Debug)]
 struct Source {
     name: String,
@@ -48,13 +48,13 @@ struct Source {
 }
 
 impl MachineFile {
-    /// The bundled machine of this name, or the machine in the file at this path.
+    /// Loads the bundled machine of this name, or the machine file at this path.
     ///
     /// # Errors
-    /// No such machine, an unreadable file, a text that is no TOML, a base that there is not. What
-    /// the keys mean is read by [`Self::machine`].
+    /// No such machine, an unreadable file, invalid TOML, or an unknown base.
+    /// [`Self::machine`] checks the keys and values.
     pub fn load(name: &str) -> Result<Self, SimError> {
-        // Bundled files are parsed once, as an experiment asks for the same few thousands of times.
+        // Bundled files are parsed once: an experiment loads the same files thousands of times.
         static PARSED: [OnceLock<MachineFile>; BUNDLED.len()] =
             [const { OnceLock::new() }; BUNDLED.len()];
         let parsed = BUNDLED.iter().position(|(bundled, _)| *bundled == name).map(|at| &PARSED[at]);
@@ -68,7 +68,7 @@ impl MachineFile {
         })
     }
 
-    /// The machine file with this text, which errors call by this name.
+    /// Reads a machine file from its text. Errors refer to it as `name`.
     ///
     /// # Errors
     /// As [`Self::load`].
@@ -96,7 +96,7 @@ impl MachineFile {
         Ok(Self { name, document: below, sources, set, remarks, is_changed })
     }
 
-    /// Its text, with that of its base where it has one and with what was set.
+    /// Text of the file, merged with its bases and the values set over both.
     pub fn text(&self) -> String {
         match self.sources.first() {
             Some(file) if !self.is_changed => file.text.clone(),
@@ -104,20 +104,21 @@ impl MachineFile {
         }
     }
 
-    /// The machine. What the sources leave open is not looked at.
+    /// Reads the machine. Does not check the `[[plausible]]` sections.
     ///
     /// # Errors
-    /// Unknown keys, values of a wrong type, impossible geometries.
+    /// Unknown keys, values of a wrong type, or an impossible geometry.
     pub fn machine(&self) -> Result<Machine, SimError> {
         let machine = self.read().map_err(|problem| self.wrong(problem))?;
         machine.check().map_err(|problem| self.wrong(problem))?;
         Ok(machine)
     }
 
-    /// The machine, whether or not its values go together.
+    /// Reads the machine without checking whether its values fit together.
     fn read(&self) -> Result<Machine, String> {
         let text = self.text();
-        let machine: Machine = toml::from_str(&text).map_err(|error| self.placed(&error, &text))?;
+        let machine: Machine =
+            toml::from_str(&text).map_err(|error| self.error_with_place(&error, &text))?;
         Ok(Machine { set: self.set.clone(), remarks: self.remarks.clone(), ..machine })
     }
 
@@ -125,8 +126,8 @@ impl MachineFile {
         SimError::Machine { name: self.name.clone(), problem }
     }
 
-    /// An error of the whole, with its place in the file that it is in.
-    fn placed(&self, error: &toml::de::Error, text: &str) -> String {
+    /// Error in the merged document, with its line in the file that contains the key.
+    fn error_with_place(&self, error: &toml::de::Error, text: &str) -> String {
         let message = one_line(error, text);
         if !self.is_changed {
             return message;
@@ -143,11 +144,12 @@ impl MachineFile {
         }
     }
 
-    /// Sets the value of a key: a number, a table in braces, … as TOML writes it, a size where the key
-    /// is one of bytes; anything else is a text, and [`Machine::ABSENT`] takes the key away.
+    /// Sets the value of a key. `text` is a TOML value, such as a number or an inline table, or a size
+    /// if the key ends in `_bytes`; any other text is a string. [`Machine::ABSENT`] removes the key.
+    /// Results mention the change.
     ///
     /// # Errors
-    /// There is no such key, or its value cannot be this.
+    /// An unknown key, or a value that the key cannot have.
     pub fn set(&mut self, key: &str, text: &str) -> Result<(), SimError> {
         let before = self.value(key);
         if before.as_deref() == Some(text) {
@@ -170,7 +172,8 @@ impl MachineFile {
         Ok(())
     }
 
-    /// The same where a source says so, which stands behind the value; results do not mention it.
+    /// Like [`Self::set`], for a value from `source`, which becomes the comment after the value.
+    /// Results do not mention the change.
     ///
     /// # Errors
     /// As [`Self::set`].
@@ -178,7 +181,7 @@ impl MachineFile {
         self.change(key, text, source).map_err(|problem| self.wrong(problem))
     }
 
-    /// The value of a key as it would be set; none where there is no such key.
+    /// Value of a key, in the form that [`Self::set`] takes; `None` if there is no such key.
     pub fn value(&self, key: &str) -> Option<String> {
         find(self.document.as_table(), key).map(written)
     }
@@ -196,17 +199,17 @@ impl MachineFile {
         changed.machine()
     }
 
-    /// The beginning of what is said of a key that was set.
+    /// Beginning of the note on a key that was set.
     pub fn set_to(key: &str) -> String {
         format!("machine: {key} is set to ")
     }
 
-    /// Says something of the machine with each result.
+    /// Adds a note for each result.
     pub fn remark(&mut self, remark: impl Into<String>) {
         self.remarks.push(remark.into());
     }
 
-    /// Gives it a name and a summary of its own.
+    /// Replaces name and summary.
     pub fn rename(&mut self, name: &str, summary: &str) {
         self.document["name"] = toml_edit::value(name);
         self.document["summary"] = toml_edit::value(summary);
@@ -221,11 +224,11 @@ impl MachineFile {
         changed.put_or_remove(key, text, comment)?;
         forget(changed.document.as_table_mut(), &[key]);
         let text = changed.document.to_string();
-        // What is missing, keys that are set later may bring.
+        // A missing field may be set later.
         if let Err(error) = toml::from_str::<Machine>(&text)
             && !error.message().starts_with("missing field")
         {
-            return Err(self.told(key, &error));
+            return Err(self.value_error(key, &error));
         }
         *self = Self { is_changed: true, ..changed };
         Ok(())
@@ -245,15 +248,15 @@ impl MachineFile {
     fn put(&mut self, key: &str, value: Value, comment: &str) -> Result<(), String> {
         let table = self.document.as_table_mut();
         let Value::InlineTable(braces) = &value else { return put(table, key, value, comment) };
-        // Key by key, so that the others stay.
+        // Sets key by key, so that the other keys of the table stay.
         for Leaf { key: inner, value, .. } in leaves(braces) {
             put(table, &format!("{key}.{inner}"), value, comment)?;
         }
         Ok(())
     }
 
-    /// What is wrong with a value that was set.
-    fn told(&self, key: &str, error: &toml::de::Error) -> String {
+    /// Error text for a value that was set.
+    fn value_error(&self, key: &str, error: &toml::de::Error) -> String {
         let message = error.message().replace('\n', " ");
         match message.strip_prefix("unknown field `").and_then(|rest| rest.split_once('`')) {
             Some((name, _)) => self.unknown(key, name),
@@ -261,7 +264,7 @@ impl MachineFile {
         }
     }
 
-    /// A sentence about a key that there is not, in which this name is the first wrong one.
+    /// Error text for an unknown key, of which `name` is the first unknown part.
     fn unknown(&self, key: &str, name: &str) -> String {
         let all: Vec<String> =
             leaves(self.document.as_table()).into_iter().map(|leaf| leaf.key).collect();
@@ -287,7 +290,7 @@ impl MachineFile {
     }
 }
 
-/// What stands before the first points of keys.
+/// Sections of keys: the part before the first dot, without duplicates.
 fn sections<'a>(keys: &[&'a str]) -> Vec<&'a str> {
     let mut sections: Vec<&str> = Vec::new();
     for section in keys.iter().filter_map(|key| Some(key.split_once('.')?.0)) {
@@ -298,7 +301,7 @@ fn sections<'a>(keys: &[&'a str]) -> Vec<&'a str> {
     sections
 }
 
-/// A value as it would be set.
+/// Value of an item in the form that [`MachineFile::set`] takes.
 fn written(item: &Item) -> String {
     match item {
         Item::Value(value) => {
@@ -310,7 +313,7 @@ fn written(item: &Item) -> String {
     }
 }
 
-/// A value as TOML writes it; the bytes of a size; anything else is a text.
+/// Parses a TOML value, or a size in bytes; any other text is a string.
 fn value_of(key: &str, text: &str) -> Value {
     if let Ok(value) = text.parse::<Value>() {
         return value;
@@ -323,7 +326,7 @@ fn value_of(key: &str, text: &str) -> Value {
     }
 }
 
-/// The text of a machine file, without that of its base.
+/// Text of a machine file, without its base.
 fn text(name: &str) -> Result<String, SimError> {
     if let Some((_, text)) = BUNDLED.iter().find(|(bundled, _)| *bundled == name) {
         return Ok((*text).into());
@@ -351,7 +354,7 @@ impl Source {
         })
     }
 
-    /// The file that this one is based on: a bundled machine, or a path from here.
+    /// Reads the file's base: a bundled machine, or a path relative to the folder of this file.
     fn base(&self, item: &Item) -> Result<Self, SimError> {
         let at = |problem: String| {
             let line = line_of(&self.text, BASE).unwrap_or(1);
@@ -369,7 +372,7 @@ impl Source {
         }
         let folder = Path::new(&self.name).parent().unwrap_or(Path::new(""));
         let path = folder.join(named);
-        // Whatever else a name may lead to is no machine file, and may never end.
+        // Other paths are not machine files, and may lead to devices that never end.
         if path.extension().is_none_or(|extension| extension != "toml") {
             let known: Vec<&str> = BUNDLED.iter().map(|(name, _)| *name).collect();
             return Err(at(format!(
@@ -383,7 +386,7 @@ impl Source {
         Ok(Self { name, text })
     }
 
-    /// Checks that the files up to this one can have one more base.
+    /// Checks that `base` neither repeats a file of the chain nor makes the chain too long.
     fn check_chain(&self, chain: &[Self], base: &Self) -> Result<(), SimError> {
         let place = |source: &Self| {
             std::fs::canonicalize(&source.name).unwrap_or_else(|_| PathBuf::from(&source.name))
@@ -402,10 +405,10 @@ impl Source {
         Ok(())
     }
 
-    /// This file's document over that of its base.
+    /// Merges this file's document over that of its base.
     fn over(&self, own: &DocumentMut, mut base: DocumentMut) -> Result<DocumentMut, SimError> {
         let of_base = written(&own[BASE]);
-        base.remove("processors"); // described by the base, and not by what differs from it
+        base.remove("processors"); // The base describes these processors; this file does not.
         let mut keys = Vec::new();
         let values = leaves(own.as_table()).into_iter();
         for leaf in values.filter(|leaf| ![BASE, "plausible"].contains(&leaf.key.as_str())) {
@@ -439,14 +442,14 @@ impl Source {
         put(base.as_table_mut(), key, value.clone(), comment).map_err(|problem| self.wrong(problem))
     }
 
-    /// Name of the file without its folder and its ending.
+    /// File name without folder and extension.
     fn stem(&self) -> String {
         let stem = Path::new(&self.name).file_stem().unwrap_or_default();
         stem.to_string_lossy().replace(char::is_control, " ")
     }
 }
 
-/// Adds what a file says is left open to what is left open of its base.
+/// Appends the file's `[[plausible]]` sections to those of its base.
 fn add_plausible(own: &DocumentMut, whole: &mut DocumentMut) {
     let Some(entries) = own.get("plausible").and_then(Item::as_array_of_tables) else { return };
     let all = whole
@@ -455,7 +458,7 @@ fn add_plausible(own: &DocumentMut, whole: &mut DocumentMut) {
     if let Some(all) = all.as_array_of_tables_mut() {
         for entry in entries {
             let mut entry = entry.clone();
-            entry.set_position(Some(isize::MAX)); // behind those of the base
+            entry.set_position(Some(isize::MAX)); // after the sections of the base
             all.push(entry);
         }
     }
@@ -466,7 +469,7 @@ mod tests {
     use super::super::Plausible;
     use super::*;
 
-    /// A folder with these files, and the machine in the first of them.
+    /// Writes these files to a folder, and loads the first one: the machine and its text.
     fn load(files: &[(&str, &str)]) -> Result<(Machine, String), String> {
         let folder = tempfile::tempdir().unwrap();
         for (name, text) in files {
@@ -474,8 +477,12 @@ mod tests {
         }
         let path = folder.path().join(files[0].0);
         let name = path.to_str().unwrap();
-        let told = |error: SimError| error.to_string().replace(folder.path().to_str().unwrap(), "");
-        Ok((Machine::load(name).map_err(told)?, Machine::text(name).map_err(told)?))
+        let without_folder =
+            |error: SimError| error.to_string().replace(folder.path().to_str().unwrap(), "");
+        Ok((
+            Machine::load(name).map_err(without_folder)?,
+            Machine::text(name).map_err(without_folder)?,
+        ))
     }
 
     #[test]
@@ -561,7 +568,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_is_told() {
+    fn changes_are_noted() {
         let mut file = MachineFile::load("gtsm-table4").unwrap();
         file.set("tlb.l2", "{ entries = 1024, ways = 8 }").unwrap();
         file.set("cache.l2.size_bytes", "512K").unwrap();

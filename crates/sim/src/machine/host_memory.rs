@@ -1,5 +1,5 @@
 //! Memory of this computer that simulated structures take. Values of a machine file that are possible
-//! one by one may together be more than any computer has: their sum is bounded before anything is built.
+//! one by one can take too much memory together. So the total is checked before anything is allocated.
 
 use perforate_config::Size;
 use perforate_timing::{TimingConfig, Topology};
@@ -7,24 +7,24 @@ use perforate_timing::{TimingConfig, Topology};
 use super::Machine;
 use crate::{ProcessorOptions, SimError};
 
-/// Most memory that the structures of all schemes of a run take together. The largest processors with 64
-/// cores take some hundred megabytes for a scheme.
+/// Most bytes that the structures of all schemes of a run may take together. The largest processors
+/// with 64 cores take some hundred megabytes per scheme.
 const MOST_BYTES: u64 = 3 << 30;
 
-/// A key of a machine file, its value, and bytes that it has this computer take.
+/// Key of a machine file, its value, and bytes of this computer's memory that the value takes.
 type Part = (&'static str, u64, u64);
 
 impl Machine {
-    /// Bytes of this computer's memory that the TLBs, caches and predictors of one scheme take, in a
-    /// `functional` run the TLBs only.
+    /// Bytes of this computer's memory that the TLBs, caches and predictors of one scheme take. A
+    /// `functional` run has the TLBs only.
     pub fn host_bytes(&self, processors: &ProcessorOptions, functional: bool) -> u64 {
         sum(&self.host_parts(processors.topology(), functional))
     }
 
-    /// Checks that this computer can hold the machine as many times as schemes run at once.
+    /// Checks that this computer can hold the machine once per scheme.
     ///
     /// # Errors
-    /// [`SimError::MachineTooLarge`], with the key that takes most.
+    /// [`SimError::MachineTooLarge`], with the key that takes the most memory.
     pub(crate) fn check_host_memory(
         &self,
         topology: Topology,
@@ -51,7 +51,7 @@ impl Machine {
 
     fn host_parts(&self, topology: Topology, functional: bool) -> Vec<Part> {
         let (cores, threads) = (topology.cores as u64, topology.threads() as u64);
-        // The clock has a place for each entry of a TLB.
+        // The timing model has a slot for each entry of a TLB.
         let slot = if functional { 0 } else { TimingConfig::SLOT_BYTES };
         let of_tlb = |(key, entries, bytes): Part| {
             let bytes = bytes.saturating_add(entries.saturating_mul(slot));

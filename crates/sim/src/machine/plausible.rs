@@ -1,4 +1,4 @@
-//! What the sources of a machine file, or of an experiment, leave open.
+//! Parameters that the sources of a machine file or of an experiment leave open.
 
 use serde::{Deserialize, Serialize};
 use toml_edit::{Array, Item, Table, Value};
@@ -7,41 +7,41 @@ use super::document::leaves;
 use super::{Machine, MachineFile};
 use crate::SimError;
 
-/// Something that the sources leave open, as the file has it.
+/// A parameter that the sources leave open: a `[[plausible]]` section of a file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plausible {
-    /// What it is, in a few words.
+    /// Short name of the parameter.
     pub name: String,
-    /// Why these values.
+    /// Reason for these values.
     pub reason: String,
-    /// Each other value: the keys of the machine file that it changes (`"absent"` takes a key away),
-    /// or the choices of the experiment.
+    /// Alternative values. Each sets keys of the machine file (`"absent"` removes a key), or choices of
+    /// the experiment.
     #[serde(default)]
     pub values: Vec<toml::Table>,
-    /// Numbers that are multiplied together, instead of `values`.
+    /// Keys of numbers that are all multiplied by the same factor; used instead of `values`.
     #[serde(default)]
     pub keys: Vec<String>,
-    /// By what.
+    /// Factors for `keys`, one alternative each.
     #[serde(default)]
     pub times: Vec<f64>,
 }
 
-/// Another value that something could have: keys of the machine file with points in them, and what
-/// they become.
+/// Alternative value of a parameter: dotted keys of the machine file and their new values.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Alternative {
-    /// The value in a few words: `cache.l1d.mshrs = 16`.
+    /// Short description: `cache.l1d.mshrs = 16`.
     pub description: String,
-    /// Keys and values.
+    /// Dotted keys and new values.
     pub changes: Vec<(String, String)>,
 }
 
 impl Plausible {
-    /// All other values, in the order of the file; `file` is what they are other to.
+    /// All alternatives, in the order of the file. `file` has the current values.
     ///
     /// # Errors
-    /// There are none, or a key to be multiplied is no number of the file.
+    /// Neither `values` nor `keys` with `times` are given, or a key in `keys` is not a number
+    /// of the file.
     pub fn alternatives(&self, file: &toml::Table) -> Result<Vec<Alternative>, String> {
         let mut alternatives = Vec::new();
         for value in &self.values {
@@ -66,7 +66,7 @@ impl Plausible {
     }
 }
 
-/// All keys of a table with points in them, and their values.
+/// Collects all dotted keys of a table with their values.
 fn flatten(table: &toml::Table, path: &str, found: &mut Vec<(String, String)>) {
     for (key, value) in table {
         let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
@@ -86,7 +86,7 @@ fn number(file: &toml::Table, key: &str) -> Option<f64> {
 }
 
 impl Machine {
-    /// What the sources of the machine of this name leave open, each with its other values.
+    /// Parameters that the sources of a machine leave open, with their alternatives.
     ///
     /// # Errors
     /// As [`Machine::load`].
@@ -95,7 +95,8 @@ impl Machine {
         file.machine()?.alternatives(name, &file)
     }
 
-    /// The same; every value makes a machine, and another one than the file.
+    /// Like [`Self::left_open`]; checks that each alternative is a valid machine and differs from the
+    /// file.
     pub(super) fn alternatives(
         &self,
         name: &str,
@@ -123,11 +124,10 @@ impl Machine {
     }
 }
 
-/// Names of keys whose values go together: those of a TLB, and those of a cache.
+/// Keys that depend on each other: the geometry of a TLB or a cache.
 const GEOMETRY: [&str; 3] = ["entries", "ways", "size_bytes"];
 
-/// Whether a value of one key says something of another: they are the same, one is in the other, or
-/// they only fit together.
+/// True if setting one key affects the other: equal keys, a table and its key, or keys of one geometry.
 fn are_related(one: &str, other: &str) -> bool {
     let is_in = |inner: &str, outer: &str| {
         inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
@@ -140,25 +140,25 @@ fn are_related(one: &str, other: &str) -> bool {
     is_in(one, other) || is_in(other, one) || is_geometry
 }
 
-/// Takes out of a machine file what it says is left open of these keys, which have other values now.
+/// Removes alternatives of these keys from a machine file, whose values have been replaced.
 pub fn forget<S: AsRef<str>>(file: &mut Table, keys: &[S]) {
     let plausible = file.get_mut("plausible").and_then(Item::as_array_of_tables_mut);
     let Some(plausible) = plausible else { return };
     for key in keys.iter().map(AsRef::as_ref) {
-        plausible.iter_mut().for_each(|entry| take_out(entry, key));
-        plausible.retain(|entry| !speaks_of(entry, key));
+        plausible.iter_mut().for_each(|entry| remove_key(entry, key));
+        plausible.retain(|entry| !affects(entry, key));
     }
 }
 
-/// Takes a key out of those that an entry multiplies.
-fn take_out(entry: &mut Table, key: &str) {
+/// Removes a key from the keys that an entry multiplies.
+fn remove_key(entry: &mut Table, key: &str) {
     if let Some(keys) = entry.get_mut("keys").and_then(Item::as_array_mut) {
         keys.retain(|one| one.as_str().is_none_or(|one| !are_related(one, key)));
     }
 }
 
-/// Whether an entry has another value for a key, or no key left that it multiplies.
-fn speaks_of(entry: &Table, key: &str) -> bool {
+/// True if an entry has an alternative for a key, or if it has no key left to multiply.
+fn affects(entry: &Table, key: &str) -> bool {
     let values = entry.get("values").and_then(Item::as_array).into_iter().flatten();
     let tables = values.filter_map(Value::as_inline_table);
     let multiplies_none = entry.get("keys").and_then(Item::as_array).is_some_and(Array::is_empty);
@@ -211,7 +211,7 @@ mod tests {
         }
     }
 
-    /// What no source says is a choice of ours, and the file says what else it could be.
+    /// A value that no source states is our choice; the file must list other plausible values.
     #[test]
     fn whatever_is_our_choice_has_other_plausible_values() {
         for machine in Machine::bundled() {
@@ -242,12 +242,12 @@ mod tests {
         }
     }
 
-    /// Every value of a bundled file says where it is from.
+    /// Each value of a bundled file names its source.
     #[test]
     fn every_value_has_its_source_beside_it() {
         for machine in Machine::bundled() {
             let text = Machine::text(&machine.name).unwrap();
-            // Behind the name and the summary, and before what is left open.
+            // After name and summary, before the alternatives.
             let sections = text.split_once("\n[").unwrap().1;
             let values = sections.split("[[plausible]]").next().unwrap().lines();
             for line in values.filter(|line| !line.starts_with('#') && line.contains(" = ")) {

@@ -6,15 +6,16 @@ use perforate_types::PageSize;
 use crate::{MemoryState, SimError};
 
 impl MemoryState {
-    /// Bytes of a host's memory in which this guest fits whatever it maps, with tables and what
-    /// others have.
+    /// Default size of the host's memory in bytes: room for all of the guest's memory, for page tables,
+    /// and for the frames that `fragmentation` gives to other programs.
     pub(super) fn room_for_host(&self, fragmentation: Option<Fragmentation>) -> u64 {
         let foreign = fragmentation.map_or(0.0, |fragmentation| {
             let holes = fragmentation.hole_share.value();
             fragmentation.portion.value() * holes / (1.0 - holes).max(0.1)
         });
         let share = 1.25 + foreign;
-        // A guest's physical address space reaches beyond its memory: the I/O gap, and room to add.
+        // The guest's physical address space is larger than its memory: it includes room for hot-added
+        // memory.
         let guest_bytes = self.kernel.memory_bytes + self.kernel.hot_add_bytes();
         let bytes = (guest_bytes as f64 * share) as u64 + (512 << 20);
         bytes.min(Self::MAXIMUM_BYTES) & !(PageSize::Size2M.bytes() - 1)
@@ -33,7 +34,7 @@ impl MemoryState {
         Ok(())
     }
 
-    /// The host's memory; where none is described, one with room for the guest and without a past.
+    /// The host's memory. If no option describes it: room for the guest, without fragmentation or age.
     pub fn host(&self) -> Self {
         if let Some(host) = &self.host {
             return (**host).clone();

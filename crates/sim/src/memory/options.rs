@@ -59,18 +59,18 @@ options! {
     }
 }
 
-/// Options of a memory, as the command line, an experiment file or a call gives them.
+/// Options of a memory, from the command line, an experiment file or a call.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MemoryOptions {
-    /// Size.
+    /// Size of the memory.
     pub size: SizeOptions,
-    /// The kernel, but for its size.
+    /// Options of the kernel, except for the size of memory.
     pub kernel: KernelConfig,
-    /// Mechanisms.
+    /// Options of the mechanisms of schemes.
     pub policies: PolicyOptions,
-    /// The virtual machine as a whole; of a host the default.
+    /// Options of the virtual machine as a whole; a host has the defaults.
     pub guest: GuestOptions,
-    /// Memory of the host; `None` if no option of the host is given.
+    /// Options of the host's memory; `None` if no such option is given.
     pub host: Option<Box<MemoryOptions>>,
 }
 
@@ -78,7 +78,7 @@ pub struct MemoryOptions {
 pub type Snapshots<'a> = &'a dyn Fn(&str) -> Result<MemorySnapshot, SimError>;
 
 impl MemoryOptions {
-    /// All options of memory and, after `host-`, those of a host's memory.
+    /// Keys of all options of memory, then those of the host's memory with the prefix `host-`.
     pub fn keys() -> Vec<Key> {
         let mut all = SizeOptions::keys();
         all.extend(KernelConfig::keys());
@@ -99,10 +99,10 @@ impl MemoryOptions {
         all
     }
 
-    /// Takes the options of memory out of `given`; those of the host begin with `host-`.
+    /// Takes the options of memory out of `given`. Options of the host have the prefix `host-`.
     ///
     /// # Errors
-    /// A wrong value; of the host, a key that hosts do not have.
+    /// A wrong value, or a `host-` option that only guests have.
     pub fn take(given: &mut Given) -> Result<Self, ConfigError> {
         let host = given.take_group("host");
         let own = Self::take_one(given)?;
@@ -116,10 +116,10 @@ impl MemoryOptions {
         Ok(Self { host: Some(Box::new(host)).filter(|host| **host != Self::default()), ..own })
     }
 
-    /// Reads options of memory and nothing else.
+    /// Reads options of memory; other options are errors.
     ///
     /// # Errors
-    /// A wrong value, or a key that is no option of memory.
+    /// A wrong value, or a key that is not an option of memory.
     pub fn read(given: Given) -> Result<Self, ConfigError> {
         let mut given = given.grouped("host");
         let options = Self::take(&mut given)?;
@@ -145,10 +145,10 @@ impl MemoryOptions {
         Err(ConfigError::new(problem).under(name.replace('_', "-")))
     }
 
-    /// The memory that these options describe.
+    /// Resolves these options to a memory.
     ///
     /// # Errors
-    /// Options that contradict each other, files that cannot be read.
+    /// Options that contradict each other, or files that cannot be read.
     pub fn resolve(&self, snapshots: Snapshots<'_>) -> Result<MemoryState, SimError> {
         let memory = self.resolve_one(snapshots, |_| MemoryState::DEFAULT_BYTES)?;
         let memory = MemoryState { modes: self.guest.modes, layout: self.layout()?, ..memory };
@@ -165,7 +165,7 @@ impl MemoryOptions {
         Ok(Some(layout))
     }
 
-    /// One side. `default_bytes` finds the size for a fragmentation if no size is given.
+    /// Resolves one side. `default_bytes` gives the size if none is stated, from the fragmentation.
     fn resolve_one(
         &self,
         snapshots: Snapshots<'_>,
@@ -188,7 +188,7 @@ impl MemoryOptions {
         }
     }
 
-    /// `memory` with the size and the state of the snapshot in `file`.
+    /// Gives `memory` the size and state of the snapshot in `file`.
     fn start_with(
         &self,
         memory: MemoryState,
@@ -203,10 +203,10 @@ impl MemoryOptions {
     }
 }
 
-/// Size of the smallest memory in bytes.
+/// Smallest possible memory, in bytes.
 pub(super) const LEAST_BYTES: u64 = 4 << 20;
 
-/// A size of memory in bytes, rounded down to whole 2MB blocks.
+/// Converts a size to bytes, rounded down to whole 2MB blocks.
 fn memory_bytes(size: Size) -> Result<u64, ConfigError> {
     match size.bytes() {
         ..LEAST_BYTES => {
@@ -232,12 +232,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_said_is_the_default() {
+    fn no_options_are_the_default() {
         assert_eq!(resolved(&[]), Ok(MemoryState::default()));
         assert_eq!(resolved(&[]).unwrap().kernel.memory_bytes, 16 << 30);
         let none = [("fragmentation", "none"), ("io-gap", "none"), ("khugepaged", "none")];
         assert_eq!(resolved(&none), Ok(MemoryState::default()));
-        // Axes begin at nothing.
+        // Axes of figures begin with values that change nothing.
         for (key, nothing) in
             [("fragmentation", "portion=0%,holes=25%,clustered"), ("faulty", "uniform=0%")]
         {
@@ -245,7 +245,7 @@ mod tests {
         }
     }
 
-    /// Regions that are unusable are fragmented as well, also where the others are whole.
+    /// Unusable regions count as fragmentation, even if no other region is fragmented.
     #[test]
     fn no_portion_and_unusable_regions_are_fragmentation() {
         for text in ["portion=0%,unusable=60%", "portion=0%,holes=25%,clustered,unusable=60%"] {
@@ -339,7 +339,7 @@ mod tests {
         assert_eq!(of(modes("compute,every=5000")), (false, 5000));
     }
 
-    /// Results keep what was asked for, in the words of the options.
+    /// Results store options in the form in which users give them.
     #[test]
     fn stored_options_can_be_given_again() {
         let text = "max-filter-bits=4,holes=lazy";

@@ -1,4 +1,4 @@
-//! From windows to the whole program.
+//! Estimates for a whole program from windows.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,8 @@ use perforate_records::{Interval, Sampled, SampledFigure};
 
 use crate::stretches::Tally;
 
-/// A figure: its name and that of its count, the count, per how many instructions, whether it wants
-/// a clock.
+/// Name of the figure, name of its count, the count, instructions per unit of the figure, and true if
+/// the figure needs a clock.
 type Figure = (&'static str, &'static str, fn(&Tally) -> u64, f64, bool);
 
 const FIGURES: [Figure; 4] = [
@@ -23,31 +23,31 @@ const FIGURES: [Figure; 4] = [
     ),
 ];
 
-/// What windows are a sample of.
+/// Population that the windows are a sample of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Of {
-    /// The program, of which nothing else was recorded; there is a clock.
+pub(crate) enum Population {
+    /// The program, of which only windows were recorded; the run has a clock.
     Program,
-    /// The program, and there is no clock.
+    /// The program, of which only windows were recorded; the run has no clock.
     Events,
-    /// The clock: all else was counted in every instruction.
+    /// The cycles only (sampled timing); events were counted in every instruction.
     Clock,
 }
 
-/// Estimates from windows; none without a counted instruction.
+/// Estimates figures and totals from windows; `None` if no instruction was counted.
 pub(crate) fn estimate(
     windows: &[Tally],
-    of: Of,
+    population: Population,
     window_warmup_instructions: u64,
     instructions_represented: u64,
 ) -> Option<Sampled> {
     let instructions: Vec<u64> = windows.iter().map(|window| window.instructions).collect();
     let instructions_counted = instructions.iter().sum();
     let (mut figures, mut extrapolated) = (BTreeMap::new(), BTreeMap::new());
-    let is_sampled = |wants_clock: bool| match of {
-        Of::Program => true,
-        Of::Events => !wants_clock,
-        Of::Clock => wants_clock,
+    let is_sampled = |wants_clock: bool| match population {
+        Population::Program => true,
+        Population::Events => !wants_clock,
+        Population::Clock => wants_clock,
     };
     for (name, count_name, count, per, _) in FIGURES.iter().filter(|row| is_sampled(row.4)) {
         let counts: Vec<u64> = windows.iter().map(count).collect();
@@ -57,7 +57,7 @@ pub(crate) fn estimate(
     }
     Some(Sampled {
         windows: windows.len() as u64,
-        only_timing: of == Of::Clock,
+        only_timing: population == Population::Clock,
         window_warmup_instructions,
         instructions_counted,
         instructions_represented,
@@ -80,7 +80,7 @@ mod tests {
             l2_tlb_misses: 8,
             walks: 6,
         };
-        let found = estimate(&[window, window], Of::Program, 10, 1_000_000).unwrap();
+        let found = estimate(&[window, window], Population::Program, 10, 1_000_000).unwrap();
         let exact = |mean| SampledFigure { mean, half_width_95: Some(0.0) };
         assert_eq!(found.figures["cycles_per_instruction"], exact(2.5));
         assert_eq!(found.figures["l2_tlb_mpki"], exact(4.0));
@@ -89,13 +89,13 @@ mod tests {
         assert_eq!(found.extrapolated["cycles"], exact(2_500_000.0));
         assert_eq!(found.extrapolated["l2_tlb_misses"], exact(4000.0));
         assert_eq!((found.windows, found.instructions_counted), (2, 4000));
-        let functional = estimate(&[window], Of::Events, 0, 1_000_000).unwrap();
+        let functional = estimate(&[window], Population::Events, 0, 1_000_000).unwrap();
         let names: Vec<&str> = functional.figures.keys().map(String::as_str).collect();
         assert_eq!(names, ["l2_tlb_mpki", "walks_per_kilo_instruction"]);
-        let clock = estimate(&[window], Of::Clock, 0, 1_000_000).unwrap();
+        let clock = estimate(&[window], Population::Clock, 0, 1_000_000).unwrap();
         let names: Vec<&str> = clock.figures.keys().map(String::as_str).collect();
         assert_eq!(names, ["cycles_per_instruction", "translation_cycles_per_kilo_instruction"]);
         assert!(clock.only_timing && !functional.only_timing);
-        assert_eq!(estimate(&[], Of::Program, 0, 1_000_000), None);
+        assert_eq!(estimate(&[], Population::Program, 0, 1_000_000), None);
     }
 }

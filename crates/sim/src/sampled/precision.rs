@@ -1,4 +1,4 @@
-//! When a run of timed windows knows enough.
+//! Early end of runs with sampled timing, once the precision is reached.
 
 use perforate_config::Share;
 use perforate_records::Interval;
@@ -6,10 +6,10 @@ use perforate_records::Interval;
 use crate::sampled::TimedWindows;
 use crate::stretches::Tally;
 
-/// How precise is precise enough.
+/// Precision that ends a run, and the interval between checks.
 pub(crate) struct PrecisionRule {
     precision: Share,
-    /// Instructions after which to look again.
+    /// Instructions from one check to the next.
     pub(crate) period: u64,
 }
 
@@ -18,7 +18,7 @@ impl PrecisionRule {
         Self { precision, period: windows.period }
     }
 
-    /// Whether the figures of all schemes are known well enough.
+    /// True if the figures of all schemes have reached the precision.
     pub(crate) fn is_met(&self, schemes: &[Vec<Tally>]) -> bool {
         let windows = schemes.iter().map(Vec::len).min().unwrap_or(0);
         let is_enough = |width: f64| width <= self.precision.value();
@@ -26,9 +26,9 @@ impl PrecisionRule {
     }
 }
 
-/// The widest interval of any scheme's cycles per instruction, and of any scheme's speed relative to
-/// the first, window by window: half its width as a share of the figure. None if there are too few
-/// windows for one.
+/// Widest 95 % interval of all schemes: of cycles per instruction, and of speed relative to the first
+/// scheme, window by window. Half its width, as a share of the figure. `None` if there are too few
+/// windows.
 pub(crate) fn widest<T: AsRef<[Tally]>>(schemes: &[T]) -> Option<f64> {
     let of = |scheme: &T, part: fn(&Tally) -> u64| -> Vec<u64> {
         scheme.as_ref().iter().map(part).collect()
@@ -54,8 +54,8 @@ mod tests {
         cycles.iter().map(window).collect()
     }
 
-    /// Cycles vary by ±10 % around 200: their standard deviation is 20.34 in 30 windows, the error of
-    /// the mean 3.71, half the interval 7.6 or 3.8 % (29 degrees of freedom: 2.045).
+    /// Cycles vary by ±10 % around 200. Their standard deviation is 20.34 in 30 windows, the standard
+    /// error 3.71, the half-width 7.6 or 3.8 % (29 degrees of freedom: 2.045).
     #[test]
     fn enough_is_known_of_cycles_and_of_ratios() {
         let varying: Vec<u64> = (0..30).map(|number| 180 + 40 * (number % 2)).collect();

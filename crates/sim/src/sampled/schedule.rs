@@ -1,46 +1,46 @@
-//! Which instructions are timed, and which of those are counted.
+//! Schedule of sampled timing: places of the windows.
 
 use perforate_os::Random;
 
 use crate::sampled::TimedWindows;
 
-/// Says that a stream of random numbers places windows.
+/// Identifies the random numbers that place windows.
 const PURPOSE: u64 = 0x77_696e;
 
-/// What is done with instructions.
+/// Treatment of instructions in sampled timing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// They leave their traces in caches and predictors, in no time.
+    /// Instructions update caches and predictors in no time (functional warming).
     Warming,
-    /// They are timed, to fill queues, and not counted.
+    /// Instructions are timed but not counted, to fill the queues (detailed warming).
     Filling,
-    /// They are timed and counted.
+    /// Instructions are timed and counted.
     Counting,
 }
 
-/// Where windows lie: one in each period at a random place, so that no period of the program's own
-/// goes unnoticed (stratified sampling; Cochran, Sampling Techniques, chapter 5). With the same seed
-/// they lie at the same instructions of every scheme.
+/// Places of windows: one in each period at a random place, so that periodic behaviour of the program
+/// does not bias the sample (stratified sampling; Cochran, Sampling Techniques, chapter 5). The same
+/// seed gives the same places under every scheme.
 pub(crate) struct Schedule {
     windows: TimedWindows,
-    /// Instructions timed before each window, at least; at most twice as many.
+    /// Least number of instructions timed before each window; the most is twice as many.
     warmup: u64,
     random: Random,
-    /// Where the period after the window begins, once measuring has begun.
+    /// First instruction of the next period; `None` before measuring starts.
     next_period: Option<u64>,
-    /// The window under way, or the next: the first instruction that is timed, the first that is
-    /// counted, and one behind the last.
+    /// Current or next window: first timed instruction, first counted instruction, and end (exclusive).
     window: (u64, u64, u64),
 }
 
 impl Schedule {
-    /// No window until measuring begins. A window with its warm-up must fit into the period.
+    /// Schedule without windows until measuring starts. A window and its warm-up must fit into the
+    /// period.
     pub(crate) fn new(windows: TimedWindows, warmup: u64, seed: u64) -> Self {
         let random = Random::new(seed, PURPOSE, windows.period);
         Self { windows, warmup, random, next_period: None, window: (u64::MAX, u64::MAX, u64::MAX) }
     }
 
-    /// Measuring begins after so many instructions.
+    /// Starts measuring after `done` instructions, and places the first window.
     pub(crate) fn start_measuring(&mut self, done: u64) {
         self.next_period = Some(done);
         self.place_window();
@@ -51,15 +51,16 @@ impl Schedule {
         let TimedWindows { window, period: length } = self.windows;
         let room = length.saturating_sub(window.saturating_add(self.warmup));
         let offset = self.random.below(room.saturating_add(1));
-        // Loops stall at equal distances from where timing begins. A window at a fixed distance would
-        // always begin at the same point between two stalls.
+        // Loops stall at equal distances from the beginning of timing. A window at a fixed distance
+        // would always begin at the same point between two stalls.
         let more = self.random.below(self.warmup + 1).min(offset);
         let start = period.saturating_add(self.warmup + offset);
         self.window = (start - self.warmup - more, start, start.saturating_add(window));
         self.next_period = Some(period.saturating_add(length));
     }
 
-    /// What is done with instruction `now`, and with those behind it up to which. Asked in order.
+    /// Phase of instruction `now`, and the instruction at which the phase ends. Calls must come in
+    /// order of instructions.
     pub(crate) fn phase(&mut self, now: u64) -> (Phase, u64) {
         while now >= self.window.2 && self.next_period.is_some_and(|next| next < u64::MAX) {
             self.place_window();
@@ -79,7 +80,7 @@ impl Schedule {
 mod tests {
     use super::*;
 
-    /// Every phase up to an instruction, with its length.
+    /// All phases up to instruction `until`, with their first instruction and their end.
     fn phases(schedule: &mut Schedule, until: u64) -> Vec<(Phase, u64, u64)> {
         let (mut now, mut phases) = (0, Vec::new());
         while now < until {

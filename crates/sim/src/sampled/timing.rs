@@ -1,4 +1,4 @@
-//! How much of a run is timed.
+//! The option `timing`: full or sampled.
 
 use std::borrow::Cow;
 use std::str::FromStr;
@@ -8,31 +8,31 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// How much of a run is timed.
+/// Part of a run that is timed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Timing {
-    /// Every measured instruction.
+    /// All measured instructions are timed.
     #[default]
     Full,
-    /// Windows.
+    /// Windows at random places.
     Sampled(TimedWindows),
 }
 
-/// Windows that are timed: one in each period, at a random place. Between them caches, TLBs and branch
-/// predictors see every instruction, in no time (functional warming).
+/// Windows of sampled timing: one in each period, at a random place. Between windows, caches, TLBs and
+/// branch predictors process every instruction in no time (functional warming).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct TimedWindows {
-    /// Instructions timed and counted at a time.
+    /// Length of a window in counted instructions.
     pub window: u64,
-    /// Instructions with one window.
+    /// Length of a period in instructions.
     pub period: u64,
 }
 
 impl TimedWindows {
-    /// Instructions timed before each window without being counted: several times what a reorder
-    /// buffer holds, so that queues, MSHRs and page walkers are as full as they would be.
+    /// Instructions timed but not counted before each window: several times the size of a reorder
+    /// buffer, so that queues, MSHRs and page walkers reach their usual occupancy.
     pub const WARMUP: u64 = 2_000;
-    /// Fewer windows have no useful confidence interval: the mean of so few need not be near
+    /// Least number of windows for a confidence interval. The mean of fewer windows need not be near
     /// normally distributed.
     pub const LEAST: usize = perforate_records::Sampled::LEAST_WINDOWS as usize;
 }

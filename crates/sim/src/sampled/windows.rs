@@ -1,18 +1,18 @@
-//! Figures of each window of a sampled trace.
+//! Tallies of the windows of a sampled trace.
 
 use crate::stretches::Tally;
 
-/// Windows of one run, measured parts only. A window begins after a gap, or with the trace.
+/// Windows of one run, measured parts only. A window begins after a gap, or at the start of the trace.
 pub(crate) struct Windows {
     /// Instructions at the beginning of each window that are not counted.
     warmup: u64,
-    /// Instructions before the running window.
+    /// Instructions executed before the current window.
     start: u64,
-    /// Instructions before measuring.
+    /// Instructions executed when measuring started; `None` before.
     measured_from: Option<u64>,
-    /// What was counted when counting in this window began.
+    /// Tally when counting in the current window started; `None` before.
     open: Option<Tally>,
-    /// Instructions before counting in this window begins, while it has not.
+    /// Instruction at which counting in the current window starts; [`u64::MAX`] once it has started.
     next: u64,
     closed: Vec<Tally>,
 }
@@ -68,13 +68,13 @@ impl Windows {
 mod tests {
     use super::*;
 
-    /// Two cycles an instruction until instruction 100, then three.
+    /// Two cycles per instruction until instruction 100, then three.
     fn at(instructions: u64) -> Tally {
         let cycles = 2 * instructions + instructions.saturating_sub(100);
         Tally { instructions, cycles, ..Tally::default() }
     }
 
-    /// Feeds windows that end at these numbers of instructions, the last without a gap.
+    /// Runs windows that end after these numbers of instructions, the last one without a gap.
     fn windows(warmup: u64, measured_from: u64, ends: &[u64]) -> Vec<(u64, u64)> {
         let mut windows = Windows::new(warmup);
         let (last, gaps) = ends.split_last().unwrap();

@@ -1,4 +1,4 @@
-//! Calls of a model, written down to be made later.
+//! Recorded calls of a [`Model`], for a clock on another thread to replay.
 
 use std::sync::Arc;
 
@@ -7,42 +7,43 @@ use perforate_types::{Chunk, PhysicalAddress, Step, StepLists};
 
 use super::model::{Model, Warming};
 
-/// Instructions of a block. Fewer are sent more often; more leave the caches before they are read.
+/// Instructions of a block. Smaller blocks need more messages; larger ones leave the data caches before
+/// the clock reads them.
 const INSTRUCTIONS: usize = 8192;
 
-/// Instructions that follow each other in a chunk, with their translated accesses.
+/// Consecutive instructions of a chunk, with their translated accesses.
 #[derive(Default)]
 pub(super) struct Block {
-    /// They take no time.
+    /// True if the instructions only warm the core, in no time.
     pub(super) is_warming: bool,
-    /// Where they come from.
+    /// Chunk that contains the instructions.
     pub(super) chunk: Arc<Chunk>,
-    /// The number of the first in its chunk.
+    /// Index of the block's first instruction in `chunk`.
     pub(super) first: usize,
-    instructions: Vec<Called>,
+    instructions: Vec<Calls>,
     accesses: Vec<Access>,
     /// Steps of all accesses in order.
     steps: Vec<Step>,
-    /// The next instruction has a fetch, which is the last access so far.
+    /// True if the last access is the fetch of the next instruction.
     has_fetch: bool,
 }
 
-/// What is called for one instruction.
-struct Called {
+/// Calls of the model for one instruction.
+struct Calls {
     has_fetch: bool,
-    /// Its loads and stores.
+    /// Number of loads and stores.
     accesses: u16,
 }
 
-/// One translated access.
+/// One translated access with its steps.
 struct Access {
     address: PhysicalAddress,
     slot: u32,
     size: u16,
     is_store: bool,
-    /// Steps that are waited for.
+    /// Number of steps on the critical path.
     awaited: u16,
-    /// Steps in the background, which follow them.
+    /// Number of background steps, stored after the awaited ones.
     background: u16,
 }
 
@@ -80,7 +81,7 @@ impl Block {
     #[inline]
     pub(super) fn begin(&mut self) {
         let has_fetch = std::mem::take(&mut self.has_fetch);
-        self.instructions.push(Called { has_fetch, accesses: 0 });
+        self.instructions.push(Calls { has_fetch, accesses: 0 });
     }
 
     #[inline]
@@ -118,7 +119,7 @@ impl Block {
         self.access(address, slot, steps)
     }
 
-    /// Makes all calls in order, and forgets them and the chunk.
+    /// Replays all calls in order, then empties the block.
     pub(super) fn run(&mut self, core: &mut Core) {
         if self.is_warming {
             self.replay(&mut Warming(core));
@@ -138,7 +139,7 @@ impl Block {
         };
         let mut next = accesses.iter();
         for (instruction, called) in chunk.instructions[*first..].iter().zip(&*instructions) {
-            let Called { has_fetch, accesses } = called;
+            let Calls { has_fetch, accesses } = called;
             if *has_fetch && let Some(access) = next.next() {
                 model.fetch(access.address, access.slot, take(access));
             }

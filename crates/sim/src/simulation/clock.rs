@@ -1,8 +1,8 @@
-//! The clock of a run: the timing model, beside the run loop or on a thread of its own.
+//! The clock of a run: the timing model, in the run loop or on a thread of its own.
 //!
-//! Translation needs nothing of what the clock does, so that the run loop may be ahead of it. What
-//! it calls the core for is then written down in blocks, and a thread calls the core for it in the
-//! same order: the figures are the same.
+//! Translation does not depend on the clock, so the run loop may be ahead of the clock. It then records
+//! its calls of the core in blocks. The clock thread makes these calls in the same order, so figures
+//! stay the same.
 
 use std::io;
 use std::sync::Arc;
@@ -16,91 +16,91 @@ use super::block::Block;
 use super::model::{Cycles, Model};
 use super::*;
 
-/// Blocks that the run loop may be ahead. Windows of sampled timing take several times as long as what
-/// lies between them; meanwhile the run loop goes on to what follows.
+/// Blocks by which the run loop may be ahead. Windows of sampled timing take several times as long as
+/// the instructions between them; meanwhile the run loop translates the next instructions.
 const BLOCKS_AHEAD: usize = 8;
 
 /// The timing model of a run.
 pub(super) enum Clock {
-    /// On the thread of the run loop.
-    Here(Box<Core>),
-    /// On a thread of its own.
-    Beside(ClockThread),
-    /// That of several hardware threads, on the thread of the run loop.
+    /// Core on the thread of the run loop.
+    Inline(Box<Core>),
+    /// Core on a thread of its own.
+    Threaded(ClockThread),
+    /// Cores of several hardware threads, on the thread of the run loop.
     Several(Box<Processors>),
 }
 
-/// Parts of a run are timed of one hardware thread only.
+/// Panic message: only one hardware thread can be timed in part.
 const ONE_THREAD: &str = "windows are timed of one hardware thread";
 
 impl Clock {
     pub(super) fn new(core: Core) -> Self {
-        Self::Here(Box::new(core))
+        Self::Inline(Box::new(core))
     }
 
-    /// The same on a thread of its own, of one core.
-    pub(super) fn beside(self) -> io::Result<Self> {
+    /// Moves the core to a thread of its own. No effect on several hardware threads.
+    pub(super) fn on_own_thread(self) -> io::Result<Self> {
         Ok(match self {
-            Self::Here(core) => Self::Beside(ClockThread::start(*core)?),
+            Self::Inline(core) => Self::Threaded(ClockThread::start(*core)?),
             other => other,
         })
     }
 
-    /// Does something with the core after all that it was called for.
+    /// Runs `action` on the core after all recorded calls.
     ///
     /// # Panics
-    /// If there are several.
-    pub(super) fn then(&mut self, what: impl FnOnce(&mut Core) + Send + 'static) {
+    /// If there are several hardware threads.
+    pub(super) fn run_on_core(&mut self, action: impl FnOnce(&mut Core) + Send + 'static) {
         match self {
-            Self::Here(core) => what(core),
-            Self::Beside(thread) => thread.then(what),
+            Self::Inline(core) => action(core),
+            Self::Threaded(thread) => thread.run_on_core(action),
             Self::Several(_) => panic!("{ONE_THREAD}"),
         }
     }
 
-    /// Lets everything finish that is under way.
+    /// Drains the pipeline: simulates until all pending work is done.
     pub(super) fn drain(&mut self) {
         match self {
             Self::Several(all) => all.drain(),
-            one => one.then(Core::drain),
+            one => one.run_on_core(Core::drain),
         }
     }
 
-    /// Cycles and counts begin here.
+    /// Resets cycles and counts.
     pub(super) fn start_measuring(&mut self) {
         match self {
             Self::Several(all) => all.start_measuring(),
-            one => one.then(Core::start_measuring),
+            one => one.run_on_core(Core::start_measuring),
         }
     }
 
-    /// Cycles so far.
+    /// Cycles since measuring started.
     pub(super) fn cycles(&mut self) -> Cycles {
         match self {
-            Self::Here(core) => core.cycles_so_far(),
-            Self::Beside(thread) => thread.ask(|core| core.cycles_so_far()),
+            Self::Inline(core) => core.cycles_so_far(),
+            Self::Threaded(thread) => thread.query(|core| core.cycles_so_far()),
             Self::Several(all) => all.cycles_so_far(),
         }
     }
 
-    /// Ends it, after all that it was called for.
+    /// Makes all recorded calls, then ends the clock.
     pub(super) fn end(self) -> Ended {
         match self {
-            Self::Here(core) => Ended::One(core),
-            Self::Beside(thread) => Ended::One(Box::new(thread.end())),
+            Self::Inline(core) => Ended::One(core),
+            Self::Threaded(thread) => Ended::One(Box::new(thread.end())),
             Self::Several(all) => Ended::Several(all),
         }
     }
 }
 
-/// A clock that has ended.
+/// Clock of a finished run.
 pub(super) enum Ended {
     One(Box<Core>),
     Several(Box<Processors>),
 }
 
 impl Ended {
-    /// Cycles since measuring began.
+    /// Cycles since measuring started.
     pub(super) fn cycles(&self) -> u64 {
         match self {
             Self::One(core) => core.cycles(),
@@ -131,20 +131,20 @@ impl Ended {
     }
 }
 
-/// What the thread is told to do.
+/// Message to the clock thread.
 enum Order {
     Run(Block),
     Do(Box<dyn FnOnce(&mut Core) + Send>),
 }
 
-/// A core on a thread of its own. The run loop uses it as a [`Model`].
+/// Core on a thread of its own. The run loop uses it as a [`Model`].
 pub(super) struct ClockThread {
-    /// What is not sent yet.
+    /// Calls not sent yet.
     block: Block,
     orders: Sender<Order>,
-    /// Blocks that may be filled again; none comes before the thread is done with it.
+    /// Empty blocks for reuse. The number of blocks bounds how far the run loop may be ahead.
     emptied: Receiver<Block>,
-    /// There until it has ended.
+    /// Handle of the thread; `None` once joined.
     thread: Option<JoinHandle<Core>>,
 }
 
@@ -159,13 +159,13 @@ impl ClockThread {
             let mut empty = Vec::new();
             for order in received {
                 match order {
-                    Order::Do(what) => what(&mut core),
+                    Order::Do(action) => action(&mut core),
                     Order::Run(mut block) => {
                         block.run(&mut core);
                         empty.push(block);
-                        // To wake the run loop costs as much as hundreds of instructions.
+                        // Waking the run loop costs as much as hundreds of instructions.
                         if empty.len() >= BLOCKS_AHEAD / 2 {
-                            // At the end of the run nobody fills them again.
+                            // At the end of the run the receiver is gone.
                             empty.drain(..).for_each(|block| drop(back.send(block)));
                         }
                     }
@@ -176,7 +176,7 @@ impl ClockThread {
         Ok(Self { block: Block::default(), orders, emptied, thread: Some(thread) })
     }
 
-    /// From here on, instructions are timed or only warm the core.
+    /// Chooses whether the next instructions are timed or only warm the core.
     pub(super) fn set_warming(&mut self, is_warming: bool) {
         if self.block.is_warming != is_warming {
             self.flush();
@@ -184,18 +184,18 @@ impl ClockThread {
         }
     }
 
-    /// What is called from here on is for the instructions of this chunk, in order.
+    /// Announces the chunk whose instructions the next calls are for.
     pub(super) fn set_chunk(&mut self, chunk: Arc<Chunk>) {
         self.flush();
         (self.block.chunk, self.block.first) = (chunk, 0);
     }
 
-    /// Sends what was written down.
+    /// Sends the recorded calls to the thread.
     fn flush(&mut self) {
         if self.block.is_empty() {
             return;
         }
-        let Ok(mut next) = self.emptied.recv() else { self.has_ended() };
+        let Ok(mut next) = self.emptied.recv() else { self.propagate_panic() };
         next.is_warming = self.block.is_warming;
         next.chunk = Arc::clone(&self.block.chunk);
         next.first = self.block.first + self.block.instructions();
@@ -205,33 +205,36 @@ impl ClockThread {
 
     fn send(&mut self, order: Order) {
         if self.orders.send(order).is_err() {
-            self.has_ended();
+            self.propagate_panic();
         }
     }
 
-    /// The thread ends only when it is told to, or by a panic, which goes on here.
+    /// Reports that the thread ended early. Only a panic ends it early; the panic continues here.
     #[cold]
-    fn has_ended(&mut self) -> ! {
+    fn propagate_panic(&mut self) -> ! {
         match self.thread.take().map(JoinHandle::join) {
             Some(Err(panic)) => std::panic::resume_unwind(panic),
             _ => unreachable!("orders may still come"),
         }
     }
 
-    fn then(&mut self, what: impl FnOnce(&mut Core) + Send + 'static) {
+    fn run_on_core(&mut self, action: impl FnOnce(&mut Core) + Send + 'static) {
         self.flush();
-        self.send(Order::Do(Box::new(what)));
+        self.send(Order::Do(Box::new(action)));
     }
 
-    /// Waits for what the core has to say after all that it was called for.
-    fn ask<T: Send + 'static>(&mut self, what: impl FnOnce(&mut Core) -> T + Send + 'static) -> T {
+    /// Runs `query` on the core after all recorded calls, and waits for the answer.
+    fn query<T: Send + 'static>(
+        &mut self,
+        query: impl FnOnce(&mut Core) -> T + Send + 'static,
+    ) -> T {
         let (answer, answered) = sync_channel(1);
-        self.then(move |core| {
-            let _ = answer.send(what(core));
+        self.run_on_core(move |core| {
+            let _ = answer.send(query(core));
         });
         match answered.recv() {
             Ok(answer) => answer,
-            Err(_) => self.has_ended(),
+            Err(_) => self.propagate_panic(),
         }
     }
 
@@ -269,14 +272,14 @@ impl Model for ClockThread {
     }
     fn drain(&mut self) {
         if !self.block.is_warming {
-            self.then(Core::drain);
+            self.run_on_core(Core::drain);
         }
     }
     fn cycles_so_far(&mut self) -> Cycles {
         if self.block.is_warming {
             Cycles::default()
         } else {
-            self.ask(|core| core.cycles_so_far())
+            self.query(|core| core.cycles_so_far())
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The end of a run: its figures.
+//! Results of a finished run.
 
 use std::ops::Not;
 
@@ -11,35 +11,36 @@ use crate::energy::{self, Activity};
 use crate::operating_system::WorkCycles;
 use crate::warmup::Slices;
 
-/// Perforated pages pictured in a result.
+/// Most perforated pages shown in a result.
 const REGION_PICTURES: usize = 6;
 
-/// Figures of a finished run.
+/// Results of one scheme's run.
 pub(crate) struct Figures {
     pub(crate) instructions: u64,
     pub(crate) cycles: Option<u64>,
-    /// Of several hardware threads, each.
+    /// Figures of each hardware thread; empty with one thread.
     pub(crate) threads: Vec<HardwareThread>,
     pub(crate) counters: Counters,
-    /// Cycles of the operating system's work in the measured part; none without a clock.
+    /// Cycles of the operating system's work in the measured part; `None` without a clock.
     work_cycles: Option<WorkCycles>,
-    /// Cycles of the operating system's work in the whole run, and the run's instructions. None if the trace
-    /// has no map events: pages are then mapped in whichever part of the run touches them first.
+    /// Cycles of the operating system's work in the whole run, and the run's instructions. `None` if
+    /// the trace has no map events: pages are then mapped in whichever part of the run touches them
+    /// first.
     work_of_run: Option<(WorkCycles, u64)>,
     pub(crate) series: Series,
     pub(crate) regions: Vec<Region>,
     pub(crate) memory_maps: Vec<MemoryMap>,
     pub(crate) mode_transitions: Vec<String>,
-    /// Equal slices of the measured part.
+    /// Equal slices of the measured part, for the warm-up check and the batches.
     pub(crate) slices: Slices,
-    /// Measured parts of the windows of a sampled trace, or of the windows that were timed.
+    /// Counted parts of the windows: of a sampled trace, or of sampled timing.
     pub(crate) windows: Vec<Tally>,
 }
 
 impl Figures {
-    /// Records the speed with the operating system's work. Of a sampled trace it is that of the whole
-    /// program: pages that were first touched between windows fault in the windows, so that the work
-    /// is not that of the recorded instructions.
+    /// Records the speed with the operating system's work. For a sampled trace this is the speed of the
+    /// whole program: pages first touched between windows fault in the windows, so the work is more
+    /// than that of the recorded instructions.
     pub(crate) fn record_speed(&mut self, sampled: Option<&Sampled>) {
         let (Some(work), Some(cycles)) = (self.work_cycles, self.cycles) else { return };
         let measured = (self.instructions, cycles);
@@ -59,8 +60,8 @@ impl Figures {
 }
 
 impl Simulation {
-    /// Perforated pages to picture: of those that there are, else of those that there were last.
-    pub(super) fn pictures(&self) -> Vec<Region> {
+    /// Perforated pages to show: the current ones, or the last ones if there are none.
+    pub(super) fn perforated_regions(&self) -> Vec<Region> {
         let perforated: Option<&PerforatedRadix> = self.system.own_tables().part();
         let pages = perforated.map(PerforatedRadix::perforated_pages).unwrap_or_default();
         match pages.is_empty() {
@@ -69,17 +70,17 @@ impl Simulation {
         }
     }
 
-    /// Ends the run: all its counters, cycles and instructions per cycle among them.
+    /// Ends the run; returns all counters, cycles and instructions per cycle among them.
     ///
     /// # Errors
-    /// [`SimError::WarmupTooLong`] if it ended before measuring began.
+    /// [`SimError::WarmupTooLong`] if the run ended before measuring began.
     pub fn into_counters(self) -> Result<Counters, SimError> {
         let mut figures = self.finish()?;
         figures.record_speed(None);
         Ok(figures.counters)
     }
 
-    /// Ends the run.
+    /// Ends the run and collects its results.
     pub(crate) fn finish(mut self) -> Result<Figures, SimError> {
         let Some(from) = self.measured_from.filter(|&from| from < self.done) else {
             let (warmup, instructions) = (self.options.warmup, self.done);
@@ -91,7 +92,7 @@ impl Simulation {
         if let Some(clock) = &mut self.clock {
             clock.drain();
         }
-        let (end, regions) = (self.tally_at_rest(), self.pictures());
+        let (end, regions) = (self.tally_at_rest(), self.perforated_regions());
         let (slices, windows) = self.stretches.finish(&end);
         let windows = timed_windows.unwrap_or(windows);
         self.samples.add(self.done, self.system.mmu().l2_contents());
@@ -197,13 +198,13 @@ fn measured_contents(points: &[(u64, L2Contents)], from: u64) -> Vec<L2Contents>
     if measured.is_empty() { vec![last.1] } else { measured }
 }
 
-/// What the second-level TLB held, as results keep it.
+/// Contents of the second-level TLB as results store them.
 fn contents_point(instruction: u64, contents: L2Contents) -> ContentsPoint {
     let entries = contents.by_kind().map(|(kind, entries)| (kind.to_owned(), entries));
     ContentsPoint { instruction, entries: EntryCounts(entries.into()) }
 }
 
-/// A perforated page, as results keep it.
+/// A perforated page as results store it.
 fn region(page: &PerforatedPage) -> Region {
     Region {
         page: format!("{:#x}", page.page.address()),

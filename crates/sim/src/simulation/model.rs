@@ -1,4 +1,4 @@
-//! What the run loop hands translated accesses to.
+//! Interface between run loop and clock.
 
 use perforate_timing::{Core, Processors, Shootdown};
 use perforate_types::{Instruction, PhysicalAddress, StepLists};
@@ -9,13 +9,13 @@ pub(super) struct Cycles {
     pub(super) all: u64,
     /// Latencies of translations beyond the first-level TLB, summed.
     pub(super) translation: u64,
-    /// Those for which the run waited for translation.
+    /// Cycles in which the run waited for translation.
     pub(super) translation_stall: u64,
 }
 
 /// Consumes translated accesses: the timing model, or nothing in functional mode.
 pub(super) trait Model {
-    /// Whether it is told at once of shootdowns that go to other hardware threads.
+    /// True if the model simulates several hardware threads and takes shootdowns between them at once.
     const HAS_THREADS: bool = false;
 
     fn fetch(&mut self, address: PhysicalAddress, slot: u32, steps: StepLists<'_>);
@@ -23,23 +23,23 @@ pub(super) trait Model {
     fn load(&mut self, address: PhysicalAddress, size: u16, slot: u32, steps: StepLists<'_>);
     fn store(&mut self, address: PhysicalAddress, size: u16, slot: u32, steps: StepLists<'_>);
     fn finish(&mut self, instruction: &Instruction);
-    /// Lets everything finish that is under way.
+    /// Drains the pipeline: simulates until all pending work is done.
     fn drain(&mut self);
-    /// Cycles so far.
+    /// Cycles since measuring started.
     fn cycles_so_far(&mut self) -> Cycles;
-    /// What comes next is run by this hardware thread. With one there is nothing to be said.
+    /// Continues on hardware thread `thread`. No effect with one hardware thread.
     fn run_on(&mut self, _thread: usize) {}
-    /// Hardware threads are interrupted for shootdowns.
+    /// Interrupts hardware threads for shootdowns.
     fn shoot_down(&mut self, _sent: &Interrupts) {}
 }
 
-/// Shootdowns that go to other hardware threads.
+/// Interrupts of hardware threads for the shootdowns of one operation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Interrupts {
-    /// Whether the thread at work waits for the answers; otherwise a kernel thread on another processor
-    /// does.
+    /// True if the current thread waits for the answers. If false, a kernel thread on another processor
+    /// waits.
     pub(super) is_waited_for: bool,
-    /// How often.
+    /// Number of times that `each` happens.
     pub(super) batches: u64,
     pub(super) each: Shootdown,
 }
@@ -120,7 +120,7 @@ impl Model for Core {
     }
 }
 
-/// A core that is warmed and takes no time.
+/// A core that only warms caches and predictors, in no time.
 pub(super) struct Warming<'a>(pub(super) &'a mut Core);
 
 impl Model for Warming<'_> {
@@ -150,7 +150,7 @@ impl Model for Warming<'_> {
     }
 }
 
-/// No clock.
+/// Model without a clock, for functional runs.
 pub(super) struct Functional;
 
 impl Model for Functional {

@@ -1,13 +1,13 @@
-//! Runs of which only windows are timed.
+//! Sampled timing: runs in which only windows are timed.
 
 use super::*;
 use crate::sampled::{Phase, Schedule};
 
-/// Where such a run is.
+/// Position within the schedule of windows.
 pub(super) struct TimedRun {
     schedule: Schedule,
     phase: Phase,
-    /// What had been counted when the window under way began.
+    /// Tally at the beginning of the current window.
     open: Option<Tally>,
     closed: Vec<Tally>,
 }
@@ -19,21 +19,20 @@ impl TimedRun {
 }
 
 impl Simulation {
-    /// Windows that were timed so far.
+    /// Tallies of the windows that have ended.
     pub(crate) fn timed_windows(&self) -> &[Tally] {
         self.timed.as_ref().map_or(&[], |timed| &timed.closed)
     }
 
-    /// Measuring begins: the clock waits for the first window.
+    /// Starts measuring: pauses the counters of the clock until the first window.
     pub(super) fn await_first_window(&mut self) {
         if let (Some(timed), Some(clock)) = (&mut self.timed, &mut self.clock) {
             timed.schedule.start_measuring(self.done);
-            clock.then(Core::pause_counting);
+            clock.run_on_core(Core::pause_counting);
         }
     }
 
-    /// Runs the chunk's instructions from `position` up to number `end` in the phases that the
-    /// schedule has for them.
+    /// Runs the chunk's instructions from `position` up to number `end`, in the phases of the schedule.
     pub(super) fn run_in_phases(
         &mut self,
         chunk: &Chunk,
@@ -50,11 +49,11 @@ impl Simulation {
             let mut clock = self.clock.take().expect("a run of timed windows has a clock");
             let is_warming = phase == Phase::Warming;
             let outcome = match &mut clock {
-                Clock::Here(core) if is_warming => {
+                Clock::Inline(core) if is_warming => {
                     self.run_with(&mut Warming(core), chunk, position, part)
                 }
-                Clock::Here(core) => self.run_with(core.as_mut(), chunk, position, part),
-                Clock::Beside(thread) => {
+                Clock::Inline(core) => self.run_with(core.as_mut(), chunk, position, part),
+                Clock::Threaded(thread) => {
                     thread.set_warming(is_warming);
                     self.run_with(thread, chunk, position, part)
                 }
@@ -66,38 +65,38 @@ impl Simulation {
         Ok(())
     }
 
-    /// Goes on to a phase, if it is another.
+    /// Enters a phase, if it differs from the current one.
     fn enter(&mut self, phase: Phase) {
         let Some(before) = self.timed.as_ref().map(|timed| timed.phase) else { return };
         if before == Phase::Counting && phase != Phase::Counting {
             self.close_window();
         }
         if phase == Phase::Counting && before != Phase::Counting {
-            self.clock.iter_mut().for_each(|clock| clock.then(Core::resume_counting));
+            self.clock.iter_mut().for_each(|clock| clock.run_on_core(Core::resume_counting));
             let tally = self.tally_at_rest();
             self.timed.iter_mut().for_each(|timed| timed.open = Some(tally));
         }
         if phase == Phase::Warming && before != Phase::Warming {
-            self.clock.iter_mut().for_each(|clock| clock.then(Core::drain));
+            self.clock.iter_mut().for_each(|clock| clock.run_on_core(Core::drain));
         }
         self.timed.iter_mut().for_each(|timed| timed.phase = phase);
     }
 
-    /// The window under way ends here. What is in the pipeline counts neither at its beginning nor
-    /// at its end.
+    /// Ends the current window. Instructions in the pipeline count neither at its beginning nor at its
+    /// end.
     fn close_window(&mut self) {
         let tally = self.tally_at_rest();
         let (Some(timed), Some(clock)) = (&mut self.timed, &mut self.clock) else { return };
         if let Some(open) = timed.open.take() {
             timed.closed.push(tally - open);
-            clock.then(Core::pause_counting);
+            clock.run_on_core(Core::pause_counting);
         }
     }
 
-    /// Ends such a run: its windows stand for so many instructions.
+    /// Ends the run and extrapolates the windows to `instructions` measured instructions.
     ///
     /// # Errors
-    /// [`SimError::NoTimedWindow`] if there was none.
+    /// [`SimError::NoTimedWindow`] if no window was timed.
     pub(super) fn finish_windows(&mut self, instructions: u64) -> Result<Vec<Tally>, SimError> {
         self.close_window();
         let Some(timed) = self.timed.take() else { return Ok(Vec::new()) };
@@ -105,8 +104,8 @@ impl Simulation {
             return Err(SimError::NoTimedWindow { instructions });
         }
         if let Some(clock) = &mut self.clock {
-            clock.then(Core::drain);
-            clock.then(move |core| core.extrapolate(instructions));
+            clock.run_on_core(Core::drain);
+            clock.run_on_core(move |core| core.extrapolate(instructions));
         }
         Ok(timed.closed)
     }

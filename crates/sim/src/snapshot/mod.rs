@@ -1,4 +1,4 @@
-//! Snapshots of real machines as the memory that a simulation begins with.
+//! Snapshots of real machines, in whose state a simulation's memory can start.
 
 mod record;
 
@@ -14,22 +14,22 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::SimError;
 pub use record::host_record;
 
-/// A snapshot and the file it comes from. All memories that begin with it share it.
+/// A snapshot and its file. All memories that start with the snapshot share it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MemorySnapshot {
-    /// The file as it was named.
+    /// Path of the file as given.
     pub file: String,
-    /// XXH3-128 of its content.
+    /// XXH3-128 of the file's content, in hexadecimal.
     pub content_hash: String,
     #[serde(skip)]
     snapshot: Arc<HostSnapshot>,
 }
 
 impl MemorySnapshot {
-    /// Reads a file that says what lies in every frame.
+    /// Loads a snapshot with the state of every frame.
     ///
     /// # Errors
-    /// If it cannot be read, is no snapshot of a host, or does not know the frames.
+    /// The file is unreadable, is not a snapshot of a host, or lacks the state of the frames.
     pub fn load(file: &str) -> Result<Self, SimError> {
         let (snapshot, content_hash) = Self::read(file)?;
         let wrong = |error: perforate_os::OsError| SimError::Snapshot {
@@ -40,10 +40,10 @@ impl MemorySnapshot {
         Ok(Self { file: file.into(), content_hash, snapshot: Arc::new(snapshot) })
     }
 
-    /// A snapshot that was just taken, which results call by this name.
+    /// Wraps a snapshot taken just now; results call it `name`.
     ///
     /// # Errors
-    /// If it does not know the frames.
+    /// The snapshot lacks the state of the frames.
     pub fn taken(name: &str, snapshot: HostSnapshot) -> Result<Self, SimError> {
         let wrong = |problem: String| SimError::Snapshot { path: name.into(), problem };
         snapshot.frames().map_err(|error| wrong(error.to_string()))?;
@@ -53,10 +53,10 @@ impl MemorySnapshot {
         Ok(Self { file: name.into(), content_hash, snapshot: Arc::new(snapshot) })
     }
 
-    /// Reads any snapshot of a host; its content hash besides.
+    /// Reads any snapshot of a host, and the hash of its content.
     ///
     /// # Errors
-    /// If it cannot be read or is none.
+    /// The file is unreadable, or is not a snapshot.
     pub fn read(file: &str) -> Result<(HostSnapshot, String), SimError> {
         let wrong = |problem: String| SimError::Snapshot { path: file.into(), problem };
         let opened = perforate_config::open_file(file).map_err(|error| wrong(error.to_string()))?;
@@ -66,13 +66,13 @@ impl MemorySnapshot {
         Ok((snapshot, format!("{:032x}", input.hash.digest128())))
     }
 
-    /// The snapshot.
+    /// The snapshot, for sharing between memories.
     pub(crate) fn shared(&self) -> Arc<HostSnapshot> {
         Arc::clone(&self.snapshot)
     }
 
-    /// What the machine did to its memory beside what lies in the frames, which the simulated memory
-    /// does not take over; none if it did nothing of the kind.
+    /// Note on swap and page merging of the machine, which the simulated memory does not have; `None`
+    /// if the machine used neither.
     pub(crate) fn left_out(&self) -> Option<String> {
         let SnapshotAbout { swap_bytes, merges_pages, .. } = self.snapshot.about;
         let swap = (swap_bytes > 0).then(|| format!("{} of swap", Size(swap_bytes)));
@@ -88,13 +88,13 @@ impl MemorySnapshot {
         })
     }
 
-    /// Memory that is there.
+    /// Size of the memory in bytes, without holes in the address space.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let occupancy = self.snapshot.occupancy.as_ref();
         occupancy.map_or(0, |known| known.memory_frames()) * PageSize::Size4K.bytes()
     }
 
-    /// Physical addresses up to the last that can be used, with room for the hole bitmap.
+    /// End of the usable physical addresses in bytes, plus room for the hole bitmap.
     pub(crate) fn address_bytes(&self) -> u64 {
         let occupancy = self.snapshot.occupancy.as_ref();
         let bytes = occupancy.map_or(0, |known| known.blocks()) * PageSize::Size2M.bytes();
@@ -102,7 +102,7 @@ impl MemorySnapshot {
     }
 }
 
-/// A hash of what is written, which goes nowhere.
+/// Writer that hashes the bytes and discards them.
 struct HashOnly(Xxh3);
 
 impl Write for HashOnly {
@@ -116,7 +116,7 @@ impl Write for HashOnly {
     }
 }
 
-/// What is read, and a hash of it.
+/// Reader that hashes the bytes of its input.
 struct Hashed<R> {
     input: R,
     hash: Xxh3,

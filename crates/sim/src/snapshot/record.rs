@@ -1,4 +1,4 @@
-//! What a snapshot of a host says, as one JSON object: for `--json`, the table and the page.
+//! Summary of a host's snapshot as one JSON object, for `--json`, the table and the page.
 
 use perforate_schemes::perforated::Perforated;
 use std::panic::resume_unwind;
@@ -15,11 +15,11 @@ use perforate_records::{
 use crate::Request;
 use crate::memory_history::picture_of;
 
-/// Runs of like cells in the picture.
+/// Largest number of runs of equal cells in the memory map.
 const MOST_RUNS: usize = 4096;
 
-/// Cases of P §III.C: words, compacted before, perforating, compaction in faults, the paper's
-/// shares.
+/// Cases of P §III.C: description, background compaction before the request, perforated pages,
+/// compaction in faults, the paper's shares.
 const CASES: [(&str, bool, bool, Defrag, &str); 6] = [
     ("at once", false, false, Defrag::Never, "2.5 %"),
     ("at once, nothing moved", false, true, Defrag::Never, ""),
@@ -29,8 +29,8 @@ const CASES: [(&str, bool, bool, Defrag, &str); 6] = [
     ("the same, and compaction in faults", true, true, Defrag::Always, ""),
 ];
 
-/// Looks at a snapshot with the eyes of a policy for perforated pages, and serves requests of
-/// so many bytes on it; with 0 none are.
+/// Summarises a snapshot: which of its blocks `policy` would perforate, and how requests of
+/// `request_bytes` are served. 0 bytes mean no requests.
 pub fn host_record(
     snapshot: &Arc<HostSnapshot>,
     policy: Perforated,
@@ -77,7 +77,7 @@ fn has_memory(zone: &SnapshotZone) -> bool {
     zone.present_frames > 0 || zone.free_blocks.iter().any(|&blocks| blocks > 0)
 }
 
-/// Free memory by order; the indices are those of the frames where they are known.
+/// Free memory by order. The indices are computed from the frames if their states are known.
 fn orders(snapshot: &HostSnapshot) -> Vec<SnapshotOrder> {
     let (counted, placed) = (snapshot.counted_free(), snapshot.placed_free());
     let free: FreeMemory = placed.unwrap_or(counted);
@@ -92,7 +92,7 @@ fn orders(snapshot: &HostSnapshot) -> Vec<SnapshotOrder> {
     (0..FREE_ORDERS as u32).map(one).collect()
 }
 
-/// Serves the request in every case, two at a time: each has a memory of its own.
+/// Serves the request in every case, two cases at a time; each case has its own memory.
 fn serve_all(
     snapshot: &Arc<HostSnapshot>,
     policy: Perforated,
@@ -121,7 +121,7 @@ fn serve_all(
             let started: Vec<_> = pair.iter().map(start).collect();
             let joined = started.into_iter().map(|(case, thread)| match thread {
                 Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
-                // Where no thread can be started, this one does the work.
+                // Without a second thread, this thread serves the case.
                 Err(_) => serve(case),
             });
             joined.collect::<Vec<_>>()

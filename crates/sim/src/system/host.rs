@@ -1,4 +1,4 @@
-//! The host's side of a system: what the hypervisor does and what is counted of it.
+//! Host side of a system: the hypervisor's actions and their counters.
 
 use perforate_mmu::{Dimension, Host, HostFault, MmuConfig, Nested, RegisteredRun, allow};
 use perforate_os::{FaultOutcome, Hypervisor, Kernel, OsError, Span};
@@ -15,7 +15,7 @@ use crate::placed::Placed;
 use crate::wiring::{Connections, Side};
 use crate::{Composition, Machine, MemoryState, Scheme, SimError};
 
-/// Counters of a kernel that results have of the host's as well.
+/// Counters of a kernel that results also have for the host.
 const OF_HOST: [&str; 7] = [
     "page_table_bytes",
     "hole_bitmap_bytes",
@@ -26,12 +26,12 @@ const OF_HOST: [&str; 7] = [
     "segment_escaped_pages",
 ];
 
-/// The counter of the host's kernel beside one of the guest's, if results have it.
+/// Counter of the host's kernel that corresponds to `own`; `None` if results have none.
 pub(crate) fn counter(own: &Counter) -> Option<Counter> {
     if !OF_HOST.contains(&&*own.id) {
         return None;
     }
-    // Of all tables, reports show those of the host only.
+    // One step less prominent than the guest's counter.
     let prominence = match own.prominence {
         Prominence::Main => Prominence::Table,
         _ => Prominence::Listed,
@@ -46,7 +46,7 @@ pub(crate) fn counter(own: &Counter) -> Option<Counter> {
     })
 }
 
-/// Place of a page of the guest's memory in the machine.
+/// Machine frame behind a page of the guest's memory.
 #[derive(Clone, Copy)]
 struct Place {
     frame: Frame,
@@ -54,10 +54,10 @@ struct Place {
 }
 
 impl System {
-    /// Has a register say where the guest's hole bitmap lies in the machine (P §V): where it is now, if
-    /// that is contiguous, else where the hypervisor moves it for that. Every read of the bitmap is
-    /// translated if the host has no such memory or forbids the guest to write there. A host with a segment
-    /// translates it by that.
+    /// Sets the register with the location of the guest's hole bitmap in the machine (P §V). If the
+    /// bitmap is not contiguous there, the hypervisor moves it. Without contiguous memory, or if the
+    /// host forbids the guest to write the bitmap, every read of the bitmap is translated. A host with
+    /// a segment translates the bitmap by its segment.
     pub(super) fn register_guest_bitmap(&mut self) -> Result<(), SimError> {
         let Some(bitmap) = self.kernel.hole_bitmap() else { return Ok(()) };
         let frames = self.kernel.end_frame().number();
@@ -84,26 +84,26 @@ impl System {
         Ok(())
     }
 
-    /// The place to which the host has mapped a page of the guest's memory.
+    /// Machine frame to which the host has mapped a page of the guest's memory.
     fn place_in_host(&self, page: GuestFrame) -> Option<Place> {
         let reach = self.mmu.dimension().host()?.look_at(page)?;
         let frame = reach.frame_of(VirtualPage::new(page.number()));
         Some(Place { frame, allows_write: allow::permits(reach.allows, AccessKind::Write) })
     }
 
-    /// The hypervisor, when virtualized.
+    /// The hypervisor; `None` for native systems.
     pub fn hypervisor(&self) -> Option<&Hypervisor> {
         self.hypervisor.as_ref()
     }
 
-    /// Work of the hypervisor since measuring started, with exits of the virtual machine; `None`
-    /// natively.
+    /// Work of the hypervisor since measuring started, with exits of the virtual machine; `None` for
+    /// native systems.
     pub fn host_work(&self) -> Option<HostWork> {
         self.host_part(&(self.account() - self.measured_from))
     }
 
-    /// The hypervisor's part of an account, with the exits that the guest's own work took; `None`
-    /// natively.
+    /// The hypervisor's part of an account, with the exits caused by the guest's own work; `None` for
+    /// native systems.
     pub(super) fn host_part(&self, account: &Account) -> Option<HostWork> {
         let hypervisor = self.hypervisor.as_ref()?;
         let HostWork { exits, .. } = account.host;
@@ -114,7 +114,7 @@ impl System {
         Some(HostWork { exits, ..account.host })
     }
 
-    /// Figures of the host's kernel, by the names of the guest's with `host_` before them.
+    /// Records the figures of the host's kernel, under the guest's names with the prefix `host_`.
     pub(super) fn record_host(&self, span: Span, out: &mut Counters) {
         let Some(hypervisor) = &self.hypervisor else { return };
         let mut host = Counters::default();
@@ -126,11 +126,10 @@ impl System {
         }
     }
 
-    /// Has the hypervisor do something to the virtual machine, and tells tables, TLBs and oracle of
-    /// it.
+    /// Lets `act` change the virtual machine, then updates tables, TLBs and oracle.
     ///
     /// # Errors
-    /// What the host's kernel says, or a change that the oracle refuses.
+    /// The error of the host's kernel, or an update that the oracle refuses.
     ///
     /// # Panics
     /// In a native system.
@@ -158,10 +157,10 @@ impl System {
         SimError::HostOs { scheme, instruction, source }
     }
 
-    /// As [`Self::change_host`], by a kernel thread on another processor.
+    /// Like [`Self::change_host`], for a kernel thread on another processor.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Self::change_host`].
     pub fn change_host_in_background(
         &mut self,
         act: impl FnOnce(&mut Hypervisor, &mut Vec<Update>) -> Result<(), OsError>,
@@ -176,7 +175,7 @@ impl System {
         result
     }
 
-    /// Tells tables, TLBs and oracle what the host's kernel did, in order.
+    /// Applies the updates of the host's kernel to tables, TLBs and oracle, in order.
     pub(super) fn publish_host(&mut self) -> Result<(), SimError> {
         (0..self.updates.len()).try_for_each(|index| self.publish_host_update(index))
     }
@@ -184,7 +183,7 @@ impl System {
     fn publish_host_update(&mut self, index: usize) -> Result<(), SimError> {
         let update = &self.updates[index];
         if let Some(oracles) = &mut self.oracles {
-            oracles.hear_host(update).map_err(|source| SimError::Oracle {
+            oracles.apply_host(update).map_err(|source| SimError::Oracle {
                 scheme: self.scheme.clone(),
                 seed: self.seed,
                 instruction: self.instruction,
@@ -196,23 +195,23 @@ impl System {
         Ok(())
     }
 
-    /// Has the hypervisor serve a violation of the nested page table; returns whether the access may
-    /// be tried again. One of a page that the virtual machine has not comes again, until the access
-    /// counts as stuck: the guest has more frames than its host knows of. One that the host forbids
-    /// (mprotect of the virtual machine's memory) is refused: KVM leaves the guest with EFAULT, and
-    /// the guest cannot mend it.
+    /// Serves a violation of the nested page table by the hypervisor; returns true if the access may be
+    /// retried. A fault on a page outside the virtual machine's memory repeats until the access counts
+    /// as stuck: the guest has more frames than its host. A fault that the host forbids (mprotect of
+    /// the virtual machine's memory) is refused: KVM returns EFAULT for it, which the guest cannot
+    /// repair.
     #[cold]
     #[inline(never)]
     pub(super) fn serve_host_fault(&mut self, fault: HostFault) -> Result<bool, SimError> {
         self.host.exits.nested_fault += 1;
         let before = self.account().host.work;
-        let allowed = self.has_host_back(fault);
+        let allowed = self.back_in_host(fault);
         let host = self.hypervisor.as_ref();
         let segment = host.and_then(|host| host.kernel().segment(host.space()));
         let has_segment = u64::from(segment.is_some_and(|segment| segment.is_active));
         self.host.segment_exits += has_segment;
         let work = self.account().host.work - before;
-        // Memory that the host had given before is swapped in or copied.
+        // Memory that was backed before is swapped in or copied.
         let is_backing = work.pages_swapped_in == 0 && work.frames_copied == 0;
         if is_backing && !self.hardware.is_background {
             self.host.backing += work;
@@ -222,9 +221,9 @@ impl System {
         allowed
     }
 
-    /// Has the host's kernel back a page of the guest's memory. Returns whether it allows the
-    /// access; one that it does not is counted.
-    pub(crate) fn has_host_back(&mut self, fault: HostFault) -> Result<bool, SimError> {
+    /// Lets the host's kernel back a page of the guest's memory. Returns true if the kernel allows the
+    /// access; counts a refused access.
+    pub(crate) fn back_in_host(&mut self, fault: HostFault) -> Result<bool, SimError> {
         let outcome =
             self.change_host(|host, updates| host.fault(fault.page, fault.kind, updates))?;
         let exists = self.hypervisor.as_ref().is_some_and(|host| host.has_memory(fault.page));
@@ -234,7 +233,7 @@ impl System {
     }
 }
 
-/// A hypervisor with its own memory, when virtualized.
+/// Makes a hypervisor with its own memory; `None` for native schemes.
 pub(super) fn hypervisor(
     composition: &Composition,
     guest: &Kernel,
@@ -242,7 +241,7 @@ pub(super) fn hypervisor(
     seed: u64,
 ) -> Result<Option<Hypervisor>, OsError> {
     let Some(host) = composition.host else { return Ok(None) };
-    // The host's memory is another memory, fragmented in its own way.
+    // The host's memory has another seed, so its fragmentation differs from the guest's.
     let slots = guest.memory_slots();
     let guest_pages = slots.last().map_or(0, |slot| slot.end.number());
     let kernel = host.host_kernel(&memory.host(), !seed, guest_pages)?;
@@ -253,14 +252,14 @@ pub(super) fn hypervisor(
     }))
 }
 
-/// The machine's part that translates, as the schemes have it.
+/// Configuration of the memory-management unit, with the schemes' TLB coalescing.
 pub(super) fn mmu(composition: &Composition, machine: &Machine) -> MmuConfig {
     let mut config = machine.mmu();
     config.tlb.l2_coalescing = composition.coalescing().or(config.tlb.l2_coalescing);
     config
 }
 
-/// The page tables, those of the guest over those of the host when virtualized.
+/// Makes the page tables: the guest's over the host's when virtualized.
 pub(super) fn dimension(
     composition: &Composition,
     (kernel, hypervisor): (&Kernel, Option<&Hypervisor>),

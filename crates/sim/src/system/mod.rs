@@ -1,4 +1,4 @@
-//! One scheme's operating system, memory-management unit and oracle, wired together.
+//! Operating system, memory-management unit and oracle of one scheme, connected.
 
 mod host;
 mod modes;
@@ -23,35 +23,35 @@ use crate::wiring::{Connections, Side, Wiring};
 use crate::{Composition, Machine, MemoryState, SimError};
 pub(crate) use host::counter as host_counter;
 use shootdowns::Hardware;
-pub(crate) use shootdowns::Sent;
+pub(crate) use shootdowns::SentShootdowns;
 
-/// Faults one access may take before its page counts as stuck: a large page may have to be
-/// split or a hole mapped before the access itself succeeds. In a guest each of its tables may
-/// have to be backed first, be made writable, and so may the page, its holes and their tables.
+/// Most faults of one access before its page counts as stuck. A large page may have to be split, or a
+/// hole mapped, before the access succeeds. In a guest, the host may have to back each of the guest's
+/// tables, the page, its holes and their tables, and make each writable.
 const FAULTS_PER_ACCESS: u32 = 4;
 const FAULTS_PER_GUEST_ACCESS: u32 = 64;
 
-/// End of the user half of the 48-bit address space. Programs may not touch what lies above:
-/// addresses that are not canonical, and the kernel's.
+/// End of the user half of the 48-bit address space. Higher addresses belong to the kernel or are not
+/// canonical; programs may not access them.
 const USER_END: u64 = 1 << 47;
 
-/// How a [`System`] is set up.
+/// Set-up of a [`System`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SystemOptions {
-    /// Compare every translation with the oracle.
+    /// True to compare every translation with the oracle.
     pub check: bool,
-    /// Touching what was never mapped maps it, for traces without map events.
+    /// True to map any unmapped page on its first access, for traces without map events.
     pub implicit_maps: bool,
-    /// Count what translations read, but list no steps: nobody times them.
+    /// True to count the reads of translations without listing their steps, if no clock needs the list.
     pub counts_only: bool,
 }
 
-/// An operating system with its own memory, and the hardware that translates for it; when
-/// virtualized, that is the guest's, and there is a hypervisor beneath.
+/// An operating system with its own memory, and its translation hardware. When virtualized, this is the
+/// guest's operating system, above a hypervisor.
 ///
-/// The only back edge of the data flow: a page fault goes to the kernel, whose updates come back
-/// to the tables, the TLBs and the oracle, in order. A violation of the nested page table goes to
-/// the hypervisor likewise.
+/// The system contains the only back edge of the data flow. A page fault goes to the kernel, whose
+/// updates come back to the tables, the TLBs and the oracle, in order. A violation of the nested page
+/// table goes to the hypervisor in the same way.
 pub struct System {
     pub(crate) kernel: Kernel,
     pub(crate) hypervisor: Option<Hypervisor>,
@@ -59,35 +59,35 @@ pub struct System {
     pub(crate) connections: Connections,
     oracles: Option<Oracles>,
     pub(crate) updates: Vec<Update>,
-    /// Of the shadow tables, under shadow paging.
+    /// Updates of the shadow tables, under shadow paging.
     pub(crate) shadow_updates: Vec<Update>,
     steps: Steps,
     scheme: String,
     seed: u64,
     instruction: u64,
     refused: u64,
-    /// Account of all work when measuring started.
+    /// Work of the operating systems when measuring started.
     measured_from: Account,
-    /// Account of all work when the run began.
+    /// Work of the operating systems when the run began.
     run_from: Account,
     host_memory: HostMemory,
-    /// Work of the kernel on other processors.
+    /// Work of the kernel's threads on other processors.
     background: Work,
-    /// Work of the host, that of its kernel apart, which keeps its own account.
+    /// Work of the host, except that of its kernel, which keeps its own account.
     pub(crate) host: HostWork,
     hardware: Hardware,
-    /// Tables of mechanisms that a guest's kernel has written and the host may not have backed.
+    /// Tables of mechanisms that the guest's kernel has written and the host may not have backed yet.
     written_tables: Vec<Frame>,
-    /// Where tables of the guest were located in the last translation that was checked.
+    /// Guest tables located by the last checked translation, with their frames in the machine.
     located: Vec<(GuestFrame, Frame)>,
 }
 
 impl System {
-    /// An empty memory under `scheme`.
+    /// Makes a system with an empty memory.
     ///
     /// # Errors
-    /// Memory too small for the kernel's own tables, an impossible machine, or one whose TLBs
-    /// cannot hold the scheme's entries.
+    /// A memory too small for the kernel's own tables, an impossible machine, or one whose
+    /// TLBs cannot hold the scheme's entries.
     pub fn new(
         machine: &Machine,
         composition: impl Into<Composition>,
@@ -98,7 +98,7 @@ impl System {
         Self::wired(machine, composition.into(), memory, seed, options, None)
     }
 
-    /// The same with somebody between operating systems and hardware.
+    /// Like [`Self::new`], with an observer between operating systems and hardware.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -166,52 +166,53 @@ impl System {
         Ok(system)
     }
 
-    /// Notes how many instructions are done, for error messages.
+    /// Sets the number of instructions executed, for error messages.
     pub fn at_instruction(&mut self, instruction: u64) {
         self.instruction = instruction;
     }
 
-    /// The steps of the last translation.
+    /// Steps of the last translation.
     #[inline]
     pub fn steps(&self) -> &Steps {
         &self.steps
     }
 
-    /// The memory-management unit.
+    /// Memory-management unit of the system.
     pub fn mmu(&self) -> &Mmu {
         &self.mmu
     }
 
-    /// The memory-management unit, to be changed.
+    /// Memory-management unit of the system, for changes.
     pub fn mmu_mut(&mut self) -> &mut Mmu {
         &mut self.mmu
     }
 
-    /// What hardware and operating system count as done from here on is measured.
+    /// Starts measuring: resets the counts of hardware and operating systems.
     pub fn start_measuring(&mut self) {
         self.mmu.reset_counters();
         self.measured_from = self.account();
         self.hardware.interrupts = 0;
     }
 
-    /// The program's run begins: memory that it had before is there.
+    /// Starts the program's run. Earlier work, such as mapping memory that it had before, does not
+    /// count.
     pub(crate) fn start_run(&mut self) {
         self.run_from = self.account();
     }
 
-    /// Work of operating systems since the system was made.
+    /// Work of the operating systems since the system was made.
     pub(super) fn account(&self) -> Account {
         let host = self.hypervisor.as_ref().map(|host| host.kernel().work());
         let host = HostWork { work: host.unwrap_or_default(), ..self.host };
         Account { work: self.kernel.work(), background: self.background, host }
     }
 
-    /// Work of operating systems since measuring started.
+    /// Work of the operating systems since measuring started.
     pub(crate) fn measured_work(&self) -> ProgramWork {
         self.work_since(self.measured_from)
     }
 
-    /// Work of operating systems since the run began, the warm-up's included.
+    /// Work of the operating systems since the run began, warm-up included.
     pub(crate) fn work_of_run(&self) -> ProgramWork {
         self.work_since(self.run_from)
     }
@@ -231,10 +232,10 @@ impl System {
         self.kernel.work() - self.measured_from.work
     }
 
-    /// As [`Self::change`], by a kernel thread on another processor.
+    /// Like [`Self::change`], for a kernel thread on another processor.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Self::change`].
     pub fn change_in_background(
         &mut self,
         act: impl FnOnce(&mut Kernel, &mut Vec<Update>) -> Result<(), perforate_os::OsError>,
@@ -249,36 +250,37 @@ impl System {
         result
     }
 
-    /// What of a kernel thread's work takes the program no time. Its shootdowns do, unless the hardware
-    /// threads that they interrupt are simulated.
+    /// Part of a kernel thread's work that takes no time of the program. Shootdowns take time, unless
+    /// the interrupted hardware threads are simulated.
     fn apart_from_sent(&self, work: Work) -> Work {
         if self.hardware.are_several() { work } else { work.apart_from_shootdowns() }
     }
 
-    /// Where tables of the guest lay that the last translation looked for; with the oracle only.
+    /// Guest tables located by the last translation, with their frames in the machine; empty without
+    /// the oracle.
     pub(crate) fn located_tables(&self) -> &[(GuestFrame, Frame)] {
         &self.located
     }
 
-    /// What is true of the operating system's mapping, if every translation is checked.
+    /// Oracle of the operating system's mappings; `None` if translations are not checked.
     pub fn oracle(&self) -> Option<&Oracle> {
         self.oracles.as_ref().map(Oracles::own)
     }
 
-    /// What is true of the host's mapping, if there is one and every translation is checked.
+    /// Oracle of the host's mappings; `None` for a native system, or if translations are not checked.
     pub fn host_oracle(&self) -> Option<&Oracle> {
         self.oracles.as_ref().and_then(Oracles::host)
     }
 
-    /// The operating system; the guest's when virtualized.
+    /// Kernel of the program's operating system; the guest's when virtualized.
     pub fn kernel(&self) -> &Kernel {
         &self.kernel
     }
 
-    /// Lets `act` change the kernel, then brings tables, TLBs and oracle up to date.
+    /// Lets `act` change the kernel, then updates tables, TLBs and oracle.
     ///
     /// # Errors
-    /// What the kernel said, or a change that the oracle refuses.
+    /// The kernel's error, or an update that the oracle refuses.
     pub fn change<T>(
         &mut self,
         act: impl FnOnce(&mut Kernel, &mut Vec<Update>) -> Result<T, perforate_os::OsError>,
@@ -303,14 +305,14 @@ impl System {
         for index in 0..self.updates.len() {
             let update = &self.updates[index];
             if let Some(oracles) = &mut self.oracles {
-                oracles.hear(update).map_err(|source| SimError::Oracle {
+                oracles.apply(update).map_err(|source| SimError::Oracle {
                     scheme: self.scheme.clone(),
                     seed: self.seed,
                     instruction: self.instruction,
                     source,
                 })?;
             }
-            self.hardware.hear(update);
+            self.hardware.note_shootdown(update);
             self.connections.deliver(Side::Own, update, &mut self.mmu);
             if self.hypervisor.is_some()
                 && let Update::Format(operation) = update
@@ -324,11 +326,12 @@ impl System {
         Ok(())
     }
 
-    /// Translates an access of the running process, with page faults served. `None` for an access
-    /// that the operating system refuses (it would kill the program); such accesses are counted.
+    /// Translates an access of the running process and serves its page faults. Returns `None` for an
+    /// access that the operating system refuses, where a real one would kill the program; such accesses
+    /// are counted.
     ///
     /// # Errors
-    /// Out of memory, or a disagreement with the oracle.
+    /// Out of memory, or a translation that differs from the oracle's.
     #[inline]
     pub fn translate(
         &mut self,
@@ -345,9 +348,9 @@ impl System {
         }
     }
 
-    /// Checks a translation or serves its page fault, until the access succeeds. Apart from
-    /// [`Self::translate`], so that its loop and the references it takes do not slow down the
-    /// plain case.
+    /// Checks a translation or serves its page fault, until the access succeeds. This code is separate
+    /// from [`Self::translate`] because its loop and references would slow down accesses without a
+    /// fault.
     #[cold]
     #[inline(never)]
     fn settle(
@@ -361,7 +364,7 @@ impl System {
             Some(_) => FAULTS_PER_GUEST_ACCESS,
         };
         for _ in 0..most {
-            self.show(kind, address, &result);
+            self.show_attempt(kind, address, &result);
             self.check(kind, address, &result)?;
             match result {
                 Ok(translated) => return Ok(Some(translated)),
@@ -370,13 +373,13 @@ impl System {
             }
             result = self.mmu.translate(kind, address, &mut self.steps);
         }
-        self.show(kind, address, &result);
+        self.show_attempt(kind, address, &result);
         self.check(kind, address, &result)?;
         result.map(Some).map_err(|fault| self.stuck(kind, address, fault))
     }
 
-    /// Shows an attempt to translate to the model of hardware state, if a test has connected one.
-    fn show(
+    /// Shows an attempt to translate to the [`Wiring`], where a test can compare it with a model.
+    fn show_attempt(
         &mut self,
         kind: AccessKind,
         address: VirtualAddress,
@@ -386,7 +389,8 @@ impl System {
         self.connections.translated(&attempt, &self.mmu);
     }
 
-    /// Has whoever is to blame serve a fault; returns whether the access may be tried again.
+    /// Serves a fault by the kernel or hypervisor responsible; returns true if the access may be
+    /// retried.
     fn serve(
         &mut self,
         kind: AccessKind,
@@ -398,13 +402,12 @@ impl System {
             PageFault::Incomplete => self.serve_shadow_fault(kind, address)?,
             PageFault::NotMapped | PageFault::Protection => self.serve_fault(kind, address)?,
         };
-        let served = self.oracles.as_mut().map_or(Ok(()), Oracles::served);
+        let served = self.oracles.as_mut().map_or(Ok(()), Oracles::end_fault);
         served.map_err(|source| self.disagree(source))?;
         Ok(again)
     }
 
-    /// Has the operating system serve the page fault of an access; returns whether the access may
-    /// be tried again.
+    /// Serves a page fault by the operating system; returns true if the access may be retried.
     #[cold]
     #[inline(never)]
     pub(crate) fn serve_fault(
@@ -455,12 +458,13 @@ impl System {
         SimError::Disagreement { scheme, seed, instruction, source }
     }
 
-    /// Figures of the operating system and the translation hardware at this moment.
+    /// Records the current figures of the operating systems and the translation hardware.
     pub fn record(&self, instructions: u64, out: &mut Counters) {
         self.record_of(Span::Moment, instructions, out);
     }
 
-    /// The same; of what comes and goes, for this span.
+    /// Like [`Self::record`]; `span` decides between current values and peaks of figures that rise and
+    /// fall.
     pub(crate) fn record_of(&self, span: Span, instructions: u64, out: &mut Counters) {
         self.mmu.record(instructions, out);
         self.kernel.counters_of(span, out);
@@ -488,7 +492,7 @@ figures! {
     }
 }
 
-/// The counters that a system has besides those of its parts.
+/// Counters of a system, in addition to those of its parts.
 pub(crate) fn counters() -> Vec<Counter> {
     [registered(REFUSED), registered(SHADOW)].concat()
 }

@@ -7,8 +7,9 @@ use crate::SimError;
 use perforate_schemes::segment::{DirectSegments, ModePolicy, Side};
 
 impl System {
-    /// Has the guest's balloon driver exchange scattered memory for whole blocks; what it gives up goes
-    /// back to the host, unless the host's segment holds it. Natively nothing happens.
+    /// Has the guest's balloon driver exchange scattered memory for whole blocks. The memory that it
+    /// gives up goes back to the host, unless the host's segment covers it. No effect in a native
+    /// system.
     ///
     /// # Errors
     /// As [`Self::change_host`].
@@ -29,9 +30,9 @@ impl System {
         self.change_host_in_background(|host, updates| host.take_back(&given, updates))
     }
 
-    /// Has the policy of D Table III look after the segments of guest and host. What the balloon
-    /// gave up for it goes back to the host, unless the host's segment holds it: giving up a part
-    /// would end the segment.
+    /// Runs a step of the policy of D Table III for the segments of guest and host. Memory that the
+    /// balloon gave up for it goes back to the host, unless the host's segment covers that memory:
+    /// returning a part would end the segment.
     ///
     /// # Errors
     /// As [`Self::change_host`].
@@ -48,7 +49,7 @@ impl System {
         let kernel = hypervisor.kernel_mut();
         let mut host = Side { kernel, space: virtual_machine, updates: &mut host_updates };
         let outcome = policy.step(instruction, &mut guest, &mut host);
-        // Drivers and daemons on other processors do this.
+        // Drivers and daemons do this work on other processors.
         let work = self.kernel.work() - before.0;
         let host_work = hypervisor.kernel().work() - before.1;
         let has_segment = hypervisor.kernel().segment(virtual_machine).is_some();

@@ -1,10 +1,10 @@
-//! Memory that is there in full at once (MAP_POPULATE, MADV_POPULATE_WRITE).
+//! Populating memory at once (MAP_POPULATE, MADV_POPULATE_WRITE).
 //!
-//! It is populated in pieces, so that the changes of a large mapping are never all held at once.
-//! In a virtual machine the guest's kernel clears the frames, so that the host backs them at the
-//! same time: no violation of the nested page table is left for the program's first access. Such a
-//! violation would have the walk done twice, the second time with what the first left in the TLBs,
-//! and a run over much memory would measure little else.
+//! Memory is populated in pieces, so that the updates of a large mapping are never all in memory
+//! together. In a virtual machine the guest's kernel clears the frames, so the host backs them at the
+//! same time. The program's first access then causes no violation of the nested page table. Such a
+//! violation would repeat the walk, with TLB entries from the first attempt, and would dominate a run
+//! over much memory.
 
 use std::ops::Range;
 
@@ -20,23 +20,23 @@ use crate::SimError;
 /// MADV_POPULATE_READ and MADV_POPULATE_WRITE of Linux.
 const POPULATE: [i32; 2] = [22, 23];
 
-/// What is populated at once. A piece of 4KB pages makes some MB of changes.
+/// Bytes populated at once. A piece of 4KB pages causes some megabytes of updates.
 const PIECE_BYTES: u64 = 128 << 20;
 
 impl System {
-    /// What the program asks of the operating system.
+    /// Carries out a request of the program to its operating system.
     ///
     /// # Errors
-    /// Out of memory, simulated or of the host, or a change that the oracle refuses.
+    /// Out of memory, simulated or on this computer, or an update that the oracle refuses.
     pub fn event(&mut self, event: &ProgramEvent) -> Result<(), SimError> {
         self.host_memory.check(event)?;
         self.turn_to_thread(event);
-        self.hear(event)?;
+        self.handle_event(event)?;
         self.prepare()
     }
 
-    /// Has the operating system do what it has to do in advance of touches, and the host back tables
-    /// of mechanisms that the guest's kernel has written.
+    /// Lets the operating system do its work in advance of accesses, and the host back tables of
+    /// mechanisms that the guest's kernel has written.
     pub(super) fn prepare(&mut self) -> Result<(), SimError> {
         while self.kernel.has_work_in_advance() {
             self.populating(|kernel, updates| kernel.proceed(updates))?;
@@ -48,7 +48,7 @@ impl System {
         Ok(())
     }
 
-    fn hear(&mut self, event: &ProgramEvent) -> Result<(), SimError> {
+    fn handle_event(&mut self, event: &ProgramEvent) -> Result<(), SimError> {
         match event {
             ProgramEvent::Map { start, length, populate: true, .. } if *length > PIECE_BYTES => {
                 let mut unpopulated = event.clone();
@@ -69,26 +69,27 @@ impl System {
         }
     }
 
-    /// Before the first instruction: makes the direct segment anew of the largest area, if a smaller
-    /// one got it. A recorded trace begins in the midst of a program and names the memory that
-    /// there is area by area, so that the first touch knows the first of them only. D §II.B has one
-    /// primary region for all of the program's data.
+    /// Makes a direct segment for the largest area before the first instruction, if a smaller area has
+    /// the segment. A recorded trace begins in the middle of a program and lists existing memory area
+    /// by area, so the first touch only knows the first area. D §II.B has one primary region for all of
+    /// the program's data.
     ///
     /// # Errors
-    /// As [`Self::change`]'s. Where there is no contiguous memory for it, there is no segment then.
+    /// As [`Self::change`]. Without contiguous memory for the new segment, there is no segment
+    /// afterwards.
     pub(crate) fn make_primary_region(&mut self) -> Result<(), SimError> {
         let space = self.kernel.current();
         let wanted = self.kernel.segment_frames_wanted(space, &SegmentRule::default());
         let (Some(segment), Some(wanted)) = (self.kernel.segment(space), wanted) else {
             return Ok(());
         };
-        // What is wanted is whole 2MB blocks.
+        // The wanted size is rounded up to whole 2MB blocks.
         if wanted <= segment.pages + 2 * PageSize::Size2M.pages() {
             return Ok(());
         }
         self.change(|kernel, updates| {
             kernel.dissolve_segment(space, updates)?;
-            // The kernel counts it as a failure if there is no room.
+            // The kernel counts a failure if there is no room.
             kernel.create_segment(space, updates).map(|_| ()).or(Ok(()))
         })
     }
@@ -96,9 +97,9 @@ impl System {
     fn populate_in_pieces(&mut self, start: VirtualAddress, length: u64) -> Result<(), SimError> {
         let first = start.page().number();
         let pages = first..first + length.div_ceil(PageSize::Size4K.bytes());
-        // Of a vast mapping that may not be touched there are no pieces.
+        // An inaccessible mapping, however large, has no pieces.
         for readable in self.kernel.readable_within(pages) {
-            for piece in parts(readable) {
+            for piece in pieces(readable) {
                 self.populating_event(&ProgramEvent::Advise {
                     start: VirtualPage::new(piece.start).address(),
                     length: (piece.end - piece.start) * PageSize::Size4K.bytes(),
@@ -109,7 +110,7 @@ impl System {
         Ok(())
     }
 
-    /// Translations that the host added since it booted, as a guest's touches bring them in.
+    /// Translations that the host has added since it booted for accesses of the guest.
     fn pages_backed(&self) -> u64 {
         self.hypervisor.as_ref().map_or(0, |host| host.kernel().pages_brought_in())
     }
@@ -118,7 +119,7 @@ impl System {
         self.populating(|kernel, updates| kernel.event(event, updates))
     }
 
-    /// Lets `act` bring memory in, and the host back what the guest's kernel writes.
+    /// Lets `act` populate memory, and the host back the frames that the guest's kernel writes.
     fn populating<T>(
         &mut self,
         act: impl FnOnce(&mut Kernel, &mut Vec<Update>) -> Result<T, OsError>,
@@ -128,12 +129,12 @@ impl System {
             return Ok(outcome);
         }
         let mut written = Vec::new();
-        self.updates.iter().for_each(|update| note_written(update, &mut written));
+        self.updates.iter().for_each(|update| add_written_frames(update, &mut written));
         for run in written {
-            for part in parts(run) {
+            for piece in pieces(run) {
                 let before = self.pages_backed();
-                self.change_host(|host, updates| host.back(part, updates))?;
-                // Each page that the host maps was a violation of its own.
+                self.change_host(|host, updates| host.back(piece, updates))?;
+                // Each page that the host maps would be a violation of its own.
                 self.host.exits.nested_fault += self.pages_backed() - before;
             }
         }
@@ -141,24 +142,24 @@ impl System {
     }
 }
 
-/// A run of frames or pages in pieces of bounded length.
-fn parts(run: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+/// Splits a run of frames or pages into pieces of at most [`PIECE_BYTES`].
+fn pieces(run: Range<u64>) -> impl Iterator<Item = Range<u64>> {
     let pages = PIECE_BYTES / PageSize::Size4K.bytes();
     let (start, end) = (run.start, run.end);
     (start..end).step_by(pages as usize).map(move |first| first..end.min(first + pages))
 }
 
-/// Adds the frames that the guest's kernel writes to for this update: new pages and table nodes.
-/// Neighbours become one run.
-fn note_written(update: &Update, runs: &mut Vec<Range<u64>>) {
+/// Adds the frames that the guest's kernel writes for an update: new pages and page-table nodes.
+/// Adjacent frames form one run.
+fn add_written_frames(update: &Update, runs: &mut Vec<Range<u64>>) {
     match update {
-        Update::Truth(Truth::Map { run, frame, .. }) => add(runs, frame.number(), run.pages),
-        Update::Table(TableOperation::AddNode { frame, .. }) => add(runs, frame.number(), 1),
+        Update::Truth(Truth::Map { run, frame, .. }) => add_run(runs, frame.number(), run.pages),
+        Update::Table(TableOperation::AddNode { frame, .. }) => add_run(runs, frame.number(), 1),
         _ => {}
     }
 }
 
-fn add(runs: &mut Vec<Range<u64>>, first: u64, pages: u64) {
+fn add_run(runs: &mut Vec<Range<u64>>, first: u64, pages: u64) {
     match runs.last_mut() {
         Some(run) if run.end == first => run.end += pages,
         _ => runs.push(first..first + pages),

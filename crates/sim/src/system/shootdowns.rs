@@ -1,4 +1,4 @@
-//! Shootdowns that reach other hardware threads: who sends them, and who is interrupted.
+//! Shootdowns that interrupt other hardware threads.
 
 use perforate_os::Work;
 use perforate_timing::Topology;
@@ -8,43 +8,44 @@ use super::System;
 use crate::hardware_threads::Placement;
 use crate::{ProcessorOptions, SimError};
 
-/// Shootdowns of one operation that go to other hardware threads.
+/// Shootdowns of one operation for other hardware threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Sent {
-    /// The hardware thread that waits for the answers; none where a kernel thread on a processor of its
-    /// own does.
+pub(crate) struct SentShootdowns {
+    /// Hardware thread that waits for the answers; `None` if a kernel thread on its own processor
+    /// waits.
     pub(crate) sender: Option<usize>,
-    /// Those that are interrupted, a bit each.
+    /// Bit set of the interrupted hardware threads.
     pub(crate) targets: u64,
-    /// How often: all of one step of the operation go out together.
+    /// Number of interrupts per target: all shootdowns of one step of the operation form a batch.
     pub(crate) batches: u64,
-    /// TLB entries that each invalidates, and address spaces that it flushes, all batches together.
+    /// TLB entries that each target invalidates, and address spaces that it flushes, in all batches
+    /// together.
     pub(crate) entries: u64,
     pub(crate) flushes: u64,
-    /// Of the host, for which virtual processors leave the guest.
+    /// True for shootdowns of the host's kernel, for which virtual processors exit.
     pub(crate) is_of_host: bool,
 }
 
-/// The hardware threads of a system, and what they do to each other.
+/// Hardware threads of a system, and pending shootdowns between them.
 #[derive(Default)]
 pub(super) struct Hardware {
-    /// None where there is but one.
+    /// Placement of program threads; `None` with a single hardware thread.
     placement: Option<Placement>,
-    /// The one at work.
+    /// Number of the current hardware thread.
     thread: usize,
-    /// Whose translations the operation under way takes away.
+    /// Address spaces whose translations the current operation removes.
     spaces: Vec<SpaceId>,
-    /// A kernel thread is at work.
+    /// True while a kernel thread runs.
     pub(super) is_background: bool,
-    sent: Vec<Sent>,
+    sent: Vec<SentShootdowns>,
     /// Interrupts since measuring started.
     pub(super) interrupts: u64,
 }
 
 impl Hardware {
-    /// Notes whose translations an update takes away.
+    /// Notes the address space of a shootdown.
     #[inline]
-    pub(super) fn hear(&mut self, update: &Update) {
+    pub(super) fn note_shootdown(&mut self, update: &Update) {
         if self.placement.is_some()
             && let Update::Shootdown(shootdown) = update
             && !self.spaces.contains(&shootdown.space())
@@ -59,10 +60,10 @@ impl Hardware {
 }
 
 impl System {
-    /// Programs run on these hardware threads. To be said before anything runs.
+    /// Runs the programs on several hardware threads. Call before the first instruction runs.
     ///
     /// # Errors
-    /// [`SimError::Config`] if there are too many.
+    /// [`SimError::Config`] for more than 64 hardware threads.
     pub fn set_processors(&mut self, options: &ProcessorOptions) -> Result<(), SimError> {
         options.check()?;
         if options.are_several() {
@@ -73,7 +74,7 @@ impl System {
         Ok(())
     }
 
-    /// Another hardware thread is at work if an event says that another thread of the programs runs.
+    /// Changes the hardware thread if an event switches to another thread of the programs.
     pub(super) fn turn_to_thread(&mut self, event: &ProgramEvent) {
         let Some(placement) = &mut self.hardware.placement else { return };
         let each = placement.topology().threads_per_core;
@@ -85,18 +86,19 @@ impl System {
         }
     }
 
-    /// The hardware threads, where there are several.
+    /// Hardware threads; `None` with a single one.
     pub(crate) fn topology(&self) -> Option<Topology> {
         self.hardware.placement.as_ref().map(Placement::topology)
     }
 
-    /// The hardware thread at work.
+    /// Number of the current hardware thread.
     pub(crate) fn hardware_thread(&self) -> usize {
         self.hardware.thread
     }
 
-    /// An operation is over, before which this had been done: its shootdowns go out to whoever runs
-    /// what they are of. A processor that runs something else forgets when it comes back to it.
+    /// Sends the shootdowns of a finished operation; `before` is the work before it. Only hardware
+    /// threads that run an affected address space are interrupted. Others flush when they switch back
+    /// to that space.
     pub(super) fn send_shootdowns(&mut self, before: Work, is_of_host: bool) {
         let spaces = std::mem::take(&mut self.hardware.spaces);
         let Some(placement) = &self.hardware.placement else { return };
@@ -109,34 +111,42 @@ impl System {
             return;
         }
         let sender = (!self.hardware.is_background).then_some(self.hardware.thread);
-        let runs_it = |thread: usize| {
+        let is_affected = |thread: usize| {
             let running = self.kernel.running(thread);
             running.is_some_and(|space| is_of_host || spaces.contains(&space))
         };
         let others = (0..placement.topology().threads()).filter(|&thread| Some(thread) != sender);
-        let targets = others.filter(|&thread| runs_it(thread)).fold(0_u64, |set, it| set | 1 << it);
+        let targets =
+            others.filter(|&thread| is_affected(thread)).fold(0_u64, |set, it| set | 1 << it);
         if targets == 0 {
             return;
         }
         let batches = work.shootdown_batches;
         self.hardware.interrupts += batches * u64::from(targets.count_ones());
         let (entries, flushes) = (work.entries_invalidated, work.spaces_flushed);
-        self.hardware.sent.push(Sent { sender, targets, batches, entries, flushes, is_of_host });
+        self.hardware.sent.push(SentShootdowns {
+            sender,
+            targets,
+            batches,
+            entries,
+            flushes,
+            is_of_host,
+        });
     }
 
-    /// Whether anything was sent to other hardware threads since this was last taken.
+    /// True if [`Self::take_shootdowns`] has shootdowns to return.
     #[inline]
     pub(crate) fn has_sent_shootdowns(&self) -> bool {
         !self.hardware.sent.is_empty()
     }
 
-    /// What was sent to other hardware threads since this was last taken.
-    pub(crate) fn take_shootdowns(&mut self) -> Vec<Sent> {
+    /// Takes the shootdowns sent since the last call.
+    pub(crate) fn take_shootdowns(&mut self) -> Vec<SentShootdowns> {
         std::mem::take(&mut self.hardware.sent)
     }
 
-    /// Interrupts of hardware threads for shootdowns since measuring started; none where there is but
-    /// one thread.
+    /// Interrupts of hardware threads for shootdowns since measuring started; `None` with a single
+    /// hardware thread.
     pub(crate) fn shootdown_interrupts(&self) -> Option<u64> {
         self.hardware.are_several().then_some(self.hardware.interrupts)
     }

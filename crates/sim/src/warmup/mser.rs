@@ -1,14 +1,14 @@
 //! The marginal standard error rule for the end of a transient, MSER-5: White, An effective
 //! truncation heuristic for bias reduction in simulation output, Simulation 69(6), 1997.
 
-/// Observations of a batch.
+/// Slices of a batch.
 pub(crate) const BATCH: usize = 5;
-/// Batches at the end that are never all that is left: a few that happen to be alike would win.
+/// Least number of batches that remain after the cut. Fewer could agree by chance.
 const LEFT: usize = 5;
 
-/// How many batches to leave out at the beginning: so many that the sum of squares of the others
-/// around their mean, divided by the square of their number, is least. The fewest of several.
-/// All sums are in whole numbers, so that rounding decides nothing.
+/// Number of batches to cut at the beginning. The cut minimises the sum of squared deviations of the
+/// remaining batches from their mean, divided by the square of their number. The smallest cut wins a
+/// tie. All sums are integers, so rounding does not affect the result.
 pub(crate) fn cut(batches: &[u64]) -> usize {
     let (mut sum, mut squares) = (0u128, 0u128);
     let mut best = (f64::INFINITY, 0);

@@ -1,4 +1,4 @@
-//! The measured part of a run in equal slices.
+//! Division of the measured part into equal slices.
 
 use std::ops::Add;
 
@@ -7,24 +7,24 @@ use perforate_records::Batches;
 use crate::stretches::Tally;
 use crate::warmup::mser::{self, BATCH};
 
-/// Instructions of a slice at first.
+/// Initial length of a slice in instructions.
 const FIRST_INTERVAL: u64 = 100;
-/// Where there are as many slices, two become one: 32 to 63 whole batches in the end.
+/// Number of slices at which pairs are merged, so that 32 to 63 whole batches remain at the end.
 const MOST: usize = 64 * BATCH;
-/// Fewer batches say nothing.
+/// Least number of batches for a conclusion.
 const LEAST_BATCHES: usize = 20;
 
-/// Counts of equal slices: cycles, or misses of the L2 TLB where there is no clock.
+/// Counts of equal slices: cycles, or misses of the L2 TLB without a clock.
 pub(crate) struct Slices {
     timed: bool,
     interval: u64,
     next: u64,
-    /// What was counted when the running slice began.
+    /// Counts at the beginning of the current slice.
     before: Slice,
     slices: Vec<Slice>,
 }
 
-/// What one slice counted.
+/// Counts of one slice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Slice {
     /// Cycles, or misses of the L2 TLB.
@@ -33,9 +33,9 @@ struct Slice {
 }
 
 impl Slice {
-    /// What was counted after `before` was.
+    /// Difference from an earlier count.
     fn since(self, before: Self) -> Self {
-        // The path on which a run waits for translation may turn out to be another.
+        // A later tally may attribute fewer cycles to translation than an earlier one.
         let stall = self.translation_stall_cycles.saturating_sub(before.translation_stall_cycles);
         Self { count: self.count - before.count, translation_stall_cycles: stall }
     }
@@ -53,14 +53,14 @@ impl Add for Slice {
     }
 }
 
-/// What the slices say of the run.
+/// Conclusion from the slices of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Course {
-    /// Too few instructions to say anything.
+    /// Too few instructions for a conclusion.
     Short,
-    /// Steady after so many instructions; without them the figure changes by this share.
+    /// Steady after `after` instructions; their exclusion changes the figure by the share `change`.
     Steady { after: u64, change: f64 },
-    /// The best cut would be in the second half, so that there is no steady state to be sure of.
+    /// The best cut is in the second half, so a steady state is not certain.
     Unsteady { change: f64 },
 }
 
@@ -70,7 +70,7 @@ impl Slices {
         Self { timed, interval: FIRST_INTERVAL, next: u64::MAX, before, slices }
     }
 
-    /// Measuring begins; the count begins at 0.
+    /// Starts measuring after `done` instructions; counts start at 0.
     pub(crate) fn start(&mut self, done: u64) {
         self.next = done.saturating_add(self.interval);
     }
@@ -97,13 +97,13 @@ impl Slices {
         self.next = now.instructions.saturating_add(self.interval);
     }
 
-    /// Batches of slices. What follows the last whole one is left out.
+    /// Sums of the slices in each batch; an incomplete last batch is left out.
     fn in_batches(&self) -> impl Iterator<Item = Slice> {
         let sum = |batch: &[Slice]| batch.iter().fold(Slice::default(), |sum, &slice| sum + slice);
         self.slices.chunks_exact(BATCH).map(sum)
     }
 
-    /// Batches as results keep them; none without a clock, or if they are too few.
+    /// Batches for the result; empty without a clock or with too few batches.
     pub(crate) fn batches(&self) -> Batches {
         let mut batches = Batches::default();
         if self.timed && self.slices.len() >= LEAST_BATCHES * BATCH {
@@ -115,7 +115,7 @@ impl Slices {
         batches
     }
 
-    /// Where the run became steady.
+    /// Decides from the slices whether and where the run became steady.
     pub(crate) fn course(&self) -> Course {
         let batches: Vec<u64> = self.in_batches().map(|batch| batch.count).collect();
         if batches.len() < LEAST_BATCHES {
@@ -136,8 +136,7 @@ impl Slices {
 mod tests {
     use super::*;
 
-    /// Slices of a run of which the count after so many instructions is known, measured from
-    /// instruction 7.
+    /// Slices of a run measured from instruction 7; `cycles` maps instructions to cycles.
     fn slices(instructions: u64, cycles: impl Fn(u64) -> u64) -> Slices {
         let mut slices = Slices::new(true);
         slices.start(7);
@@ -154,7 +153,7 @@ mod tests {
 
     #[test]
     fn slices_stay_equal_while_they_grow() {
-        // 320 slices of 100 would be too many from 32,000 on, 320 of 200 from 64,000 on.
+        // 320 slices of 100 are too many from 32,000 on, 320 of 200 from 64,000 on.
         let found = slices(70_000, |done| 3 * done);
         assert_eq!(found.interval, 400);
         assert_eq!(found.slices, vec![Slice { count: 1200, translation_stall_cycles: 0 }; 175]);
@@ -163,8 +162,8 @@ mod tests {
         assert!(slices(9_999, |done| 3 * done).batches().is_empty());
     }
 
-    /// Twenty batches of five slices of 100 are enough, one slice less is not; without a clock there are
-    /// none.
+    /// Twenty batches of five slices of 100 are enough; one slice less is too few. Without a clock
+    /// there are no batches.
     #[test]
     fn twenty_batches_are_enough() {
         let enough = slices(10_000, |done| 3 * done);
@@ -175,7 +174,7 @@ mod tests {
         assert!(Slices { timed: false, ..enough }.batches().is_empty());
     }
 
-    /// 3 cycles an instruction, twice that in the first 8,000 of 64,000 less one slice.
+    /// 3 cycles per instruction, and 6 in the first 8,000 of 64,000 less one slice.
     #[test]
     fn a_transient_ends_where_the_figure_settles() {
         let found = slices(63_900, |done| 3 * done + 3 * done.min(8_000));
@@ -191,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_in_the_second_half_and_a_short_run_are_told() {
+    fn late_changes_and_short_runs_are_detected() {
         let late = slices(63_900, |done| 3 * done.min(50_000) + done);
         assert!(matches!(late.course(), Course::Unsteady { change } if change < -0.5));
         assert_eq!(slices(9_999, |done| done).course(), Course::Short);

@@ -1,13 +1,12 @@
-//! The bundled traces of real programs under every scheme, each translation compared with the
-//! oracle.
+//! Bundled traces of real programs under every scheme. Every translation is compared with the oracle.
 
 use crate::runs::{fragmented, measuring};
 use crate::sums::checked_run;
 use perforate_sim::{Composition, Machine, MemoryState, ProcessorOptions, ResolvedRun, Workload};
 
-/// Instructions of each trace; the whole of them is for the command line (`--check`).
+/// Instructions of each trace; the command line (`--check`) can run whole traces.
 const INSTRUCTIONS: u64 = 100_000;
-/// The same for each pair of schemes.
+/// Instructions of each trace under each pair of schemes.
 const VIRTUAL_INSTRUCTIONS: u64 = 200_000;
 
 fn traces() -> Vec<String> {
@@ -47,10 +46,10 @@ fn every_scheme_agrees_with_the_oracle_on_real_programs() {
             let counter = |name| result.counters.get(name).unwrap_or_else(|| panic!("{name}"));
             assert_eq!(result.instructions, INSTRUCTIONS, "{trace}");
             assert!(counter("l1_tlb_accesses") > INSTRUCTIONS as f64 / 20.0, "{trace}");
-            // What the program did natively, the simulated kernel must allow.
+            // The program ran natively, so the simulated kernel must allow all its accesses.
             assert_eq!(counter("accesses_refused"), 0.0, "{trace} under {}", result.scheme);
         }
-        // The same accesses reach every scheme.
+        // Every scheme receives the same accesses.
         let accesses = |name: &str| {
             let result = results.iter().find(|result| result.scheme == name).unwrap();
             result.counters.get("l1_tlb_accesses")
@@ -59,7 +58,7 @@ fn every_scheme_agrees_with_the_oracle_on_real_programs() {
     }
 }
 
-/// A fragmented guest over a host that is fragmented in its own way.
+/// A fragmented guest over a host with different fragmentation.
 #[test]
 fn pairs_of_schemes_agree_with_the_oracles_on_real_programs() {
     let host = fragmented(

@@ -1,4 +1,4 @@
-//! A clock on a thread of its own counts what one beside the run loop does.
+//! A clock on a thread of its own counts the same as a clock in the run loop.
 
 use crate::runs::fragmented;
 use perforate_sim::{
@@ -20,7 +20,7 @@ fn memory() -> MemoryState {
     MemoryState { host: Some(Box::new(host)), ..native }
 }
 
-/// All counters of a run, as text.
+/// All counters of a run, as JSON.
 fn run(
     (workload, scheme): (&str, Composition),
     windows: Option<TimedWindows>,
@@ -61,7 +61,7 @@ fn compare(schemes: &str, workloads: &[&str]) {
 
 #[test]
 fn native_schemes_count_the_same() {
-    // One of each kind of hardware, as the clock knows nothing of operating systems.
+    // One scheme for each kind of hardware: the clock does not depend on the operating system.
     let schemes = "4k, 4k-colt-8, 1g, perforated, gt-pde-4m, segment, range";
     compare(schemes, &[&trace("redis"), "random:size=64M"]);
 }
@@ -72,7 +72,7 @@ fn pairs_count_the_same() {
     compare(pairs, &[&trace("redis"), "random:size=64M"]);
 }
 
-/// Program events and maps of many small pieces come between instructions.
+/// Program events and many small maps occur between instructions.
 #[test]
 fn programs_with_events_count_the_same() {
     compare("4k,perforated", &["fork:heap=4M", "chase:size=16M"]);

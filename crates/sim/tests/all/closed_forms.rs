@@ -1,5 +1,4 @@
-//! Figures of whole runs that follow from the machine (paper P's Table II) and the workload by
-//! hand calculation.
+//! Hand calculations of whole runs from the machine (paper P's Table II) and the workload.
 
 use crate::runs::{fragmented, measuring};
 use crate::sums::checked_run;
@@ -41,7 +40,7 @@ fn assert_close(found: f64, expected: f64, tolerance: f64, what: &str) {
     assert!(off <= tolerance, "{what}: {found}, expected {expected} within {tolerance}");
 }
 
-/// Where every byte of the memory is: mapped, tables, hole bitmap, somebody else's, free.
+/// Checks how all bytes of the memory are used: mapped, tables, hole bitmap, other programs, free.
 fn assert_accounted(
     counters: &Counters,
     mapped: u64,
@@ -58,8 +57,8 @@ fn assert_accounted(
     assert_eq!(bytes("free_bytes"), bytes("memory_bytes") - used);
 }
 
-/// 2GB at 0x7eff80000000 and one page of code at 4MB: two and one level-2 nodes, one level-3 node
-/// each, the root. A 2MB region of 4KB pages has a level-1 node; the code's region always.
+/// 2GB at 0x7eff80000000 and one code page at 4MB: two and one level-2 nodes, one level-3 node each,
+/// and the root. Each 2MB region of 4KB pages has a level-1 node, and so has the code's region.
 #[test]
 fn frames_of_a_populated_region() {
     let mapped = 2 * GB + FRAME;
@@ -101,7 +100,7 @@ fn system(scheme: &str, fragmentation: &str) -> System {
     System::new(&given.machine, given.schemes[0], &given.memory, 1, options).unwrap()
 }
 
-/// Single pages far apart: each of the three has its own level-1, level-2 and level-3 node.
+/// Three pages far apart: each has its own level-1, level-2 and level-3 node.
 #[test]
 fn frames_of_a_sparse_map() {
     for (scheme, nodes_per_page, bitmap) in
@@ -117,8 +116,8 @@ fn frames_of_a_sparse_map() {
     }
 }
 
-/// One pass over 2GB page by page: a walk for each page and for the code's, with the level-1 entry
-/// always read, a level-2 entry once per 2MB, the upper two once per 1GB (there is no cache of
+/// One pass over 2GB, page by page: a walk for each page and for the code page. A walk always reads the
+/// level-1 entry, a level-2 entry once per 2MB, and both upper entries once per 1GB (no cache holds
 /// level-4 entries).
 #[test]
 fn references_of_a_4kb_stride() {
@@ -153,8 +152,8 @@ fn references_after_a_walk_cache_hit() {
     }
 }
 
-/// Eight entries share a cache line: one walker read in eight misses the walkers' own cache. The
-/// level-2 entry that is read once in 512 walks misses too, as that cache has 16 lines.
+/// Eight entries share a cache line: one read in eight misses the walkers' own cache. The level-2
+/// entry, read once in 512 walks, misses too, because that cache has only 16 lines.
 #[test]
 fn eight_entries_share_a_line() {
     let mut given = comparison("stride:size=2G,others=1", "4k", "none");
@@ -167,9 +166,9 @@ fn eight_entries_share_a_line() {
     assert_close(misses, 1.0 / 8.0 + 1.0 / 512.0, 0.001, "misses per walk");
 }
 
-/// A dependent chase does one thing after another, so its cycles are the sum of all latencies:
-/// second-level TLB 9, walk cache 1, the walkers' own cache 2, L1D 4, L2 20, and what main memory took;
-/// on the way back from memory to the L2 29, and from there 4.
+/// A dependent chase has no overlap, so its cycles are the sum of all latencies: second-level TLB 9,
+/// walk cache 1, walkers' own cache 2, L1D 4, L2 20, and main memory; the return takes 29 from memory
+/// to the L2, and 4 from there.
 #[test]
 fn a_dependent_chase_costs_the_sum_of_its_latencies() {
     for (scheme, size) in [("4k", "2G"), ("thp", "16G"), ("thp", "2G")] {
@@ -188,25 +187,24 @@ fn a_dependent_chase_costs_the_sum_of_its_latencies() {
             + (4.0 + 20.0 + 29.0 + 4.0) * count("loads")
             + memory;
         assert_close(result.cycles.unwrap() as f64, expected, 0.005, scheme);
-        // No node is seen twice, so all come from memory: an open row takes 75 cycles, another
-        // one in the way 75 + 2 × 28; in 128 banks of 16 and more rows the latter prevails.
+        // No node is accessed twice, so all come from memory. An access to an open row takes 75 cycles,
+        // a row conflict 75 + 2 × 28. With 16 or more rows in each of 128 banks, conflicts prevail.
         assert!(count("dram_reads") >= count("loads"));
         let read = memory / count("dram_reads");
         assert!((117.0..=131.5).contains(&read), "{scheme} {size}: {read} cycles per read");
         let walks = count("walks") / count("loads");
         match (scheme, size) {
-            // 1535 of 524288 pages are in the TLB.
+            // The TLB holds 1535 of 524288 pages.
             ("4k", _) => assert!(walks > 0.99, "{walks}"),
-            // Of 8192 large pages 1536 are: 81 % walk.
+            // The TLB holds 1536 of 8192 large pages, so 81 % of loads walk.
             (_, "16G") => assert_close(walks, 1.0 - 1536.0 / 8192.0, 0.02, "walks per load"),
             _ => assert_eq!(walks, 0.0),
         }
     }
 }
 
-/// The second-level TLB has 128 sets of 12 ways: up to 1536 consecutive large pages fit. The next
-/// one makes 13 pages go round in one set, which least-recently-used replacement answers with 13
-/// misses per pass.
+/// The second-level TLB has 128 sets of 12 ways, so up to 1536 consecutive large pages fit. One more
+/// page makes 13 pages share a set, and least-recently-used replacement then misses 13 times per pass.
 #[test]
 fn reach_of_the_second_level_tlb() {
     for (pages, misses_per_pass) in
@@ -235,8 +233,8 @@ const MISSES: [&str; 7] = [
     "walk_references_level2",
 ];
 
-/// Without fragmentation perforated pages are large pages: the schemes differ in where the tables
-/// lie, and in nothing else.
+/// Without fragmentation, perforated pages are large pages. The schemes differ only in the location of
+/// their tables.
 #[test]
 fn without_fragmentation_large_perforated_and_ideal_are_one() {
     for fragmentation in
@@ -258,7 +256,7 @@ fn without_fragmentation_large_perforated_and_ideal_are_one() {
     }
 }
 
-/// Where every region is fragmented, conventional large pages are 4KB pages.
+/// If every region is fragmented, conventional large pages degrade to 4KB pages.
 #[test]
 fn with_all_regions_fragmented_large_pages_are_4kb_pages() {
     let mut given = comparison("zipf:size=2G", "4k,thp,1g", "portion=100%,holes=1%,dispersed");
@@ -271,15 +269,15 @@ fn with_all_regions_fragmented_large_pages_are_4kb_pages() {
     }
 }
 
-/// P-C1: a perforated page takes at most 17 entries of the second-level TLB: its own and 16 of
-/// bitmap, where 4KB pages take 512. Naively all come with the page.
+/// P-C1: a perforated page takes at most 17 entries of the second-level TLB: its own and 16 bitmap
+/// entries; its 4KB pages would take 512. The naive variant loads all bitmap entries with the page.
 #[test]
 fn a_perforated_page_takes_17_entries() {
     const PAGES: u64 = 64;
     for (scheme, bitmap_entries) in [
         ("perforated-naive", 16..=16),
         ("perforated-on-demand", 16..=16),
-        // 26 consecutive holes lie in one or two of eight regions, with two entries each.
+        // 26 consecutive holes are in one or two of eight regions, with two bitmap entries each.
         ("perforated", 2..=4),
     ] {
         let fragmentation = "portion=100%,holes=5%,clustered";
@@ -312,8 +310,8 @@ fn a_million_accesses_agree_with_the_oracle() {
     check_accesses(250_000);
 }
 
-/// So many accesses of four kinds of program under each scheme, every translation compared with the
-/// oracle, with a large TLB and with a small one that evicts much.
+/// Runs `accesses` accesses of four programs under each scheme; the oracle checks every translation. One
+/// program has the default TLB, the others have a small one that evicts often.
 fn check_accesses(accesses: u64) {
     let fragmentation = "portion=60%,holes=20%,dispersed,unusable=10%";
     for workload in ["random", "sequential", "chase", "zipf"] {
@@ -333,9 +331,9 @@ fn check_accesses(accesses: u64) {
     }
 }
 
-/// Threads decide nothing: every scheme gives the same bytes alone and in company.
+/// Results do not depend on threads: every scheme gives identical results alone and with others.
 #[test]
-fn company_changes_nothing() {
+fn results_do_not_depend_on_other_schemes() {
     let line = |result: &RunResult| serde_json::to_string(result).unwrap();
     let mut given =
         comparison("random:size=1G,writes=10%", "all", "portion=50%,holes=25%,clustered");
@@ -352,10 +350,10 @@ fn company_changes_nothing() {
     }
 }
 
-/// Free translation is 4KB pages that the first-level TLB always has: on the same frames, and after
-/// first accesses in the warm-up, the two take the same cycles. With the machine's own TLB, `free` has the
-/// same walks and frames as `4k`, and saves all of its waiting: each address depends on the load before, so
-/// that nothing hides behind anything.
+/// Free translation equals 4KB pages that always hit in the first-level TLB. On the same frames, and
+/// with first accesses in the warm-up, both take the same cycles. With the machine's own TLB, `free`
+/// has the same walks and frames as `4k`, and saves all its stalls. Each address depends on the
+/// previous load, so nothing overlaps.
 #[test]
 fn free_translation_is_a_first_level_tlb_that_never_misses() {
     for (base, free) in [("4k", "free"), ("4k+4k", "free+4k"), ("4k+shadow-4k", "free+shadow-4k")] {
@@ -381,8 +379,8 @@ fn free_translation_is_a_first_level_tlb_that_never_misses() {
     }
 }
 
-/// A second-level TLB with room for everything misses when it must, and then only (the definition of a
-/// compulsory miss). Hits and misses of the real one add up to the same accesses.
+/// A second-level TLB with room for everything has compulsory misses only, by definition. The real TLB
+/// has the same compulsory misses.
 #[test]
 fn a_tlb_with_room_for_all_pages_has_compulsory_misses_only() {
     let schemes = "4k,thp,1g,perforated,gt-pde-2m,ideal,4k+4k,thp+thp,perforated+thp,4k+perforated";

@@ -1,5 +1,5 @@
-//! What context switches, exec and sharers do to cached translations, by hand: two processes map
-//! the same shared memory, with address-space tags (PCID) in the TLBs and without.
+//! Hand-counted effects of context switches, exec and sharing on cached translations. Two processes map
+//! the same shared memory, with and without address-space tags (PCID) in the TLBs.
 
 use perforate_mmu::MmuCounters;
 use perforate_os::HoleContent;
@@ -12,7 +12,7 @@ const START: u64 = 0x4000_0000;
 const A: u16 = 0;
 const B: u16 = 1;
 
-/// The TLBs are checked against the oracle throughout.
+/// System whose translations are all compared with the oracle.
 fn system(scheme: &str, tagged: bool) -> System {
     let mut machine = Machine::load(Machine::DEFAULT).unwrap();
     machine.tlb.tagged = tagged;
@@ -38,7 +38,7 @@ fn switch(system: &mut System, process: u16) {
     system.event(&ProgramEvent::Switch { process, thread }).unwrap();
 }
 
-/// Reads pages as a process; returns where the last one lies.
+/// Reads pages as a process; returns the frame of the last one.
 fn read(system: &mut System, process: u16, pages: &[u64]) -> u64 {
     switch(system, process);
     let mut frame = 0;
@@ -50,14 +50,14 @@ fn read(system: &mut System, process: u16, pages: &[u64]) -> u64 {
     frame
 }
 
-/// Counts of what `act` does.
+/// Counters of the actions of `act`.
 fn counts(system: &mut System, act: impl FnOnce(&mut System)) -> MmuCounters {
     system.start_measuring();
     act(system);
     *system.mmu().counters()
 }
 
-/// Both processes have touched these pages of the same memory, and no TLB knows it.
+/// Both processes have touched these pages of the same memory; all TLBs are empty.
 fn two_processes(scheme: &str, tagged: bool, pages: &[u64]) -> System {
     let mut system = system(scheme, tagged);
     system.event(&map_shared()).unwrap();
@@ -67,7 +67,8 @@ fn two_processes(scheme: &str, tagged: bool, pages: &[u64]) -> System {
     system
 }
 
-/// Four pages each, A, B, A: with tags A finds its four again, without it walks once more.
+/// Four pages each, in the order A, B, A. With tags A hits its four pages again; without tags it walks
+/// again.
 #[test]
 fn four_pages_each() {
     let pages = [0, 1, 2, 3];
@@ -83,7 +84,7 @@ fn four_pages_each() {
     }
 }
 
-/// A switch to the process that runs already flushes nothing.
+/// A switch to the running process flushes nothing.
 #[test]
 fn a_switch_between_threads_keeps_everything() {
     let mut system = two_processes("4k", false, &[0]);
@@ -95,12 +96,12 @@ fn a_switch_between_threads_keeps_everything() {
     assert_eq!((counts.l1_accesses, counts.l1_misses), (3, 1));
 }
 
-/// Page 5 is a hole, 6 lies in its 256KB, 100 does not.
+/// Page 5 is a hole, page 6 is in its 256KB, page 100 is not.
 ///
-/// A cold visit: 5 misses all, walks to the perforated entry, reads the bitmap and walks on to the
-/// hole. 6 hits the perforated entry and the bitmap entry, 100 the perforated entry alone, thanks
-/// to the filter. A visit after which only the first level forgot: 5 hits its own 4KB entry; 6
-/// and 100 as before.
+/// In a cold visit, 5 misses everywhere, walks to the perforated entry, reads the bitmap and walks on
+/// to the hole. 6 hits the perforated entry and the bitmap entry; 100 hits the perforated entry alone,
+/// thanks to the filter. In a visit after flushing the first level only, 5 hits its own 4KB entry; 6
+/// and 100 are as before.
 #[test]
 fn perforated_and_bitmap_entries() {
     let pages = [5, 6, 100];
@@ -130,8 +131,9 @@ fn perforated_and_bitmap_entries() {
     }
 }
 
-/// The bitmap is the union over both (P-2). B has cached the part of it with page 7; A's new hole
-/// there has to be seen when B runs again, although it is not B's, and so has its end.
+/// The bitmap is the union over both processes (P-2). B has cached the part with page 7. When B runs
+/// again, it must see A's new hole there, although the hole is not its own, and later the end of that
+/// hole.
 #[test]
 fn a_bitmap_changed_by_a_sharer_is_read_again() {
     for tagged in [true, false] {
@@ -160,10 +162,10 @@ fn a_bitmap_changed_by_a_sharer_is_read_again() {
         punch(&mut system, A, 7);
         let punched = visit(&mut system, 7);
         assert_eq!((punched.bitmap_misses, punched.holes_translated), (1, 1));
-        // A touches its hole: the frame is B's, in place, so the hole is patched.
+        // A touches its hole. The frame is B's, in place, so the hole is patched.
         assert_eq!(read(&mut system, A, &[7]), frame);
-        // With tags B still has the 4KB entry it got for page 7, which is right; page 8 shares
-        // the bitmap entry.
+        // With tags B still has its 4KB entry for page 7, which is valid. Page 8 shares the bitmap
+        // entry.
         let patched = visit(&mut system, 8);
         assert_eq!((patched.bitmap_misses, patched.generated), (1, 1), "tagged: {tagged}");
         if !tagged {
@@ -173,7 +175,7 @@ fn a_bitmap_changed_by_a_sharer_is_read_again() {
     }
 }
 
-/// exec drops the mappings and what TLBs know of them; the new program's first touches fault.
+/// exec drops the mappings and their TLB entries; the first accesses of the new program fault.
 #[test]
 fn exec_begins_anew() {
     for scheme in ["4k", "thp", "perforated"] {

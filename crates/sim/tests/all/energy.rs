@@ -1,4 +1,4 @@
-//! Energy of whole runs, from their other counters.
+//! Energy of whole runs, recalculated from other counters.
 
 use crate::runs::measuring;
 use crate::sums::checked_run;
@@ -20,8 +20,8 @@ fn run(functional: bool) -> RunResult {
     checked_run(&comparison).unwrap().remove(0)
 }
 
-/// With 4KB pages every miss fills one entry, every walk looks into the walk caches once and fills
-/// what it read of levels 3 and 2 (this machine caches no level-4 entries).
+/// With 4KB pages every miss fills one entry. Every walk looks into the walk caches once and fills the
+/// entries that it read at levels 3 and 2 (this machine caches no level-4 entries).
 #[test]
 fn energy_is_accesses_times_their_energy() {
     let result = run(false);
@@ -38,7 +38,7 @@ fn energy_is_accesses_times_their_energy() {
     let expected = [
         ("l1_tlb", data + fetches),
         ("l2_tlb", (count("l2_tlb_accesses") + count("l2_tlb_misses")) * costs.l2_tlb_pj),
-        // The walkers' own cache counts as one more.
+        // The walkers' own cache counts as another walk cache.
         ("walk_cache", (count("walks") + filled + count("walker_reads")) * costs.walk_cache_pj),
         ("nested_tlb", 0.0),
         ("segment_check", 0.0),
@@ -61,7 +61,7 @@ fn energy_is_accesses_times_their_energy() {
     assert!((count("static_energy_nj") - cycles / 2.0).abs() < 1e-6);
 }
 
-/// Without a clock nothing tells which cache served a read.
+/// Without a clock, it is unknown which cache served a read.
 #[test]
 fn functional_runs_have_no_energy() {
     let result = run(true);

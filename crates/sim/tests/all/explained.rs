@@ -1,18 +1,19 @@
-//! Explanations repeated: asking changes nothing of what is asked about.
+//! Explaining a translation does not change later explanations.
 
 use perforate_sim::{Composition, Machine, Workload, explain};
 use perforate_types::PageSize;
 
 use crate::storms::memory_of;
 
-/// Every situation of a few addresses, explained twice in a row: a cold walk is a cold walk both times, and
-/// no question has filled a hole, backed a page of the host or made a shadow entry that the next one finds.
+/// Explains every situation of a few addresses twice in a row. A cold walk is cold both times. No
+/// explanation fills a hole, backs a page of the host or makes a shadow entry that the next explanation
+/// finds.
 #[test]
 fn an_explanation_repeats_itself() {
     let machine = Machine::load("perforated-table2").unwrap();
     let holes = ("fragmentation", "portion=50%,holes=30%,dispersed");
     let mut memory = memory_of(&[("memory", "256M"), holes, ("perforation", "holes=lazy")]);
-    // No register says where the guest's bitmaps lie, as the host has no free block for them.
+    // No register locates the guest's bitmaps, because the host has no free block for them.
     let everywhere = ("fragmentation", "portion=100%,holes=30%,dispersed");
     memory.host = Some(Box::new(memory_of(&[("memory", "512M"), everywhere])));
     let workload =
@@ -32,9 +33,10 @@ fn an_explanation_repeats_itself() {
         "perforated+flat-4k",
     ] {
         let pair = Composition::find(name).unwrap();
-        let telling = explain(&machine, pair, &memory, &workload, 1, &[]).unwrap();
-        let first = telling.first().map(|(address, _)| address.page().align_down(PageSize::Size2M));
-        // The whole region of the first of them, holes that nobody touched among them, each page twice.
+        let examples = explain(&machine, pair, &memory, &workload, 1, &[]).unwrap();
+        let first =
+            examples.first().map(|(address, _)| address.page().align_down(PageSize::Size2M));
+        // The whole region of the first address, untouched holes included, each page twice.
         let pages = (0..512).step_by(9).filter_map(|index| Some(first?.add(index).address()));
         let addresses: Vec<_> = pages.flat_map(|address| [address, address]).collect();
         let explained = explain(&machine, pair, &memory, &workload, 1, &addresses).unwrap();

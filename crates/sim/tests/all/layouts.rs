@@ -1,4 +1,4 @@
-//! Page sizes by a layout: numbers of pages, frames of tables and walks worked out by hand.
+//! Page sizes from a layout: hand-calculated numbers of pages, page-table frames and walks.
 
 use crate::runs::measuring;
 use crate::sums::checked_run;
@@ -13,7 +13,7 @@ const MB: u64 = 1 << 20;
 const GB: u64 = 1 << 30;
 const FRAME: u64 = 4096;
 
-/// The memory of these options with a layout of these lines, and the folder with its file.
+/// Memory with these options and a layout of these lines, and the folder that contains its file.
 fn memory(lines: &str, options: &[(&str, &str)]) -> (TempDir, Result<MemoryState, String>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("mixed.csv");
@@ -41,9 +41,8 @@ fn counter(result: &RunResult, name: &str) -> u64 {
     result.counters.get(name).unwrap_or_else(|| panic!("no counter {name}")) as u64
 }
 
-/// A mapping of 2GB, of which 256MB at offset 0 have 2MB pages and the second gigabyte is one page;
-/// the page of code is in no pool. The pool lies at 0x3500_0000_0000, the code at 4MB: the root has an
-/// entry for each.
+/// A mapping of 2GB. 256MB at offset 0 have 2MB pages; the second gigabyte is one page. The code page
+/// is in no pool. The pool is at 0x3500_0000_0000 and the code at 4MB, so the root has two entries.
 #[test]
 fn pages_are_as_large_as_the_layout_says() {
     let lines = "mmap,-1,0,4294967296\nmmap,2097152,0,268435456\n\
@@ -60,16 +59,16 @@ fn pages_are_as_large_as_the_layout_says() {
         assert_eq!(counter(layout, "base_pages"), (GB - 256 * MB) / FRAME + 1);
         assert_eq!(counter(layout, "mapped_bytes"), 2 * GB + FRAME);
         // The root, two level-3 nodes, level-2 nodes of the first gigabyte and of the code, the code's
-        // level-1 node, and one for each 2MB of 4KB pages.
+        // level-1 node, and one level-1 node for each 2MB of 4KB pages.
         assert_eq!(counter(layout, "page_table_bytes"), (1 + 2 + 2 + 1 + 512 - 128) * FRAME);
-        // Of 4KB pages only, there is a level-2 node for the second gigabyte too.
+        // With 4KB pages only, the second gigabyte has a level-2 node as well.
         assert_eq!(counter(small, "base_pages"), 2 * GB / FRAME + 1);
         assert_eq!(counter(small, "page_table_bytes"), (1 + 2 + 3 + 1 + 1024) * FRAME);
         assert!(counter(layout, "walks") < counter(small, "walks"));
     }
 }
 
-/// All of an array in one 1GB page: a walk for it, one for the code, and no other.
+/// The whole array is in one 1GB page: one walk for the array, one for the code.
 #[test]
 fn one_page_needs_one_walk() {
     let lines = "mmap,-1,0,1073741824\nmmap,1073741824,0,1073741824\n";
@@ -84,7 +83,7 @@ fn one_page_needs_one_walk() {
 fn what_cannot_be_had_is_counted_and_noted() {
     let all = "mmap,-1,0,1073741824\nmmap,1073741824,0,1073741824\n";
     let pages = 64 * MB / FRAME;
-    // 512MB of memory have no gigabyte in one piece.
+    // 512MB of memory contain no 1GB page.
     let (_folder, small) = memory(all, &[("memory", "512M")]);
     let results = run("random:size=64M", "layout", small.unwrap()).unwrap();
     assert_eq!(counter(&results[0], "huge_pages"), 0);
@@ -93,7 +92,7 @@ fn what_cannot_be_had_is_counted_and_noted() {
     let notes = results[0].notes.join("\n");
     assert!(notes.contains("0 were mapped; 16384 first touches had a 4KB page instead"), "{notes}");
 
-    // A layout without a pool leaves memory where it is; without a layout a note says so.
+    // A layout without a pool leaves memory in place. Without a layout, a note says so.
     let (_folder, none) = memory("", &[("memory", "1G")]);
     let results = run("random:size=64M", "layout", none.unwrap()).unwrap();
     assert_eq!(counter(&results[0], "base_pages"), pages + 1);
@@ -103,7 +102,7 @@ fn what_cannot_be_had_is_counted_and_noted() {
     assert!(notes.contains("layout: all pages are of 4KB: no --layout says otherwise"), "{notes}");
 }
 
-/// The pages of a guest are those of its layout whatever its host has.
+/// The layout decides the guest's pages under any host.
 #[test]
 fn guests_have_layouts_too() {
     let lines = "mmap,-1,0,134217728\nmmap,2097152,0,67108864\n";

@@ -1,4 +1,4 @@
-//! Whole systems: storms, closed forms, traces.
+//! Tests of whole systems: storms of events, closed forms, recorded traces.
 
 mod bundled_traces;
 mod clock_thread;

@@ -1,11 +1,11 @@
-//! What results say of physical memory.
+//! Series and maps of physical memory in results.
 
 use crate::runs::{fragmented, measuring};
 use crate::sums::checked_run;
 use perforate_config::Size;
 use perforate_sim::{Composition, Machine, ProcessorOptions, ResolvedRun, RunResult, Workload};
 
-/// Bytes of memory maps and memory series in one result, as docs/results.md promises.
+/// Most bytes of memory maps and memory series in one result, as stated in docs/results.md.
 const MOST_MAP_BYTES: usize = 64 << 10;
 const MOST_SERIES_BYTES: usize = 12 << 10;
 
@@ -49,7 +49,7 @@ fn maps_are_of_the_start_of_measuring_and_the_end_and_cover_all_memory() {
             assert!(map.classes.iter().all(|class| map.block_classes.contains_key(class)));
         }
         let last = maps.last().unwrap();
-        // Every perforated block has a quarter of 512 holes.
+        // A quarter of the 512 frames of every perforated block are holes.
         let holes: u64 = last.cells.iter().map(|run| run.cells * run.hole_frames).sum();
         let perforated = last.block_classes.get("perforated").copied().unwrap_or(0);
         assert_eq!(holes, 128 * perforated);
@@ -76,7 +76,7 @@ fn the_series_ends_with_the_counters() {
 
 #[test]
 fn results_stay_small_on_large_memories() {
-    // Every second region or so is another kind of block: 2048 regions, far too many runs.
+    // About every second region is a block of another kind: 2048 regions make far too many runs.
     let fragmentation = Some("portion=50%,holes=20%,dispersed");
     for result in run("random:size=4G", "1T", fragmentation, 1_000_000) {
         let maps = &result.memory_maps;

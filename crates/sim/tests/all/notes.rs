@@ -1,4 +1,4 @@
-//! Notes of results, and names of units in explanations.
+//! Notes in results, and names of units in explanations.
 
 use crate::runs::measuring;
 use crate::sums::checked_run;
@@ -17,7 +17,7 @@ fn workload() -> Workload {
     Workload { instructions: Some(20_000), ..Workload::named("random:size=64M") }
 }
 
-/// The perforated pages of a run without a clock, and its notes on them.
+/// Perforated pages of a run without a clock, and the notes on perforation.
 fn perforated(scheme: &str, options: &[(&str, &str)]) -> (f64, Vec<String>) {
     let comparison = ResolvedRun {
         processors: ProcessorOptions::default(),
@@ -35,8 +35,8 @@ fn perforated(scheme: &str, options: &[(&str, &str)]) -> (f64, Vec<String>) {
     (result.counters.get("perforated_pages").unwrap(), notes)
 }
 
-/// A note says that no page was perforated if there were fragmented blocks and the scheme could have
-/// perforated them, and not otherwise.
+/// A note says that no page was perforated exactly if there were fragmented blocks that the scheme
+/// could have perforated.
 #[test]
 fn missing_perforated_pages_are_noted_where_there_were_fragmented_blocks() {
     const FRAGMENTED: (&str, &str) = ("fragmentation", "portion=50%,holes=25%,clustered");
@@ -44,7 +44,7 @@ fn missing_perforated_pages_are_noted_where_there_were_fragmented_blocks() {
     const SMALL: (&str, &str) = ("memory", "256M");
     const AGED: [(&str, &str); 2] = [("memory", "512M"), ("age", "weeks,free=25%,unusable=90%")];
     let aged = |perforation| [AGED[0], AGED[1], ("perforation", perforation)];
-    // Without an option that is given, the policy chooses among blocks of aged memory as P §III.C does.
+    // By default, the policy selects among blocks of aged memory as in P §III.C.
     let (some, all) = (aged("max-filter-bits=8"), aged("max-hole-share=100%,max-filter-bits=8"));
     let none = aged("max-hole-share=1%");
     let never = "there never was a perforated page";
@@ -69,7 +69,7 @@ fn missing_perforated_pages_are_noted_where_there_were_fragmented_blocks() {
     }
 }
 
-/// A unit of the host's is called by its own name where the guest has one of another kind.
+/// A unit of the host has its own name, even if the guest has a unit of another kind.
 #[test]
 fn units_beside_the_tlb_are_called_by_the_names_of_their_owners() {
     let machine = Machine::load(Machine::DEFAULT).unwrap();

@@ -1,4 +1,4 @@
-//! The operating system's work inside and outside the measured interval, and its cycles, by hand.
+//! Hand-calculated work of the operating system and its cycles, inside and outside the measured part.
 
 use crate::runs::measuring;
 use crate::sums::checked_run;
@@ -35,7 +35,7 @@ fn write(system: &mut System, offset: u64) {
     assert!(system.translate(AccessKind::Write, address).unwrap().is_some());
 }
 
-/// Three first touches before, two after, then all five unmapped.
+/// Three first touches before measuring, two after, then all five pages are unmapped.
 #[test]
 fn work_before_measuring_is_left_out() {
     let mut system = system("4k");
@@ -88,10 +88,11 @@ fn counter(result: &RunResult, name: &str) -> f64 {
     result.counters.get(name).unwrap_or_else(|| panic!("no counter {name}"))
 }
 
-/// 64MB are populated at the start: 32 large pages, one page of code on its first fetch, and the
-/// nodes for both. All of it is before the measured instructions, unless those begin at once.
+/// 64MB are populated at the start: 32 large pages, one code page on its first fetch, and the
+/// page-table nodes for both. All of this happens before the measured instructions, unless there is no
+/// warm-up.
 #[test]
-fn results_hold_both() {
+fn results_contain_work_and_cycles() {
     let late = run("thp", 20_000, false);
     assert_eq!(counter(&late, "operating_system_cycles"), 0.0);
     assert_eq!(Some(counter(&late, "ipc_with_operating_system")), late.ipc);
@@ -120,7 +121,7 @@ fn without_a_clock_only_the_work_is_counted() {
     assert!(result.counters.get("ipc_with_operating_system").is_none());
 }
 
-/// Short runs of the first instructions of a workload, timed.
+/// Short timed runs of the first instructions of a workload.
 fn runs(workload: &str, schemes: &str, warmup: u64) -> Vec<RunResult> {
     let comparison = ResolvedRun {
         processors: ProcessorOptions::default(),
@@ -134,10 +135,10 @@ fn runs(workload: &str, schemes: &str, warmup: u64) -> Vec<RunResult> {
     checked_run(&comparison).unwrap()
 }
 
-/// Pieces of 256KB are unmapped, mapped anew and filled, one after 500 accesses.
+/// 256KB pieces are unmapped, mapped again and filled, one after every 500 accesses.
 const CHURN: &str = "churn:size=16M,piece=256K,between=500";
 
-/// Schemes fault at different times. Where measuring begins must not decide whose faults count.
+/// Schemes fault at different times. The start of measuring must not decide which faults count.
 #[test]
 fn work_of_the_whole_run_does_not_depend_on_the_warm_up() {
     let schemes = "4k,thp,perforated-lazy,4k+4k";
@@ -151,8 +152,8 @@ fn work_of_the_whole_run_does_not_depend_on_the_warm_up() {
     }
 }
 
-/// Memory that the host backs for the first time is work of the virtual machine, which natively there is
-/// none of: the program's work is its own kernel's and no more.
+/// First backing by the host is work of the virtual machine. The program's work is that of its own
+/// kernel, as in a native run.
 #[test]
 fn first_backing_by_the_host_is_not_work_of_the_program() {
     let results = runs(CHURN, "4k,4k+4k", 0);
@@ -164,8 +165,8 @@ fn first_backing_by_the_host_is_not_work_of_the_program() {
     assert_eq!(whole(virtualized), whole(native));
 }
 
-/// A trace that says nothing of mappings has its pages mapped by whoever touches them first, in the
-/// warm-up or after it: no share of the time is the kernel's.
+/// In a trace without map events, the first access maps each page, in the warm-up or later. The
+/// kernel's work is then not attributed to the whole run.
 #[test]
 fn traces_without_events_of_mappings_have_no_work_of_the_whole_run() {
     let sample = "champsim:".to_owned()

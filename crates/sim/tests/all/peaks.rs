@@ -1,5 +1,5 @@
-//! What results say of a program that has ended, by hand: it is gone, and figures are of what there
-//! was.
+//! Hand-calculated results of a program that has exited: its memory is free, and counters show peak
+//! values.
 
 use crate::runs::{fragmented, measuring};
 use crate::sums::checked_run;
@@ -15,8 +15,8 @@ const FRAME: u64 = 4096;
 const START: u64 = 0x7f00_0000_0000;
 const MEMORY: u64 = 64 * MB;
 
-/// A program that maps and touches 4MB, reads the first word of each half, and ends. Its code is
-/// left out.
+/// A program that maps and touches 4MB, reads the first word of each half, and exits. The trace omits
+/// its code.
 fn run(schemes: &str, fragmentation: &str) -> Vec<RunResult> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ended.trace");
@@ -85,8 +85,8 @@ fn pages_and_tables_of_a_program_that_has_ended() {
     }
 }
 
-/// Both halves are perforated, a quarter of each are holes. Directories come in pairs, and each
-/// page has a node for its holes.
+/// Both halves are perforated; a quarter of each are holes. Directories come in pairs, and each page
+/// has a node for its holes.
 #[test]
 fn perforated_pages_of_a_program_that_has_ended() {
     let result = &run("perforated", "portion=100%,holes=25%,clustered")[0];
@@ -103,7 +103,7 @@ fn perforated_pages_of_a_program_that_has_ended() {
     assert_eq!(missing, None, "there were perforated pages");
 }
 
-/// Figures of mechanisms are noted as well, and what a TLB held while the program ran.
+/// Counters of mechanisms, and contents of the TLB while the program ran.
 #[test]
 fn mechanisms_and_tlbs_of_a_program_that_has_ended() {
     let results = run("segment,gt-pde-1m,range", "none");

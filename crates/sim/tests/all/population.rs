@@ -1,4 +1,4 @@
-//! Memory that is mapped in full at once, and direct segments of recorded programs.
+//! Memory populated at once, and direct segments of recorded programs.
 
 use perforate_schemes::segment::DirectSegments;
 use perforate_sim::{
@@ -33,8 +33,8 @@ fn system(scheme: &str) -> System {
     System::new(&machine, Composition::find(scheme).unwrap(), &memory(), 1, options).unwrap()
 }
 
-/// Populated in pieces of 128MB, the last one smaller; the host backs all of it, so that no access
-/// leaves the virtual machine, and nothing more than that.
+/// Memory is populated in pieces of 128MB, the last one smaller. The host backs exactly this memory, so
+/// that no access causes an exit.
 #[test]
 fn a_populated_mapping_is_there_in_guest_and_host() {
     for scheme in ["4k", "4k+4k", "thp+4k", "4k+thp", "perforated+perforated", "segment+segment"] {
@@ -55,7 +55,7 @@ fn a_populated_mapping_is_there_in_guest_and_host() {
     }
 }
 
-/// Without it every page is backed at its first access.
+/// Without populating, each page is backed at its first access.
 #[test]
 fn what_is_not_populated_is_backed_on_demand() {
     let mut system = system("4k+4k");
@@ -68,8 +68,8 @@ fn what_is_not_populated_is_backed_on_demand() {
     assert!(exits >= 10, "{exits} exits");
 }
 
-/// Three neighbours, each there in full before the next is named: the segment holds them all once
-/// the program runs, and only then.
+/// Three adjacent mappings, each populated before the next one is made. Once the program runs, and not
+/// before, the segment covers all three.
 #[test]
 fn a_recorded_program_has_one_primary_region() {
     let machine = Machine::load(Machine::DEFAULT).unwrap();

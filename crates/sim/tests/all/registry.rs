@@ -1,4 +1,4 @@
-//! Every counter that a run writes is registered, and every registered counter is written by a run.
+//! Every counter that a run records is registered, and some run records every registered counter.
 
 use crate::runs::measuring;
 use crate::sums::checked_run;
@@ -12,7 +12,7 @@ use perforate_sim::{
 
 use crate::sums::assert_sums_add_up;
 
-/// Counters of one run of each of these schemes, whose sums add up.
+/// Names of the counters that one run under these schemes records; checks their sums.
 fn written(
     machine: &str,
     schemes: &str,
@@ -36,7 +36,7 @@ fn written(
     names.map(|(name, _)| name.to_owned()).collect()
 }
 
-/// Two hardware threads, and a memory that is short: work of all kinds, of the kernel and of shootdowns.
+/// Two hardware threads and a small memory: work of all kinds by the kernel, and shootdowns.
 #[test]
 fn sums_add_up_on_several_cores_too() {
     let comparison = ResolvedRun {
@@ -58,7 +58,7 @@ fn what_is_written_is_registered_and_what_is_registered_is_written() {
     let known: BTreeSet<String> = names.iter().cloned().collect();
     assert_eq!(known.len(), names.len(), "each once");
     let scanners = |state: &mut MemoryState| {
-        // Some regions have 4KB pages, which are looked at.
+        // Some regions have 4KB pages, which the scanners examine.
         state.kernel.fragmentation = Some(read("portion=50%,holes=25%,dispersed").unwrap());
         state.kernel.khugepaged = Some(read("every=10K").unwrap());
         state.kernel.ksm = Some(read("every=10K").unwrap());
@@ -66,7 +66,7 @@ fn what_is_written_is_registered_and_what_is_registered_is_written() {
     };
     let native = "4k,thp,layout,scripted,perforated,segment,range,gt-pde-4m";
     let runs = [
-        // A machine with a last-level cache.
+        // This machine has a last-level cache.
         written("ice-lake-sp", native, false, &|_| ()),
         written(Machine::DEFAULT, "4k", true, &|_| ()),
         written(Machine::DEFAULT, "thp", true, &scanners),
@@ -77,7 +77,7 @@ fn what_is_written_is_registered_and_what_is_registered_is_written() {
     assert!(unregistered.is_empty(), "not registered: {unregistered:?}");
     let unwritten: Vec<&String> = known.difference(&all).collect();
     assert!(unwritten.is_empty(), "no run writes: {unwritten:?}");
-    // Without a clock there are no cycles; natively there is no host.
+    // Without a clock there are no cycles; native runs have no host.
     let functional = &runs[1];
     assert!(!functional.contains("cycles") && !functional.contains("static_energy_nj"));
     assert!(!runs[0].iter().any(|name| name.starts_with("host_page")));
@@ -89,7 +89,7 @@ fn every_counter_says_what_it_is() {
         let id = &counter.id;
         assert!(counter.meaning.ends_with('.') && !counter.label.is_empty(), "{id}");
         assert!(!counter.group.is_empty(), "{id}");
-        // Names say units that are not plain.
+        // Names end in their unit if the unit is bytes.
         assert_eq!(counter.unit.name() == "bytes", id.ends_with("_bytes"), "{id}");
     }
 }

@@ -1,5 +1,5 @@
-//! Whether confidence intervals of sampled traces hold what they promise: programs of which the
-//! whole is simulated, and a tenth of it as a sampled trace.
+//! Coverage of the confidence intervals of sampled traces: programs are simulated in full, and a tenth
+//! of each as a sampled trace.
 
 use crate::runs::measuring;
 use crate::sums::checked_run;
@@ -21,7 +21,7 @@ const PROGRAMS: u64 = 60;
 const DATA: u64 = 0x7000_0000_0000;
 const PAGES: u64 = 4096;
 
-/// Loads of one page, or of any page, by stretches of up to 2000 instructions.
+/// Pages of the loads: one page, or random pages, in phases of up to 2000 instructions.
 fn program(seed: u64, instructions: u64) -> Vec<u64> {
     let mut random = Random::new(seed, 1, 0);
     let mut loads = Vec::new();
@@ -45,7 +45,7 @@ fn map(start: u64, length: u64) -> ProgramEvent {
     }
 }
 
-/// The program as a trace: all of it, or windows from this instruction on.
+/// Writes the program as a trace: all of it, or windows, the first of which begins at `first_window`.
 fn write(path: &Path, loads: &[u64], first_window: Option<u64>) {
     let metadata = TraceMetadata { has_events: true, ..TraceMetadata::default() };
     let mut writer = TraceWriter::create(path, &metadata).unwrap();
@@ -65,7 +65,7 @@ fn write(path: &Path, loads: &[u64], first_window: Option<u64>) {
         }
         let ip = VirtualAddress::new(0x40_0000);
         let address = VirtualAddress::new(DATA + page * 4096);
-        // Each follows the pointer that the one before has loaded.
+        // Each load uses the pointer that the previous one loaded.
         let (sources, destinations) = ([1, 0, 0, 0], [1, 0]);
         let instruction =
             Instruction { ip, accesses: 1, sources, destinations, ..Instruction::default() };
@@ -95,7 +95,8 @@ fn count(path: &Path) -> RunResult {
     run(path, "4k", true).remove(0)
 }
 
-/// 95 % are promised; of 60 programs, fewer than 51 (85 %) would be inside once in a thousand times.
+/// The intervals promise 95 %. Fewer than 51 (85 %) of 60 programs would be inside once in a thousand
+/// times.
 #[test]
 fn the_truth_lies_in_most_intervals() {
     let folder = tempfile::tempdir().unwrap();
@@ -119,11 +120,11 @@ fn the_truth_lies_in_most_intervals() {
         widths / PROGRAMS as f64 * 100.0
     );
     assert!(inside * 100 >= PROGRAMS * 85, "only {inside} of {PROGRAMS}");
-    // An interval that holds anything would be no interval.
+    // An interval that always covers the truth would be useless.
     assert!(widths / (PROGRAMS as f64) < 0.75);
 }
 
-/// How many times as fast large pages are, from windows paired with each other, against the whole.
+/// Speed-up of large pages: from paired windows, against the whole program.
 #[test]
 fn the_true_speed_lies_in_most_paired_intervals() {
     const PROGRAMS: u64 = 12;
@@ -148,8 +149,8 @@ fn the_true_speed_lies_in_most_paired_intervals() {
     assert!(widths / (PROGRAMS as f64) < 1.0, "half of the intervals would hold no gain at all");
 }
 
-/// Between two windows the program touches all of its memory; the next window is charged for the
-/// faults of what it touches again, which stand for the whole program.
+/// The program touches all its memory between two windows. The next window contains the faults of the
+/// pages that it touches again; these faults represent the whole program.
 #[test]
 fn work_of_the_kernel_is_set_against_the_whole_program() {
     let folder = tempfile::tempdir().unwrap();

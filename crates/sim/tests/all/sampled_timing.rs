@@ -1,4 +1,4 @@
-//! Runs of which only windows are timed, against runs that are timed in full.
+//! Runs with sampled timing, compared with fully timed runs.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use perforate_types::{
 const DATA: u64 = 0x7000_0000_0000;
 const PAGES: u64 = 4096;
 
-/// Writes a program of loads that each follow the pointer that the one before has loaded.
+/// Writes a program of loads in which each load uses the pointer that the previous one loaded.
 fn write(path: &Path, pages: impl IntoIterator<Item = u64>) {
     let metadata = TraceMetadata { has_events: true, ..TraceMetadata::default() };
     let mut writer = TraceWriter::create(path, &metadata).unwrap();
@@ -41,7 +41,7 @@ fn write(path: &Path, pages: impl IntoIterator<Item = u64>) {
     writer.finish().unwrap();
 }
 
-/// Loads of one page, or of any page, by stretches of up to 2000 instructions.
+/// Pages of the loads: one page, or random pages, in phases of up to 2000 instructions.
 fn changing(seed: u64, instructions: usize) -> Vec<u64> {
     let mut random = Random::new(seed, 1, 0);
     let mut loads = Vec::new();
@@ -84,7 +84,7 @@ fn count(result: &RunResult, name: &str) -> f64 {
     result.counters.get(name).unwrap_or_else(|| panic!("no {name}"))
 }
 
-/// A load that hits the L1D takes as long as the L1D's latency, and the next waits for it.
+/// A load that hits the L1D takes the L1D's latency, and the next load waits for it.
 #[test]
 fn a_steady_program_has_the_cycles_of_its_windows_everywhere() {
     let folder = tempfile::tempdir().unwrap();
@@ -100,7 +100,7 @@ fn a_steady_program_has_the_cycles_of_its_windows_everywhere() {
     assert_eq!((cycles.mean, cycles.half_width_95), (latency as f64, Some(0.0)));
 }
 
-/// What needs no clock is counted in every instruction, and what is extrapolated adds up.
+/// Counts without a clock cover every instruction, and extrapolated parts add up to their totals.
 #[test]
 fn counts_without_a_clock_are_those_of_a_full_run() {
     let folder = tempfile::tempdir().unwrap();
@@ -120,12 +120,12 @@ fn counts_without_a_clock_are_those_of_a_full_run() {
             let all = if whole == "stack_cycles" { "cycles" } else { whole };
             assert_eq!(sum, count(some, all), "{all}");
         }
-        // Loads are of every kind in windows as elsewhere.
+        // Windows contain the same mix of loads as the rest.
         assert!((count(some, "loads") / count(full, "loads") - 1.0).abs() < 1e-3);
     }
 }
 
-/// 95 % are promised; of 20 programs, fewer than 16 would be inside three times in a thousand.
+/// The intervals promise 95 %. Fewer than 16 of 20 programs would be inside three times in a thousand.
 #[test]
 fn the_full_runs_figures_lie_in_most_intervals() {
     const PROGRAMS: u64 = 20;

@@ -1,5 +1,5 @@
-//! Policies as scripts: those that reproduce built-in ones give the same results to the byte, and those
-//! that go wrong stop the run.
+//! Policies as scripts. Scripts that reproduce built-in policies give identical results; scripts that
+//! fail stop the run.
 
 use crate::runs::measuring;
 use crate::sums::checked_run;
@@ -13,7 +13,8 @@ use serde_json::Value;
 
 use crate::storms::Storm;
 
-/// A built-in scheme, the one that asks a script, and the bundled script that says the same.
+/// Built-in scheme, the scheme with a script, and the bundled script that reproduces the built-in
+/// policy.
 const SAME: [(&str, &str, &str); 3] = [
     ("thp", "scripted", "thp"),
     ("thp-madvise", "scripted", "madvise"),
@@ -42,7 +43,7 @@ fn counter(result: &RunResult, name: &str) -> u64 {
     result.counters.get(name).unwrap_or_else(|| panic!("no counter {name}")) as u64
 }
 
-/// A result without what it is called, what is said of it, and how often a script was asked.
+/// A result without names, notes, configuration and the counters of script calls.
 fn anonymous(result: &RunResult) -> Value {
     let mut value = serde_json::to_value(result).unwrap();
     let object = value.as_object_mut().unwrap();
@@ -67,7 +68,7 @@ fn assert_same(workload: &str, schemes: &str, options: &[(&str, &str)]) -> Vec<R
     results
 }
 
-/// Over memories that are whole, fragmented, aged with compaction and promotion, and too small.
+/// On memory that is whole, fragmented, aged with compaction and promotion, and too small.
 #[test]
 fn scripts_of_built_in_policies_give_the_same_bytes() {
     let memories: [&[(&str, &str)]; 5] = [
@@ -95,7 +96,7 @@ fn scripts_of_built_in_policies_give_the_same_bytes() {
     }
 }
 
-/// A recorded program, whose areas are of all kinds, and forks with copies on write.
+/// On recorded programs, with areas of all kinds, forks and copy-on-write.
 #[test]
 fn scripts_of_built_in_policies_give_the_same_bytes_on_programs() {
     for (built_in, scripted, policy) in SAME {
@@ -127,8 +128,8 @@ fn scripts_of_built_in_policies_give_the_same_bytes_in_virtual_machines() {
     }
 }
 
-/// The same events happen to two kernels, one of which asks a script: forks, shared memory, advice,
-/// promotion, reclaim and all else that storms have.
+/// Two kernels, one with a script, see the same events: forks, shared memory, advice, promotion,
+/// reclaim and everything else in storms.
 #[test]
 fn scripts_of_built_in_policies_do_the_same_in_storms() {
     for (built_in, scripted, policy) in SAME {
@@ -157,7 +158,7 @@ fn scripts_of_built_in_policies_do_the_same_in_storms() {
     }
 }
 
-/// A defect that is planted in the script, not in the kernel: a storm ends with it.
+/// A defect planted in the script, not in the kernel, ends a storm.
 #[test]
 fn storms_end_with_an_answer_that_nobody_offered() {
     let text =
@@ -180,14 +181,15 @@ fn storms_end_with_an_answer_that_nobody_offered() {
     }
 }
 
-/// The memory with a script of its own.
+/// Memory with a script as its policy.
 fn with_script(text: &str, options: &[(&str, &str)]) -> MemoryState {
     let mut memory = memory(options);
     memory.policies.script = Some(Script::compile("mine.rhai", text).unwrap());
     memory
 }
 
-/// An array of 64MB and one page of code: all of the array, none of it, or every other region.
+/// An array of 64MB and one page of code. The script gives large pages to all of the array, to none of
+/// it, or to every other region.
 #[test]
 fn an_order_for_each_region() {
     let large = |body: &str| {
@@ -206,7 +208,7 @@ fn an_order_for_each_region() {
     );
 }
 
-/// 1GB pages are offered where one fits; without 9 in the answer what has none gets 4KB.
+/// 1GB pages are offered where one fits. Without 9 in the answer, other areas get 4KB pages.
 #[test]
 fn orders_of_1gb() {
     let huge = |answer: &str, size: &str| {
@@ -222,11 +224,12 @@ fn orders_of_1gb() {
     assert_eq!(found, built_in);
     assert_eq!(huge("if orders.contains(18) { 18 } else { 0 }", "2G").0, [2, 0, 1]);
     assert_eq!(huge("9", "2G").0, [0, 1024, 1]);
-    // The first gigabyte of 64MB is no page of the array.
+    // The first gigabyte around an array of 64MB does not fit into the array.
     assert_eq!(huge("orders", "64M").0, [0, 32, 1]);
 }
 
-/// khugepaged looks at what the script wants it to, and takes the way that the script takes.
+/// khugepaged examines the areas that the script selects, and promotes in the way that the script
+/// selects.
 #[test]
 fn promotion_is_the_scripts() {
     let promoted = |text: &str| {
@@ -246,8 +249,8 @@ fn promotion_is_the_scripts() {
     assert!(refused >= 32, "{refused}");
 }
 
-/// Reclaim passes over what a script spares: of an array that does not fit into memory, even regions
-/// stay; if a script spares all, something goes all the same.
+/// Reclaim skips victims that the script spares. With an array larger than memory, even regions stay.
+/// If the script spares everything, something is reclaimed nevertheless.
 #[test]
 fn reclaim_spares_what_the_script_spares() {
     let swapped = |body: &str| {
@@ -262,8 +265,8 @@ fn reclaim_spares_what_the_script_spares() {
     assert_ne!(swapped("(victim.address >> 21) % 2 == 1"), all);
 }
 
-/// A planted defect: an answer that nobody offered, in the first question or a later one. The run
-/// stops; there is no result, and no panic.
+/// A script returns an invalid answer, to the first call or a later one. The run stops without a result
+/// and without a panic.
 #[test]
 fn answers_that_nobody_offered_stop_the_run() {
     for (text, options, problem) in [
@@ -303,6 +306,6 @@ fn questions_about_holes_that_are_answered_wrongly_stop_the_run() {
     let error = error.err().unwrap();
     let problem = "with_holes answered 128; expected true, false, \"eager\" or \"lazy\"";
     assert!(error.contains(problem), "{error}");
-    // Ordinary tables have no pages with holes: the question is not asked.
+    // Ordinary page tables have no pages with holes, so the function is not called.
     assert!(run("random:size=64M", "scripted", with_script(text, &fragmented)).is_ok());
 }

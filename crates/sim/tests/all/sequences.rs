@@ -1,13 +1,14 @@
-//! Short sequences of odd events over every scheme and every pair: whatever a trace may ask for, no
-//! panic, no hang, and no translation that differs from the oracle's.
+//! Short sequences of odd events under every scheme and every pair. Whatever a trace requests, there
+//! must be no panic, no hang, and no translation that differs from the oracle's.
 //!
-//! Each sequence has a machine, a memory and a scheme of its own, all drawn from its seed. Three in
-//! four go straight to the operating system, which may refuse an event, and then goes on; the others
-//! are written to a trace and run as a trace is, with a clock or without.
+//! Each sequence has its own machine, memory and scheme, all drawn from its seed. Three in four go
+//! directly to the operating system, which may refuse an event and continues afterwards. The others are
+//! written to a trace and run from it, with or without a clock.
 //!
-//! `SEQUENCES=n` runs so many, from seed `SEQUENCE_SEED` on; a failure names its seed, and
-//! `SEQUENCES=1 SEQUENCE_SEED=n` replays it, tells its steps and counts everything anew after each. A million: `SEQUENCES=1000000 cargo test --release -p
-//! perforate-sim --test all odd_sequences -- --ignored --nocapture`.
+//! `SEQUENCES=n` runs n sequences, starting with seed `SEQUENCE_SEED`. A failure names its seed.
+//! `SEQUENCES=1 SEQUENCE_SEED=n` replays it, prints its steps and recounts all records after each step.
+//! A million sequences: `SEQUENCES=1000000 cargo test --release -p perforate-sim --test all
+//! odd_sequences -- --ignored --nocapture`.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -27,25 +28,25 @@ use perforate_sim::{
 use perforate_testing::sequences::{Choices, Random, Step, sequence, write};
 use perforate_types::{Chunk, Update};
 
-/// Sequences of the short form: some of each scheme and pair.
+/// Sequences of the short test, several for each scheme and pair.
 const SHORT: u64 = 2_000;
-/// The same of the long form.
+/// Sequences of the long test.
 const LONG: u64 = 1_000_000;
-/// Steps of a sequence: at least, and how many more at most.
+/// Least number of steps of a sequence, and exclusive limit of the random number added to it.
 const STEPS: [u64; 2] = [5, 55];
-/// Longest that a sequence may take; most take some milliseconds.
+/// Longest time of a sequence; most take a few milliseconds.
 const MOST_TIME: Duration = Duration::from_secs(10);
-/// Different failures that are told.
+/// Largest number of different failures that are reported.
 const MOST_FAILURES: usize = 20;
 
-/// What a sequence runs on.
+/// Configuration of one sequence.
 struct Trial {
     seed: u64,
     composition: Composition,
     machine: Machine,
     memory: MemoryState,
     random: Random,
-    /// Whether this is the only sequence, which is looked at more closely.
+    /// True if this is the only sequence, which is checked after every step.
     is_replay: bool,
 }
 
@@ -74,7 +75,7 @@ impl Trial {
         Self { seed, composition, machine, memory, random, is_replay }
     }
 
-    /// Runs the sequence, in one way or the other.
+    /// Runs the sequence directly or from a trace.
     fn run(mut self) -> Result<(), SimError> {
         let steps = STEPS[0] + self.random.below(STEPS[1]);
         let steps = sequence(&mut self.random, steps);
@@ -83,7 +84,7 @@ impl Trial {
         }
         match self.random.below(4) {
             0 => self.run_trace(&steps),
-            _ => self.run_straight(&steps),
+            _ => self.run_directly(&steps),
         }
     }
 
@@ -92,7 +93,7 @@ impl Trial {
         SystemOptions { check: true, implicit_maps, counts_only: false }
     }
 
-    fn run_straight(&mut self, steps: &[Step]) -> Result<(), SimError> {
+    fn run_directly(&mut self, steps: &[Step]) -> Result<(), SimError> {
         let options = self.options();
         let mut system =
             System::new(&self.machine, self.composition, &self.memory, self.seed, options)?;
@@ -110,7 +111,7 @@ impl Trial {
                     forgive(system.translate(*kind, *address).map(|_| ()), ())?;
                 }
             }
-            self.pass_by(&mut system)?;
+            self.run_kernel_thread(&mut system)?;
             check_some_tables(&system, number as u64);
             if self.is_replay {
                 eprintln!("{step:?}");
@@ -125,8 +126,8 @@ impl Trial {
         Ok(())
     }
 
-    /// What the kernel does beside the program, now and then.
-    fn pass_by(&mut self, system: &mut System) -> Result<(), SimError> {
+    /// Runs a kernel thread in some steps.
+    fn run_kernel_thread(&mut self, system: &mut System) -> Result<(), SimError> {
         let choice = self.random.below(40);
         let pass = |kernel: &mut Kernel, updates: &mut Vec<Update>| {
             match choice {
@@ -155,7 +156,7 @@ impl Trial {
         let mut chunk = Chunk::default();
         while source.next_chunk(&mut chunk)? {
             match simulation.run(&chunk) {
-                // The trace has gaps.
+                // The trace contains gaps.
                 Err(SimError::SampledTwice) => return Ok(()),
                 outcome => outcome?,
             }
@@ -169,14 +170,14 @@ fn kernels(system: &System) -> impl Iterator<Item = &Kernel> {
     [system.kernel()].into_iter().chain(system.hypervisor().map(Hypervisor::kernel))
 }
 
-/// Counts anew what the kernels have on record.
+/// Recounts the records of the kernels.
 fn check_kernels(system: &System) {
     for kernel in kernels(system) {
         kernel.check_invariants().unwrap_or_else(|wrong| panic!("{wrong}"));
     }
 }
 
-/// Memory that is short, fragmented, faulty, with swap or without.
+/// Memory that is small, fragmented or faulty, with or without swap.
 fn memory(random: &mut Random) -> MemoryState {
     let kilobytes = (4 + 2 * random.below(8)) * 1024 + 4 * random.below(3);
     let portion = random.below(5) * 25;
@@ -202,7 +203,7 @@ fn memory(random: &mut Random) -> MemoryState {
     ])
 }
 
-/// Runs one sequence; what is no fault of the kernel's is no failure.
+/// Runs one sequence. Errors that the kernel may report, such as a lack of memory, are not failures.
 fn outcome(seed: u64) -> Result<(), String> {
     let start = Instant::now();
     let run = catch_unwind(AssertUnwindSafe(|| Trial::new(seed).run()));
@@ -215,13 +216,13 @@ fn outcome(seed: u64) -> Result<(), String> {
     if taken < MOST_TIME { Ok(()) } else { Err(format!("takes {} s", taken.as_secs())) }
 }
 
-/// Runs so many sequences and tells what went wrong, each thing once.
+/// Runs `count` sequences and reports each kind of failure once.
 fn check(count: u64) {
     let (first, start) = (number("SEQUENCE_SEED", 0), Instant::now());
     let mut failures: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     for seed in first..first + number("SEQUENCES", count) {
         if let Err(problem) = outcome(seed) {
-            // Numbers differ from seed to seed.
+            // Numbers are removed from messages, since they differ between seeds.
             if first == seed {
                 eprintln!("{problem}");
             }

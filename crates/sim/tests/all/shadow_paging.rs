@@ -1,7 +1,7 @@
-//! Shadow paging: walks of one dimension, exits by hand, storms of guest and host events against
+//! Shadow paging: one-dimensional walks, hand-counted exits, storms of guest and host events against
 //! the composed oracle, planted defects, and the comparison with nested paging (D §IX.D).
 //!
-//! `STORM_SEED=n` replays one storm of every pair, `STORM_SEEDS=n` runs more of them.
+//! `STORM_SEED=n` replays one storm of every pair, `STORM_SEEDS=n` runs n storms of each.
 
 use crate::runs::measuring;
 use crate::storms::{Defect, Defective};
@@ -21,7 +21,7 @@ use perforate_types::{
 const START: u64 = 0x7f00_0000_0000;
 const PAIRS: [&str; 4] = ["4k+shadow-4k", "thp+shadow-thp", "4k+shadow-thp", "thp+shadow-4k"];
 
-/// The address of a page, counted from where programs map memory here.
+/// Address of page `page` of the test's mappings.
 pub fn address(page: u64) -> VirtualAddress {
     VirtualAddress::new(START + page * 4096)
 }
@@ -74,12 +74,12 @@ pub fn exits(system: &System) -> Exits {
     system.host_work().unwrap().exits
 }
 
-/// Gives the machine's frames under some pages of the guest back, as a balloon does.
+/// Takes the machine's frames behind some guest pages back, like a balloon.
 fn take_back(system: &mut System, frames: &[Frame]) -> Result<(), SimError> {
     system.change_host(|host, updates| host.take_back(frames, updates))
 }
 
-/// As many references as the finer page has levels, all in one dimension.
+/// As many references as the smaller page size has levels, all in one dimension.
 #[test]
 fn a_walk_reads_shadow_tables_only() {
     let mut machine = Machine::load(Machine::DEFAULT).unwrap();
@@ -105,11 +105,11 @@ fn exits_by_hand() {
         let expected = Exits { shadow_fault, table_update, ..Exits::default() };
         assert_eq!(exits(system), expected);
     };
-    // The guest's own fault, handed on to it; then the shadow entry. No table was shadowed when the
-    // guest wrote them.
+    // The guest's own fault, passed on to the guest, and the fault that fills the shadow entry. No
+    // table was shadowed when the guest wrote it.
     access(&mut system, AccessKind::Write, 0);
     expect(&system, 2, 0);
-    // The level-1 table is shadowed now: its entry is a third exit.
+    // The level-1 table is shadowed now, so writing its entry is a third exit.
     access(&mut system, AccessKind::Write, 1);
     expect(&system, 4, 1);
     access(&mut system, AccessKind::Read, 2);
@@ -120,8 +120,8 @@ fn exits_by_hand() {
     access(&mut system, AccessKind::Write, 2);
     access(&mut system, AccessKind::Read, 0);
     expect(&system, 7, 2);
-    // Three entries, then those of the level-2, level-3 and level-4 tables that led there; and the
-    // guest invalidates three pages.
+    // Three entries, then the entries of the level-2, level-3 and level-4 tables above. The guest also
+    // invalidates three pages.
     system.event(&unmap(0, 8)).unwrap();
     let Exits { shadow_fault, table_update, invalidation, .. } = exits(&system);
     assert_eq!((shadow_fault, table_update, invalidation), (7, 2 + 3 + 3, 3));
@@ -147,7 +147,7 @@ fn a_context_switch_and_a_store_through_a_shared_page_leave_the_guest() {
     assert!(native.host_work().is_none(), "nothing to leave");
 }
 
-/// A page that the host takes away is not in the shadow tables any more, and comes back.
+/// A page that the host takes away leaves the shadow tables, and can be backed again.
 #[test]
 fn a_change_of_the_host_reaches_the_shadow_tables() {
     let mut system = default_system("4k+shadow-4k");
@@ -162,7 +162,7 @@ fn a_change_of_the_host_reaches_the_shadow_tables() {
     assert_eq!(entries(&system), 0);
     system.start_measuring();
     access(&mut system, AccessKind::Write, 3);
-    // One exit, in which the host's kernel backs the page as well.
+    // In one exit, the host's kernel also backs the page.
     assert_eq!(exits(&system), Exits { shadow_fault: 1, ..Exits::default() });
 }
 
@@ -191,7 +191,7 @@ fn entries_that_stay_are_caught() {
     assert!(matches!(after, Err(SimError::Disagreement { .. })), "the host took it: {after:?}");
 }
 
-/// splitmix64.
+/// Random numbers by splitmix64.
 struct Random(u64);
 
 impl Random {
@@ -204,12 +204,12 @@ impl Random {
     }
 }
 
-/// 2MB regions of the arena.
+/// Number of 2MB regions of the arena.
 const REGIONS: u64 = 4;
 const GUEST_FRAMES: u64 = (24 << 20) / 4096;
 
-/// Running out of the small memories is part of the storm.
-fn bearable<T>(outcome: Result<T, SimError>) -> Result<(), SimError> {
+/// Ignores errors of the small memories running out, which storms may cause.
+fn ignore_out_of_memory<T>(outcome: Result<T, SimError>) -> Result<(), SimError> {
     match outcome {
         Ok(_) | Err(SimError::Os { .. } | SimError::HostOs { .. }) => Ok(()),
         Err(error) => Err(error),
@@ -240,7 +240,7 @@ fn storm(pair: &str, seed: u64, events: u64) -> Result<Exits, SimError> {
             let kind = [AccessKind::Read, AccessKind::Write, AccessKind::Write, AccessKind::Fetch]
                 [random.below(4) as usize];
             let page = random.below(REGIONS) * 512 + random.below(40);
-            bearable(system.translate(kind, address(page)))?;
+            ignore_out_of_memory(system.translate(kind, address(page)))?;
         } else if random.below(3) == 0 {
             change_host(&mut system, &mut random)?;
         } else {
@@ -255,7 +255,7 @@ fn storm(pair: &str, seed: u64, events: u64) -> Result<Exits, SimError> {
     Ok(exits(&system))
 }
 
-/// Shadow tables are tables in the picture of the host's memory.
+/// Shadow tables appear as tables in the map of the host's memory.
 fn assert_map_adds_up(system: &System, seed: u64) {
     let host = system.hypervisor().unwrap();
     let mut counters = Counters::default();
@@ -295,19 +295,19 @@ fn change_guest(
         5 => {
             let process = processes.pop().unwrap();
             let first = ProgramEvent::Switch { process: ProcessId(0), thread: ThreadId(0) };
-            bearable(system.event(&first))?;
+            ignore_out_of_memory(system.event(&first))?;
             ProgramEvent::Exit { process }
         }
         _ => ProgramEvent::Switch { process: any, thread: ThreadId(0) },
     };
-    bearable(system.event(&event))
+    ignore_out_of_memory(system.event(&event))
 }
 
 fn change_host(system: &mut System, random: &mut Random) -> Result<(), SimError> {
     let choice = random.below(5);
     let frames: Vec<Frame> =
         (0..random.below(200)).map(|_| Frame::new(random.below(GUEST_FRAMES))).collect();
-    bearable(system.change_host(|host, updates| {
+    ignore_out_of_memory(system.change_host(|host, updates| {
         let kernel = host.kernel_mut();
         match choice {
             0 => drop(kernel.compact(updates)),
@@ -361,8 +361,8 @@ fn figures(workload: &str) -> Vec<RunResult> {
     checked_run(&comparison).unwrap()
 }
 
-/// D §IX.D, D-C7: where memory is allocated once, shadow paging is near native; where it is given
-/// back and taken anew all the time, exits dominate and nested paging is better.
+/// D §IX.D, D-C7: with static memory, shadow paging is near native speed. With frequent unmapping and
+/// mapping, exits dominate and nested paging is faster.
 #[test]
 fn static_programs_run_near_native_and_churning_ones_do_not() {
     let counter = |result: &RunResult, name: &str| result.counters.get(name).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Guests with mechanisms of their own under shadow paging, by hand: sizes of shadow entries, exits, and
-//! what the guest changes seen through shadow entries. Every translation is compared with the oracle.
+//! Guests with mechanisms under shadow paging, hand-counted: sizes of shadow entries, exits, and
+//! effects of the guest's changes on shadow entries. Every translation is compared with the oracle.
 
 use crate::shadow_paging::{access, address, default_system, exits, map, unmap};
 use perforate_os::HoleContent;
@@ -14,7 +14,7 @@ use PageSize::{Size2M, Size4K};
 
 const RW: Permissions = Permissions::READ_WRITE;
 
-/// Size and frame of the shadow entry of a page.
+/// Page size and frame of a page's shadow entry.
 fn entry(system: &System, page: u64) -> Option<(PageSize, Frame)> {
     let (space, page) = (system.kernel().current(), address(page).page());
     let found = system.mmu().dimension().look_at(space, page)?;
@@ -25,13 +25,13 @@ fn size(system: &System, page: u64) -> Option<PageSize> {
     entry(system, page).map(|(size, _)| size)
 }
 
-/// Numbers of shadow tables and of their entries.
+/// Number of shadow tables and of their entries.
 fn shadow(system: &System) -> (usize, usize) {
     let tables = system.hypervisor().unwrap().shadow_tables().unwrap();
     (tables.tables(), tables.entries())
 }
 
-/// Exits for faults, for tables and for registers.
+/// Number of exits for faults, for table updates and for register writes.
 fn causes(system: &System) -> (u64, u64, u64) {
     let Exits { shadow_fault, table_update, register_write, .. } = exits(system);
     (shadow_fault, table_update, register_write)
@@ -54,11 +54,11 @@ fn a_punched_page_has_small_shadow_entries_until_it_is_patched() {
     system.start_measuring();
     access(&mut system, Write, 0);
     assert_eq!(size(&system, 7), Some(Size2M), "a guest's page without holes");
-    // The guest's own fault, and the entry.
+    // The guest's own fault, and the fault that fills the shadow entry.
     assert_eq!((causes(&system), shadow(&system)), ((2, 0, 0), (3, 1)));
     let (_, in_place) = entry(&system, 7).unwrap();
-    // Two writes of the shadowed directory: the shadow entry of the node of holes, and the filter.
-    // That node is not shadowed yet. One invalidation has the page, its bitmap entry and its 2MB entry.
+    // Two writes to the shadowed directory: the shadow entry of the node of holes, and the filter. That
+    // node is not shadowed yet. One invalidation covers the page, its bitmap entry and its 2MB entry.
     punch(&mut system, 7, HoleContent::Moved);
     assert_eq!((causes(&system), exits(&system).invalidation), ((2, 2, 0), 1));
     assert_eq!(shadow(&system), (3, 0), "all of the 2MB entry is gone");
@@ -68,7 +68,7 @@ fn a_punched_page_has_small_shadow_entries_until_it_is_patched() {
     assert_eq!((hole.0, beside), (Size4K, (Size4K, in_place.add(1))));
     assert_ne!(hole.1, in_place, "the hole lies elsewhere");
     assert_eq!((causes(&system), shadow(&system)), ((4, 2, 0), (4, 2)));
-    // Two writes again; the node of holes goes and takes its shadow along.
+    // Two writes again. Freeing the node of holes frees its shadow table as well.
     patch(&mut system, 7);
     assert_eq!((causes(&system), shadow(&system)), ((4, 4, 0), (3, 0)));
     access(&mut system, Read, 7);
@@ -76,7 +76,8 @@ fn a_punched_page_has_small_shadow_entries_until_it_is_patched() {
     assert_eq!((causes(&system), shadow(&system)), ((5, 4, 0), (3, 1)));
 }
 
-/// The node of holes is an ordinary table for its hypervisor; the bitmap is none, and is not traced.
+/// The hypervisor treats the node of holes as an ordinary table. The bitmap is no table, and is not
+/// traced.
 #[test]
 fn writes_of_holes_leave_the_guest_once_their_node_is_shadowed() {
     let mut system = default_system("perforated+shadow-4k");
@@ -84,8 +85,8 @@ fn writes_of_holes_leave_the_guest_once_their_node_is_shadowed() {
     access(&mut system, Write, 0);
     punch(&mut system, 7, HoleContent::Moved);
     system.start_measuring();
-    // A shadow table covers the region, but of before there was a node of holes: the directory is
-    // written, the node is as well.
+    // A shadow table covers the region, but dates from before the node of holes. Writes to the
+    // directory exit, writes to the node do not.
     punch(&mut system, 8, HoleContent::Moved);
     assert_eq!(causes(&system), (0, 1, 0));
     access(&mut system, Write, 7);
@@ -109,7 +110,7 @@ fn segment_registers_are_emulated() {
     access(&mut system, Read, 600);
     access(&mut system, Write, 600);
     assert_eq!((causes(&system), shadow(&system)), ((3, 0, 7), (3, 2)));
-    // Page 7 gets an entry in tables that nobody has shadowed, and leaves the segment.
+    // Page 7 leaves the segment. Its new entry is in tables that are not shadowed.
     let (_, in_place) = entry(&system, 7).unwrap();
     let space = system.kernel().current();
     let page = address(7).page();
@@ -120,7 +121,7 @@ fn segment_registers_are_emulated() {
     assert_eq!(entry(&system, 7), Some((Size4K, in_place)));
     assert_eq!(entry(&system, 8), Some((Size4K, in_place.add(1))), "the filter is for 4KB pages");
     assert_eq!(causes(&system), (5, 0, 8));
-    // The guest's tables were read for page 7, and are traced from then on.
+    // The hypervisor read the guest's tables for page 7, and traces them from then on.
     access(&mut system, Write, 7);
     assert_eq!(causes(&system), (6, 0, 8), "its dirty bit");
     let protect = ProgramEvent::Protect {
@@ -133,7 +134,8 @@ fn segment_registers_are_emulated() {
     assert_eq!((causes(&system), size(&system, 7)), ((6, 1, 8), None));
     access(&mut system, Read, 7);
     assert!(system.translate(Write, address(7)).unwrap().is_none(), "it is read-only now");
-    // Cleared registers: what they led to is gone. The guest has tables for page 7.
+    // Clearing the registers removes the shadow entries of the segment. The guest has tables for page
+    // 7.
     system.change(|kernel, updates| kernel.disable_segment(space, updates)).unwrap();
     assert_eq!((causes(&system).2, shadow(&system)), (9, (4, 0)));
     access(&mut system, Write, 600);
@@ -156,7 +158,7 @@ fn an_escape_is_seen_through_the_shadow_entry() {
     assert_ne!(before.1, after.1);
 }
 
-/// Each change of the running process loads the registers of its segment (D §II.B).
+/// Each change of the running process loads the segment registers of the new process (D §II.B).
 #[test]
 fn a_context_switch_loads_segment_registers_one_by_one() {
     let mut system = default_system("segment+shadow-4k");
@@ -177,17 +179,17 @@ fn a_gap_tolerant_superpage_has_small_shadow_entries() {
     system.event(&map(0, 1024, RW)).unwrap();
     system.start_measuring();
     access(&mut system, Write, 0);
-    // The control register says of what format the guest's directories are.
+    // A control register states the format of the guest's directories.
     assert_eq!((causes(&system), shadow(&system)), ((2, 0, 1), (4, 1)));
     access(&mut system, Write, 600);
     assert_eq!((causes(&system), shadow(&system)), ((3, 0, 1), (5, 2)));
     assert_eq!((size(&system, 0), size(&system, 600)), (Some(Size4K), Some(Size4K)));
-    // The entry of all 4MB is dirty: no store need be seen any more.
+    // The 4MB entry is dirty, so the hypervisor need not see later stores.
     access(&mut system, Read, 5);
     access(&mut system, Write, 5);
     assert_eq!(causes(&system), (4, 0, 1));
-    // The superpage becomes 4KB pages: its entry goes, with it the two tables that only the shadow
-    // had, and two level-1 nodes come, which nobody has shadowed.
+    // The superpage becomes 4KB pages. Its entry is removed, with the two tables that existed only as
+    // shadows; two level-1 nodes are added, which are not shadowed.
     system.event(&unmap(5, 1)).unwrap();
     assert_eq!((causes(&system), shadow(&system)), ((4, 3, 1), (3, 0)));
     access(&mut system, Read, 600);
@@ -195,13 +197,14 @@ fn a_gap_tolerant_superpage_has_small_shadow_entries() {
     assert_eq!(shadow(&system), (4, 1));
 }
 
-/// Page tables say all that ranges say: the range table is not read, and writing it is free.
+/// Page tables contain all mappings of ranges. The range table is not read, and writing it causes no
+/// exit.
 #[test]
 fn ranges_are_read_in_page_tables() {
     let mut system = default_system("range+shadow-thp");
     system.start_measuring();
     system.event(&map(0, 64, RW)).unwrap();
-    // Nothing was shadowed when the tables were written; the root of the range table is a register.
+    // No table was shadowed when the guest wrote its tables; the root of the range table is a register.
     assert_eq!(causes(&system), (0, 0, 1));
     access(&mut system, Write, 7);
     assert_eq!((causes(&system), size(&system, 7)), ((1, 0, 1), Some(Size4K)));
@@ -212,8 +215,8 @@ fn ranges_are_read_in_page_tables() {
     assert!(system.translate(Read, address(7)).unwrap().is_none());
 }
 
-/// The TLB holds shadow entries, so that it need not hold those of the guest's scheme; the original
-/// segment's registers are emulated like any.
+/// The TLB holds shadow entries, so it need not support the entries of the guest's scheme. The
+/// registers of the original segment are emulated too.
 #[test]
 fn a_shadowed_guest_asks_nothing_of_the_hardware() {
     let machine = Machine::load("sandy-bridge-table6").unwrap();

@@ -1,14 +1,13 @@
-//! Seeded event storms over all schemes: random maps, unmaps, protection changes, punches,
-//! patches, moves, forks, shared memory and shared perforated pages, merged and promoted pages,
-//! swap, failing frames and context switches, with every translation compared with the oracle and
-//! the kernel's records counted anew now and then. After every event the tables are compared with
-//! what is true: some pages of them at once, all now and then. And the proof that this would find a
-//! bug: planted defects are caught.
+//! Seeded event storms over all schemes: random maps, unmaps, protection changes, punches, patches,
+//! moves, forks, shared memory and shared perforated pages, merged and promoted pages, swap, failing
+//! frames and context switches. Every translation is compared with the oracle, and the kernel's records
+//! are recounted at intervals. After every event some pages of the tables are compared with the oracle,
+//! and all pages at intervals. Planted defects prove that the storms would find a bug.
 //!
 //! A failure names its seed; `STORM_SEED=n cargo test -p perforate-sim --test all storm` replays it.
-//! `cargo test` runs a short storm of each scheme. The long ones, 7.5 million events: `cargo test
-//! --release -p perforate-sim --test all storm -- --ignored --nocapture`; `STORM_SEEDS` and
-//! `STORM_EVENTS` make them longer still.
+//! `cargo test` runs a short storm of each scheme. The long storms have 7.5 million events: `cargo test
+//! --release -p perforate-sim --test all storm -- --ignored --nocapture`. `STORM_SEEDS` and
+//! `STORM_EVENTS` make them longer.
 
 use crate::storms::occupied::occupied;
 use crate::storms::{
@@ -16,19 +15,19 @@ use crate::storms::{
 };
 use perforate_sim::{Scheme, SimError, scheme};
 
-/// Events of one storm, where `STORM_EVENTS` does not say otherwise.
+/// Default number of events of a storm; `STORM_EVENTS` overrides it.
 const EVENTS: u64 = 12_000;
-/// Short and long: storms of each scheme, where `STORM_SEEDS` does not say otherwise.
+/// Default number of storms of each scheme, in short and long tests; `STORM_SEEDS` overrides both.
 const SEEDS: [u64; 2] = [2, 30];
-/// The same over occupied memory.
+/// Default number of storms of each scheme over occupied memory, in short and long tests.
 const OCCUPIED_SEEDS: [u64; 2] = [1, 6];
 
 fn run(scheme: &'static Scheme, seed: u64, defect: Option<Defect>) -> Result<(), SimError> {
     let _replay = Replay { scheme: scheme.name.into(), seed };
-    rage(&mut Storm::new(scheme.into(), seed, defect), seed)
+    run_events(&mut Storm::new(scheme.into(), seed, defect), seed)
 }
 
-fn rage(storm: &mut Storm, seed: u64) -> Result<(), SimError> {
+fn run_events(storm: &mut Storm, seed: u64) -> Result<(), SimError> {
     for event in 0..number("STORM_EVENTS", EVENTS) {
         storm.system.at_instruction(event);
         storm.step()?;
@@ -71,7 +70,7 @@ fn check_every_scheme(storms: u64) {
     );
 }
 
-/// The same over memory that begins as a snapshot says.
+/// Storms over memory that starts in the state of a snapshot.
 #[test]
 fn every_scheme_agrees_with_the_oracle_on_occupied_memory() {
     check_occupied_memory(OCCUPIED_SEEDS[0]);
@@ -84,13 +83,13 @@ fn check_occupied_memory(storms: u64) {
             let mut storm = Storm::over(scheme.into(), seed, Some(occupied(seed)), None);
             let kernel = storm.system.kernel();
             kernel.check_invariants().unwrap_or_else(|wrong| panic!("{wrong}"));
-            rage(&mut storm, seed)
+            run_events(&mut storm, seed)
                 .unwrap_or_else(|error| panic!("{} with STORM_SEED={seed}: {error}", scheme.name));
         }
     }
 }
 
-/// Whether a planted defect is caught within 60 seeds.
+/// True if a planted defect is caught within 60 seeds.
 fn is_caught(scheme: &str, defect: Defect) -> bool {
     let scheme = Scheme::find(scheme).unwrap();
     (0..60).any(|seed| match run(scheme, seed, Some(defect)) {

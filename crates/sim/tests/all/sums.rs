@@ -1,9 +1,10 @@
-//! Sums of a result that are checked against their parts, which the registry of counters knows.
+//! Checks that the parts of a counter, as registered, add up to its value.
 
 use perforate_mmu::L2Part;
 use perforate_sim::{Machine, ResolvedRun, RunResult, Silent, SimError, counters};
 
-/// Carries out a run, and checks the sums of every result. Tests run theirs by this.
+/// Carries out a run and checks the sums of every result. All tests start their runs with this
+/// function.
 ///
 /// # Errors
 /// As [`perforate_sim::run`].
@@ -19,10 +20,10 @@ pub fn checked_run(run: &ResolvedRun) -> Result<Vec<RunResult>, SimError> {
     Ok(results)
 }
 
-/// Checks every whole that has parts, and totals that are counted twice, of a run on so many cores.
+/// Checks every counter that has parts, and totals counted in two ways, for a run on `cores` cores.
 ///
 /// # Panics
-/// If a sum is wrong, or a whole has parts and is unknown here.
+/// If a sum is wrong, or if this function does not know a counter with parts.
 pub fn assert_sums_add_up(machine: &Machine, cores: usize, result: &RunResult) {
     let scheme = &result.scheme;
     let find = |name: &str| result.counters.get(name);
@@ -33,7 +34,7 @@ pub fn assert_sums_add_up(machine: &Machine, cores: usize, result: &RunResult) {
             registered.iter().filter(|it| it.part.as_ref().is_some_and(|of| of.whole == whole));
         parts.filter(|it| is_wanted(&it.meaning)).filter_map(|it| find(&it.id)).sum()
     };
-    // Means of hardware threads, and ratios, are rounded.
+    // Means over hardware threads, and ratios, are rounded.
     let assert_equal = |what: &str, sum: f64, total: f64| {
         let is_equal = (sum - total).abs() <= 1e-9 * total.abs().max(1.0);
         assert!(is_equal, "{scheme}: the parts of {what} add up to {sum}, not {total}");
@@ -50,8 +51,8 @@ pub fn assert_sums_add_up(machine: &Machine, cores: usize, result: &RunResult) {
                 assert_equal("the stall of translation", stall, get("translation_stall_cycles"));
             }
             "translation_cycles" if result.cycles.is_some() => {
-                // A translation is counted when it ends; of one that began in the warm-up some parts were
-                // counted there.
+                // A translation is counted when it ends. For a translation that began in the warm-up,
+                // some parts were counted there.
                 let total = get("translation_cycles");
                 assert!(sum <= total && sum >= 0.999 * total, "{scheme}: {sum} of {total} cycles");
             }
@@ -88,7 +89,7 @@ pub fn assert_sums_add_up(machine: &Machine, cores: usize, result: &RunResult) {
                 let own: usize = own.into_iter().sum();
                 assert_equal("the L2 TLB", sum, (cores * (machine.tlb.l2.entries + own)) as f64);
             }
-            // There is no counter of the whole.
+            // No counter has the total.
             "translation_memory" => {}
             whole => panic!("{whole} has parts: say here what they add up to"),
         }

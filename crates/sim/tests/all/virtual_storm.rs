@@ -1,10 +1,10 @@
-//! Seeded storms over pairs of schemes: what a program and its operating system do, as in the
-//! native storms, and under it what a host does to the virtual machine. Every translation is
-//! compared with the two oracles together, the place of every guest table with the host's, and the
-//! records of both kernels are counted anew now and then. The tables of both are compared with what is
-//! true after every event. Planted defects are caught.
+//! Seeded storms over pairs of schemes: events of a program and its operating system, as in the native
+//! storms, and actions of a host on the virtual machine. Every translation is compared with both
+//! oracles together, and the location of every guest table with the host's mapping. The records of both
+//! kernels are recounted at intervals. Their tables are compared with the oracles after every event.
+//! Planted defects are caught.
 //!
-//! A failure names its pair and seed: `STORM_PAIR=4k+thp STORM_SEED=n cargo test -p perforate-sim
+//! A failure names its pair and seed. `STORM_PAIR=4k+thp STORM_SEED=n cargo test -p perforate-sim
 //! --test all virtual_storm` replays it. A long storm, 10⁷ events and more over all pairs:
 //! `STORM_SEEDS=10 STORM_EVENTS=12000 cargo test --release -p perforate-sim --test all virtual_storm
 //! every_pair -- --nocapture`.
@@ -25,15 +25,15 @@ use perforate_types::{
     VirtualAddress, VirtualPage,
 };
 
-/// Events of one storm, where `STORM_EVENTS` does not say otherwise.
+/// Default number of events of a storm; `STORM_EVENTS` overrides it.
 const EVENTS: u64 = 200;
-/// The same of a long storm.
+/// Default number of events of a long storm.
 const LONG_EVENTS: u64 = 2_000;
-/// Storms of each pair, where `STORM_SEEDS` does not say otherwise.
+/// Default number of storms of each pair; `STORM_SEEDS` overrides it.
 const SEEDS: u64 = 1;
-/// One in so many events is the host's.
+/// Average number of events per action of the host.
 const HOST_EVENTS: u64 = 12;
-/// A process of the host that has a copy of the virtual machine's memory.
+/// Process of the host with a copy of the virtual machine's memory.
 const SNAPSHOT: ProcessId = ProcessId(1);
 
 /// Successful punches and patches of the guest's memory by the host.
@@ -43,13 +43,13 @@ struct Done {
     patched: u64,
 }
 
-/// A storm in the guest, and what its host does.
+/// A storm in the guest, with actions of its host.
 struct VirtualStorm {
     guest: Storm,
     weights: [u64; 11],
     has_segments: bool,
     done: Done,
-    /// Pages that were punched and have not been patched since.
+    /// Pages that were punched and not patched since.
     holes: Vec<VirtualPage>,
 }
 
@@ -70,7 +70,7 @@ impl VirtualStorm {
         self.guest.random.below(limit)
     }
 
-    /// Has the host do something, which may find no memory.
+    /// Lets the host change the virtual machine; running out of memory is no error.
     fn host(
         &mut self,
         act: impl FnOnce(&mut Hypervisor, &mut Vec<Update>) -> Result<(), OsError>,
@@ -93,7 +93,7 @@ impl VirtualStorm {
         self.guest.system.kernel().end_frame().number()
     }
 
-    /// A page of the guest's memory, backed if one is soon found, and where it lies.
+    /// A page of the guest's memory and its frame; tries several pages to find a backed one.
     fn page(&mut self) -> (GuestFrame, Option<Frame>) {
         let frames = self.guest_frames();
         let mut page = GuestFrame::new(self.below(frames));
@@ -107,7 +107,7 @@ impl VirtualStorm {
         (page, None)
     }
 
-    /// A range of the guest's memory, in bytes.
+    /// A range of the guest's memory: start and length in bytes.
     fn range(&mut self) -> (VirtualAddress, u64) {
         let (page, _) = self.page();
         let (first, pages) = match self.below(4) {
@@ -196,7 +196,7 @@ impl VirtualStorm {
         })
     }
 
-    /// The guest gives memory to its host, and may get as much new memory for it.
+    /// The guest gives memory to its host, and may hot-add as much.
     fn inflate(&mut self) -> Result<(), SimError> {
         let frames = [1, 20, 600][self.below(3) as usize];
         let adds = self.guest.random.one_in(3);
@@ -213,7 +213,7 @@ impl VirtualStorm {
         self.host(|host, updates| host.take_back(&given, updates))
     }
 
-    /// The guest has memory back, which is not backed yet.
+    /// The guest takes memory back, which is not backed yet.
     fn deflate(&mut self) -> Result<(), SimError> {
         let frames = 1 + self.below(1000);
         self.guest.system.change(|kernel, _| {
@@ -222,7 +222,7 @@ impl VirtualStorm {
         })
     }
 
-    /// Memory of the virtual machine is protected against it, or no more.
+    /// Changes the permissions of the virtual machine's memory, or restores all permissions.
     fn protect(&mut self) -> Result<(), SimError> {
         if self.guest.random.one_in(3) {
             return self.allow_all();
@@ -255,7 +255,7 @@ impl VirtualStorm {
         self.host_event(ProgramEvent::Advise { start, length, advice })
     }
 
-    /// A copy of the virtual machine's memory is made, written to, or dropped.
+    /// Makes a copy of the virtual machine's memory, writes to it, or drops it.
     fn snapshot(&mut self) -> Result<(), SimError> {
         let copy = self.hypervisor().kernel().processes().find(|&(id, _)| id == SNAPSHOT);
         let Some((_, copy)) = copy else {
@@ -284,7 +284,7 @@ impl VirtualStorm {
         let mut is_done = false;
         self.host(|host, updates| {
             let space = host.space();
-            // A page that cannot be punched is left as it is.
+            // A page that cannot be punched stays as it is.
             is_done = host.kernel_mut().punch(space, page, hole, updates).is_ok();
             Ok(())
         })?;
@@ -295,7 +295,7 @@ impl VirtualStorm {
         Ok(())
     }
 
-    /// A page that was punched, or any other.
+    /// Patches a page that was punched, or any other page.
     fn patch(&mut self) -> Result<(), SimError> {
         let any = VirtualPage::new(self.page().0.number());
         let page = self.holes.pop().unwrap_or(any);
@@ -309,7 +309,7 @@ impl VirtualStorm {
         Ok(())
     }
 
-    /// The segment of the virtual machine comes or goes, or a page escapes it.
+    /// Creates or removes the segment of the virtual machine, or lets a page escape.
     fn segment(&mut self) -> Result<(), SimError> {
         let page = VirtualPage::new(self.page().0.number());
         let action = SegmentAction::draw(&mut self.guest.random, page);
@@ -350,7 +350,7 @@ fn run(
     Ok(storm.done)
 }
 
-/// All pairs, or the one that is named.
+/// All pairs, or the pair named by `STORM_PAIR`.
 fn pairs() -> Vec<Composition> {
     match std::env::var("STORM_PAIR") {
         Ok(name) => vec![Composition::find(&name).unwrap()],
@@ -372,7 +372,8 @@ fn every_pair_agrees_with_the_oracles_in_long_storms() {
 fn check_every_pair(of_storm: u64) {
     let (pairs, seeds) = (pairs(), seeds(SEEDS));
     let (mut events, mut all) = (0, Done::default());
-    // Memory and machine are drawn from the seed: each pair has others, unless one seed is asked for.
+    // Memory and machine depend on the seed. Each pair has different seeds, unless one seed is
+    // requested.
     let is_asked = std::env::var("STORM_SEED").is_ok();
     for (index, &pair) in pairs.iter().enumerate() {
         for &seed in &seeds {
@@ -385,13 +386,13 @@ fn check_every_pair(of_storm: u64) {
             events += number("STORM_EVENTS", of_storm);
         }
     }
-    // Most hosts have no holes, but some do: what nobody does is not tested.
+    // Most hosts have no holes, but some must, or holes would be untested.
     let is_one = pairs.len() == 1;
     assert!(is_one || all.punched > 0 && all.patched > 0, "{all:?}");
     eprintln!("{all:?}; {events} events, {} storms of each of {} pairs", seeds.len(), pairs.len());
 }
 
-/// Whether a planted defect is caught within 120 seeds.
+/// True if a planted defect is caught within 120 seeds.
 fn is_caught(pair: &str, defect: Defect) -> bool {
     let pair = Composition::find(pair).unwrap();
     (0..120).any(|seed| match run(pair, seed, LONG_EVENTS, Some(defect)) {

@@ -1,5 +1,5 @@
-//! Whether the tables translate what is true: of every page that is mapped, and of the pages beside
-//! every run of them.
+//! Comparison of page tables with the oracles: for mapped pages, and for the pages beside each run of
+//! mapped pages.
 
 use std::ops::Range;
 
@@ -13,22 +13,22 @@ use perforate_types::{Frame, GuestFrame, SpaceId, VirtualPage};
 use super::segments::may_take_for_escaped;
 use super::{ARENA, REGIONS, Random};
 
-/// Pages looked at after an event, and the ends of their runs.
+/// Number of pages compared after an event, in addition to the ends of their runs.
 const SAMPLES: usize = 16;
 
-/// Frame, and bits of `allow` but for dirty ones.
+/// Frame, and bits of `allow` without dirty bits.
 type Translation = Option<(Frame, u8)>;
 
-/// One dimension: what is true, what a kernel keeps for it, and the tables that it has written.
+/// One dimension: its oracle, its kernel, and its page tables.
 struct Side<'a> {
     oracle: &'a Oracle,
     kernel: &'a Kernel,
-    /// Pages among which something may be mapped.
+    /// Pages that may be mapped.
     pages: Range<u64>,
     look_at: Box<dyn Fn(SpaceId, VirtualPage) -> Translation + 'a>,
-    /// What the tables should have for what is true.
+    /// Translation that the tables should have for a mapping of the oracle.
     expected: Box<dyn Fn(SpaceId, Mapping) -> Translation + 'a>,
-    /// Whether the tables may lack an entry until it is needed.
+    /// True if the tables may lack an entry until its first use.
     may_lack: Box<dyn Fn(SpaceId, VirtualPage) -> bool + 'a>,
 }
 
@@ -48,7 +48,7 @@ impl Side<'_> {
         self.kernel.processes().map(|(_, space)| space).collect()
     }
 
-    /// All pages that are mapped, and those on either side of every run.
+    /// Compares all mapped pages, and the pages on either side of every run.
     fn check_all(&self) {
         for space in self.spaces() {
             for run in self.oracle.extents(space) {
@@ -60,10 +60,10 @@ impl Side<'_> {
         }
     }
 
-    /// Some pages, and the ends of the runs that they are in with what is on either side.
+    /// Compares some pages, and the ends of their runs with the pages on either side.
     fn check_some(&self, random: &mut Random) {
         let spaces = self.spaces();
-        // All processes may have ended.
+        // All processes may have exited.
         if spaces.is_empty() {
             return;
         }
@@ -81,12 +81,12 @@ impl Side<'_> {
     }
 }
 
-/// Compares all pages.
+/// Compares all pages of both dimensions with the oracles.
 pub fn check_all_tables(system: &System) {
     sides(system).iter().for_each(Side::check_all);
 }
 
-/// Compares some pages, chosen at random.
+/// Compares some random pages of both dimensions with the oracles.
 pub fn check_some_tables(system: &System, seed: u64) {
     sides(system).iter().for_each(|side| side.check_some(&mut Random(seed)));
 }
@@ -142,8 +142,8 @@ fn sides(system: &System) -> Vec<Side<'_>> {
     vec![host, both]
 }
 
-/// What the hypervisor reads in both tables. The shadow entry that it made of them, if there is one,
-/// leads to the same place and allows no more.
+/// Translation that the hypervisor reads in guest and host tables. An existing shadow entry must lead
+/// to the same frame and must not allow more.
 fn through_shadow(
     shadow: &Shadow,
     dimension: &dyn Dimension,

@@ -1,6 +1,5 @@
-//! Defects that are planted between operating systems and hardware, to prove that the oracle sees
-//! them: in the updates that reach the memory-management unit, and ([`super::tampered`]) in what its
-//! dimensions answer.
+//! Defects planted between operating systems and hardware, to prove that the oracle sees them: in
+//! updates to the memory-management unit, and ([`super::tampered`]) in answers of its dimensions.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
@@ -16,16 +15,16 @@ use perforate_types::{
 
 use super::tampered::Tampered;
 
-/// A defect.
+/// A planted defect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Defect {
     /// A punch or patch leaves the cached bitmap entry alive.
     SkipBitmapInvalidation,
     /// A hole is translated in place, as if there were no shadow entry.
     IgnoreShadow,
-    /// The filter bit of the neighbouring 256KB region is looked at.
+    /// The filter bit of the neighbouring 256KB region is used.
     WrongFilterBit,
-    /// The shootdown of a page that is still perforated is lost: its cached filter stays.
+    /// The shootdown of a page that is still perforated is lost, so its cached filter stays.
     KeepStaleFilter,
     /// The shootdown of a 4KB page reaches the second-level TLB only.
     SkipL1Invalidation,
@@ -35,35 +34,35 @@ pub enum Defect {
     KeepCombinedEntries,
     /// No page gets into an escape filter.
     IgnoreEscapeFilter,
-    /// Paging does not map pages inside a segment, which the escape filter takes for escaped.
+    /// Paging omits pages inside a segment that the escape filter reports as escaped.
     DropPagingInSegment,
-    /// A coalesced entry takes in pages with other permissions.
+    /// A coalesced entry includes pages with other permissions.
     IgnoreRunPermissions,
-    /// A coalesced entry takes in one page more than the run has.
+    /// A coalesced entry includes one page more than the run.
     LengthenRuns,
-    /// A coalesced entry is filled with what its window had once.
+    /// A coalesced entry is filled with an earlier run of its window.
     KeepStaleRun,
-    /// What a guest or its host unmaps stays in the shadow tables.
+    /// Mappings removed by guest or host stay in the shadow tables.
     KeepShadowEntries,
-    /// The hypervisor that keeps shadow tables does not hear of sub-pages that its guest punches.
+    /// The hypervisor with shadow tables does not see sub-pages that its guest punches.
     UnfollowedPunch,
-    /// Nor of pages that escape the guest's segment.
+    /// The hypervisor with shadow tables does not see pages that escape the guest's segment.
     UnfollowedEscape,
-    /// Nor of the end and of new permissions of gap-tolerant entries.
+    /// The hypervisor with shadow tables does not see removed or protected gap-tolerant entries.
     UnfollowedSuperpage,
-    /// What changes or ends a gap-tolerant entry leaves the walk cache's copy of it alive.
+    /// Changing or removing a gap-tolerant entry leaves its copy in the walk cache.
     StaleGapTolerantEntry,
     /// The fourth prefix sum of a selection is too small by one.
     WrongPrefixSum,
-    /// The second superpage of a pair is sought in the slice of the first.
+    /// The second superpage of a pair is looked up in the slice of the first.
     IgnoreOffsetB,
-    /// A frame of a mechanism's own table keeps what was first written to it.
+    /// A frame of a mechanism's own table keeps its first content.
     KeepStaleOwnTable,
-    /// Shootdowns reach other cores only with the next but three that is sent.
+    /// Shootdowns reach other cores three shootdowns late.
     LateShootdown,
 }
 
-/// The defects, and the schemes and pairs in which each must be caught.
+/// All defects, and the schemes and pairs in which each must be caught.
 pub const PLANTED: &[(Defect, &[&str])] = &[
     (
         Defect::SkipBitmapInvalidation,
@@ -135,15 +134,15 @@ pub const PLANTED: &[(Defect, &[&str])] = &[
     ),
 ];
 
-/// Connections with a defect.
+/// Connections with a planted defect.
 pub struct Defective {
     defect: Defect,
     segments: HashMap<(Side, SpaceId), Range<u64>>,
-    /// Pages that paging was never told of.
+    /// Pages that were never mapped by paging.
     dropped: HashSet<(Side, SpaceId, VirtualPage)>,
     /// Frames of mechanisms' own tables that were written.
     written: HashSet<(Side, Frame)>,
-    /// Shootdowns that other cores have yet to hear of.
+    /// Shootdowns not yet delivered to other cores.
     late: VecDeque<Update>,
 }
 
@@ -153,8 +152,8 @@ impl Defective {
         Box::new(Self { defect, segments, dropped, written, late: VecDeque::new() })
     }
 
-    /// Whether an operation is lost: one that maps inside a segment, and what is done later to a
-    /// page that was never mapped for it.
+    /// True if an operation is lost: a mapping inside a segment, or a later operation on a page whose
+    /// mapping was lost.
     fn loses(&mut self, side: Side, operation: &dyn FormatOperation) -> bool {
         match operation.downcast_ref() {
             Some(&SegmentOperation::Set { space, page, pages, .. }) => {
@@ -181,7 +180,8 @@ impl Defective {
         }
     }
 
-    /// Does to an operation on tables or registers what the defect does; returns whether it is lost.
+    /// Applies the defect to an operation on tables or registers; returns true if the operation is
+    /// lost.
     fn tampers(&mut self, side: Side, operation: &dyn FormatOperation, mmu: &mut Mmu) -> bool {
         match self.defect {
             Defect::IgnoreEscapeFilter => {
@@ -258,7 +258,7 @@ impl Wiring for Defective {
     }
 }
 
-/// Does what is left of a shootdown, if the defect concerns it; returns whether it does.
+/// Applies the remaining part of a shootdown if the defect affects it; returns true if so.
 fn loses_part(defect: Defect, side: Side, shootdown: Shootdown, mmu: &mut Mmu) -> bool {
     match (defect, side, shootdown) {
         (Defect::SkipBitmapInvalidation, Side::Own, Shootdown::Bitmap { .. }) => true,
@@ -292,7 +292,7 @@ fn is_perforated(mmu: &Mmu, space: SpaceId, page: VirtualPage) -> bool {
     pages.iter().any(|found| found.space == space && covers(found.page))
 }
 
-/// What is unmapped stays until something else is mapped there.
+/// Keeps removed mappings until something else is mapped at the page.
 fn keeps_shadow_entry(operation: &dyn FormatOperation, mmu: &mut Mmu) -> bool {
     match operation.downcast_ref() {
         Some(TableOperation::Unmap { .. }) => true,

@@ -1,5 +1,5 @@
-//! What storms share: the random events of programs and of their operating system, and how a storm
-//! is set up and named.
+//! Common parts of storms: random events of programs and their operating system, and the set-up of
+//! storms.
 
 mod agreement;
 mod defects;
@@ -32,16 +32,16 @@ pub use segments::{SegmentAction, has_segments};
 pub use virtualized::virtualize;
 pub use watched::Watcher;
 
-/// First address of the arena in which everything happens.
+/// First address of the arena in which all events happen.
 const ARENA: u64 = 0x7f00_0000_0000;
-/// 2MB regions in the arena.
+/// Number of 2MB regions in the arena.
 const REGIONS: u64 = 6;
-/// Events after which the kernel's records are looked at.
+/// Number of events between checks of the kernel's records.
 pub const CHECKED_EVERY: u64 = 400;
-/// MADV_POPULATE_WRITE: the pages are touched at once.
+/// MADV_POPULATE_WRITE, which touches the pages at once.
 pub const POPULATE_WRITE: Advice = Advice::Other(23);
 
-/// A policy that does everything a policy can, now and then.
+/// A policy that uses every function of a policy script.
 const STORM_POLICY: &str = r#"
     fn order_for(area, kind, orders) {
         let region = area.address >> 21;
@@ -58,16 +58,16 @@ const STORM_POLICY: &str = r#"
     fn reclaim(victim) { (victim.address >> 21) % 2 == 0 || victim.large }
 "#;
 
-/// What page faults do for 2MB pages.
+/// Values of `defrag`: compaction in page faults for 2MB pages.
 const DEFRAG_MODES: [&str; 5] = ["always", "defer", "defer+madvise", "madvise", "never"];
 
-/// The memory that these options describe.
+/// Resolves options to a memory.
 pub fn memory_of(options: &[(&str, &str)]) -> MemoryState {
     let given: Given = options.iter().copied().collect();
     MemoryOptions::read(given).unwrap().resolve(&MemorySnapshot::load).unwrap()
 }
 
-/// splitmix64.
+/// Random numbers by splitmix64.
 pub struct Random(pub u64);
 
 impl Random {
@@ -88,23 +88,23 @@ impl Random {
     }
 }
 
-/// Which events this storm has, and how often; drawn from its seed.
+/// A storm. The seed decides the kinds of events and their frequencies.
 pub struct Storm {
     pub random: Random,
     pub system: System,
     processes: Vec<ProcessId>,
     next_process: u16,
-    /// Sub-pages looked at within a region: few, so that events and accesses meet.
+    /// Sub-pages used within a region; few, so that events and accesses meet.
     subpages: Vec<u64>,
     weights: [u64; 14],
     has_segments: bool,
-    /// Whether threads of the processes run on several cores.
+    /// True if threads of the processes run on several cores.
     has_cores: bool,
-    /// Whether a defect was planted, which the oracle is to find.
+    /// True if a defect is planted, which the oracle must find.
     is_damaged: bool,
-    /// The reference for the state of the hardware, where nothing is damaged.
+    /// Reference model of the hardware state; `None` with a planted defect.
     watcher: Option<Watcher>,
-    /// How often some of the tables were compared with what is true.
+    /// Number of samples in which tables were compared with the oracle.
     samples: u64,
 }
 
@@ -114,22 +114,22 @@ impl Storm {
         Self::over(composition, seed, None, defect)
     }
 
-    /// The same with another memory. The events are those of any other scheme.
+    /// A storm with a changed memory. Its events are the same under all schemes.
     pub fn changed(composition: Composition, seed: u64, change: &dyn Fn(&mut MemoryState)) -> Self {
-        Self::made(composition, seed, None, None, Some(change))
+        Self::build(composition, seed, None, None, Some(change))
     }
 
-    /// The same over the memory of a snapshot, if there is one.
+    /// A storm over the memory of a snapshot, if one is given.
     pub fn over(
         composition: Composition,
         seed: u64,
         snapshot: Option<MemorySnapshot>,
         defect: Option<Defect>,
     ) -> Self {
-        Self::made(composition, seed, snapshot, defect, None)
+        Self::build(composition, seed, snapshot, defect, None)
     }
 
-    fn made(
+    fn build(
         composition: Composition,
         seed: u64,
         snapshot: Option<MemorySnapshot>,
@@ -139,9 +139,9 @@ impl Storm {
         let mut random = Random(seed);
         let mut machine = Machine::load(Machine::DEFAULT).unwrap();
         if random.one_in(2) {
-            // Small TLBs evict much.
+            // Small TLBs evict often.
             machine.tlb.l2 = TlbGeometry { entries: 48, ways: 12 };
-            divide(&mut machine.tlb, seed);
+            partition_l2(&mut machine.tlb, seed);
             machine.tlb.l1_data_4k = TlbGeometry { entries: 8, ways: 4 };
         }
         machine.tlb.tagged = !random.one_in(4);
@@ -163,12 +163,12 @@ impl Storm {
             "create=reserve,max-hole-share=10%,demote-above=10%",
         ];
         let perforation = perforation[random.below(6) as usize];
-        // Half of the storms rage over memory with a past, some others over too little.
+        // Half of the storms have aged memory, some others too little memory.
         let aged = random.one_in(2) && snapshot.is_none();
         let least = if !aged && random.one_in(2) { 4 } else { 64 };
-        // Some end with a whole block below the hole bitmaps, some do not.
+        // Some memories end with a whole block below the hole bitmaps, some do not.
         let kilobytes = (least + 2 * random.below(least)) * 1024 + 4 * random.below(3);
-        let (memory, is_told) = (format!("{kilobytes}K"), aged || snapshot.is_some());
+        let (memory, has_own_state) = (format!("{kilobytes}K"), aged || snapshot.is_some());
         let faulty = random.one_in(2) && snapshot.is_none();
         let compaction = ["none", "background"][random.below(2) as usize];
         let defrag = DEFRAG_MODES[random.below(5) as usize];
@@ -176,7 +176,7 @@ impl Storm {
         let zones = ["single", "x86"][random.below(2) as usize];
         let mut memory = memory_of(&[
             ("memory", &memory),
-            ("fragmentation", if is_told { "none" } else { &fragmentation }),
+            ("fragmentation", if has_own_state { "none" } else { &fragmentation }),
             ("perforation", perforation),
             ("age", if aged { "kernel-build,free=60%" } else { "none" }),
             ("faulty", if faulty { "uniform=0.1%" } else { "none" }),
@@ -188,13 +188,13 @@ impl Storm {
         if let Some(snapshot) = snapshot {
             memory = memory.with_snapshot(snapshot).unwrap();
         }
-        // Only the scheme of layouts has it: some regions are large pages, others are not.
+        // Only the scheme `layout` uses it: some regions have large pages, others do not.
         let large = (0..REGIONS).filter(|region| (seed ^ 0b101) >> region & 1 == 1);
         let range =
             |region| (ARENA + (region << 21)..ARENA + ((region + 1) << 21), PageSize::Size2M);
         let layout = PageLayout::new(large.map(range));
         memory.policies.layout = Some(LaidOut { layout, name: "storm".into() });
-        // Only schemes with a script have it; the others of its storms ask the bundled ones.
+        // Only schemes with a script use it; the remaining seeds use the bundled scripts.
         if !seed.is_multiple_of(3) {
             memory.policies.script = Some(Script::compile("storm", STORM_POLICY).unwrap());
         }
@@ -202,13 +202,13 @@ impl Storm {
             change(&mut memory);
         }
         if [Some(composition.own), composition.host].into_iter().flatten().any(has_segments) {
-            // Small filters take many pages for escaped.
+            // Small filters report many pages as escaped that are not.
             let bits = [256, 64, 16][Random(seed).below(3) as usize];
             machine.virtualization.escape_filter_bits = bits;
         }
         if composition.host.is_some() {
             virtualize(&mut machine, &mut memory, &mut Random(!seed));
-            // Perforated pages need a second level with large entries.
+            // Perforated pages need 2MB-grained entries in the second-level TLB.
             let perforates = composition.in_hardware().any(|scheme| scheme.shadow_directories);
             let holds_large = perforates || !seed.is_multiple_of(6);
             if !holds_large {
@@ -230,9 +230,9 @@ impl Storm {
         system.set_processors(&processors).unwrap();
         let contents = format!("zero=2%,duplicate={}%,distinct=40", random.below(60).max(1));
         let contents = read(&contents).expect("valid");
-        let told =
+        let set_contents =
             |kernel: &mut Kernel, _: &mut Vec<Update>| kernel.set_content_distribution(contents);
-        system.change(told).unwrap();
+        system.change(set_contents).unwrap();
         let subpages = (0..4 + random.below(28)).map(|_| random.below(512)).collect();
         let weights = std::array::from_fn(|_| random.below(4));
         let mut storm = Self {
@@ -256,7 +256,7 @@ impl Storm {
         forgive(self.system.event(&event), ())
     }
 
-    /// A new arena, of shared memory in half of the cases.
+    /// Maps a new arena, of shared memory in half of the cases.
     fn map_arena(&mut self) -> Result<(), SimError> {
         let shared = self.random.one_in(2);
         self.event(storm_map(0, REGIONS * 512, Permissions::READ_WRITE, shared))
@@ -296,7 +296,7 @@ impl Storm {
         Ok(())
     }
 
-    /// What was accessed is allowed by the tables, and what was written is dirty in each of them.
+    /// The tables allow the access, and after a write every table has the dirty bit.
     fn assert_marked(&self, kind: AccessKind, address: VirtualAddress) {
         let space = self.system.kernel().current();
         let found = self.system.mmu().dimension().look_at(space, address.page());
@@ -305,8 +305,8 @@ impl Storm {
         assert_eq!(allows & needed, needed, "{kind:?} of {address:?} in {space:?}");
     }
 
-    /// A process other than the first, if there is one.
-    fn other(&mut self) -> Option<ProcessId> {
+    /// A process other than the first; `None` if there is none.
+    fn other_process(&mut self) -> Option<ProcessId> {
         let others = self.processes.len() as u64 - 1;
         (others > 0).then(|| self.processes[1 + self.random.below(others) as usize])
     }
@@ -315,7 +315,7 @@ impl Storm {
         self.system.kernel().processes().find(|(id, _)| *id == process).map(|(_, space)| space)
     }
 
-    /// An event or, more often, an access.
+    /// Performs an access or, less often, an event.
     pub fn step(&mut self) -> Result<(), SimError> {
         let total: u64 = self.weights.iter().sum();
         if self.has_cores && self.random.one_in(4) {
@@ -325,13 +325,14 @@ impl Storm {
         } else if total == 0 || !self.random.one_in(6) {
             return self.access();
         } else {
-            self.happen(total)?;
+            self.perform_event(total)?;
         }
         self.check_some_tables();
         Ok(())
     }
 
-    /// After an event: the tables translate what is true, and the hardware holds what it should.
+    /// After an event: compares some table entries with the oracle, and the hardware with the
+    /// reference.
     pub fn check_some_tables(&mut self) {
         if let Some(watcher) = &self.watcher {
             watcher.at_rest(self.system.mmu());
@@ -342,15 +343,15 @@ impl Storm {
         }
     }
 
-    /// The same of every page.
+    /// Compares the table entries of all pages with the oracle.
     pub fn check_all_tables(&self) {
         if !self.is_damaged {
             check_all_tables(&self.system);
         }
     }
 
-    /// One of the events, by their weights.
-    fn happen(&mut self, total: u64) -> Result<(), SimError> {
+    /// Performs an event, chosen by the weights.
+    fn perform_event(&mut self, total: u64) -> Result<(), SimError> {
         let mut choice = self.random.below(total);
         let mut kind = 0;
         while choice >= self.weights[kind] {
@@ -391,8 +392,8 @@ impl Storm {
         }
     }
 
-    /// A segment comes or goes, or a page escapes it. The page is touched before and after: segments do
-    /// not last, and what is kept of it is to meet the change.
+    /// Creates or removes a segment, or lets a page escape. Touches the page before and after, because
+    /// segments are short-lived and cached entries should meet the change.
     fn segment(&mut self) -> Result<(), SimError> {
         let page = VirtualAddress::new(ARENA + self.page() * 4096).page();
         let action = SegmentAction::draw(&mut self.random, page);
@@ -412,7 +413,7 @@ impl Storm {
         forgive(self.system.translate(AccessKind::Read, page.address()), None).map(|_| ())
     }
 
-    /// Pages move, by whole regions or not; to where they lie already, which is refused, as well.
+    /// Moves pages, by whole regions or not. A move to their own place is refused.
     fn remap(&mut self, from: VirtualAddress, from_length: u64) -> Result<(), SimError> {
         let (to, to_length) = self.range();
         let to_length = if self.random.one_in(2) { from_length } else { to_length };
@@ -427,7 +428,7 @@ impl Storm {
             1 => HoleContent::Moved,
             _ => HoleContent::Permissions(permissions),
         };
-        // A page that cannot be punched is left as it is.
+        // A page that cannot be punched stays as it is.
         self.system.change(|kernel, updates| Ok(kernel.punch(space, page, hole, updates).ok()))?;
         Ok(())
     }
@@ -439,7 +440,7 @@ impl Storm {
     }
 
     fn share(&mut self, page: VirtualPage) -> Result<(), SimError> {
-        let Some(to) = self.other().and_then(|process| self.space_of(process)) else {
+        let Some(to) = self.other_process().and_then(|process| self.space_of(process)) else {
             return Ok(());
         };
         let from = self.system.kernel().current();
@@ -450,7 +451,7 @@ impl Storm {
         Ok(())
     }
 
-    /// A pass of same-page merging, short or long, with whatever knob.
+    /// Runs a pass of same-page merging, short or long, with random settings.
     fn merge(&mut self) -> Result<(), SimError> {
         let pages_to_scan = [20, 200, 1500][self.random.below(3) as usize];
         let max_page_sharing = 2 + self.random.below(20);
@@ -465,8 +466,8 @@ impl Storm {
         Ok(())
     }
 
-    /// A pass of background promotion, with whatever knobs; now and then after a region was
-    /// touched page by page.
+    /// Runs a pass of background promotion with random settings, sometimes after a region was touched
+    /// page by page.
     fn promote(&mut self) -> Result<(), SimError> {
         if self.random.one_in(4) {
             self.touch_pages()?;
@@ -486,8 +487,8 @@ impl Storm {
         Ok(())
     }
 
-    /// Most of a region's pages, in an order that puts them at their own place in a block: frames
-    /// are taken downwards, so the next page is the one below the last frame's place.
+    /// Touches most of a region's pages in an order that puts each at its own place in a block. Frames
+    /// are allocated downwards, so the next page is the one below the last frame's place.
     fn touch_pages(&mut self) -> Result<(), SimError> {
         let region = self.random.below(REGIONS) * 512;
         let start = VirtualAddress::new(ARENA + region * 4096);
@@ -507,7 +508,7 @@ impl Storm {
         self.event(advise(Advice::HugePage))
     }
 
-    /// Background compaction, or a frame that fails.
+    /// Compacts in the background, or lets a frame fail.
     fn compact_or_fail(&mut self) -> Result<(), SimError> {
         let frames = self.system.kernel().config().memory_bytes / 4096;
         let failing = Frame::new(self.random.below(frames));
@@ -529,7 +530,7 @@ impl Storm {
             self.processes.push(child);
             return self.event(ProgramEvent::Fork { child });
         }
-        let process = self.other().expect("there are four");
+        let process = self.other_process().expect("there are four");
         self.processes.retain(|known| *known != process);
         self.event(ProgramEvent::Switch { process: ProcessId(0), thread: ThreadId(0) })?;
         self.event(ProgramEvent::Exit { process })
@@ -542,8 +543,9 @@ impl Storm {
     }
 }
 
-/// Half of the storms have four hardware threads, on four cores or on two. Where a defect is planted
-/// only those that need them have, as TLBs that are used in turn hold less of what is wrong.
+/// Half of the storms have four hardware threads, on four cores or on two. With a planted defect, only
+/// storms whose defect needs several threads have several, because TLBs used in turn hold fewer wrong
+/// entries.
 fn processors(mixed: u64, defect: Option<Defect>) -> ProcessorOptions {
     let (cores, threads_per_core) = match (defect, mixed % 4) {
         (None | Some(Defect::LateShootdown), 0) => (4, 1),
@@ -554,8 +556,8 @@ fn processors(mixed: u64, defect: Option<Defect>) -> ProcessorOptions {
     ProcessorOptions { cores, threads_per_core, ..ProcessorOptions::default() }
 }
 
-/// Gives page sizes some of the ways of the second level, or entries of their own, or leaves it as it is.
-fn divide(tlb: &mut TlbConfig, seed: u64) {
+/// Gives page sizes some ways of the second level, or separate entries, or leaves it shared.
+fn partition_l2(tlb: &mut TlbConfig, seed: u64) {
     let ways = |first, last| Ways::Range { first, last };
     let own = L2Part::Own(TlbGeometry { entries: 8, ways: 4 });
     (tlb.l2_4k, tlb.l2_2m, tlb.l2_1g) = match seed / 2 % 4 {
@@ -566,7 +568,7 @@ fn divide(tlb: &mut TlbConfig, seed: u64) {
     };
 }
 
-/// Running out of the small memories is part of the storm; a script that fails is not.
+/// Ignores errors of small memories running out, which are part of a storm; errors of scripts are not.
 pub fn forgive<T>(outcome: Result<T, SimError>, otherwise: T) -> Result<T, SimError> {
     match outcome {
         Err(error) if is_of_script(&error) => Err(error),
@@ -575,7 +577,7 @@ pub fn forgive<T>(outcome: Result<T, SimError>, otherwise: T) -> Result<T, SimEr
     }
 }
 
-/// Whether a policy's script is what failed.
+/// True if a policy's script failed.
 fn is_of_script(error: &SimError) -> bool {
     match error {
         SimError::Os { source: OsError::Mechanism(error), .. }

@@ -1,4 +1,4 @@
-//! Memory that begins with a made-up occupancy, as a snapshot of a real machine would have it.
+//! Memory with a random occupancy, as in a snapshot of a real machine.
 
 use perforate_os::{FrameState, HostSnapshot, OccupancyBuilder};
 use perforate_records::SnapshotZone;
@@ -6,9 +6,9 @@ use perforate_sim::MemorySnapshot;
 
 use crate::storms::Random;
 
-/// Frames of a 2MB block.
+/// Number of frames of a 2MB block.
 const BLOCK_FRAMES: u64 = 512;
-/// What lies in blocks that several share.
+/// States of runs in mixed blocks.
 const SMALL: [FrameState; 9] = [
     FrameState::Free,
     FrameState::Free,
@@ -20,7 +20,7 @@ const SMALL: [FrameState; 9] = [
     FrameState::Retired,
     FrameState::Unknown,
 ];
-/// What fills blocks.
+/// States of whole blocks.
 const WHOLE: [FrameState; 8] = [
     FrameState::Free,
     FrameState::Free,
@@ -32,12 +32,12 @@ const WHOLE: [FrameState; 8] = [
     FrameState::Absent,
 ];
 
-/// A memory of 32 to 160MB in a file that is read back, in one zone or two.
+/// A memory of 48 to 174MB in one or two zones, written to a file and loaded again.
 pub fn occupied(seed: u64) -> MemorySnapshot {
     let mut random = Random(!seed);
     let blocks = 16 + random.below(64);
     let mut made = OccupancyBuilder::default();
-    // From memory of which little is shared to memory of which nothing is whole.
+    // Ranges from memory with few mixed blocks to memory of mixed blocks only.
     let mixed_of_8 = 1 + random.below(8);
     let longest = [8, 64, 400][random.below(3) as usize];
     for _ in 0..blocks {
@@ -54,7 +54,7 @@ pub fn occupied(seed: u64) -> MemorySnapshot {
             left -= frames;
         }
     }
-    // Whatever was drawn, a program can begin.
+    // Leaves enough free memory to start a program.
     made.push_run(FrameState::Free, 8 * BLOCK_FRAMES).expect("it is small");
     let mut snapshot = HostSnapshot::of(made.finish().expect("it is small"));
     if random.one_in(2) {

@@ -1,4 +1,4 @@
-//! What happens to direct segments.
+//! Random actions on direct segments.
 
 use perforate_os::Kernel;
 use perforate_schemes::segment::{self, DirectSegments, SegmentRule};
@@ -7,13 +7,13 @@ use perforate_types::{SpaceId, Update, VirtualPage};
 
 use super::Random;
 
-/// Whether a scheme's page tables have segments beside them.
+/// True if a scheme uses direct segments.
 pub fn has_segments(scheme: &Scheme) -> bool {
     segment::is_used_by(scheme)
 }
 
-/// Whether the hardware may take a page for escaped that is not: its filter holds some that are. Such
-/// a page has no table entry before it is touched.
+/// True if the hardware may wrongly report a page as escaped, because the filter contains other pages.
+/// Such a page has no table entry before its first access.
 pub fn may_take_for_escaped(kernel: &Kernel, space: SpaceId, page: VirtualPage) -> bool {
     kernel.segment(space).is_some_and(|segment| {
         let pages = segment.page.number()..segment.page.number() + segment.pages;
@@ -21,7 +21,7 @@ pub fn may_take_for_escaped(kernel: &Kernel, space: SpaceId, page: VirtualPage) 
     })
 }
 
-/// What happens to the segment of an address space.
+/// An action on the segment of an address space.
 pub struct SegmentAction {
     kind: u64,
     rule: SegmentRule,
@@ -29,7 +29,7 @@ pub struct SegmentAction {
 }
 
 impl SegmentAction {
-    /// One that may concern `page`.
+    /// Draws a random action, which may affect `page`.
     pub fn draw(random: &mut Random, page: VirtualPage) -> Self {
         let kind = random.below(12);
         let min_bytes = [64 << 10, 2 << 20, 8 << 20][random.below(3) as usize];
@@ -37,7 +37,7 @@ impl SegmentAction {
         Self { kind, rule: SegmentRule { min_bytes, compacts, faulty_pages, bounds: None }, page }
     }
 
-    /// Does it; what cannot be done is left.
+    /// Performs the action; an impossible action has no effect.
     pub fn act(&self, kernel: &mut Kernel, space: SpaceId, updates: &mut Vec<Update>) {
         let Self { kind, rule, page } = *self;
         match kind {

@@ -1,4 +1,4 @@
-//! A dimension whose answers are wrong.
+//! A dimension with wrong answers.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -12,11 +12,11 @@ use perforate_types::{Frame, GapTolerance, SpaceId, VirtualPage};
 
 use super::defects::Defect;
 
-/// A dimension, and what is wrong with it.
+/// A dimension and its defect.
 pub struct Tampered {
     inner: Box<dyn Dimension>,
     defect: Defect,
-    /// The runs that were found last, by window.
+    /// Last run found in each window.
     runs: RefCell<HashMap<(SpaceId, u64), Run>>,
 }
 
@@ -25,7 +25,7 @@ impl Tampered {
         Box::new(Self { inner, defect, runs: RefCell::default() })
     }
 
-    /// A wrong reach for a page.
+    /// Applies the defect to the reach of a page.
     fn tamper(&self, space: SpaceId, page: VirtualPage, reach: Reach) -> Reach {
         match self.defect {
             Defect::WrongFilterBit => {
@@ -40,7 +40,7 @@ impl Tampered {
         }
     }
 
-    /// Where a wrong decoder finds a page of a superpage.
+    /// Frame of a page of a superpage as a defective decoder finds it.
     fn wrong_superpage(&self, space: SpaceId, page: VirtualPage) -> Option<Frame> {
         let tables: &GapTolerantRadix = self.inner.part()?;
         let superpage = tables.look_at_superpage(space, page)?;
@@ -53,7 +53,7 @@ impl Tampered {
     }
 }
 
-/// The frame that the B-block's place is if S₃ is too small by one.
+/// Frame that results if the prefix sum S₃ is too small by one.
 fn with_wrong_sum(superpage: &Superpage, mode: GapTolerance) -> Frame {
     let Superpage { slice, selection, block, frame, .. } = *superpage;
     let index = (selection & ((1 << block) - 1)).count_ones();

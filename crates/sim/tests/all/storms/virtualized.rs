@@ -1,4 +1,4 @@
-//! How the host of a virtualized storm is set up.
+//! Set-up of the host in a virtualized storm.
 
 use perforate_config::Size;
 use perforate_mmu::{NestedEntries, TlbGeometry, WalkCacheConfig};
@@ -8,8 +8,8 @@ use super::{DEFRAG_MODES, Random, memory_of};
 
 const MEGABYTE: u64 = 1 << 20;
 
-/// A host's memory that may be as bad as the guest's, and caches of guest-physical addresses that
-/// are shared, small or absent.
+/// Gives the host random memory, which may be as bad as the guest's, and makes caches of guest-physical
+/// addresses shared, small or absent.
 pub fn virtualize(machine: &mut Machine, memory: &mut MemoryState, random: &mut Random) {
     let small = TlbGeometry { entries: 8, ways: 4 };
     let none = TlbGeometry { entries: 0, ways: 1 };
@@ -26,7 +26,7 @@ pub fn virtualize(machine: &mut Machine, memory: &mut MemoryState, random: &mut 
     let fragmentation = if aged { "none" } else { &fragmentation };
     let perforation = ["holes=eager", "holes=lazy,promote=punch", "create=reserve"];
     let perforation = perforation[random.below(3) as usize];
-    // Half of the hosts have less than the guest may ask for.
+    // Half of the hosts have less memory than the guest may request.
     let least = if aged { 48 } else { 20 };
     let megabytes =
         if random.one_in(2) { least } else { memory.kernel.memory_bytes / 3 * 4 / MEGABYTE + 64 };

@@ -1,4 +1,4 @@
-//! A storm's connections, watched by the reference for the state of the hardware.
+//! Connections of a storm, observed by the reference model of the hardware state.
 
 use std::sync::{Arc, Mutex};
 
@@ -7,12 +7,12 @@ use perforate_reference::{Reference, Setup};
 use perforate_sim::{Composition, Machine, Side, Wiring};
 use perforate_types::Update;
 
-/// The reference, heard by the connections and asked by the storm.
+/// Reference model, shared by the connections and the storm.
 #[derive(Clone)]
 pub struct Watcher(Arc<Mutex<Reference>>);
 
 impl Watcher {
-    /// Of a system of this machine and composition.
+    /// Model for a system of this machine and composition.
     pub fn new(machine: &Machine, composition: &Composition, shares_cores: bool) -> Self {
         let mut config = machine.mmu();
         config.tlb.l2_coalescing = composition.coalescing().or(config.tlb.l2_coalescing);
@@ -25,7 +25,7 @@ impl Watcher {
         act(&mut self.0.lock().expect("it has found nothing wrong before"));
     }
 
-    /// Compares the hardware with the reference while nothing is under way.
+    /// Compares the hardware with the model between accesses.
     pub fn at_rest(&self, mmu: &Mmu) {
         self.ask(|reference| reference.at_rest(mmu));
     }
