@@ -229,6 +229,7 @@ def output_of(program, arguments):
             if file.exists():
                 parts += [f"-- {name}", file.read_text()]
         text = "\n".join(parts).replace(scratch, "SCRATCH").replace(str(program), "perforate")
+        text = text.replace(str(ROOT), "ROOT")
         text = text.replace(pathlib.Path(program).name, "perforate")
         text = re.sub(r'"version":\s*"[^"]*"', '"version":"VERSION"', text)
         return HOST_TIME.sub("TIME", PROGRESS.sub("", text))
