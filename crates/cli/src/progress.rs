@@ -24,7 +24,7 @@ const LEAST_REDRAW_PERIOD: Duration = Duration::from_millis(50);
 const UNKNOWN_TERMINAL: usize = 80;
 /// Columns that a bar has at least, with the spaces around it.
 const LEAST_BAR: usize = 8;
-/// What turns where no total is known.
+/// Frames of the spinner that stands for a bar if no total is known.
 const SPINNER: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
 /// Shortest time from which a rate, and with it the time left, is worked out.
 const LEAST_MEASURED: Duration = Duration::from_secs(2);
@@ -210,9 +210,9 @@ impl Drop for Bar {
 struct TerminalLine {
     /// True if nothing is to be drawn.
     is_hidden: bool,
-    /// When the bar was last drawn; absent if the line is empty.
+    /// Time of the last draw; absent if the line is empty.
     drawn_at: Option<Instant>,
-    /// How often the bar was drawn.
+    /// Number of draws so far, which selects the frame of the spinner.
     turn: usize,
 }
 

@@ -54,7 +54,7 @@ pub enum Failure {
     /// An experiment.
     #[error(transparent)]
     Experiment(#[from] ExperimentError),
-    /// A linear model.
+    /// A linear model cannot be computed from the files or shares that were given.
     #[error(transparent)]
     Model(#[from] ModelError),
     /// Parts of experiments that do not make a whole.

@@ -14,7 +14,7 @@ use engine::Engine;
 /// True if this program can draw figures without a browser: the feature `figures` is on.
 pub const CAN_DRAW_FIGURES: bool = cfg!(feature = "figures");
 
-/// What a user of a program that cannot draw figures can do.
+/// Advice for users of a program that cannot draw figures.
 pub const HOW_TO_GET_FIGURES: &str = "this program was built without figures; build it with `cargo build --release --features figures`, \
      or save figures from report.html in a browser";
 
