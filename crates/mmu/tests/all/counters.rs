@@ -6,7 +6,7 @@ fn a_purpose_has_one_name_in_charts_and_tables() {
     let mut parts = 0;
     for counter in perforate_mmu::counters() {
         let Some(part) = &counter.part else { continue };
-        if ["walk_references", "bitmap_references"].contains(&&*part.whole) {
+        if ["walk_references", "bitmap_references"].contains(&part.whole) {
             assert_eq!(counter.label, format!("{} references", part.label));
             parts += 1;
         }
