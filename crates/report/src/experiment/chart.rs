@@ -1,4 +1,4 @@
-//! Charts of experiments.
+//! Draws the charts of an experiment.
 
 use std::collections::BTreeSet;
 

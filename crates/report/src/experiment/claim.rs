@@ -1,4 +1,4 @@
-//! Claims of the papers and what became of them.
+//! Claims of the papers, our numbers and verdicts as text.
 
 use perforate_records::{ClaimRecord, Show, Verdict};
 

@@ -30,10 +30,10 @@ pub fn experiments_html(results: &[ExperimentRecord], options: &ReportOptions) -
     page.write(options, &body)
 }
 
-/// The figures of that page as pictures and data, in their order.
+/// The figures of the page that [`experiments_html`] makes, as pictures and data, in their order.
 ///
 /// # Errors
-/// A figure cannot be drawn.
+/// If a figure cannot be drawn.
 pub fn experiments_figures(
     results: &[ExperimentRecord],
     options: &ReportOptions,

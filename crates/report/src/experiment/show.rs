@@ -1,4 +1,4 @@
-//! How values of experiments are written: as percentages, gains, factors or plain numbers.
+//! Notation of experiments' values: percentages, gains, factors or plain numbers.
 
 use perforate_records::{AxisForm, Show};
 

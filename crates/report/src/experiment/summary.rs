@@ -1,4 +1,4 @@
-//! What all experiments of a page come to: claims, why some are not reproduced, stand-ins.
+//! Summary of all experiments of a page: claims, explanations of deviations, stand-ins.
 
 use std::collections::BTreeMap;
 

@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 
 use perforate_records::{ClaimKind, ClaimRecord, ExperimentRecord, Reading, Verdict};
 
-/// How many claims have which verdict.
+/// Number of claims by verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Reproduced within the tolerance.
+    /// Number of claims reproduced within the tolerance.
     pub reproduced: usize,
-    /// In the same direction only.
+    /// Number of claims in the same direction only.
     pub same_direction: usize,
-    /// Not reproduced.
+    /// Number of claims that are not reproduced.
     pub not_reproduced: usize,
 }
 
 impl Tally {
-    /// Verdicts on these claims.
+    /// Counts the verdicts on these claims.
     pub fn of<'a>(claims: impl IntoIterator<Item = &'a ClaimRecord>) -> Self {
         let mut tally = Self::default();
         for claim in claims {
@@ -29,7 +29,7 @@ impl Tally {
         tally
     }
 
-    /// All claims.
+    /// Number of all claims.
     pub fn total(&self) -> usize {
         self.reproduced + self.same_direction + self.not_reproduced
     }

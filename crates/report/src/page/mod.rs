@@ -36,10 +36,10 @@ pub fn html(results: &[RunResult], options: &ReportOptions) -> String {
     page.write(options, &body)
 }
 
-/// The figures of that page as pictures and data, in their order.
+/// The figures of the page that [`html`] makes, as pictures and data, in their order.
 ///
 /// # Errors
-/// A figure cannot be drawn.
+/// If a figure cannot be drawn.
 pub fn figures(
     results: &[RunResult],
     options: &ReportOptions,

@@ -1,4 +1,4 @@
-//! Why one scheme is faster than another: what each part of the wait for translation takes and saves.
+//! Comparison of two schemes: the cycles of each part of the wait for translation.
 
 use perforate_records::RunResult;
 use perforate_types::counted;

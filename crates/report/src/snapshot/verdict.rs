@@ -1,4 +1,4 @@
-//! What a snapshot says about large pages, in a few sentences.
+//! Sentences about large pages in a snapshot.
 
 use perforate_records::{BlockReach, HostRecord, ProcessRecord};
 
