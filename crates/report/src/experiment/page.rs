@@ -119,7 +119,7 @@ fn side_by_side(results: &[ExperimentRecord], vocabulary: &Vocabulary, page: &mu
     all(parts)
 }
 
-/// What a numeric axis says, and where it begins and ends.
+/// Label of a numeric axis, with its first and last place.
 fn axis(result: &ExperimentRecord) -> Option<(&str, f64, f64)> {
     let points = result.curves.iter().flat_map(|curve| &curve.points);
     let places: Vec<f64> =

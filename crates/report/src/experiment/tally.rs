@@ -44,7 +44,7 @@ impl Tally {
 
 /// The claims of one paper.
 pub(super) struct PaperTally {
-    /// What the paper is about.
+    /// Subject of the paper.
     pub name: String,
     pub tally: Tally,
     /// Distinct ids, and those of which every claim is reproduced. Claims that name nothing but a section
@@ -73,10 +73,10 @@ pub(super) fn papers(results: &[ExperimentRecord]) -> Vec<PaperTally> {
 
 /// The claims of one kind.
 pub(super) struct KindTally {
-    /// What they test.
+    /// Name of the kind of claims.
     pub name: &'static str,
     pub tally: Tally,
-    /// Those that hold in some plausible reading of what is left open, if that was measured.
+    /// Claims that hold in some plausible reading of the sources; `None` if that was not measured.
     pub in_some_reading: Option<usize>,
 }
 
@@ -126,12 +126,12 @@ pub(super) fn count_ids<'a>(claims: impl IntoIterator<Item = &'a ClaimRecord>) -
     (whole.len(), whole.values().filter(|&&is_whole| is_whole).count())
 }
 
-/// What stands before the hyphen of a claim's id, or before its section.
+/// Prefix of a claim's id, which names the paper.
 fn prefix(id: &str) -> &str {
     id.split_once(['-', ' ']).map_or("", |(prefix, _)| prefix)
 }
 
-/// Where claims of no paper are counted.
+/// Name of the group for claims of no paper.
 const OTHERS: &str = "others";
 
 fn paper_name(prefix: &str) -> String {

@@ -23,7 +23,7 @@ const STATES: [(&str, &str); 12] = [
     ("absent", "addresses without memory"),
 ];
 
-/// What blocks can become.
+/// Possible uses of 2MB blocks, with their labels.
 const REACHES: [(BlockReach, &str); 7] = [
     (BlockReach::Whole, "whole: all free"),
     (BlockReach::Compactable, "nothing stays: whole after compaction or dropped page cache"),
