@@ -196,7 +196,7 @@ impl<'a> Comparison<'a> {
         self.schemes[scheme].name.split('+').all(|name| self.setting(name).is_some())
     }
 
-    /// Setting by which a user enables the scheme of this name; `None` if there is none.
+    /// Setting by which a user enables the scheme of this name; `None` if no setting does.
     pub fn setting(&self, name: &str) -> Option<&'a str> {
         self.vocabulary.scheme(name)?.setting.as_deref()
     }

@@ -36,7 +36,7 @@ pub fn html(results: &[RunResult], options: &ReportOptions) -> String {
     page.write(options, &body)
 }
 
-/// The figures of the page that [`html`] makes, as pictures and data, in their order.
+/// The figures of the page that [`html()`] makes, as pictures and data, in their order.
 ///
 /// # Errors
 /// If a figure cannot be drawn.

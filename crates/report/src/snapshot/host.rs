@@ -178,7 +178,7 @@ pub(super) fn free_whole_blocks(record: &HostRecord) -> Option<f64> {
     Some(count_of(9)? + 2.0 * count_of(10)?)
 }
 
-/// What the count of free blocks alone says.
+/// Table of the free 2MB blocks in the kernel's count, for records without states of frames.
 fn whole_blocks(record: &HostRecord) -> Option<Section> {
     let whole = free_whole_blocks(record)?;
     let mut section = Section::new("2MB blocks", "", &["what they can be", "blocks", "share"]);
