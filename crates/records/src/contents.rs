@@ -1,4 +1,4 @@
-//! What the second-level TLB held.
+//! Contents of the second-level TLB over time.
 
 use std::collections::BTreeMap;
 
@@ -7,29 +7,28 @@ use serde_json::Value;
 
 use crate::lenient::{whole, whole_of_value};
 
-/// What the second-level TLB held at one moment.
+/// Contents of the second-level TLB at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContentsPoint {
     /// Instructions since the start of the run, warm-up included.
     #[serde(default, deserialize_with = "whole")]
     pub instruction: u64,
-    /// Entries by kind.
+    /// Numbers of entries by kind.
     #[serde(flatten)]
     pub entries: EntryCounts,
 }
 
-/// Numbers of entries by kind, in the order in which they are written; those that are read are in the
-/// order of their names.
+/// Numbers of entries by kind, in the order in which they are written. Reading sorts the kinds by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EntryCounts(pub Vec<(String, u64)>);
 
 impl EntryCounts {
-    /// Entries of a kind.
+    /// Number of entries of a kind; `None` if the kind is absent.
     pub fn get(&self, kind: &str) -> Option<u64> {
         self.0.iter().find(|(known, _)| known == kind).map(|&(_, entries)| entries)
     }
 
-    /// Entries of all kinds.
+    /// Number of entries of all kinds.
     pub fn total(&self) -> u64 {
         self.0.iter().fold(0, |sum, (_, entries)| sum.saturating_add(*entries))
     }
@@ -41,7 +40,7 @@ impl Serialize for EntryCounts {
     }
 }
 
-/// What is no number is left out.
+/// Ignores values that are not numbers.
 impl<'de> Deserialize<'de> for EntryCounts {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let found = BTreeMap::<String, Value>::deserialize(deserializer)?.into_iter();

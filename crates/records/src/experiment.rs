@@ -13,21 +13,21 @@ use crate::{RecordsError, json_line, read_json};
 pub struct ExperimentRecord {
     /// Name of the experiment.
     pub experiment: String,
-    /// The file it was loaded from; none for one that comes with the program.
+    /// Experiment file that the user named; `None` for an experiment that comes with the program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// Title for readers.
+    /// Title on pages and in tables.
     pub title: String,
-    /// Place in the paper.
+    /// Section, figure or table of the paper.
     #[serde(default, deserialize_with = "or_default")]
     pub source: String,
-    /// Remarks for readers.
+    /// Remarks on the experiment, shown below its title.
     #[serde(default, deserialize_with = "or_default")]
     pub notes: Vec<String>,
     /// Label of the axis.
     #[serde(default, deserialize_with = "or_default")]
     pub axis_label: String,
-    /// Kind of places on the axis.
+    /// Kind of the axis: shares, numbers or named places.
     #[serde(default)]
     pub axis_form: AxisForm,
     /// Names and labels of the places of the axis, if they are named.
@@ -50,7 +50,7 @@ pub struct ExperimentRecord {
     pub stand_ins: Vec<(String, String)>,
     /// Warm-up as the file states it.
     pub warmup: Option<String>,
-    /// The file with its parameters put in, keys in the order of the file.
+    /// The experiment file with its parameters filled in, keys in the order of the file.
     #[serde(default, deserialize_with = "raw")]
     pub config: Box<RawValue>,
     /// Version of the program.
@@ -66,7 +66,7 @@ pub struct ExperimentRecord {
 pub struct CurveRecord {
     /// Name that charts and claims use.
     pub name: String,
-    /// Name for readers.
+    /// Label in legends and tables.
     pub label: String,
     /// Notation of the values.
     #[serde(default = "Show::number")]
@@ -76,16 +76,16 @@ pub struct CurveRecord {
     pub points: Vec<PointRecord>,
 }
 
-/// Kind of places on an axis.
+/// Kind of an axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AxisForm {
     /// Shares from 0 to 1.
     Share,
-    /// Other numbers.
+    /// Numbers of any range.
     #[default]
     Number,
-    /// Places with names.
+    /// Named places, such as workloads.
     Places,
 }
 
@@ -111,10 +111,10 @@ impl Show {
     }
 }
 
-/// A picture of some curves.
+/// A chart of some curves.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ChartRecord {
-    /// Title for readers.
+    /// Title above the chart.
     pub title: String,
     /// Form; lines if this version does not know the form.
     #[serde(deserialize_with = "known_or_default")]
@@ -130,7 +130,7 @@ pub struct ChartRecord {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChartForm {
-    /// Lines over numbers.
+    /// Lines over an axis of numbers.
     #[default]
     Lines,
     /// Bars side by side.
@@ -154,7 +154,7 @@ pub struct PointRecord {
     /// Name of the place, on an axis of named places.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
-    /// True for a point of the axis; others are there for a claim.
+    /// True for a point of the axis. False for a point that only a claim needs.
     #[serde(default = "yes")]
     pub on_axis: bool,
     /// Median of the runs.
@@ -183,7 +183,7 @@ pub struct DrawnRecord {
     pub drawn: f64,
     /// Half the width of the 95 % interval around the average.
     pub drawn_half_width_95: Option<f64>,
-    /// Number of draws.
+    /// Number of random draws.
     pub draws: Option<f64>,
     /// True if the closed form agrees with the draws.
     pub agrees: Option<bool>,
@@ -216,7 +216,7 @@ pub struct ClaimRecord {
     pub id: String,
     /// Statement of the claim.
     pub statement: String,
-    /// Place in the paper.
+    /// Section, figure or table of the paper.
     #[serde(default, deserialize_with = "or_default")]
     pub source: String,
     /// Kind of evidence; none if this version does not know the kind.
@@ -234,7 +234,7 @@ pub struct ClaimRecord {
     /// Treatment of the values of several places: `every`, or the name of an average.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub over: Option<String>,
-    /// Names of those places; empty for all places of the axis.
+    /// Names of the places in `over`; empty for all places of the axis.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub places: Vec<String>,
     /// Notation of the numbers.
@@ -248,7 +248,7 @@ pub struct ClaimRecord {
     /// Relation to the paper's number: `=`, `≤`, `≥` or `range`.
     #[serde(default, deserialize_with = "or_default")]
     pub relation: String,
-    /// Our number, or that of the place that misses the claim by most.
+    /// Our number; of several places, the number that misses the claim by most.
     pub ours: Option<f64>,
     /// Lower end of the interval around our number.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -281,32 +281,32 @@ pub struct ClaimRecord {
     pub unstated: Option<UnstatedRange>,
 }
 
-/// Kind of evidence that a claim is.
+/// Kind of evidence that a claim provides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClaimKind {
-    /// A formula: ours is computed, too, or counts what the formula counts.
+    /// A formula. Our number is computed as well, or counts what the formula counts.
     ClosedForm,
-    /// The mechanism as it is described: it could not be otherwise.
+    /// A property of the mechanism as described: no simulation could contradict the claim.
     ByConstruction,
-    /// The paper's number is among what the workload is made of.
+    /// A paper's number that is an input of our workload.
     Input,
-    /// Which of two is larger, or whether anything is there at all.
+    /// The sign of a difference, or the presence of an effect.
     Sign,
-    /// A bound that simulation may or may not keep.
+    /// A bound that the simulated number may or may not keep.
     Threshold,
-    /// A number that simulation may or may not come to.
+    /// A number that the simulated number may or may not match.
     Number,
-    /// A number or threshold that another claim has too, measured in a way that is less the
-    /// paper's own: with other programs, or timed where the paper computes.
+    /// A number or threshold of another claim, measured less like the paper: with other programs, or by
+    /// timing where the paper computes.
     Restated,
-    /// No paper's: what an explanation of another claim names is changed, and the number should
-    /// follow.
+    /// A claim of no paper. The run changes the cause that the explanation of another claim names, and the
+    /// number should follow.
     Test,
 }
 
 impl ClaimKind {
-    /// Name in files.
+    /// Name in experiment files and records.
     pub const fn name(self) -> &'static str {
         match self {
             Self::ClosedForm => "closed-form",
@@ -325,16 +325,16 @@ impl ClaimKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Within the tolerance.
+    /// Our number is within the tolerance.
     Reproduced,
-    /// Not within it, but on the paper's side of `direction_from`.
+    /// Our number misses the tolerance, but is on the paper's side of `direction_from`.
     SameDirection,
-    /// Neither within the tolerance nor in the same direction.
+    /// Our number is neither within the tolerance nor on the paper's side.
     NotReproduced,
 }
 
 impl Verdict {
-    /// Name in files.
+    /// Name in records.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Reproduced => "reproduced",
@@ -360,13 +360,13 @@ impl ClaimRecord {
         is_place && self.curve == curve
     }
 
-    /// True if the claim is about this place among others.
+    /// True if the claim covers this place of the axis.
     pub fn is_over(&self, place: &str) -> bool {
         self.places.is_empty() || self.places.iter().any(|one| one == place)
     }
 }
 
-/// Range of the number of a claim over what the sources leave open.
+/// Range of a claim's number over the values that the sources leave open.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct UnstatedRange {
     /// Number on the unchanged machine, with the first seed.
@@ -390,11 +390,11 @@ pub struct UnstatedRange {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reading {
-    /// The unchanged machine.
+    /// The claim holds on the unchanged machine.
     AtTheDefault,
-    /// A variant, or a value between two variants.
+    /// The claim holds for a variant, or for a value between two variants.
     InsideTheRange,
-    /// No reading.
+    /// The claim holds for no variant.
     InNone,
 }
 
@@ -446,7 +446,7 @@ fn raw<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<RawValue>, D::E
 /// Reads a results file of experiments, one JSON object per line.
 ///
 /// # Errors
-/// A line that is no record, or that belongs to no experiment before it; no line at all.
+/// If a line is not a record or belongs to no experiment before it, or if the text has no records.
 pub fn read_experiments(text: &str) -> Result<Vec<ExperimentRecord>, RecordsError> {
     let mut found: Vec<ExperimentRecord> = Vec::new();
     for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
@@ -514,8 +514,7 @@ mod tests {
         assert_eq!((point.known(), point.interval()), (Some(2.0), None));
     }
 
-    /// What is written is read, and written again in the same bytes; a file's keys that were read are in
-    /// the order of their names.
+    /// Reading and writing again gives the same bytes, except that the keys of `config` are then sorted.
     #[test]
     fn reading_and_writing_are_one_schema() {
         let point = r#"{"record":"point","experiment":"x","curve":"c","x":0.5,"on_axis":true,"value":1.5,"low":1.0,"high":2.0,"confidence":0.75,"runs":3,"drawn":1.5,"drawn_half_width_95":null,"draws":8.0,"agrees":null}"#;

@@ -3,19 +3,19 @@
 
 use crate::student::deviations_95;
 
-/// A figure and half the width of its 95 % confidence interval.
+/// An estimate and half the width of its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
-    /// The figure.
+    /// The estimate.
     pub mean: f64,
-    /// Half the width; none where there is nothing to estimate it from.
+    /// Half the width of the interval; `None` if there are too few parts to estimate one.
     pub half_width_95: Option<f64>,
 }
 
 impl Interval {
-    /// Sum of `counts` ÷ sum of `bases`, from pairs of parts; none where the bases add up to 0, or
-    /// the parts are not as many. Residuals are computed in whole numbers, so that equal parts have
-    /// none.
+    /// Sum of `counts` ÷ sum of `bases`, from pairs of parts. `None` if the bases add up to 0, or if the
+    /// lists differ in length. Residuals are integers before the division, so parts of equal ratio have no
+    /// residual.
     pub fn of_quotient(counts: &[u64], bases: &[u64]) -> Option<Self> {
         let sum = |parts: &[u64]| parts.iter().map(|&part| i128::from(part)).sum::<i128>();
         let (count, base) = (sum(counts), sum(bases));
@@ -36,7 +36,7 @@ impl Interval {
         Some(Self { mean, half_width_95: Some(half) })
     }
 
-    /// Mean of a few values, such as those of several seeds; none without any.
+    /// Mean of a few values, such as those of several seeds; `None` without values.
     pub fn of_values(values: &[f64]) -> Option<Self> {
         let count = values.len() as f64;
         let mean = values.iter().sum::<f64>() / count;
@@ -48,13 +48,14 @@ impl Interval {
         Some(Self { mean, half_width_95: Some(half) })
     }
 
-    /// The figure and its interval, multiplied.
+    /// Multiplies the estimate and its interval by `factor`.
     pub fn times(self, factor: f64) -> Self {
         let half_width_95 = self.half_width_95.map(|half| half * factor);
         Self { mean: self.mean * factor, half_width_95 }
     }
 
-    /// Whether a value lies in the interval; without one, whether it is the figure.
+    /// True if `value` lies in the interval, ends included. Without an interval, true if `value` is the
+    /// estimate.
     pub fn holds(&self, value: f64) -> bool {
         (self.mean - value).abs() <= self.half_width_95.unwrap_or(0.0)
     }
@@ -73,9 +74,9 @@ mod tests {
         assert_eq!([1.9, 2.0].map(|value| figure.holds(value)), [false, true]);
     }
 
-    /// 1200 cycles in 400 instructions: 3. Residuals from 3 cycles an instruction: −100, 0, +100;
-    /// their variance is 20000 ÷ 2; that of the mean 10000 ÷ 3 ÷ (400 ÷ 3)² = 0.1875. Two degrees of
-    /// freedom: 4.3027 × √0.1875.
+    /// 1200 cycles in 400 instructions: a ratio of 3. Residuals from 3 cycles per instruction: −100, 0, +100.
+    /// Their variance is 20000 ÷ 2; the variance of the ratio is 10000 ÷ 3 ÷ (400 ÷ 3)² = 0.1875. Two
+    /// degrees of freedom: 4.3027 × √0.1875.
     #[test]
     fn parts_of_unequal_length() {
         let found = Interval::of_quotient(&[200, 300, 700], &[100, 100, 200]).unwrap();
@@ -97,7 +98,7 @@ mod tests {
         assert_eq!(Interval::of_quotient(&[10], &[1, 2]), None);
     }
 
-    /// Mean 2, variance 1, that of the mean 1/3; two degrees of freedom.
+    /// Mean 2, variance 1, variance of the mean 1/3; two degrees of freedom.
     #[test]
     fn values_of_seeds() {
         let found = Interval::of_values(&[1.0, 2.0, 3.0]).unwrap();

@@ -1,11 +1,11 @@
-//! JSON texts: writing records, and reading them without characters that steer a terminal or reorder
-//! what is read.
+//! JSON texts: writes records, and reads records without characters that control a terminal or reorder
+//! text.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// A record as a line of a file.
+/// A record as one line of a file, with its line end.
 ///
 /// # Panics
 /// If the record is not plain data.
@@ -16,12 +16,12 @@ pub fn json_line(record: &impl Serialize) -> String {
 /// Reads one JSON text; all its strings are [cleaned](clean).
 ///
 /// # Errors
-/// A text that is not JSON, or not a record of this type.
+/// If the text is not JSON, or not a record of this type.
 pub fn read_json<T: DeserializeOwned>(text: &str) -> serde_json::Result<T> {
     serde_json::from_value(mapped(serde_json::from_str(text)?, clean))
 }
 
-/// A value whose texts and names are [harmless].
+/// The value with all its strings and keys made [harmless].
 pub fn harmless_json(value: Value) -> Value {
     mapped(value, harmless)
 }
@@ -37,12 +37,12 @@ fn mapped(value: Value, text: fn(&str) -> String) -> Value {
     }
 }
 
-/// Line ends and tabs become spaces; other characters as in [`harmless`].
+/// Replaces line ends and tabs by spaces, other characters as [`harmless`] does.
 pub fn clean(text: &str) -> String {
     harmless(&text.replace(['\n', '\r', '\t'], " "))
 }
 
-/// Control characters other than line ends and tabs, and characters that reorder text, become U+FFFD.
+/// Replaces control characters, except line feeds and tabs, and characters that reorder text by U+FFFD.
 pub fn harmless(text: &str) -> String {
     let visible = |character: char| match character {
         '\n' | '\t' => character,

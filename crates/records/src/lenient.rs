@@ -1,4 +1,4 @@
-//! Reading that forgives what other programs, or other versions of this one, may have written.
+//! Deserializers that tolerate odd values from other programs, or from other versions of this program.
 
 use std::collections::BTreeMap;
 
@@ -7,21 +7,21 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// A value that may be null.
+/// A value that may be null; null is the default.
 pub(crate) fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     deserializer: D,
 ) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// A value that this version knows; any other is none of it.
+/// A value that this version knows; any other value is the default.
 pub(crate) fn known_or_default<'de, D: Deserializer<'de>, T: Default + DeserializeOwned>(
     deserializer: D,
 ) -> Result<T, D::Error> {
     Ok(serde_json::from_value(Value::deserialize(deserializer)?).unwrap_or_default())
 }
 
-/// A name that may be absent; anything but text with characters in it is none.
+/// Text that is not blank; any other value is `None`.
 pub(crate) fn name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     match Value::deserialize(deserializer)? {
         Value::String(text) => Ok(Some(text).filter(|text| !text.trim().is_empty())),
@@ -29,12 +29,12 @@ pub(crate) fn name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
     }
 }
 
-/// A whole number that may be null, or written with a fraction, which is cut off.
+/// A whole number. A fraction is truncated; null and negative numbers are 0.
 pub(crate) fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     Ok(some_whole(deserializer)?.unwrap_or_default())
 }
 
-/// The same where none is not 0. A negative number is none.
+/// A whole number. A fraction is truncated; null and negative numbers are `None`.
 pub(crate) fn some_whole<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<u64>, D::Error> {
@@ -47,13 +47,13 @@ fn whole_of(number: &serde_json::Number) -> Option<u64> {
     number.as_u64().or_else(cut)
 }
 
-/// The same, a list of them; what is no number is 0.
+/// A list of whole numbers. Elements that are not numbers are 0.
 pub(crate) fn wholes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u64>, D::Error> {
     let values: Option<Vec<Value>> = Option::deserialize(deserializer)?;
     Ok(values.unwrap_or_default().iter().map(whole_of_value).collect())
 }
 
-/// 0 for what is no number, or less than that.
+/// The whole number in `value`; 0 if `value` is not a number, or negative.
 pub(crate) fn whole_of_value(value: &Value) -> u64 {
     match value {
         Value::Number(number) => whole_of(number).unwrap_or_default(),
@@ -61,7 +61,7 @@ pub(crate) fn whole_of_value(value: &Value) -> u64 {
     }
 }
 
-/// Whole numbers by name; what is no number is left out, and one below 0 is 0.
+/// Whole numbers by name. Values that are not numbers are left out; negative numbers are 0.
 pub(crate) fn counts<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<BTreeMap<String, u64>, D::Error> {
@@ -81,7 +81,7 @@ pub(crate) fn known_names<'de, D: Deserializer<'de>, K: DeserializeOwned + Ord>(
     Ok(counts(deserializer)?.into_iter().filter_map(known).collect())
 }
 
-/// Figures by name; what is no number is left out.
+/// Counters by name. Values that are not finite numbers are left out.
 pub(crate) fn counters<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Counters, D::Error> {
     let all: Option<BTreeMap<String, Value>> = Option::deserialize(deserializer)?;
     let figure = |(name, value): (String, Value)| {

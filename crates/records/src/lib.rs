@@ -1,12 +1,12 @@
-//! Records of commands, one struct for each: filled by the crate that measures, written as JSON, read
-//! from files, and shown by reports.
+//! Records of commands, one struct for each. The crate that measures fills a record; it is written as JSON,
+//! read from files, and shown by reports.
 //!
 //! A [`RunResult`] is a line of a results file, an [`ExperimentRecord`] several lines, a [`Snapshot`] a
-//! file. Reading forgives: fields that are missing or null have their defaults, unknown ones are
-//! ignored, odd values in maps are dropped. A line that is no record at all is refused, by its number.
-//! The bytes that are written depend on what was measured alone.
+//! file. Reading is lenient: missing and null fields get their defaults, unknown fields are ignored, and odd
+//! values in maps are dropped. A line that is not a record is an error, which names the line. The written
+//! bytes depend only on the measurement.
 //!
-//! A [`Vocabulary`] is what the program that reads knows of counters and schemes; results may mention
+//! A [`Vocabulary`] has the counters and schemes that the reading program knows. Results may mention
 //! others.
 
 mod batches;

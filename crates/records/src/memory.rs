@@ -1,4 +1,4 @@
-//! Physical memory: figures over time, and maps at a few moments.
+//! Physical memory: fragmentation over time, and maps at a few moments.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::lenient::{counts, name, or_default, some_whole, whole, whole_of_value, wholes};
 
-/// Physical memory at one moment.
+/// State of physical memory at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MemoryPoint {
@@ -16,62 +16,62 @@ pub struct MemoryPoint {
     pub instruction: u64,
     /// Share of free memory that lies in blocks smaller than 2MB (Linux: unusable index).
     pub unusable_index_2m: Option<f64>,
-    /// Why a 2MB allocation would fail, 0 (little memory) to 1 (small pieces); none where it would
-    /// not (Linux: fragmentation index).
+    /// Reason why a 2MB allocation would fail, 0 (little memory) to 1 (fragmentation). `None` if the
+    /// allocation would succeed (Linux: fragmentation index).
     pub fragmentation_index_2m: Option<f64>,
-    /// Free memory.
+    /// Free memory in bytes.
     #[serde(deserialize_with = "some_whole")]
     pub free_bytes: Option<u64>,
-    /// Memory mapped, a frame once for every page that maps it.
+    /// Mapped memory in bytes; a frame counts once for every page that maps it.
     #[serde(deserialize_with = "some_whole")]
     pub mapped_bytes: Option<u64>,
-    /// Distinct 4KB pages of data accessed so far.
+    /// Memory that the program has accessed so far, in bytes: distinct 4KB data pages.
     #[serde(deserialize_with = "some_whole")]
     pub touched_bytes: Option<u64>,
 }
 
-/// What physical memory held, 2MB block by 2MB block.
+/// Map of physical memory in 2MB blocks, at one or more moments.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MemoryMap {
-    /// Whose memory it is, `guest` or `host`; none natively.
+    /// `guest` or `host`, the system that owns the memory; `None` for native runs.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "name")]
     pub of: Option<String>,
-    /// After how many instructions it looked like this, warm-up included.
+    /// Instructions since the start of the run at which memory looked like this, warm-up included.
     #[serde(deserialize_with = "wholes")]
     pub instructions: Vec<u64>,
-    /// Blocks of the whole memory.
+    /// Number of 2MB blocks of the whole memory.
     #[serde(deserialize_with = "whole")]
     pub blocks: u64,
-    /// Blocks of a cell; the last cell may have less. 0 where nothing is said.
+    /// Blocks per cell; the last cell may have fewer. 0 if unknown.
     #[serde(deserialize_with = "whole")]
     pub blocks_per_cell: u64,
-    /// Frames by class, in the whole memory; classes that do not occur are left out.
+    /// Number of frames by class, in the whole memory. Classes without frames are left out.
     #[serde(deserialize_with = "counts")]
     pub frames: BTreeMap<String, u64>,
-    /// Blocks by class, likewise.
+    /// Number of blocks by class, in the whole memory. Classes without blocks are left out.
     #[serde(deserialize_with = "counts")]
     pub block_classes: BTreeMap<String, u64>,
-    /// Names of the classes that cells have.
+    /// Names of the classes of cells; [`CellRun::class`] is an index into this list.
     #[serde(deserialize_with = "or_default")]
     pub classes: Vec<String>,
-    /// Runs of like cells, lowest addresses first.
+    /// Runs of equal cells, lowest addresses first.
     #[serde(deserialize_with = "or_default")]
     pub cells: Vec<CellRun>,
 }
 
-/// A run of like cells, written as a list of five numbers.
+/// A run of equal cells, written as a list of five numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CellRun {
-    /// Number of cells.
+    /// Number of cells in the run.
     pub cells: u64,
-    /// Place of their class among the names; none where nothing is said.
+    /// Index of the cells' class in [`MemoryMap::classes`]; `None` if the record lacks it.
     pub class: Option<usize>,
-    /// Free frames of each.
+    /// Free frames of each cell.
     pub free_frames: u64,
-    /// Holes of perforated pages of each.
+    /// Frames of each cell that are holes of perforated pages.
     pub hole_frames: u64,
-    /// Frames of each that stay where they are (unmovable or retired).
+    /// Frames of each cell that stay where they are (unmovable or retired).
     pub kept_frames: u64,
 }
 
@@ -82,7 +82,7 @@ impl Serialize for CellRun {
     }
 }
 
-/// Numbers that are missing are 0.
+/// Missing numbers are 0.
 impl<'de> Deserialize<'de> for CellRun {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let list = Vec::<Value>::deserialize(deserializer)?;

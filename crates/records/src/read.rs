@@ -1,8 +1,8 @@
-//! Reading results files.
+//! Reader of results files.
 
 use crate::{RunResult, read_json};
 
-/// Why records could not be read.
+/// Error of reading records.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordsError {
     /// The file holds no records.
@@ -13,7 +13,7 @@ pub enum RecordsError {
     Line {
         /// Line number, counted from 1.
         line: usize,
-        /// What the JSON reader says.
+        /// Error of the JSON reader.
         cause: serde_json::Error,
     },
     /// A line is not a record of an experiment, or a text is no snapshot.
@@ -21,16 +21,16 @@ pub enum RecordsError {
     Record {
         /// Line number, counted from 1.
         line: usize,
-        /// What is wrong with it.
+        /// Reason, without the line.
         cause: String,
     },
 }
 
-/// Reads a results file: one JSON object per line, empty lines allowed. Characters that steer a
-/// terminal or reorder text are replaced.
+/// Reads a results file: one JSON object per line, empty lines allowed. Characters that control a terminal
+/// or reorder text are replaced.
 ///
 /// # Errors
-/// [`RecordsError::Line`] where a line is not a result, [`RecordsError::Empty`] without any run.
+/// [`RecordsError::Line`] if a line is not a result, [`RecordsError::Empty`] if there is no run.
 pub fn read_results(text: &str) -> Result<Vec<RunResult>, RecordsError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut results = Vec::new();
@@ -61,7 +61,7 @@ mod tests {
         assert_eq!((second.class, second.free_frames, second.hole_frames), (Some(0), 3, 0));
     }
 
-    /// What is written is read, and written again in the same bytes.
+    /// Reading and writing again gives the same bytes.
     #[test]
     fn reading_and_writing_are_one_schema() {
         let line = r#"{"scheme":"a+b","guest":"a","host":"b","workload":"w","machine":"m","seed":7,"instructions":10,"warmup":{"instructions":1,"stated":true,"detected":false,"suggested_instructions":null},"cycles":20,"ipc":0.5,"counters":{"ratio":0.25,"walks":18446744073709551615},"series":{"l2_tlb_contents":[{"instruction":5,"empty":1,"page_4k":3}],"memory":[{"instruction":5,"unusable_index_2m":0.125,"fragmentation_index_2m":null,"free_bytes":4096,"mapped_bytes":0,"touched_bytes":8192}]},"regions":[{"page":"0x200000","filter":"0x03","holes":["0x0000000000000001"],"allocated":["0x0000000000000000"]}],"memory_maps":[{"of":"guest","instructions":[1,2],"blocks":2,"blocks_per_cell":1,"frames":{"free":1024},"block_classes":{"free":2},"classes":["free"],"cells":[[2,0,512,0,0]]}],"notes":["n"],"config":{"k":1},"version":"1"}"#;

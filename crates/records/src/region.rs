@@ -1,18 +1,18 @@
-//! The holes of one 2MB page, for its picture.
+//! The holes of one 2MB page, for the page's picture.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::lenient::or_default;
 
-/// One perforated page. Numbers of bits are written in hexadecimal.
+/// One perforated page. Bit masks are written in hexadecimal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Region {
     /// Virtual address of the page, as text.
     #[serde(deserialize_with = "or_default")]
     pub page: String,
-    /// How the scheme maps the page, where there are several ways.
+    /// Kind of mapping, for schemes that map pages in several ways; empty for other schemes.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "or_default")]
     pub scheme_kind: String,
     /// Bit *r* set: 256KB region *r* may have holes.
@@ -21,18 +21,18 @@ pub struct Region {
     /// Bit *i* of word *w* set: 4KB sub-page 64 *w* + *i* is a hole. Up to eight words.
     #[serde(serialize_with = "hexadecimal", deserialize_with = "words")]
     pub holes: Vec<u64>,
-    /// The same for holes that are mapped to another frame.
+    /// Bit *i* of word *w* set: sub-page 64 *w* + *i* is a hole mapped to another frame. Up to eight words.
     #[serde(serialize_with = "hexadecimal", deserialize_with = "words")]
     pub allocated: Vec<u64>,
 }
 
 impl Region {
-    /// Whether 4KB sub-page `index` (0–511) is a hole.
+    /// True if 4KB sub-page `index` (0–511) is a hole.
     pub fn is_hole(&self, index: usize) -> bool {
         bit(&self.holes, index)
     }
 
-    /// Whether sub-page `index` is a hole that is mapped to another frame.
+    /// True if 4KB sub-page `index` (0–511) is a hole that is mapped to another frame.
     pub fn is_allocated_hole(&self, index: usize) -> bool {
         self.is_hole(index) && bit(&self.allocated, index)
     }

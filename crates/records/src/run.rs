@@ -7,68 +7,69 @@ use crate::lenient::{counters, name, or_default, some_whole, whole};
 use crate::{Batches, ContentsPoint, MemoryMap, MemoryPoint, Region, Sampled};
 
 /// Result of one scheme on one workload with one seed. A line of a file must have `scheme` and
-/// `workload`, and nothing else.
+/// `workload`; all other fields are optional.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunResult {
     /// Scheme, or the pair `GUEST+HOST`.
     pub scheme: String,
-    /// Scheme of the guest; absent without virtualization.
+    /// Scheme of the guest; absent for native runs.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "name")]
     pub guest: Option<String>,
-    /// Scheme of the host; absent without virtualization.
+    /// Scheme of the host; absent for native runs.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "name")]
     pub host: Option<String>,
-    /// Workload with its parameters, or the trace's name.
+    /// Workload with its parameters, or name of the trace.
     pub workload: String,
-    /// Machine.
+    /// Name of the machine model.
     #[serde(default, deserialize_with = "or_default")]
     pub machine: String,
-    /// Seed of workload and memory.
+    /// Seed of the workload and of the memory state.
     #[serde(default, deserialize_with = "or_default")]
     pub seed: u64,
-    /// Instructions measured, warm-up apart; 0 where nothing is said.
+    /// Measured instructions, without the warm-up; 0 if unknown.
     #[serde(default, deserialize_with = "whole")]
     pub instructions: u64,
-    /// Instructions of the program that they stand for; absent unless the trace is a sample.
+    /// Instructions of the program that `instructions` represents; absent unless the trace is a sample.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "some_whole")]
     pub instructions_represented: Option<u64>,
-    /// What the windows of a sampled trace say of the whole program; absent likewise.
+    /// Estimates for the whole program from the windows of a sampled trace; absent unless the trace is a
+    /// sample.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampled: Option<Sampled>,
-    /// Instructions before measuring, and whether they were enough.
+    /// Warm-up of the run.
     #[serde(default, deserialize_with = "or_default")]
     pub warmup: Warmup,
-    /// Cycles they took; none in functional mode.
+    /// Cycles of the measured instructions; `None` in functional mode.
     #[serde(default, deserialize_with = "some_whole")]
     pub cycles: Option<u64>,
-    /// Instructions per cycle; none in functional mode.
+    /// Instructions per cycle of the measured instructions; `None` in functional mode.
     #[serde(default)]
     pub ipc: Option<f64>,
-    /// What each hardware thread did; absent where there was but one, and in functional mode.
+    /// Work and waiting of each hardware thread; absent with a single thread and in functional mode.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub hardware_threads: Vec<HardwareThread>,
-    /// All figures, units in the names.
+    /// All counters by name; names include the unit.
     #[serde(default, deserialize_with = "counters")]
     pub counters: Counters,
-    /// Cycles of parts of the run; none in functional mode.
+    /// Cycles of parts of the run; empty in functional mode.
     #[serde(default, skip_serializing_if = "Batches::is_empty", deserialize_with = "or_default")]
     pub batches: Batches,
-    /// Figures over time.
+    /// Samples over time: TLB contents and physical memory.
     #[serde(default, deserialize_with = "or_default")]
     pub series: Series,
     /// The first few perforated pages with their holes.
     #[serde(default, deserialize_with = "or_default")]
     pub regions: Vec<Region>,
-    /// What physical memory held at a few moments.
+    /// Maps of physical memory at a few moments.
     #[serde(default, deserialize_with = "or_default")]
     pub memory_maps: Vec<MemoryMap>,
-    /// Modes of virtualized direct segments that came and went, a line each (D Table III).
+    /// Mode changes of virtualized direct segments, a line each (D Table III).
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub mode_transitions: Vec<String>,
-    /// What a reader must know to judge the figures.
+    /// Notes that a reader needs to judge the figures.
     #[serde(default, deserialize_with = "or_default")]
     pub notes: Vec<String>,
-    /// Everything the run was made from.
+    /// Complete configuration of the run.
     #[serde(default)]
     pub config: serde_json::Value,
     /// Version of the program.
@@ -77,12 +78,12 @@ pub struct RunResult {
 }
 
 impl RunResult {
-    /// The counter of this name.
+    /// Value of the counter of this name; `None` if it is missing or not finite.
     pub fn counter(&self, name: &str) -> Option<f64> {
         self.counters.get(name).filter(|value| value.is_finite())
     }
 
-    /// Instructions measured, where the file says how many.
+    /// Measured instructions; `None` if the record lacks them.
     pub fn instructions(&self) -> Option<f64> {
         (self.instructions > 0).then_some(self.instructions as f64)
     }
@@ -92,7 +93,7 @@ impl RunResult {
         self.sampled.as_ref().is_some_and(|sampled| sampled.windows < Sampled::LEAST_WINDOWS)
     }
 
-    /// Cycles, where there was a clock.
+    /// Cycles of the measured instructions; `None` in functional mode.
     pub fn cycles(&self) -> Option<f64> {
         self.cycles.map(|cycles| cycles as f64)
     }
@@ -102,31 +103,31 @@ impl RunResult {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HardwareThread {
-    /// The core that it is of.
+    /// Number of the core that the thread runs on.
     #[serde(deserialize_with = "whole")]
     pub core: u64,
-    /// Instructions.
+    /// Instructions that the thread executed.
     #[serde(deserialize_with = "whole")]
     pub instructions: u64,
-    /// Cycles in which it had something to run.
+    /// Cycles in which the thread had instructions to run.
     #[serde(deserialize_with = "whole")]
     pub cycles: u64,
-    /// Cycles in which it had nothing.
+    /// Cycles in which the thread was idle.
     #[serde(deserialize_with = "whole")]
     pub idle_cycles: u64,
-    /// Cycles of waiting for address translation.
+    /// Cycles in which the thread waited for address translation.
     #[serde(deserialize_with = "whole")]
     pub translation_stall_cycles: u64,
-    /// Shootdowns that it sent to others and waited for.
+    /// TLB shootdowns that the thread sent and waited for.
     #[serde(deserialize_with = "whole")]
     pub shootdowns_waited_for: u64,
-    /// Cycles that it waited.
+    /// Cycles in which the thread waited for answers to its shootdowns.
     #[serde(deserialize_with = "whole")]
     pub shootdown_wait_cycles: u64,
-    /// Times that it was interrupted for a shootdown.
+    /// Interrupts of the thread for shootdowns of other threads.
     #[serde(deserialize_with = "whole")]
     pub shootdown_interrupts: u64,
-    /// Cycles that it took to answer.
+    /// Cycles that the thread took to answer those shootdowns.
     #[serde(deserialize_with = "whole")]
     pub shootdown_interrupt_cycles: u64,
 }
@@ -135,29 +136,29 @@ pub struct HardwareThread {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Warmup {
-    /// Instructions before measuring started.
+    /// Instructions executed before measuring started.
     #[serde(deserialize_with = "whole")]
     pub instructions: u64,
-    /// Whether the user said how many.
+    /// True if the user set the number of instructions.
     #[serde(deserialize_with = "or_default")]
     pub stated: bool,
-    /// Whether they were detected in a run before.
+    /// True if an earlier run determined the number of instructions.
     #[serde(deserialize_with = "or_default")]
     pub detected: bool,
-    /// How many would have been enough under this scheme; none where the measured part is too short
-    /// to tell, or does not settle.
+    /// Warm-up instructions that would have been enough for this scheme. `None` if the measured part is too
+    /// short to tell, or does not settle.
     #[serde(deserialize_with = "some_whole")]
     pub suggested_instructions: Option<u64>,
 }
 
-/// Figures over time.
+/// Samples over time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Series {
     /// Entries of the second-level TLB by kind.
     #[serde(deserialize_with = "or_default")]
     pub l2_tlb_contents: Vec<ContentsPoint>,
-    /// Physical memory as a whole.
+    /// State of physical memory.
     #[serde(deserialize_with = "or_default")]
     pub memory: Vec<MemoryPoint>,
 }

@@ -1,4 +1,4 @@
-//! What the windows of a sampled trace say of the whole program.
+//! Estimates for a whole program from the windows of a sampled trace, or from sampled timing.
 
 use std::collections::BTreeMap;
 
@@ -7,33 +7,33 @@ use serde::{Deserialize, Serialize};
 use crate::Interval;
 use crate::lenient::whole;
 
-/// Estimates for the program of which windows were recorded.
+/// Estimates for the program that the windows were recorded from.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Sampled {
-    /// Only the clock was sampled: every instruction ran, and what needs no clock was counted in all.
+    /// True for sampled timing: all instructions ran and were counted, but only windows were timed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub only_timing: bool,
-    /// Windows, or parts of them, that were measured.
+    /// Number of measured windows, or of measured parts of windows.
     #[serde(deserialize_with = "whole")]
     pub windows: u64,
-    /// Instructions at the beginning of each window that were simulated and are not counted here.
+    /// Instructions at the beginning of each window that only warm up caches; not counted in the figures.
     #[serde(deserialize_with = "whole")]
     pub window_warmup_instructions: u64,
-    /// Instructions counted in all windows.
+    /// Instructions counted, in all windows together.
     #[serde(deserialize_with = "whole")]
     pub instructions_counted: u64,
-    /// Instructions of the program that they stand for.
+    /// Instructions of the program that the windows represent.
     #[serde(deserialize_with = "whole")]
     pub instructions_represented: u64,
-    /// Mean figures, units in the names.
+    /// Means over the windows by name; names include the unit.
     pub figures: BTreeMap<String, SampledFigure>,
-    /// Counts of the represented instructions.
+    /// Totals for the represented instructions, by counter.
     pub extrapolated: BTreeMap<String, SampledFigure>,
 }
 
 impl Sampled {
-    /// Fewest windows of which an interval is made: below, means of windows are not distributed as the
+    /// Fewest windows for a confidence interval. With fewer windows, their means are not distributed as the
     /// interval assumes.
     pub const LEAST_WINDOWS: u64 = 30;
 }
@@ -41,9 +41,9 @@ impl Sampled {
 /// A mean over windows.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SampledFigure {
-    /// The mean, each window weighted by its instructions.
+    /// Mean over the windows, each weighted by its instructions.
     pub mean: f64,
-    /// Half the width of the 95 % confidence interval around it; none of a single window.
+    /// Half the width of the 95 % confidence interval around the mean; `None` for a single window.
     #[serde(default)]
     pub half_width_95: Option<f64>,
 }
@@ -55,7 +55,7 @@ impl From<Interval> for SampledFigure {
 }
 
 impl SampledFigure {
-    /// The figure and its interval, multiplied.
+    /// Multiplies the mean and its interval by `factor`.
     pub fn times(self, factor: f64) -> Self {
         Self {
             mean: self.mean * factor,

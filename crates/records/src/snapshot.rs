@@ -23,7 +23,7 @@ pub enum Snapshot {
 /// Reads one snapshot as JSON.
 ///
 /// # Errors
-/// If it is none.
+/// If the text is not a snapshot.
 pub fn read_snapshot(text: &str) -> Result<Snapshot, RecordsError> {
     read_json(text).map_err(|error| RecordsError::Record { line: 1, cause: error.to_string() })
 }
@@ -75,19 +75,19 @@ pub struct HostRecord {
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SnapshotZone {
-    /// Node of memory.
+    /// NUMA node of the zone.
     pub node: u64,
     /// `DMA`, `DMA32`, `Normal`, `Movable` or `Device`.
     pub name: String,
-    /// First frame.
+    /// Number of the first frame.
     pub start_frame: u64,
-    /// Frames from there to the last, those without memory included.
+    /// Frames from `start_frame` to the end of the zone, including frames without memory.
     pub spanned_frames: u64,
-    /// Frames with memory.
+    /// Frames of the zone that have memory.
     pub present_frames: u64,
-    /// Frames that the buddy allocator has at its disposal.
+    /// Frames that the buddy allocator manages.
     pub managed_frames: u64,
-    /// Free frames in per-CPU lists: free, and in no list of free blocks.
+    /// Free frames in per-CPU lists, which `free_blocks` does not count.
     pub per_cpu_frames: u64,
     /// Free blocks of each order (`/proc/buddyinfo`).
     pub free_blocks: [u64; FREE_ORDERS],
@@ -111,7 +111,7 @@ pub struct FreeBlocksByType {
 pub struct PageblockCount {
     /// Migrate type as Linux calls it, such as `Movable`.
     pub migrate_type: String,
-    /// Number of pageblocks.
+    /// Number of pageblocks of this type.
     pub blocks: u64,
 }
 
@@ -146,7 +146,7 @@ pub struct SnapshotRequest {
     pub shares: Option<RequestShares>,
 }
 
-/// Shares of a request by the pages that it is in.
+/// Shares of a request by the kind of page that holds it, 0–1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RequestShares {
@@ -169,13 +169,13 @@ pub enum BlockReach {
     PerforableNow,
     /// The policy accepts the block as a perforated page after compaction.
     Perforable,
-    /// The policy does not accept the block, which is whole once its slab caches are freed too.
+    /// The policy does not accept the block, which becomes whole once its slab caches are freed as well.
     Reclaimable,
-    /// A 2MB page of a program, or a page of hugetlbfs.
+    /// The block is part of a large page of a program or of hugetlbfs.
     Large,
-    /// Too many frames stay, or their states are unknown.
+    /// Too many frames cannot move, or the states of frames are unknown.
     Neither,
-    /// Addresses without memory.
+    /// The block's addresses have no memory.
     Absent,
 }
 
@@ -188,15 +188,15 @@ pub struct Survey {
     pub blocks: BTreeMap<BlockReach, u64>,
     /// Number of blocks that have memory.
     pub memory_blocks: u64,
-    /// Compactable blocks for which there is room: each takes 512 free frames outside whole blocks, its
-    /// own included.
+    /// Compactable blocks that there is room to compact: each takes 512 free frames outside whole blocks,
+    /// its own included.
     pub compactable_with_room: u64,
     /// Compactable blocks that hold free frames and page cache only: dropping the cache makes them whole
     /// without a copy.
     pub whole_without_page_cache: u64,
     /// Blocks that the policy accepts as perforated pages now, compactable ones included.
     pub perforable_as_they_are: u64,
-    /// Number of perforable blocks by frames that stay: up to 1, 2, 4, … 512.
+    /// Number of perforable blocks by frames that cannot move: up to 1, 2, 4, … 512.
     pub holes: [u64; 10],
 }
 
@@ -239,7 +239,7 @@ pub struct ProcessRecord {
 pub struct ProcessArea {
     /// First address, in hexadecimal.
     pub start: String,
-    /// Address after the last, in hexadecimal.
+    /// Address after the last one, in hexadecimal.
     pub end: String,
     /// Permissions as `/proc/PID/maps` has them.
     pub permissions: String,
@@ -250,17 +250,17 @@ pub struct ProcessArea {
     pub totals: ProcessTotals,
 }
 
-/// Sizes of an area or of all, in bytes.
+/// Sizes of one mapping or of all mappings, in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProcessTotals {
-    /// Address space taken.
+    /// Virtual address space of the mapping.
     pub mapped_bytes: u64,
-    /// Resident memory.
+    /// Resident memory (RSS).
     pub resident_bytes: u64,
     /// Anonymous part of the resident memory.
     pub anonymous_bytes: u64,
-    /// Memory in swap.
+    /// Memory that is swapped out.
     pub swapped_bytes: u64,
     /// Memory mapped by entries of 2MB or more, by the kernel's count.
     pub large_bytes: u64,
@@ -290,7 +290,7 @@ pub struct ProcessContents {
     pub duplicate_pages: u64,
     /// Number of distinct contents of the duplicate pages.
     pub distinct_duplicates: u64,
-    /// Copies of the most frequent one.
+    /// Number of copies of the most frequent content.
     pub most_copies: u64,
     /// Pages that merging would free.
     pub savable_pages: u64,

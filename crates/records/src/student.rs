@@ -1,13 +1,13 @@
-//! Student's t distribution: how far off the mean of a few values may be.
+//! Student's t distribution, for confidence intervals of means of a few values.
 
-/// Its 97.5 % points for 1, 2, … degrees of freedom.
+/// The 97.5 % points of the t distribution for 1, 2, … degrees of freedom.
 const FEW: [f64; 4] = [12.7062, 4.3027, 3.1824, 2.7764];
 /// The 97.5 % point of the normal distribution.
 const NORMAL: f64 = 1.959_964;
 
-/// The 97.5 % point for so many degrees of freedom: so many standard deviations around a mean hold
-/// the true one with a probability of 95 %. From 5 degrees on by the expansion around the normal
-/// distribution (Abramowitz and Stegun 1964, 26.7.5), which is off by less than 0.0005 there.
+/// The 97.5 % point of the t distribution: an interval of this many standard errors around a mean holds
+/// the true mean with a probability of 95 %. From 5 degrees of freedom on, the expansion around the normal
+/// distribution (Abramowitz and Stegun 1964, 26.7.5), whose error is below 0.0005 there.
 pub(crate) fn deviations_95(degrees: usize) -> f64 {
     if degrees == 0 {
         return f64::INFINITY;
@@ -29,7 +29,7 @@ pub(crate) fn deviations_95(degrees: usize) -> f64 {
 mod tests {
     use super::*;
 
-    /// Points as tables print them.
+    /// Values as printed in statistical tables.
     #[test]
     fn points_of_the_tables() {
         for (degrees, point) in

@@ -1,37 +1,37 @@
-//! What is known of the counters and schemes that results mention.
+//! Registered counters and schemes, by which reports interpret results.
 
 use perforate_types::{Counter, Counters, Part, SchemeFacts, SchemeRole};
 
 use crate::RunResult;
 
-/// Counters and schemes as they are registered, in the order in which reports show them.
+/// Registered counters and schemes, in the order in which reports show them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Vocabulary {
-    /// Counters.
+    /// Registered counters, with labels, units and headings.
     pub counters: Vec<Counter>,
-    /// Schemes.
+    /// Registered schemes, with colours and roles.
     pub schemes: Vec<SchemeFacts>,
 }
 
 impl Vocabulary {
-    /// A vocabulary of these.
+    /// A vocabulary of these counters and schemes.
     pub fn new(counters: Vec<Counter>, schemes: Vec<SchemeFacts>) -> Self {
         Self { counters, schemes }
     }
 
-    /// The counter of this name.
+    /// The registered counter of this name.
     pub fn counter(&self, id: &str) -> Option<&Counter> {
         self.counters.iter().find(|counter| counter.id == id)
     }
 
-    /// The parts of a whole with their counters, in the order in which charts stack them.
+    /// The registered parts of a whole with their counters, in the order in which charts stack the parts.
     pub fn parts<'a>(&'a self, whole: &'a str) -> impl Iterator<Item = (&'a Counter, &'a Part)> {
         let parts = self.counters.iter().filter_map(|one| Some((one, one.part.as_ref()?)));
         parts.filter(move |(_, part)| part.whole == whole)
     }
 
-    /// Names of a run's counters that are parts of a whole: registered counters in the order of charts,
-    /// then counters of other versions, whose names begin with that of the whole.
+    /// Names of a run's counters that are parts of a whole: registered counters in the order of charts, then
+    /// unregistered counters whose names begin with the name of the whole (from other versions).
     pub fn parts_in<'a>(
         &'a self,
         whole: &'a str,
@@ -52,7 +52,7 @@ impl Vocabulary {
         values.reduce(|sum, value| sum + value)
     }
 
-    /// Headings of counters in order, each once.
+    /// Headings of the counters in order, without duplicates.
     pub fn groups(&self) -> Vec<&'static str> {
         let mut found = Vec::new();
         for counter in &self.counters {
@@ -63,18 +63,18 @@ impl Vocabulary {
         found
     }
 
-    /// The scheme of this name.
+    /// The registered scheme of this name, ignoring case.
     pub fn scheme(&self, name: &str) -> Option<&SchemeFacts> {
         self.schemes.iter().find(|scheme| scheme.name.eq_ignore_ascii_case(name))
     }
 
-    /// What a scheme is in a comparison.
+    /// Role of a scheme in comparisons; [`SchemeRole::Other`] if the scheme is unknown.
     pub fn role(&self, name: &str) -> SchemeRole {
         self.scheme(name).map_or(SchemeRole::Other, |scheme| scheme.role)
     }
 
-    /// The scheme that something is named after: one of its names stands in the name as words of
-    /// their own. The longest such name counts.
+    /// The scheme that `name` contains as separate words, under any of the scheme's names. The longest match
+    /// wins.
     pub fn named_after(&self, name: &str) -> Option<&SchemeFacts> {
         let name = name.to_lowercase();
         let names = self.schemes.iter().flat_map(|scheme| {
@@ -82,13 +82,13 @@ impl Vocabulary {
             std::iter::once(&*scheme.name).chain(others).map(move |known| (scheme, known))
         });
         let found = names.filter(|(_, known)| has_words(&name, &known.to_lowercase()));
-        // Of names of one length the first counts.
+        // The first of several names of equal length wins.
         let longest = found.reduce(|one, next| if next.1.len() > one.1.len() { next } else { one });
         longest.map(|(scheme, _)| scheme)
     }
 }
 
-/// Whether `words` stand in `text` with no letter or digit at either end.
+/// True if `words` occur in `text` without a letter or digit directly before or after them.
 fn has_words(text: &str, words: &str) -> bool {
     let is_end = |other: Option<char>| other.is_none_or(|other| !other.is_alphanumeric());
     text.match_indices(words).any(|(at, _)| {

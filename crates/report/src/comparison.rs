@@ -16,12 +16,12 @@ pub(crate) struct Spread {
     pub median: f64,
     pub least: f64,
     pub most: f64,
-    /// Number of runs.
+    /// Number of runs with a finite value.
     pub runs: usize,
 }
 
 impl Spread {
-    /// Summary of the finite values; none without any.
+    /// Median and range of the finite values; `None` without any.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut sorted: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
         sorted.sort_by(f64::total_cmp);
@@ -44,17 +44,17 @@ impl Spread {
 /// The runs of one scheme, one per seed.
 pub(crate) struct SchemeRuns<'a> {
     pub name: &'a str,
-    /// By what it stands for.
+    /// Palette name of the scheme's colour.
     pub colour: &'static str,
-    /// What it is in a comparison; that of neither scheme of a pair.
+    /// Role of the scheme; [`SchemeRole::Other`] for a pair, which is no registered scheme.
     pub role: SchemeRole,
-    /// The same of the guest's and the host's scheme of a pair.
+    /// Roles of the guest's and the host's scheme, for a pair.
     roles: Option<(SchemeRole, SchemeRole)>,
     pub runs: Vec<&'a RunResult>,
 }
 
 impl<'a> SchemeRuns<'a> {
-    /// A scheme of which this is the first run.
+    /// Runs of a scheme, of which this is the first.
     fn new(run: &'a RunResult, vocabulary: &Vocabulary) -> Self {
         let name = run.scheme.as_str();
         let pair = name.split_once('+');
@@ -77,9 +77,8 @@ impl<'a> SchemeRuns<'a> {
         self.spread(|run| run.counter(name)).map(|spread| spread.median)
     }
 
-    /// How many times as fast these runs are as those of another scheme, or of another comparison with
-    /// the same workload; with an interval: from parts of the runs paired with each other, and from the
-    /// seeds if there are several.
+    /// Speed relative to another scheme, or to another comparison with the same workload. The interval
+    /// combines parts of the runs, paired with each other, and the seeds if there are several.
     pub fn speed_over(&self, other: &Self) -> Option<Interval> {
         let speeds = self.runs.iter().filter_map(|run| {
             let other = other.runs.iter().find(|other| other.seed == run.seed)?;
@@ -97,23 +96,23 @@ impl<'a> SchemeRuns<'a> {
         Some((run.guest.as_deref()?, run.host.as_deref()?))
     }
 
-    /// Whether guest and host both are that.
+    /// True if guest and host both have this role.
     fn is_pair_of(&self, role: SchemeRole) -> bool {
         self.roles == Some((role, role))
     }
 
-    /// True of ideal large pages and of free translation, also on one side of a pair.
+    /// True for ideal large pages and free translation, also on one side of a pair.
     pub fn is_bound(&self) -> bool {
         let is_one = |role| matches!(role, SchemeRole::Ideal | SchemeRole::Free);
         is_one(self.role) || self.roles.is_some_and(|(guest, host)| is_one(guest) || is_one(host))
     }
 
-    /// True of a pair whose translation takes no time.
+    /// True for a pair whose translation takes no time.
     fn is_free_pair(&self) -> bool {
         self.roles.is_some_and(|(guest, _)| guest == SchemeRole::Free)
     }
 
-    /// Whether it has to do with the proposal or a variant of it.
+    /// True if the scheme, or one side of a pair, is the proposal or a variant of the proposal.
     fn is_of_proposal(&self) -> bool {
         let is = |role| matches!(role, SchemeRole::Proposal | SchemeRole::Variant);
         is(self.role) || self.roles.is_some_and(|(guest, host)| is(guest) || is(host))
@@ -129,27 +128,27 @@ impl<'a> SchemeRuns<'a> {
 pub(crate) struct Comparison<'a> {
     pub workload: &'a str,
     pub machine: &'a str,
-    /// What is known of counters and schemes.
+    /// Registered counters and schemes.
     pub vocabulary: &'a Vocabulary,
-    /// What tells this comparison from others of the same workload and machine.
+    /// Settings that distinguish this comparison from others of the same workload and machine.
     pub difference: String,
     pub schemes: Vec<SchemeRuns<'a>>,
-    /// Index of the scheme others are measured against: 4KB pages where there are some.
+    /// Index of the scheme that others are measured against: 4KB pages if present.
     pub reference: usize,
     /// Index of the ideal scheme.
     pub ideal: Option<usize>,
-    /// Index of the scheme whose translation takes no time, else of the ideal one.
+    /// Index of the scheme with free translation; without one, of the ideal scheme.
     pub bound: Option<usize>,
 }
 
 impl<'a> Comparison<'a> {
-    /// What the reference is called in headings.
+    /// Name of the reference in headings.
     pub fn reference_name(&self) -> &'a str {
         let reference = &self.schemes[self.reference];
         if reference.role == SchemeRole::Base { "4KB" } else { reference.name }
     }
 
-    /// What the ideal scheme is called in headings.
+    /// Name of the ideal scheme in headings.
     pub fn ideal_name(&self) -> &'a str {
         self.ideal.map_or("ideal", |ideal| self.schemes[ideal].name)
     }
@@ -167,7 +166,7 @@ impl<'a> Comparison<'a> {
             .or_else(|| place(|scheme| scheme.pair().is_some()))
     }
 
-    /// How many times as fast `scheme` is as `reference`, with an interval.
+    /// Speed of `scheme` relative to `reference`, with an interval.
     pub fn speed(&self, scheme: usize, reference: usize) -> Option<Interval> {
         self.schemes[scheme].speed_over(&self.schemes[reference])
     }
@@ -192,12 +191,12 @@ impl<'a> Comparison<'a> {
         over_seeds(&shares.collect::<Vec<_>>())
     }
 
-    /// Whether a user can have a scheme today; of a pair, both of its schemes.
+    /// True if users can have the scheme today; for a pair, if they can have both schemes.
     pub fn is_available(&self, scheme: usize) -> bool {
         self.schemes[scheme].name.split('+').all(|name| self.setting(name).is_some())
     }
 
-    /// What a user sets to have the scheme of this name.
+    /// Setting by which a user enables the scheme of this name; `None` if no setting does.
     pub fn setting(&self, name: &str) -> Option<&'a str> {
         self.vocabulary.scheme(name)?.setting.as_deref()
     }
@@ -233,12 +232,12 @@ impl<'a> Comparison<'a> {
         }))
     }
 
-    /// Whether any run has cycles; none has in functional mode.
+    /// True if any run has an IPC; false in functional mode.
     pub fn is_timed(&self) -> bool {
         self.schemes.iter().any(|scheme| scheme.runs.iter().any(|run| run.ipc.is_some()))
     }
 
-    /// Most seeds any scheme was run with.
+    /// Largest number of seeds of any scheme.
     pub fn seeds(&self) -> usize {
         self.schemes.iter().map(|scheme| scheme.runs.len()).max().unwrap_or(0)
     }
@@ -263,8 +262,8 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// The figures of several seeds as one: their median, and an interval for what differs within runs
-/// and between them.
+/// Combines the figures of several seeds: their median, and an interval for the variation within and
+/// between runs.
 fn over_seeds(seeds: &[Interval]) -> Option<Interval> {
     let means: Vec<f64> = seeds.iter().map(|seed| seed.mean).collect();
     let median = Spread::of(means.iter().copied())?.median;
@@ -347,7 +346,7 @@ fn comparison<'a>(
     }
 }
 
-/// Says which configuration keys tell comparisons of one workload and machine apart.
+/// Names the configuration keys that distinguish comparisons of one workload and machine.
 fn name_differences(found: &mut [Comparison<'_>]) {
     for index in 0..found.len() {
         let alike = |other: &Comparison<'_>| {

@@ -3,17 +3,17 @@
 /// Fewest labels that make an order.
 const FEWEST: usize = 3;
 
-/// Where a label stands among those that differ from it in a number only.
+/// Position of a label among labels that differ from it only in a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Degree {
-    /// Which of the orders that were found.
+    /// Index of the group of labels.
     pub order: usize,
-    /// Its place in it, from the least number up, and how many there are.
+    /// Position within the group, smallest number first, and number of distinct numbers in the group.
     pub place: usize,
     pub count: usize,
 }
 
-/// The degree of each label; none of those that are in no order.
+/// The degree of each label; `None` for labels without a group.
 pub(crate) fn degrees<'l>(labels: impl Iterator<Item = &'l str>) -> Vec<Option<Degree>> {
     let parsed: Vec<Option<(f64, String)>> = labels.map(number_and_rest).collect();
     let mut orders: Vec<&str> = Vec::new();

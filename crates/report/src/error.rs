@@ -1,4 +1,4 @@
-//! Errors of reports.
+//! Errors of making reports.
 
 /// Reason why a report cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -6,9 +6,9 @@ pub enum ReportError {
     /// A figure could not be drawn as a picture.
     #[error("figure {figure} cannot be drawn: {problem}")]
     Drawing {
-        /// Its anchor on the page.
+        /// Anchor of the figure on the page.
         figure: String,
-        /// What the library says.
+        /// Error message of the drawing library.
         problem: String,
     },
 }

@@ -4,7 +4,7 @@ use perforate_records::Interval;
 
 use crate::answer::{Difference, difference};
 
-/// What stands in a cell without a value.
+/// Text of a cell without a value.
 pub(crate) const MISSING: &str = "–";
 
 /// A quotient: three decimals below 1, fewer as the number grows.

@@ -1,4 +1,4 @@
-//! The counters that the report computes with or refers to, by name. What it only shows it takes from
+//! Names of the counters that the report computes with or refers to. Counters that it only lists come from
 //! the vocabulary.
 
 macro_rules! names {
@@ -11,7 +11,7 @@ macro_rules! names {
 }
 
 names! {
-    /// Counters of which figures of the report are made; whoever registers counters has them.
+    /// Counters that the report computes figures from. Every name must be a registered counter.
     COUNTERS_USED {
         CYCLES_WITH_OPERATING_SYSTEM = "cycles_with_operating_system";
         GUEST_REFERENCES_PER_WALK = "guest_references_per_walk";

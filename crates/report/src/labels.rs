@@ -1,4 +1,4 @@
-//! Names in results and what they are called in the report.
+//! Labels of names that occur in results, and the glossary.
 
 use std::collections::BTreeSet;
 
@@ -29,7 +29,7 @@ const BLOCK_CLASSES: &[Part] = &[
     ("perforated", "perforated", "perforated"),
 ];
 
-/// The same as series of a chart.
+/// The classes of 2MB blocks as series of a chart.
 pub(crate) fn block_classes() -> Vec<Series> {
     BLOCK_CLASSES.iter().map(part).collect()
 }
@@ -51,7 +51,7 @@ pub(crate) fn parts(vocabulary: &Vocabulary, whole: &str) -> Vec<Series> {
     series_of(vocabulary, whole, |_, part| part.key.to_string())
 }
 
-/// The same by the names of their counters.
+/// The registered parts of a whole as series of a chart, keyed by counter name.
 pub(crate) fn counter_parts(vocabulary: &Vocabulary, whole: &str) -> Vec<Series> {
     series_of(vocabulary, whole, |counter, _| counter.id.to_string())
 }

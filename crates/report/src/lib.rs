@@ -1,9 +1,9 @@
 //! Report of results files: a terminal table and one HTML page that opens offline.
 //!
 //! This crate takes records (`perforate_records`: runs, experiments, snapshots) and knows none of the
-//! simulator's types. What counters and schemes are is told by the
-//! [`Vocabulary`](perforate_records::Vocabulary) that comes with the records: its counters have labels,
-//! units and headings, others are shown by name; counters that are missing are shown as “–”.
+//! simulator's types. The [`Vocabulary`](perforate_records::Vocabulary) that comes with the records has the
+//! labels, units and headings of registered counters. Other counters are shown under their names; missing
+//! counters are shown as “–”.
 //!
 //! ```
 //! use perforate_records::{Vocabulary, read_results};

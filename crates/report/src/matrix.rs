@@ -9,16 +9,16 @@ use crate::format;
 use crate::ids;
 use crate::metric::{self, Form, Metric, l2_tlb_mpki, per_kilo_instruction, references_per_walk};
 
-/// What stands above the column of runs without virtualization.
+/// Heading of the column of native runs.
 pub(crate) const NATIVE: &str = "native";
 
-/// Where in a comparison which pair stands.
+/// Index in a comparison of each pair of guest and host.
 pub(crate) struct Pairs<'a> {
     /// Schemes of guests, in the comparison's order.
     pub guests: Vec<&'a str>,
     /// Schemes of hosts, likewise.
     pub hosts: Vec<&'a str>,
-    /// Whether a column of native runs follows the hosts.
+    /// True if a column of native runs follows the hosts.
     pub has_native: bool,
     /// Place in the comparison by guest, then by column.
     cells: Vec<Vec<Option<usize>>>,
@@ -52,12 +52,12 @@ impl<'a> Pairs<'a> {
         self.hosts.iter().copied().chain(self.has_native.then_some(NATIVE))
     }
 
-    /// Place in the comparison of what stands in a cell.
+    /// Index in the comparison of the scheme in a cell; `None` if the cell is empty.
     pub fn scheme(&self, guest: usize, column: usize) -> Option<usize> {
         self.cells[guest][column]
     }
 
-    /// Places in the comparison of all that stands in the matrices.
+    /// Indices in the comparison of all schemes in the matrices.
     pub fn schemes(&self) -> impl Iterator<Item = usize> {
         self.cells.iter().flatten().flatten().copied()
     }
@@ -67,12 +67,12 @@ impl<'a> Pairs<'a> {
         self.cells.iter().flat_map(|row| &row[..self.hosts.len()]).flatten().count()
     }
 
-    /// Whether any guest was not run on any of the hosts, or not natively.
+    /// True if any guest was not run on one of the hosts, or not natively.
     fn is_missing_some(&self) -> bool {
         self.cells.iter().flatten().any(Option::is_none)
     }
 
-    /// Whether any cell of these matrices is empty.
+    /// True if any cell of these matrices is empty.
     pub fn has_gap(&self, matrices: &[Matrix]) -> bool {
         let lacks =
             |matrix: &Matrix| self.schemes().any(|scheme| matrix.value(Some(scheme)).is_none());
@@ -93,13 +93,13 @@ fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
 
 /// One figure of all pairs.
 pub(crate) struct Matrix {
-    /// Name for anchors.
+    /// Name used in anchors.
     pub key: &'static str,
-    /// The figure, of all schemes of the comparison.
+    /// Value of the figure for all schemes of the comparison.
     pub metric: Metric,
-    /// What it says.
+    /// Explanation of the figure, for readers.
     pub meaning: &'static str,
-    /// Whether more is better.
+    /// True if larger values are better.
     pub is_more_better: bool,
 }
 
@@ -115,12 +115,12 @@ impl Matrix {
         Self { key, metric, meaning, is_more_better: false }
     }
 
-    /// What stands in a cell of a matrix.
+    /// Value in a cell.
     pub fn value(&self, scheme: Option<usize>) -> Option<Spread> {
         self.metric.values[scheme?]
     }
 
-    /// The same as text; “~1” for a speed that may be none other.
+    /// Value in a cell as text; “~1” for a speed without a significant difference.
     pub fn text(&self, scheme: Option<usize>) -> Option<String> {
         let value = self.value(scheme)?.median;
         let is_none = |speed: Interval| difference(speed) == Difference::None;
@@ -139,8 +139,8 @@ impl Matrix {
         self.interval(scheme)?.half_width_95
     }
 
-    /// How sure it is: half of the interval, or least to most over the seeds; empty where neither says
-    /// anything.
+    /// Half of the 95 % interval, or the range over the seeds, as text; empty if neither is known or the
+    /// range has no width.
     pub fn uncertainty(&self, scheme: Option<usize>) -> String {
         if let Some(half) = self.half_width(scheme) {
             return match self.metric.form {
@@ -157,7 +157,7 @@ impl Matrix {
     }
 }
 
-/// What the overhead of translation is measured against.
+/// Explanation of the translation overhead and its baseline.
 pub(crate) const OVERHEAD: &str = "Time more than without translation: (T − T ideal) ÷ T ideal, where T ideal is the cycles of the native ideal run less those of its page walks.";
 
 /// All matrices that say something.

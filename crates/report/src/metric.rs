@@ -10,17 +10,17 @@ use crate::ids;
 
 /// One figure of a scheme.
 pub(crate) struct Metric {
-    /// What it is called.
+    /// Name of the metric for readers.
     pub label: String,
     /// Heading it belongs under.
     pub group: &'static str,
-    /// Whether it stands in the page's main table.
+    /// True if the page's main table shows the metric.
     pub is_main: bool,
-    /// How a value is written.
+    /// Notation of the values.
     pub form: Form,
     /// Value per scheme, in the comparison's order.
     pub values: Vec<Option<Spread>>,
-    /// The same with intervals; none of what has no interval.
+    /// Intervals per scheme, in the comparison's order; empty if the metric has none.
     pub intervals: Vec<Option<Interval>>,
 }
 
@@ -48,7 +48,7 @@ impl Metric {
         }
     }
 
-    /// What stands behind every value; sizes and counts have units of their own.
+    /// Unit behind every value; empty for sizes and counts, whose text includes one.
     pub fn unit(&self) -> &'static str {
         match self.form {
             Form::Times => "×",
@@ -78,7 +78,7 @@ impl Metric {
         }
     }
 
-    /// As many as suit the largest value, and at least one for values under 10.
+    /// Number of decimals that suits the largest value, and at least one for values under 10.
     fn decimals(&self) -> usize {
         let medians = || self.values.iter().flatten().map(|spread| spread.median.abs());
         let least = medians().filter(|&median| median > 0.0).fold(f64::INFINITY, f64::min);
@@ -86,7 +86,7 @@ impl Metric {
         format::decimals(medians().fold(0.0, f64::max)).max(floor)
     }
 
-    /// Whether any scheme has a value that is not 0.
+    /// True if any scheme has a value that is not written as 0.
     fn says_something(&self) -> bool {
         self.says_something_of(0..self.values.len())
     }
@@ -99,7 +99,7 @@ impl Metric {
     }
 }
 
-/// How the values of a metric are written.
+/// Notation of a metric's values.
 #[derive(Clone, Copy)]
 pub(crate) enum Form {
     Ratio,
@@ -110,7 +110,7 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// How values of a unit are written.
+    /// Notation of values of this unit.
     fn of(unit: CounterUnit) -> Self {
         match unit {
             CounterUnit::Count | CounterUnit::Cycles | CounterUnit::Nanojoules => Self::Count,
@@ -135,7 +135,7 @@ pub(crate) fn l2_tlb_mpki(vocabulary: &Vocabulary, run: &RunResult) -> Option<f6
     shown_value(vocabulary, run, ids::L2_TLB_MPKI)
 }
 
-/// References per walk.
+/// Page-table entries read from memory in an average walk.
 pub(crate) fn references_per_walk(vocabulary: &Vocabulary, run: &RunResult) -> Option<f64> {
     shown_value(vocabulary, run, ids::REFERENCES_PER_WALK)
 }
@@ -232,16 +232,16 @@ struct Computed {
 }
 
 enum What {
-    /// One figure.
+    /// One figure of a run.
     Figure { label: &'static str, is_main: bool, form: Form, figure: Figure },
     /// Every part of the operating system's cycles as a share of all cycles.
     PartsOfWork,
-    /// Every kind of entries of the second-level TLB as a share of them.
+    /// Share of each kind of entry in the second-level TLB.
     KindsOfEntries,
 }
 
 impl Computed {
-    /// Its figure, or figures.
+    /// Metrics for this figure; several for parts and kinds.
     fn metrics(&self, comparison: &Comparison<'_>) -> Vec<Metric> {
         let metric = |label: String, is_main, form, figure: &dyn Fn(&RunResult) -> Option<f64>| {
             let values = comparison.schemes.iter().map(|scheme| scheme.spread(figure)).collect();
@@ -370,7 +370,7 @@ fn share_of_cycles(run: &RunResult, counter: &str) -> Option<f64> {
     Some(run.counter(counter)? / all)
 }
 
-/// A computed figure.
+/// Builds a computed figure.
 const fn figure(
     group: &'static str,
     beside: Option<&'static str>,
@@ -383,7 +383,7 @@ const fn figure(
 const WORK_OF_RUN: Option<&str> = Some(ids::WHOLE_RUN_OPERATING_SYSTEM_CYCLES);
 const WORK: Option<&str> = Some(ids::OPERATING_SYSTEM_CYCLES);
 
-/// What the report computes, in the order in which it stands below one counter.
+/// Computed figures; figures below the same counter are in the order of this list.
 const COMPUTED: &[Computed] = &[
     figure(WHOLE_RUN, WORK_OF_RUN, ("OS work", false, Form::Percent), |_, run| work_share(run)),
     figure(WITH_WORK, WORK, ("OS work, share of cycles", false, Form::Percent), |_, run| {

@@ -8,7 +8,7 @@ use perforate_records::Vocabulary;
 
 use crate::degrees::{Degree, degrees};
 
-/// What a colour stands for, with its value on light and on dark ground.
+/// Name of a colour, with its value on light and on dark ground.
 pub(crate) struct Colour {
     pub name: &'static str,
     pub light: &'static str,
@@ -208,7 +208,7 @@ pub(crate) fn of_curves<'a>(
     given
 }
 
-/// Whether two colours are hard to tell apart on light ground.
+/// True if two colours are hard to tell apart on light ground.
 fn are_alike(one: &str, other: &str) -> bool {
     let channels = |name: &str| {
         let colour = COLOURS.iter().find(|colour| colour.name == name);

@@ -1,5 +1,5 @@
-//! Figures of sampled traces and of sampled timing with their confidence intervals, the same for the terminal and the
-//! page. With several seeds they are those of the first.
+//! Figures of sampled traces and of sampled timing with their confidence intervals, the same for the
+//! terminal and the page. With several seeds they are those of the first.
 
 use crate::comparison::{Comparison, SchemeRuns};
 use crate::format;
@@ -11,7 +11,7 @@ pub(crate) struct SampledRow {
     pub label: &'static str,
     /// In the comparison's order.
     pub values: Vec<Option<SampledFigure>>,
-    /// Whether it is a count of the whole program.
+    /// True if the figure is a count of the whole program.
     is_count: bool,
 }
 
@@ -36,7 +36,7 @@ const FIGURES: [(&str, &str); 4] = [
 ];
 const EXTRAPOLATED: [(&str, &str); 2] =
     [("cycles", "cycles, whole program"), ("walks", "walks, whole program")];
-/// Where only the clock was sampled, all else is counted.
+/// With sampled timing, only cycles are extrapolated: all else is counted.
 const EXTRAPOLATED_TIMING: [(&str, &str); 1] = [("cycles", "cycles, measured part")];
 
 fn sampled<'a>(scheme: &SchemeRuns<'a>) -> Option<&'a Sampled> {
@@ -61,7 +61,7 @@ pub(crate) fn rows(comparison: &Comparison<'_>) -> Vec<SampledRow> {
     figures.chain(counts).filter(|row| row.values.iter().any(Option::is_some)).collect()
 }
 
-/// What the rows are, in a line.
+/// Caption of the rows, in one line.
 pub(crate) fn caption(comparison: &Comparison<'_>) -> Option<String> {
     let sampled = comparison.schemes.iter().find_map(sampled)?;
     let interval = match sampled.windows {
@@ -72,7 +72,7 @@ pub(crate) fn caption(comparison: &Comparison<'_>) -> Option<String> {
     Some(format!("{whole} {}, {interval}", windows(sampled)))
 }
 
-/// How much of the program was seen; none where no trace was sampled.
+/// Part of the program that was simulated or timed; `None` unless the run is sampled.
 pub(crate) fn seen(comparison: &Comparison<'_>) -> Option<String> {
     comparison.schemes.iter().find_map(sampled).map(|sampled| match sampled.only_timing {
         true => format!("timed in {}", windows(sampled)),

@@ -1,4 +1,4 @@
-//! Comparisons in short, for whoever has a page or a picture of his own: a notebook, a script.
+//! Short summaries of comparisons, for notebooks and scripts that draw their own pages and figures.
 
 use maud::{Markup, html};
 use perforate_records::{Interval, RunResult, Vocabulary};
@@ -9,33 +9,33 @@ use crate::comparison::{Comparison, comparisons};
 use crate::metric::{Metric, metrics};
 use crate::palette;
 
-/// One comparison: what it comes to, and the figures that matter most.
+/// Summary of one comparison: its answer and its most important figures.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
-    /// Workload.
+    /// Workload with its parameters, or name of the trace.
     pub workload: String,
-    /// Machine.
+    /// Name of the machine model.
     pub machine: String,
-    /// What tells it from other comparisons of the same results; empty where there are none.
+    /// Settings that distinguish this comparison from others in the results; empty if there are none.
     pub difference: String,
-    /// What it comes to, a sentence each.
+    /// Answer of the comparison, one sentence per element.
     pub answer: Vec<String>,
-    /// The scheme that speeds are relative to, as headings call it.
+    /// Name of the scheme that speeds are relative to, as in headings.
     pub reference: String,
-    /// Schemes in their order.
+    /// Schemes in the order of the comparison.
     pub schemes: Vec<SchemeSummary>,
-    /// Places of its runs among all results.
+    /// Indices of the comparison's runs in the results.
     pub places: Vec<usize>,
 }
 
 /// A scheme of a comparison. Figures are medians over the seeds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SchemeSummary {
-    /// Name.
+    /// Name of the scheme.
     pub name: String,
-    /// Colour of all its figures, `#rrggbb`.
+    /// Colour of the scheme in all charts, `#rrggbb`.
     pub colour: &'static str,
-    /// How many times as fast as the reference.
+    /// Speed relative to the reference; 1 is equal speed.
     pub speed: Option<Estimate>,
     /// Share of the time that free translation would save, 0–1; none without a run that shows it, and
     /// of that run itself.
@@ -47,9 +47,9 @@ pub struct SchemeSummary {
 /// A figure with its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
-    /// The figure.
+    /// The estimate.
     pub mean: f64,
-    /// Half the interval's width; none where there is nothing to estimate it from.
+    /// Half the width of the interval; `None` if there are too few parts to estimate one.
     pub half_width_95: Option<f64>,
 }
 
@@ -59,7 +59,7 @@ impl From<Interval> for Estimate {
     }
 }
 
-/// The comparisons in these results, in short.
+/// A summary of each comparison in these results.
 pub fn summaries(results: &[RunResult], vocabulary: &Vocabulary) -> Vec<Summary> {
     let found = comparisons(results, vocabulary);
     found
@@ -68,7 +68,7 @@ pub fn summaries(results: &[RunResult], vocabulary: &Vocabulary) -> Vec<Summary>
         .collect()
 }
 
-/// Places of the runs of a comparison among the results.
+/// Indices of a comparison's runs in the results.
 fn places(comparison: &Comparison<'_>, results: &[RunResult]) -> Vec<usize> {
     let runs = || comparison.schemes.iter().flat_map(|scheme| &scheme.runs);
     let is_of_it = |result: &RunResult| runs().any(|&run| std::ptr::eq(run, result));

@@ -1,4 +1,4 @@
-//! What each hardware thread did, a row each.
+//! Table of hardware threads, one row for each.
 
 use maud::{Markup, html};
 use perforate_records::HardwareThread;
@@ -17,8 +17,8 @@ struct Figure {
     text: fn(f64) -> String,
 }
 
-/// What is shown of each: shares of the cycles in which it runs, but for the idle ones, and shootdowns
-/// that it sends, with the time until they are answered, and that it is interrupted for.
+/// Figures of each thread. Shares refer to the cycles in which the thread runs, except for the idle
+/// share. Shootdowns are those that it sends, with the wait for answers, and those that interrupt it.
 const FIGURES: [Figure; 7] = [
     Figure {
         heading: "IPC running",
@@ -67,16 +67,16 @@ fn percent(share: f64) -> String {
 
 /// The figures of all hardware threads of all schemes: those of each scheme's first run.
 pub(crate) struct ThreadRows {
-    /// What stands above the columns of figures.
+    /// Headings of the columns of figures.
     pub(crate) headings: Vec<&'static str>,
     pub(crate) rows: Vec<ThreadRow>,
 }
 
-/// One of them.
+/// Figures of one hardware thread.
 pub(crate) struct ThreadRow {
     pub(crate) scheme: String,
     colour: &'static str,
-    /// Its core and, where a core has several, its own number.
+    /// Core of the thread and, if a core has several threads, the thread's number.
     pub(crate) thread: String,
     values: Vec<Option<f64>>,
 }
@@ -118,7 +118,7 @@ fn rows(scheme: &SchemeRuns<'_>) -> Vec<ThreadRow> {
     threads.iter().enumerate().map(row).collect()
 }
 
-/// The table of a page; nothing where there is but one hardware thread.
+/// The table on a page; empty if there is only one hardware thread.
 pub(crate) fn section(comparison: &Comparison<'_>, id: &str) -> Markup {
     let Some(threads) = ThreadRows::of(comparison) else { return html! {} };
     let head = ["scheme", "hardware thread"].into_iter().chain(threads.headings.iter().copied());

@@ -5,7 +5,7 @@ use perforate_types::{Counter, Part};
 
 use crate::ids;
 
-/// Those parts, in the order in which charts stack them.
+/// Parts of the cycle stack that are address translation, in the order in which charts stack the parts.
 pub(crate) fn parts(vocabulary: &Vocabulary) -> impl Iterator<Item = (&Counter, &Part)> {
     vocabulary.parts(ids::STACK_CYCLES).filter(|(_, part)| is_translation(vocabulary, part))
 }
@@ -15,8 +15,8 @@ pub(crate) fn other_parts(vocabulary: &Vocabulary) -> impl Iterator<Item = (&Cou
     vocabulary.parts(ids::STACK_CYCLES).filter(|(_, part)| !is_translation(vocabulary, part))
 }
 
-/// Whether a part of the cycle stack is address translation: it is a part of translations' latencies
-/// too, or waiting of walks.
+/// True if a part of the cycle stack is address translation: a part of translation latency, or walks
+/// waiting for MSHRs.
 fn is_translation(vocabulary: &Vocabulary, part: &Part) -> bool {
     let mut latencies = vocabulary.parts(ids::TRANSLATION_CYCLES);
     part.key == "walk_mshr" || latencies.any(|(_, latency)| latency.key == part.key)

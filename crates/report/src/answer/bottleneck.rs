@@ -1,4 +1,4 @@
-//! Why translation costs what it costs.
+//! Sentences about the causes of the translation cost.
 
 use perforate_types::{Counter, Part};
 

@@ -1,4 +1,4 @@
-//! What a scheme gains.
+//! Sentences about the speedup of a scheme.
 
 use perforate_records::Interval;
 use perforate_types::noun;
@@ -12,16 +12,16 @@ use crate::ids;
 pub(super) struct Gain {
     pub(super) scheme: usize,
     pub(super) speed: Interval,
-    /// The same with the kernel's work.
+    /// Speed that includes the kernel's work.
     pub(super) with_work: Option<f64>,
-    /// Others that this run cannot tell from it.
+    /// Other schemes that this run cannot distinguish from this one.
     pub(super) as_fast: Vec<usize>,
 }
 
 /// The kernel's work is mentioned where it changes a speed by more than this.
 const CHANGED_BY_WORK: f64 = 0.02;
 
-/// What is said instead of a figure that is inside its interval.
+/// Wording for a speed without a significant difference.
 const NO_DIFFERENCE: &str = "makes no difference that this run can show";
 const A_DIFFERENCE: &str = "makes a difference that this run can show";
 
@@ -30,7 +30,8 @@ impl Gain {
         difference(self.speed) == Difference::Faster
     }
 
-    /// Whether it gains more than another; where neither gains anything, more with the kernel's work.
+    /// True if the speedup is larger than that of `other`. Without significant speedups, the speed with the
+    /// kernel's work decides.
     pub(super) fn is_better_than(&self, other: &Self) -> bool {
         let gain = |one: &Self| match difference(one.speed) {
             Difference::None => 1.0,
@@ -123,7 +124,7 @@ impl Gain {
         self.as_fast.iter().map(|&other| comparison.schemes[other].name)
     }
 
-    /// Those that do as well.
+    /// Clause naming the schemes that are as fast.
     fn others(&self, comparison: &Comparison<'_>) -> String {
         let names: Vec<&str> = self.names_as_fast(comparison).collect();
         if names.is_empty() {
@@ -151,7 +152,7 @@ fn forbidden(comparison: &Comparison<'_>) -> String {
     }
 }
 
-/// That large pages on request would change nothing, where that is so.
+/// Clause that `enabled=madvise` would change nothing, for a program that never asks for large pages.
 fn never_asked(comparison: &Comparison<'_>) -> &'static str {
     match comparison.schemes[comparison.reference].counter(ids::HUGE_PAGE_ADVICES) {
         Some(0.0) => {

@@ -6,7 +6,7 @@ use super::{Sentence, answer, proposed, today};
 use crate::comparison::Comparison;
 use crate::format;
 
-/// What translation costs, and what the best of today and of the proposals would gain.
+/// Sentence on the cost of translation, and the gains of the best available and the best proposed scheme.
 pub(crate) fn headline(comparison: &Comparison<'_>) -> Sentence {
     let gains = [today(comparison), proposed(comparison)];
     let has_others = gains.iter().any(Option::is_some);

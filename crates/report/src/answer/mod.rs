@@ -20,7 +20,7 @@ pub(crate) use headline::{headline, subject};
 /// A piece of a sentence.
 enum Piece {
     Plain(String),
-    /// What the eye should catch: a figure, a name.
+    /// Emphasised text: a figure or a name.
     Strong(String),
 }
 
@@ -39,7 +39,7 @@ impl Sentence {
         self
     }
 
-    /// The same with a capital at the beginning, unless it begins with a name.
+    /// The sentence with a capital at the beginning, unless it begins with a name.
     fn capital(mut self) -> Self {
         if let Some(Piece::Plain(text)) = self.0.first_mut() {
             let rest = text.split_off(text.chars().next().map_or(0, char::len_utf8));
@@ -48,7 +48,7 @@ impl Sentence {
         self
     }
 
-    /// Words only.
+    /// The sentence as plain text.
     pub(crate) fn text(&self) -> String {
         let text = |piece: &Piece| match piece {
             Piece::Plain(text) | Piece::Strong(text) => text.clone(),
@@ -56,7 +56,7 @@ impl Sentence {
         self.0.iter().map(text).collect()
     }
 
-    /// For a page.
+    /// The sentence as HTML.
     pub(crate) fn markup(&self) -> Markup {
         html! {
             @for piece in &self.0 {
@@ -163,7 +163,7 @@ fn speed_of_one(comparison: &Comparison<'_>) -> Sentence {
     }
 }
 
-/// What misses say, for runs without a clock.
+/// Sentence about TLB misses, for runs without timing.
 fn counted(comparison: &Comparison<'_>) -> Option<Sentence> {
     let misses = |scheme: usize| {
         let figure = comparison.schemes[scheme].spread(|run| {
@@ -197,7 +197,7 @@ fn counted(comparison: &Comparison<'_>) -> Option<Sentence> {
 /// A change of speed below this is none, however sure.
 const WORTH_THE_NAME: f64 = 0.005;
 
-/// What a speed relative to another says.
+/// Result of comparing a speed with 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Difference {
     Faster,
@@ -206,7 +206,7 @@ pub(crate) enum Difference {
     None,
 }
 
-/// Whether a speed differs from that which it is measured against.
+/// Compares a speed with 1, with regard to its interval.
 pub(crate) fn difference(speed: Interval) -> Difference {
     match speed.mean - 1.0 {
         change if change.abs() < WORTH_THE_NAME || speed.holds(1.0) => Difference::None,

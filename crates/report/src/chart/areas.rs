@@ -95,8 +95,8 @@ pub(crate) fn furthest<'s>(samples: impl IntoIterator<Item = &'s Sample>) -> (f6
     ends.fold((0.0, 0.0), |top, end| (f64::max(top.0, end.0), f64::max(top.1, end.1)))
 }
 
-/// Whether a series changes by more than a tenth of an axis that ends at `top`, the first tenth of the
-/// samples aside, in which caches fill: there is something to see.
+/// True if a series changes by more than a tenth of an axis that ends at `top`. The first tenth of the
+/// samples does not count, because caches fill during it.
 pub(crate) fn changes(samples: &[Sample], top: f64) -> bool {
     let settled = &samples[samples.len() / 10..];
     let Some(first) = settled.first() else { return false };
@@ -113,7 +113,7 @@ fn value(sample: &Sample, index: usize) -> f64 {
     sample.1.get(index).copied().filter(|value| value.is_finite() && *value > 0.0).unwrap_or(0.0)
 }
 
-/// Averages of neighbouring samples, at most [`MOST_SAMPLES`] of them.
+/// Averages of neighbouring samples; at most [`MOST_SAMPLES`] averages.
 fn thinned(samples: &[Sample]) -> Vec<Sample> {
     let group = samples.len().div_ceil(MOST_SAMPLES).max(1);
     let average = |group: &[Sample]| {

@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 
 use super::{Axis, Mark, NAMES, Series, claimed, colour, labels, legend, names, tooltip, visible};
 
-/// The end of what is drawn of a bar; what a datum does not have counts nothing.
+/// Expression for the end of a bar with its marks; missing values count as 0.
 const FURTHEST: &str =
     "max(0, datum.value || 0, datum.high || 0, datum.paper || 0, datum.open_high || 0)";
 
-/// Whether a chart has room for values only, without what else is known of them.
+/// Condition under which a chart only has room for values, without intervals and papers' numbers.
 const IS_NARROW: &str = "room < 480";
 
 /// A chart of bars.
@@ -17,12 +17,12 @@ pub(crate) struct Bars<'a> {
     pub series: Vec<Series>,
     pub places: Vec<String>,
     pub marks: Vec<Mark>,
-    /// Whether each place has bars of all series; else it has one bar of its own.
+    /// True if each place has a bar for every series; false if each place has a single bar.
     pub is_grouped: bool,
     pub value: Axis<'a>,
     /// Ends of the axis of values where other charts have the same.
     pub range: Option<(f64, f64)>,
-    /// What the places are.
+    /// Heading of the places.
     pub place: &'a str,
     /// A value worth a line across.
     pub reference: Option<f64>,

@@ -9,25 +9,25 @@ use crate::palette::{SHADES, css};
 /// Longest name of a row or column.
 const LONGEST: usize = 18;
 
-/// One cell.
+/// One cell of a matrix.
 pub(crate) struct HeatCell {
     pub value: Option<f64>,
-    /// What is written in it, without unit.
+    /// Text in the cell, without unit.
     pub text: String,
-    /// Value as a reader sees it when pointing at it, and its range over the seeds.
+    /// Value and range over the seeds, as the tooltip shows them.
     pub said: String,
     pub interval: String,
 }
 
-/// A matrix.
+/// A matrix with rows and columns of names.
 pub(crate) struct Heat<'a> {
     pub rows: &'a [&'a str],
     pub columns: &'a [&'a str],
-    /// The column that stands apart.
+    /// The column that is drawn apart from the others.
     pub apart: Option<&'a str>,
-    /// Rows of cells.
+    /// Cells by row, then column.
     pub cells: Vec<Vec<HeatCell>>,
-    /// Whether more is better; the worst has the strongest shade.
+    /// True if larger values are better. The worst value has the strongest shade.
     pub is_more_better: bool,
 }
 

@@ -31,13 +31,13 @@ const SAME_PLACE: f64 = 0.005;
 /// Length in pixels of a dash and a gap together, of curves that lie on each other.
 const GAPS_PIXELS: f64 = 18.0;
 
-/// What stands along the horizontal axis.
+/// Horizontal axis of a line chart.
 pub(crate) enum Ground {
     /// From 0, or from the smallest value where that is negative or far from 0.
     Numbers { least: f64, most: f64 },
     /// All places of points.
     Logarithm(Vec<f64>),
-    /// Names.
+    /// Named places, in order.
     Names(Vec<String>),
 }
 

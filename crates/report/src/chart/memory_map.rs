@@ -126,7 +126,7 @@ fn push(runs: &mut Vec<CellRun>, run: CellRun) {
 #[derive(Default)]
 struct Open {
     cells: u64,
-    /// Cells by class.
+    /// Number of cells by class.
     classes: Vec<u64>,
     free: f64,
     holes: f64,
@@ -299,7 +299,7 @@ impl Drawing<'_> {
     }
 }
 
-/// What the squares inside cells show: their colour and what they stand for, each once.
+/// Colours and meanings of the squares inside cells, without duplicates.
 pub(crate) fn inner_squares(
     series: &[Series],
     maps: &[Picture],

@@ -31,7 +31,7 @@ pub(crate) use waterfall::{Side, Waterfall};
 
 use crate::palette;
 
-/// What all charts have in common: fonts, axes, legends.
+/// Vega-Lite configuration that all charts share: fonts, axes, legends.
 pub(crate) fn config() -> Value {
     serde_json::from_str(include_str!("config.json")).expect("the file is JSON")
 }
@@ -41,13 +41,13 @@ pub(crate) fn config() -> Value {
 pub(crate) struct Series {
     /// Name in the results.
     pub key: String,
-    /// Name for readers.
+    /// Label in legends and tooltips.
     pub label: String,
-    /// Name of its colour.
+    /// Palette name of the series' colour.
     pub colour: &'static str,
     /// Number among the curves of an experiment, from which dashes and shapes follow.
     pub number: usize,
-    /// How often its colour was given to others before; bars then differ in their filling.
+    /// Number of earlier series with the same colour; the filling of bars depends on it.
     pub round: usize,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Mark {
     /// Label of its series.
     pub series: String,
     pub value: Option<f64>,
-    /// Least and greatest of the value.
+    /// Ends of the value's interval or range.
     pub low: Option<f64>,
     pub high: Option<f64>,
     /// Value and interval as a reader sees them.
@@ -69,13 +69,13 @@ pub(crate) struct Mark {
     /// The value alone, where there is no room for more.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub brief: String,
-    /// What a paper has there.
+    /// Number of a paper for this value.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub claimed: Option<Claimed>,
 }
 
 impl Mark {
-    /// The value in as few words as there are.
+    /// The shortest text for the value.
     fn briefly(&self) -> &str {
         if self.brief.is_empty() { &self.text } else { &self.brief }
     }
@@ -87,7 +87,7 @@ pub(crate) struct Claimed {
     pub paper: f64,
     pub open_low: Option<f64>,
     pub open_high: Option<f64>,
-    /// All of it as a reader sees it.
+    /// Paper's number and open range as a reader sees them.
     pub paper_text: String,
     pub open_text: String,
 }
@@ -124,12 +124,12 @@ fn claimed(channel: &str, value: impl Fn(&str) -> Value) -> [Value; 2] {
     ]
 }
 
-/// How an axis of numbers is labelled.
+/// Label and unit of an axis of numbers.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Axis<'a> {
-    /// What it shows; nothing is written where it is empty.
+    /// Title of the axis; empty for an axis without title.
     pub label: &'a str,
-    /// What follows each number.
+    /// Unit behind each number.
     pub suffix: &'static str,
 }
 
@@ -147,7 +147,7 @@ impl Axis<'_> {
         })
     }
 
-    /// The same at the left of a chart.
+    /// Specification of the axis at the left of a chart.
     fn upright(&self) -> Value {
         let mut axis = self.spec(0);
         axis["tickCount"] = 4.into();
@@ -174,8 +174,8 @@ fn are_binary(mut numbers: impl Iterator<Item = f64>) -> bool {
     numbers.all(is_binary)
 }
 
-/// An expression that writes a number in units of 1024 if it is so many: 128k is 131,072, but 1536 stays. Only counts and sizes in MB are
-/// written so; others as [`number`] has them.
+/// An expression that writes a number in units of 1024 if it is so many: 128k is 131,072, but 1536 stays.
+/// Only counts and sizes in MB are written so; others as [`number`] has them.
 fn binary(value: &str, suffix: &str) -> String {
     let units: &[&str] = match suffix {
         "" => &["", "k", "M", "G", "T"],
@@ -221,7 +221,7 @@ fn colour(series: &[Series]) -> Value {
     })
 }
 
-/// What the page's script makes a legend of, where there are several series: their labels, colours
+/// Entries from which the page's script makes a legend, if there are several series: labels, colours
 /// and signs. A saved picture has Vega's legend.
 fn legend<'s>(series: &'s [Series], sign: impl Fn(&'s Series) -> Value) -> Value {
     let item = |one: &'s Series| json!({"label": one.label, "colour": palette::css(one.colour), "sign": sign(one)});
@@ -271,8 +271,7 @@ fn fit(text: &str, most: usize) -> String {
     }
 }
 
-/// What a reader sees when pointing at a mark. Titles become part of expressions, in which not every
-/// name can stand.
+/// Tooltip of a mark. Vega-Lite makes titles part of expressions, in which not every name is valid.
 fn tooltip(place: &str, place_field: &str) -> Value {
     let field = |field: &str, title: &str| json!({"field": field, "title": title});
     let is_plain = |letter: char| letter.is_alphanumeric() || " ,()%÷/+-".contains(letter);
@@ -307,7 +306,7 @@ mod tests {
         assert!(long.ends_with('…'), "{long}");
     }
 
-    /// Only whole multiples of a unit are written in it: 64k for 65,536, but 65,537 as it is.
+    /// Numbers are shortened only if they are multiples of a unit: 64k for 65,536, but 65,537.
     #[test]
     fn units_of_1024_are_for_their_multiples() {
         assert_eq!(

@@ -11,7 +11,7 @@ pub(crate) struct Stacks<'a> {
     /// Values are in the unit of the axis.
     pub marks: Vec<Mark>,
     pub value: Axis<'a>,
-    /// What the places are.
+    /// Heading of the places.
     pub place: &'a str,
 }
 

@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 
 use super::{Axis, NAMES, names};
 
-/// What one cause does to a number.
+/// Effect of one cause on a number.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Swing {
-    /// The cause.
+    /// Name of the cause.
     pub place: String,
     pub low: f64,
     pub high: f64,
@@ -16,13 +16,13 @@ pub(crate) struct Swing {
     pub values: String,
 }
 
-/// A tornado chart.
+/// A tornado chart: one bar per cause, the widest on top.
 pub(crate) struct Tornado<'a> {
     pub swings: Vec<Swing>,
     pub value: Axis<'a>,
     /// The number without any of the causes: a line.
     pub default: f64,
-    /// What it is compared with: a dashed line.
+    /// Number to compare with, drawn as a dashed line.
     pub reference: Option<f64>,
 }
 

@@ -13,7 +13,7 @@ pub(crate) struct Side {
     pub name: String,
     /// In the order of the waterfall's parts.
     pub parts: Vec<f64>,
-    /// What the parts are a part of, as a reader sees it.
+    /// The whole that the parts belong to, as text.
     pub whole: String,
 }
 
@@ -21,16 +21,16 @@ pub(crate) struct Side {
 pub(crate) struct Waterfall<'a> {
     pub parts: Vec<String>,
     pub sides: Vec<Side>,
-    /// Places among the sides of those that are shown first.
+    /// Indices of the two sides that are shown first.
     pub from: usize,
     pub to: usize,
     pub value: Axis<'a>,
-    /// What the wholes are, and their unit.
+    /// Meaning of the wholes, and their unit.
     pub whole: &'a str,
     pub unit: &'a str,
 }
 
-/// What a bar of the sum of the parts is called in its data, at the beginning and at the end.
+/// Kinds of the bars for the sums, at the beginning and at the end.
 const ENDS: [&str; 2] = ["start", "end"];
 
 impl Waterfall<'_> {
@@ -52,7 +52,7 @@ impl Waterfall<'_> {
         self.sides.iter().flat_map(of_side).collect()
     }
 
-    /// How all numbers of the chart are written: alike, so that a reader can add them up.
+    /// Format of all numbers of the chart: the same for all, so that a reader can add them up.
     fn form(&self) -> &'static str {
         let sums = self.sides.iter().map(|side| side.parts.iter().sum::<f64>());
         match sums.fold(0.0, f64::max) {

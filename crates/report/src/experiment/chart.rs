@@ -1,4 +1,4 @@
-//! Charts of experiments.
+//! Draws the charts of an experiment.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ struct Canvas<'r> {
     result: &'r ExperimentRecord,
     chart: &'r ChartRecord,
     curves: Vec<Drawn<'r>>,
-    /// How the values of its first curve are written; its axis is in these units.
+    /// Notation of the first curve's values, which gives the axis its unit.
     show: Show,
     /// Ranges of the other charts with the same axes.
     alike: Vec<(f64, f64)>,
@@ -108,7 +108,7 @@ impl Canvas<'_> {
         }
     }
 
-    /// What its axes show: charts with the same can be compared.
+    /// Form, label and notation of the axes. Charts with equal axes can be compared.
     fn axes(&self) -> (ChartForm, &str, Show) {
         (self.chart.form, &self.chart.value_label, self.show)
     }

@@ -1,4 +1,4 @@
-//! Claims of the papers and what became of them.
+//! Claims of the papers, our numbers and verdicts as text.
 
 use perforate_records::{ClaimRecord, Show, Verdict};
 
@@ -28,8 +28,8 @@ pub(super) fn band(claim: &ClaimRecord) -> Option<(f64, f64)> {
     Some((claim.show.shown(low), claim.show.shown(high)))
 }
 
-/// How far our number is from the paper's, as a part of the paper's; from the nearer end of a
-/// range. Both as they are shown: a gain is what exceeds 1.
+/// Relative difference of our number from the paper's, or from the nearer end of its range. Gains are
+/// compared without their 1.
 pub(super) fn miss(claim: &ClaimRecord) -> Option<f64> {
     let shown = |value: Option<f64>| value.map(|value| claim.show.shown(value));
     let (ours, low) = (shown(claim.ours)?, shown(claim.paper)?);
@@ -39,7 +39,7 @@ pub(super) fn miss(claim: &ClaimRecord) -> Option<f64> {
     miss.is_finite().then_some(miss)
 }
 
-/// What charts have beside our number, in shown units.
+/// The paper's number and open range for a chart, in shown units.
 pub(super) fn claimed(claim: &ClaimRecord) -> Option<Claimed> {
     let shown = |value| claim.show.shown(value);
     let open = claim.unstated.as_ref();
@@ -76,17 +76,17 @@ pub(super) fn ours_text(claim: &ClaimRecord) -> String {
     }
 }
 
-/// The interval around our number as text; none where there is none or where it says no more.
+/// The interval around our number as text; `None` if it is unknown or has no visible width.
 pub(super) fn interval_text(claim: &ClaimRecord) -> Option<String> {
     between(claim.show, claim.ours_low, claim.ours_high)
 }
 
-/// How far our number depends on what the sources leave open, in words.
+/// Range of our number over the values that the sources leave open, in words.
 pub(super) fn range_text(claim: &ClaimRecord) -> Option<String> {
     claim.unstated.as_ref().map(|range| unstated::text(range, claim.show))
 }
 
-/// What tables are sorted by: ours, or the least of a range.
+/// Key by which tables are sorted: our number, or the least of a range.
 pub(super) fn ours_shown(claim: &ClaimRecord) -> Option<f64> {
     claim.ours_least.or(claim.ours).map(|value| claim.show.shown(value))
 }
@@ -96,7 +96,7 @@ pub(super) fn note_text(claim: &ClaimRecord) -> Option<&str> {
     claim.note.as_deref().map(str::trim).filter(|text| !text.is_empty())
 }
 
-/// Why it is as it is, as the experiment's file says, and what tested that.
+/// Explanation of a deviation from the experiment's file, with the test of the explanation.
 pub(super) fn explanation_text(claim: &ClaimRecord) -> Option<String> {
     let text = claim.explanation.as_deref().map(str::trim).filter(|text| !text.is_empty())?;
     let tested = match &claim.tested_by {

@@ -14,7 +14,7 @@ struct Column {
     value: fn(&PointRecord) -> Option<f64>,
 }
 
-/// What the numbers of a column are.
+/// Kind of numbers in a column.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// A value of the curve.

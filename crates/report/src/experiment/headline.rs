@@ -1,4 +1,4 @@
-//! What became of the claims, in a sentence: the worst miss is named.
+//! Sentence about the verdicts on all claims, which names the worst miss.
 
 use perforate_records::{ClaimRecord, Verdict};
 use perforate_types::counted;

@@ -42,7 +42,7 @@ fn has_places(result: &ExperimentRecord) -> bool {
     result.axis_form == AxisForm::Places
 }
 
-/// What a reader calls the point's place on the axis.
+/// Label of the point's place on the axis.
 fn place_text(result: &ExperimentRecord, point: &PointRecord) -> String {
     match (&point.place, point.x) {
         (Some(place), _) => place_label(result, place).to_owned(),
@@ -63,7 +63,7 @@ fn agreement(result: &ExperimentRecord) -> (usize, usize) {
     (both.iter().filter(|&&agrees| agrees).count(), both.len())
 }
 
-/// What closed forms and draws have to do with each other, in a sentence.
+/// Sentence on the agreement of closed forms and draws.
 fn agreement_text(result: &ExperimentRecord) -> Option<String> {
     let (agreeing, all) = agreement(result);
     (all > 0).then(|| {
@@ -75,7 +75,7 @@ fn agreement_text(result: &ExperimentRecord) -> Option<String> {
     })
 }
 
-/// What a value and its interval are, in a sentence; none where every point is one run.
+/// Sentence on the meaning of values and intervals; `None` if every point is a single run.
 fn statistics_text(result: &ExperimentRecord) -> Option<String> {
     let points = || result.curves.iter().flat_map(|curve| &curve.points);
     let most = points().filter_map(|point| point.runs).max().unwrap_or(0);

@@ -30,10 +30,10 @@ pub fn experiments_html(results: &[ExperimentRecord], options: &ReportOptions) -
     page.write(options, &body)
 }
 
-/// The figures of that page as pictures and data, in their order.
+/// The figures of the page that [`experiments_html`] makes, as pictures and data, in their order.
 ///
 /// # Errors
-/// A figure cannot be drawn.
+/// If a figure cannot be drawn.
 pub fn experiments_figures(
     results: &[ExperimentRecord],
     options: &ReportOptions,
@@ -119,7 +119,7 @@ fn side_by_side(results: &[ExperimentRecord], vocabulary: &Vocabulary, page: &mu
     all(parts)
 }
 
-/// What a numeric axis says, and where it begins and ends.
+/// Label of a numeric axis, with its first and last place.
 fn axis(result: &ExperimentRecord) -> Option<(&str, f64, f64)> {
     let points = result.curves.iter().flat_map(|curve| &curve.points);
     let places: Vec<f64> =

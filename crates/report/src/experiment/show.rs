@@ -1,10 +1,10 @@
-//! How values of experiments are written: as percentages, gains, factors or plain numbers.
+//! Notation of experiments' values: percentages, gains, factors or plain numbers.
 
 use perforate_records::{AxisForm, Show};
 
 use crate::format::{MISSING, compact, exact, times};
 
-/// Notation of values.
+/// Methods for writing values in a notation.
 pub(super) trait Written: Copy {
     /// The value as charts and CSV files have it: in percent where it is written in percent.
     fn shown(self, value: f64) -> f64;
@@ -12,7 +12,7 @@ pub(super) trait Written: Copy {
     /// The value as text.
     fn text(self, value: f64) -> String;
 
-    /// The value as text, “–” where there is none.
+    /// The value as text; “–” without a value.
     fn text_or_missing(self, value: Option<f64>) -> String;
 
     /// Writes what [`Self::shown`] gives.
@@ -21,7 +21,7 @@ pub(super) trait Written: Copy {
     /// Unit of what [`Self::shown`] gives, behind a tick.
     fn suffix(self) -> &'static str;
 
-    /// The same unit in the heading of a column; none for plain numbers.
+    /// Unit of what [`Self::shown`] gives, for the heading of a column; `None` for plain numbers.
     fn unit(self) -> Option<&'static str>;
 }
 

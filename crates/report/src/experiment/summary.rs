@@ -1,4 +1,4 @@
-//! What all experiments of a page come to: claims, why some are not reproduced, stand-ins.
+//! Summary of all experiments of a page: claims, explanations of deviations, stand-ins.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::show::Written;
 use super::tally::{KindTally, Tally, claims, count_ids, kinds, papers};
 use crate::html::{Cell, Grid, Heading, Page, all, headings};
 
-/// Claims in the list of those that are furthest from the papers.
+/// Most claims in the list of the worst misses.
 const MOST_MISSES: usize = 8;
 
 /// Headings of the sections here, with their anchors, for the page's navigation.
@@ -83,7 +83,7 @@ fn furthest(results: &[ExperimentRecord]) -> Grid {
     Grid { head: headings(head), rows: missed.into_iter().take(MOST_MISSES).map(row).collect() }
 }
 
-/// The experiment's name, which leads to it.
+/// Link to the experiment, with its name.
 fn link(results: &[ExperimentRecord], result: &ExperimentRecord) -> Cell {
     Cell::link(&result.experiment, &page::anchor(results, result))
 }
@@ -187,7 +187,7 @@ fn explanations(results: &[ExperimentRecord], verdict: Verdict) -> Markup {
     html! { ul.explanations { (all(items)) } }
 }
 
-/// Which program of ours stands for which of the papers'.
+/// Table of the papers' programs and our stand-ins.
 fn stand_ins(results: &[ExperimentRecord]) -> Markup {
     let mut found: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
     for result in results {

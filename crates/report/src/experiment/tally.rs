@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 
 use perforate_records::{ClaimKind, ClaimRecord, ExperimentRecord, Reading, Verdict};
 
-/// How many claims have which verdict.
+/// Number of claims by verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Reproduced within the tolerance.
+    /// Number of claims reproduced within the tolerance.
     pub reproduced: usize,
-    /// In the same direction only.
+    /// Number of claims in the same direction only.
     pub same_direction: usize,
-    /// Not reproduced.
+    /// Number of claims that are not reproduced.
     pub not_reproduced: usize,
 }
 
 impl Tally {
-    /// Verdicts on these claims.
+    /// Counts the verdicts on these claims.
     pub fn of<'a>(claims: impl IntoIterator<Item = &'a ClaimRecord>) -> Self {
         let mut tally = Self::default();
         for claim in claims {
@@ -29,7 +29,7 @@ impl Tally {
         tally
     }
 
-    /// All claims.
+    /// Number of all claims.
     pub fn total(&self) -> usize {
         self.reproduced + self.same_direction + self.not_reproduced
     }
@@ -44,7 +44,7 @@ impl Tally {
 
 /// The claims of one paper.
 pub(super) struct PaperTally {
-    /// What the paper is about.
+    /// Subject of the paper.
     pub name: String,
     pub tally: Tally,
     /// Distinct ids, and those of which every claim is reproduced. Claims that name nothing but a section
@@ -73,10 +73,10 @@ pub(super) fn papers(results: &[ExperimentRecord]) -> Vec<PaperTally> {
 
 /// The claims of one kind.
 pub(super) struct KindTally {
-    /// What they test.
+    /// Name of the kind of claims.
     pub name: &'static str,
     pub tally: Tally,
-    /// Those that hold in some plausible reading of what is left open, if that was measured.
+    /// Claims that hold in some plausible reading of the sources; `None` if that was not measured.
     pub in_some_reading: Option<usize>,
 }
 
@@ -126,12 +126,12 @@ pub(super) fn count_ids<'a>(claims: impl IntoIterator<Item = &'a ClaimRecord>) -
     (whole.len(), whole.values().filter(|&&is_whole| is_whole).count())
 }
 
-/// What stands before the hyphen of a claim's id, or before its section.
+/// Prefix of a claim's id, which names the paper.
 fn prefix(id: &str) -> &str {
     id.split_once(['-', ' ']).map_or("", |(prefix, _)| prefix)
 }
 
-/// Where claims of no paper are counted.
+/// Name of the group for claims of no paper.
 const OTHERS: &str = "others";
 
 fn paper_name(prefix: &str) -> String {

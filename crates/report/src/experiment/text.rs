@@ -45,7 +45,7 @@ pub fn experiments_table(results: &[ExperimentRecord], columns: usize) -> String
     text
 }
 
-/// Verdicts by paper.
+/// Table of verdicts by paper.
 fn tallies(papers: &[PaperTally], columns: usize) -> String {
     let column = |name: &str, cell: &dyn Fn(&PaperTally) -> String| {
         Column::numbers(name, papers.iter().map(cell).collect())

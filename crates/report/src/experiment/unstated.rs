@@ -1,4 +1,4 @@
-//! How far our numbers depend on what the papers leave open.
+//! Sensitivity of our numbers to values that the papers leave open.
 
 use perforate_records::{ClaimRecord, ExperimentRecord, PartRange, Reading, Show, UnstatedRange};
 use perforate_types::counted;

@@ -1,4 +1,4 @@
-//! How to make the same page again: the command, what it was run on, and the results themselves.
+//! Instructions for making the same page again: the command, the machine, and the results themselves.
 
 use maud::{Markup, html};
 use perforate_records::RunResult;
@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use super::{Page, ReportOptions, command};
 
-/// What the machine is saved as.
+/// File name under which the machine is saved.
 const MACHINE: &str = "machine.toml";
 
-/// What a page was made from, as far as it is known.
+/// Program versions and machine that a page was made from, as far as known.
 #[derive(Default)]
 pub(crate) struct Origin {
     versions: Vec<String>,
@@ -63,7 +63,7 @@ impl Origin {
     }
 }
 
-/// Whether a command says more of the machine than nothing.
+/// True if the command names a machine or changes one of its values.
 fn names_machine(command: &str) -> bool {
     command.split(' ').any(|word| word.starts_with("--machine") || word.starts_with("--set"))
 }

@@ -17,7 +17,7 @@ pub(crate) struct Figure {
     pub name: String,
     pub title: String,
     pub caption: String,
-    /// Vega-Lite specification.
+    /// Chart as a Vega-Lite specification.
     pub chart: Value,
     pub data: Grid,
 }

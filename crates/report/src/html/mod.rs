@@ -16,16 +16,16 @@ pub(crate) use table::{Cell, Grid, Heading, all, dot, headings};
 
 use perforate_records::{Vocabulary, clean};
 
-/// What the page says besides the results.
+/// Options of a page, besides the results.
 #[derive(Clone, Debug, Default)]
 pub struct ReportOptions {
     /// Title of the page.
     pub title: String,
-    /// Command that makes the same results again; left out when empty.
+    /// Command that makes the same results again; not shown if empty.
     pub command: String,
-    /// The results as they were written, which the page carries; left out when empty.
+    /// The results as written, which the page offers for saving; not offered if empty.
     pub results: String,
-    /// What is known of the counters and schemes in the results.
+    /// Registered counters and schemes for the results.
     pub vocabulary: Vocabulary,
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn command(text: &str) -> Markup {
     html! { div.command { pre tabindex="0" { (clean(text)) } } }
 }
 
-/// What is to be known about the figures; nothing where there is nothing.
+/// List of notes on the figures; empty without notes.
 pub(crate) fn notes(lines: &[Markup]) -> Markup {
     html! {
         @if !lines.is_empty() {

@@ -98,7 +98,7 @@ impl Page {
         }
     }
 
-    /// A section that becomes part of the page when it is opened, by a click or by a link to it.
+    /// A section whose content is added to the page when a click or a link opens the section.
     pub fn part(&mut self, id: &str, summary: &Markup, content: Markup) -> Markup {
         self.parts.push(harmless(&content.into_string()));
         html! {

@@ -7,7 +7,7 @@ use crate::comparison::Spread;
 use crate::format::{MISSING, exact};
 use crate::palette;
 
-/// One cell.
+/// One cell of a table.
 pub(crate) struct Cell {
     shown: Markup,
     /// Full value where it is not what is shown (digits without their commas).
@@ -81,7 +81,7 @@ impl Cell {
         Self::number_as(&value.map_or_else(|| MISSING.to_owned(), format), value)
     }
 
-    /// A whole number.
+    /// A whole number, with digits in groups of three.
     pub fn count(count: u64) -> Self {
         Self::number(&count.into())
     }
@@ -136,7 +136,7 @@ pub(crate) struct Heading {
     shown: String,
     /// Of what the column is about.
     colour: Option<&'static str>,
-    /// The same with the unit of the numbers in a saved file.
+    /// Heading with unit in a saved file, if it differs from what is shown.
     full: Option<String>,
 }
 
@@ -158,7 +158,7 @@ impl<T: Into<String>> From<T> for Heading {
     }
 }
 
-/// Headings without units.
+/// Headings that have no units.
 pub(crate) fn headings<const N: usize>(names: [&str; N]) -> Vec<Heading> {
     names.map(Heading::from).into()
 }
@@ -177,7 +177,7 @@ impl Grid {
         }
     }
 
-    /// The table.
+    /// The table as HTML.
     pub fn table(&self, class: &str) -> Markup {
         let first = self.rows.first();
         let is_number = |column| {

@@ -10,12 +10,12 @@ pub(super) fn sentence(comparison: &Comparison<'_>) -> Markup {
     headline(comparison).markup()
 }
 
-/// The same as a paragraph.
+/// The answer in one sentence, as a paragraph.
 pub(super) fn paragraph(comparison: &Comparison<'_>) -> Markup {
     html! { p.headline { (sentence(comparison)) } }
 }
 
-/// The answer at length; nothing where one sentence says it all.
+/// The full answer; empty if one sentence says it all.
 pub(super) fn at_length(comparison: &Comparison<'_>) -> Markup {
     let (sentences, short) = (answer(comparison), headline(comparison).text());
     let more = sentences.iter().any(|sentence| sentence.text() != short);

@@ -140,7 +140,7 @@ fn pictures(set: &MapSet<'_>, series: &[Series]) -> Vec<Picture> {
     set.maps.iter().map(picture).collect()
 }
 
-/// When the memory looked like this.
+/// Heading of a map: the instructions after which memory looked like this.
 fn heading(map: &MemoryMap) -> String {
     match map.instructions.as_slice() {
         [] => String::new(),

@@ -36,10 +36,10 @@ pub fn html(results: &[RunResult], options: &ReportOptions) -> String {
     page.write(options, &body)
 }
 
-/// The figures of that page as pictures and data, in their order.
+/// The figures of the page that [`html()`] makes, as pictures and data, in their order.
 ///
 /// # Errors
-/// A figure cannot be drawn.
+/// If a figure cannot be drawn.
 pub fn figures(
     results: &[RunResult],
     options: &ReportOptions,
@@ -69,7 +69,7 @@ fn body(results: &[RunResult], options: &ReportOptions, page: &mut Page) -> Mark
     html! { (top) (varied) (sections) (words()) }
 }
 
-/// What is seen without scrolling: the answer in a sentence and one chart.
+/// The part of the page that is visible without scrolling: the answer in a sentence, and one chart.
 fn top(
     found: &[Comparison<'_>],
     results: &[RunResult],
@@ -106,7 +106,7 @@ fn top(
     }
 }
 
-/// What each of several comparisons comes to.
+/// List of the answers of several comparisons.
 fn headlines(found: &[Comparison<'_>]) -> Markup {
     html! {
         ul.headlines {
@@ -133,7 +133,7 @@ fn name(comparison: &Comparison<'_>) -> String {
     parts.join(" · ")
 }
 
-/// What the part below the first chart is about: without a clock nobody knows why.
+/// Heading of the part below the first chart. Runs without timing have no causes to show.
 fn heading(comparison: &Comparison<'_>) -> &'static str {
     if comparison.is_timed() { "Why" } else { "Summary" }
 }
@@ -170,7 +170,7 @@ fn section(comparison: &Comparison<'_>, id: &str, is_only: bool, page: &mut Page
     }
 }
 
-/// What not every reader wants, behind a line that opens it.
+/// A section that is folded behind a line.
 fn folded(id: &str, line: &str, content: &Markup) -> Markup {
     html! { details.more id=(id) { summary { (line) } (content) } }
 }
@@ -245,7 +245,7 @@ fn main_cell(metric: &Metric, scheme: usize) -> Cell {
     }
 }
 
-/// What the windows of a sampled trace say of the program, with confidence intervals.
+/// Estimates for the whole program from the windows of a sampled trace, with confidence intervals.
 fn sampled_table(comparison: &Comparison<'_>, id: &str) -> Markup {
     let rows = sampled::rows(comparison);
     let mut head = vec![Heading::from("scheme")];

@@ -70,7 +70,7 @@ impl Index {
         (self.value)(sample).filter(|value| value.abs() <= 1.0)
     }
 
-    /// What the index is throughout, where it does not change by more than a hundredth.
+    /// Value of the index, if it is constant within 0.01.
     fn steady(&self, schemes: &[&SchemeRuns<'_>]) -> Option<f64> {
         let values = || samples(schemes).map(|sample| self.of(sample));
         let least = values().try_fold(f64::INFINITY, |least, value| Some(least.min(value?)))?;

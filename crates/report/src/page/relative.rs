@@ -17,7 +17,7 @@ const PITCH: (usize, usize) = (16, 44);
 /// The bar of a scheme.
 struct Bar<'a> {
     scheme: &'a SchemeRuns<'a>,
-    /// Over the seeds.
+    /// Median and range over the seeds.
     value: Option<Spread>,
     /// Half of the 95 % interval.
     half: Option<f64>,
@@ -69,7 +69,7 @@ impl Bar<'_> {
     }
 }
 
-/// What the bars show.
+/// Quantity that the bars show.
 struct Quantity {
     key: &'static str,
     title: String,

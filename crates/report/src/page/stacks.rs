@@ -14,12 +14,12 @@ use crate::ids;
 use crate::labels::{MEMORY_PARTS, counter_parts, part, parts, present_parts, with_unknown};
 use crate::palette;
 
-/// Where the time goes: the first figure of a comparison.
+/// Cycle stack, the first figure of a comparison.
 pub(super) fn first(comparison: &Comparison<'_>, id: &str) -> Option<Figure> {
     cycles(comparison).figure(comparison, id)
 }
 
-/// The other stacks of a comparison that have something to show.
+/// The other stacked charts of a comparison, without empty ones.
 pub(super) fn figures(comparison: &Comparison<'_>, id: &str) -> Vec<Figure> {
     let found = [
         operating_system(comparison),
@@ -53,7 +53,7 @@ struct Stack {
     series: Vec<Series>,
     rows: Vec<Row>,
     format: fn(f64) -> String,
-    /// What the values of the rows count.
+    /// Unit of the values.
     unit: &'static str,
     /// Series that are less than this share of the longest bar in every row are drawn as one.
     least_share: f64,
@@ -80,7 +80,7 @@ impl Stack {
         }
     }
 
-    /// Puts what is too small to be seen together, at the end.
+    /// Joins series that are too small to be seen into one series at the end.
     fn join_small_series(&mut self, most: f64) {
         let least = self.least_share * most;
         let is_small = |index: &usize| {
@@ -104,7 +104,7 @@ impl Stack {
         self.series = kept.chain([others]).collect();
     }
 
-    /// Whether all bars look the same.
+    /// True if all bars look the same.
     fn is_flat(&self, most: f64) -> bool {
         let [first, rest @ ..] = self.rows.as_slice() else { return true };
         let differ = |row: &Row| {
@@ -204,7 +204,7 @@ fn kilo_instructions(run: &RunResult) -> Option<f64> {
     run.instructions().map(|count| count / 1000.0)
 }
 
-/// Where the time of a run goes; the operating system's work comes on top.
+/// Cycle stack of a run, with the operating system's work on top.
 fn cycles(comparison: &Comparison<'_>) -> Stack {
     let mut series = series(comparison, ids::STACK_CYCLES);
     let mut rows = rows(comparison, &series, RunResult::instructions);
@@ -238,7 +238,7 @@ fn work_per_instruction(run: &RunResult) -> Option<f64> {
     Some(run.counter(ids::OPERATING_SYSTEM_CYCLES)? / instructions.filter(|&count| count > 0.0)?)
 }
 
-/// What the operating system's work in the measured instructions took.
+/// Cycles of the operating system's work in the measured instructions, by cause.
 fn operating_system(comparison: &Comparison<'_>) -> Stack {
     let series = series(comparison, ids::PARTS_OF_WORK);
     Stack {

@@ -1,4 +1,4 @@
-//! Why one scheme is faster than another: what each part of the wait for translation takes and saves.
+//! Comparison of two schemes: the cycles of each part of the wait for translation.
 
 use perforate_records::RunResult;
 use perforate_types::counted;
@@ -13,12 +13,12 @@ use crate::waiting;
 /// Parts that are less than this share of the longest wait under every scheme are drawn as one.
 const LEAST_SHARE: f64 = 0.01;
 
-/// What a memory access waits for under one scheme, in cycles on average.
+/// Average wait of a memory access under one scheme, in cycles.
 struct Wait<'a> {
     scheme: &'a SchemeRuns<'a>,
-    /// Where translation is waited for, part by part.
+    /// Cycles of waiting for translation, by part.
     parts: Vec<f64>,
-    /// All time: translation and whatever else the run takes.
+    /// All cycles per access, translation included.
     all: Option<f64>,
 }
 
@@ -108,7 +108,7 @@ pub(super) fn figure(comparison: &Comparison<'_>, id: &str) -> Option<Figure> {
     })
 }
 
-/// Leaves out parts that are 0 under all schemes; the labels of the others.
+/// Removes parts that are 0 under all schemes, and returns the labels of the remaining parts.
 fn drop_empty<'a>(waits: &mut [Wait<'_>], named: &[(&str, &'a str)]) -> Vec<&'a str> {
     let says = |place: &usize| waits.iter().any(|wait| wait.parts[*place] > 0.0);
     let kept: Vec<usize> = (0..named.len()).filter(says).collect();

@@ -23,7 +23,7 @@ const STATES: [(&str, &str); 12] = [
     ("absent", "addresses without memory"),
 ];
 
-/// What blocks can become.
+/// Possible uses of 2MB blocks, with their labels.
 const REACHES: [(BlockReach, &str); 7] = [
     (BlockReach::Whole, "whole: all free"),
     (BlockReach::Compactable, "nothing stays: whole after compaction or dropped page cache"),
@@ -178,7 +178,7 @@ pub(super) fn free_whole_blocks(record: &HostRecord) -> Option<f64> {
     Some(count_of(9)? + 2.0 * count_of(10)?)
 }
 
-/// What the count of free blocks alone says.
+/// Table of the free 2MB blocks in the kernel's count, for records without states of frames.
 fn whole_blocks(record: &HostRecord) -> Option<Section> {
     let whole = free_whole_blocks(record)?;
     let mut section = Section::new("2MB blocks", "", &["what they can be", "blocks", "share"]);

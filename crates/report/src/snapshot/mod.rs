@@ -42,15 +42,15 @@ impl Value {
     }
 }
 
-/// What table and page show of a snapshot.
+/// Content of the report of a snapshot, for terminal and page.
 struct Shown<'a> {
     title: String,
-    /// What it says about large pages, a sentence each.
+    /// Sentences about large pages.
     verdict: Vec<String>,
     sections: Vec<Section>,
     /// A picture of the memory; a process has none.
     memory_map: Option<&'a MemoryMap>,
-    /// What is missing or assumed, a line each.
+    /// Missing data and assumptions, a line each.
     notes: Vec<String>,
     version: &'a str,
 }

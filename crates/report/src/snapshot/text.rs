@@ -109,7 +109,7 @@ fn picture(map: &MemoryMap) -> String {
 struct Letters<'a> {
     map: &'a MemoryMap,
     letters: String,
-    /// Cells by class.
+    /// Number of cells by class.
     counts: Vec<f64>,
     filled: f64,
     per_letter: f64,

@@ -1,4 +1,4 @@
-//! What a snapshot says about large pages, in a few sentences.
+//! Sentences about large pages in a snapshot.
 
 use perforate_records::{BlockReach, HostRecord, ProcessRecord};
 
@@ -10,7 +10,7 @@ const LARGE: f64 = 2_097_152.0;
 /// Shares that differ by less are called the same.
 const SAME: f64 = 0.005;
 
-/// How much of the memory can become 2MB pages, what a program gets, and what holes would add.
+/// Sentences on the memory that can become 2MB pages, the large pages a program gets, and the gain by holes.
 pub(super) fn of_host(record: &HostRecord) -> Vec<String> {
     [whole(record), program(record), holes(record)].into_iter().flatten().collect()
 }
@@ -43,7 +43,7 @@ fn whole(record: &HostRecord) -> Option<String> {
     ))
 }
 
-/// What a program gets at once, and what it gains by waiting.
+/// Sentence on the large pages that a program gets at once, and after waiting.
 fn program(record: &HostRecord) -> Option<String> {
     let conventional = record.requests.iter().filter(|request| !request.perforates);
     let shares: Vec<(&str, f64)> = conventional
@@ -72,7 +72,7 @@ fn holes(record: &HostRecord) -> Option<String> {
     ))
 }
 
-/// How much is in 2MB pages, and how much could be.
+/// Sentences on the memory that is in 2MB pages, and the memory that could be.
 pub(super) fn of_process(record: &ProcessRecord) -> Vec<String> {
     let resident = record.totals.resident_bytes as f64;
     if resident <= 0.0 {

@@ -24,13 +24,13 @@ const WIDTH: u32 = 560;
 /// A figure of a page, as files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedFigure {
-    /// Its anchor on the page, which can be a file's name.
+    /// Anchor of the figure on the page; also valid as a file name.
     pub id: String,
-    /// What stands above it.
+    /// Title above the figure.
     pub title: String,
-    /// The picture.
+    /// The picture as SVG text.
     pub svg: String,
-    /// The data below it.
+    /// Data of the figure as CSV text.
     pub csv: String,
 }
 

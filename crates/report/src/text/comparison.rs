@@ -14,16 +14,16 @@ use crate::threads::{MOST_ROWS, ThreadRows};
 /// Below this width lines are not broken any further.
 const LEAST_COLUMNS: usize = 40;
 
-/// How much of a comparison is printed.
+/// Selection of the figures that are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rows {
-    /// The figures that matter most.
+    /// The most important figures.
     Main,
-    /// All figures.
+    /// All registered and computed figures.
     All,
 }
 
-/// Where there are more schemes, each is a row of the table of main figures.
+/// With more schemes, the table of main figures has a row for each scheme.
 const MOST_COLUMNS: usize = 6;
 
 /// The results as a text at most `columns` characters wide: the answer, then a table with figures as
@@ -53,7 +53,7 @@ fn one_table(comparison: &Comparison<'_>, columns: usize, rows: Rows) -> String 
     }
 }
 
-/// What each hardware thread did, unless a scheme has more than `most` of them.
+/// Table of hardware threads; empty if a scheme has more than `most` threads.
 fn threads(comparison: &Comparison<'_>, columns: usize, most: usize) -> String {
     let Some(threads) = ThreadRows::of(comparison) else { return String::new() };
     if threads.most() > most {
@@ -174,7 +174,7 @@ fn tables(comparison: &Comparison<'_>, schemes: &[usize], columns: usize) -> Vec
     blocks(&labels, &schemes, columns).iter().map(|block| format!("\n{block}")).collect()
 }
 
-/// What the windows of a sampled trace say of the program.
+/// Estimates for the whole program from the windows of a sampled trace.
 fn sampled(comparison: &Comparison<'_>, columns: usize) -> String {
     let Some(caption) = sampled::caption(comparison) else {
         return String::new();

@@ -29,7 +29,7 @@ pub struct Column {
     heading: Vec<String>,
     cells: Vec<String>,
     width: usize,
-    /// Whether it is set from the left.
+    /// True if the column is aligned to the left.
     is_text: bool,
 }
 
@@ -39,7 +39,7 @@ impl Column {
         Self::broken_at(HEADING, heading, cells)
     }
 
-    /// The same with a heading broken at this width, or at that of its cells.
+    /// Like `numbers`, with a heading broken at `width`, or at the width of the cells if that is larger.
     pub(crate) fn broken_at(width: usize, heading: &str, cells: Vec<String>) -> Self {
         let widest = cells.iter().map(|cell| cell.width()).max().unwrap_or(0);
         let options = Options::new(widest.max(width)).word_separator(WordSeparator::Custom(pieces));

@@ -1,4 +1,4 @@
-//! Texts with names in them that somebody else chose: for terminals, and for shells.
+//! Texts that contain names chosen by others, made safe for terminals and shells.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;

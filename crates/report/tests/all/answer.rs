@@ -281,7 +281,7 @@ fn cold_misses_are_warned_of_in_the_answer() {
     assert!(!text(0.4).contains("Caution"), "{}", text(0.4));
 }
 
-/// The same run as a sample of so many windows.
+/// The same run as a sample of `windows` windows.
 fn sampled(line: &str, windows: u64) -> String {
     let mut line: Value = serde_json::from_str(line).unwrap();
     line["sampled"] = json!({

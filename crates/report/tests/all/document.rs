@@ -1,4 +1,4 @@
-//! What tests of the page share: its markup as XML, and the charts and tables that its script shows.
+//! Helpers for tests of pages: the markup as XML, and the charts and tables that the page's script shows.
 
 use std::io::Read as _;
 
@@ -41,7 +41,7 @@ fn closed(text: String) -> String {
     })
 }
 
-/// The same with all sections that are made when they are opened.
+/// The page including all sections that are made only when opened.
 fn opened(page: &str) -> String {
     // A table alone is no page.
     if !page.contains("id=\"data\"") {
@@ -88,7 +88,7 @@ pub fn value(cell: Node<'_, '_>) -> String {
     cell.attribute("data-value").map_or_else(shown, String::from)
 }
 
-/// What the page's script unpacks: `figures`, `texts` and `parts`.
+/// Data that the page's script unpacks: `figures`, `texts` and `parts`.
 pub fn data(page: &str) -> Value {
     let (_, rest) = page.split_once("id=\"data\">").expect("the page has data");
     let packed = BASE64_STANDARD.decode(rest.split_once('<').unwrap().0).unwrap();

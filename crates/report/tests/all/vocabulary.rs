@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::document::{chart, legend};
 
-/// What the program knows of counters and schemes.
+/// The program's registered counters and schemes.
 pub fn vocabulary() -> Vocabulary {
     perforate_sim::vocabulary()
 }

@@ -43,7 +43,7 @@ fn runs() -> Vec<String> {
     ]
 }
 
-/// What the chart draws: for each part, cycles an access under both schemes.
+/// Data of the chart: for each part, cycles per access under both schemes.
 fn drawn(values: &[Value]) -> Vec<(String, f64, f64)> {
     let of = |part: &str, scheme: &str| {
         let is_it = |value: &&Value| {
