@@ -1,4 +1,4 @@
-//! How far long work is, on standard error: a bar on a terminal, elsewhere a line now and then.
+//! Progress on standard error: a bar on a terminal, otherwise an occasional line.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};

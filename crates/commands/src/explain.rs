@@ -1,4 +1,4 @@
-//! Translations in words.
+//! Step-by-step explanations of address translations (`perforate explain`).
 
 use perforate_mmu::Case;
 use perforate_report::text::{Column, columns, wrapped};
@@ -8,12 +8,12 @@ use serde::Serialize;
 
 use crate::{Failure, RunRequest};
 
-/// Instructions run before explaining where no number is given.
+/// Default number of instructions that run before the explained translations.
 const DEFAULT_INSTRUCTIONS: u64 = 1_000_000;
 
-/// What is to be explained.
+/// Parameters of an explanation.
 pub struct Question<'a> {
-    /// Virtual addresses; telling ones are chosen where there are none.
+    /// Virtual addresses to translate. If empty, illustrative addresses are chosen.
     pub addresses: &'a [u64],
     /// Trace or workload that is run first.
     pub workload: &'a str,
@@ -21,7 +21,7 @@ pub struct Question<'a> {
     pub scheme: &'a str,
 }
 
-/// Translations of loads, explained.
+/// Explained translations of loads, one entry per address.
 pub struct Explanations {
     scheme: String,
     machine: String,
@@ -60,7 +60,7 @@ pub fn explain(
 }
 
 impl Explanations {
-    /// All of it as a text whose tables are at most `width` characters wide.
+    /// Text form, with tables at most `width` characters wide.
     pub fn text(&self, width: usize) -> String {
         let mut text =
             format!("Loads under {} on {}\n{}\n", self.scheme, self.machine, self.memory);
@@ -79,23 +79,23 @@ impl Explanations {
         text
     }
 
-    /// All of it as data.
+    /// Structured form, for JSON.
     pub fn record(&self) -> Record<'_> {
         let addresses = self.all.iter().map(AddressRecord::of).collect();
         Record { scheme: &self.scheme, machine: &self.machine, memory: &self.memory, addresses }
     }
 }
 
-/// Explanations as data.
+/// Structured form of the explanations.
 #[derive(Serialize)]
 pub struct Record<'a> {
     /// Name of the scheme.
     pub scheme: &'a str,
     /// Name of the machine.
     pub machine: &'a str,
-    /// The memory in words.
+    /// Description of the memory state.
     pub memory: &'a str,
-    /// The addresses that are explained.
+    /// Explained addresses.
     pub addresses: Vec<AddressRecord<'a>>,
 }
 
@@ -106,7 +106,7 @@ pub struct AddressRecord<'a> {
     pub address: u64,
     /// Physical address; none if an access would be a page fault.
     pub physical: Option<u64>,
-    /// Its translations.
+    /// Translations of the address, one per TLB state.
     pub translations: Vec<TranslationRecord<'a>>,
 }
 
@@ -120,14 +120,14 @@ impl<'a> AddressRecord<'a> {
     }
 }
 
-/// One translation.
+/// One translation of an address.
 #[derive(Serialize)]
 pub struct TranslationRecord<'a> {
-    /// What had been forgotten before.
+    /// State that was flushed before the translation.
     pub situation: &'static str,
-    /// Which case it is (P §IV.D).
+    /// Translation case of the perforated-pages paper (P §IV.D).
     pub case: String,
-    /// Cycles of all steps where the data caches are empty.
+    /// Total latency of the steps with empty data caches, in cycles.
     pub cold_cycles: u64,
     /// Cycles of all steps where every line read is in the first cache that the walker asks.
     pub warm_cycles: u64,
@@ -156,9 +156,9 @@ impl<'a> TranslationRecord<'a> {
 /// One step of a translation.
 #[derive(Serialize)]
 pub struct StepRecord<'a> {
-    /// What was done and found.
+    /// Action of the step and its outcome.
     pub text: &'a str,
-    /// Cycles where the data caches are empty.
+    /// Latency with empty data caches, in cycles.
     pub cold_cycles: u64,
     /// Cycles where every line read is in the first cache that the walker asks.
     pub warm_cycles: u64,

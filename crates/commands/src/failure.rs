@@ -1,4 +1,4 @@
-//! How a command can fail, and the exit code for it.
+//! Failures of commands, and their exit codes.
 
 use std::io;
 use std::path::PathBuf;
@@ -15,34 +15,34 @@ use perforate_trace::TraceError;
 
 use crate::with_keywords;
 
-/// Exit code for wrong use.
+/// Exit code for invalid arguments or options.
 const WRONG_USE: u8 = 2;
 /// Exit code for a failure.
 const FAILED: u8 = 1;
-/// Exit code after Ctrl-C, as shells have it.
+/// Exit code after Ctrl-C: 128 + SIGINT, the shell convention.
 const INTERRUPTED: u8 = 130;
 
-/// Why a command failed.
+/// Reason for the failure of a command.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// The arguments do not make sense together.
+    /// Contradictory or incomplete arguments.
     #[error("{0}")]
     Usage(String),
-    /// Other values for keys of the machine.
+    /// Invalid overrides of machine keys.
     #[error("{}: {problem}", flags(settings))]
     Setting {
-        /// The keys and their values.
+        /// Overridden keys and their values, in order.
         settings: Vec<(String, String)>,
         /// The problem with these values.
         problem: String,
     },
-    /// The simulation.
+    /// Failure of the simulation.
     #[error("{}", told(.0))]
     Simulation(#[from] SimError),
-    /// A trace.
+    /// A trace that cannot be read or written.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// The recorder.
+    /// Failure of the trace recorder.
     #[error(transparent)]
     Record(#[from] RecordError),
     /// The recorded program failed; its recording is kept.
@@ -51,19 +51,19 @@ pub enum Failure {
     /// The machine that we run on.
     #[error(transparent)]
     Host(HostError),
-    /// An experiment.
+    /// Failure of an experiment.
     #[error(transparent)]
     Experiment(#[from] ExperimentError),
     /// A linear model cannot be computed from the files or shares that were given.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// Parts of experiments that do not make a whole.
+    /// Experiment parts that do not combine to a complete result.
     #[error("{0}")]
     Parts(String),
     /// Records that cannot be read.
     #[error(transparent)]
     Records(#[from] RecordsError),
-    /// The report.
+    /// Failure of the report generator.
     #[error(transparent)]
     Report(#[from] ReportError),
     /// A file cannot be written.
@@ -74,10 +74,10 @@ pub enum Failure {
         /// What the system said.
         source: io::Error,
     },
-    /// The machine we run on refused something.
+    /// An operation that the operating system refused.
     #[error("{action}: {source}")]
     Machine {
-        /// What was tried.
+        /// Attempted operation.
         action: &'static str,
         /// What the system said.
         source: io::Error,
@@ -87,10 +87,10 @@ pub enum Failure {
     Snapshot {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Problem with the stored snapshot.
         problem: String,
     },
-    /// A panic.
+    /// A panic: an internal error.
     #[error("a mistake in perforate itself: {0}")]
     Internal(String),
     /// Ctrl-C ended the command while it recorded a program.
@@ -105,13 +105,13 @@ pub enum Failure {
     /// Standard output cannot be written.
     #[error("standard output: {0}")]
     Output(io::Error),
-    /// Whoever read our output has gone; there is nothing left to do.
+    /// The reader of standard output closed the pipe; the command ends silently.
     #[error("standard output was closed")]
     ClosedPipe,
 }
 
 impl Failure {
-    /// What went wrong, as whoever has keywords in place of flags would say it.
+    /// Error text with Python keywords in place of command-line flags.
     pub fn keyword_text(&self) -> String {
         with_keywords(&self.text_of_path())
     }

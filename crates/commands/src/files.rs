@@ -1,4 +1,4 @@
-//! Files that are whole or not there.
+//! Atomic output files: either complete or absent.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::Failure;
 /// Writes a whole file or nothing, to whatever `path` names (see [`NewFile`]).
 ///
 /// # Errors
-/// What `write` says, or the file cannot be written.
+/// The error of `write`, or the file cannot be written.
 pub fn write_whole<T>(
     path: &Path,
     write: impl FnOnce(&mut NewFile) -> Result<T, Failure>,
@@ -21,7 +21,7 @@ pub fn write_whole<T>(
     Ok(written)
 }
 
-/// As [`write_whole`], of a text.
+/// Writes a text to a file atomically, as [`write_whole`] does.
 ///
 /// # Errors
 /// The file cannot be written.

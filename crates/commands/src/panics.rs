@@ -1,11 +1,11 @@
-//! Panics as failures, for callers that must not be unwound.
+//! Conversion of panics to failures, for callers that must not unwind.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::Failure;
 
-/// Does a job; a panic in it, which is a mistake of ours, becomes a failure.
+/// Runs `job` and converts a panic, which is always a bug, to a failure.
 ///
 /// # Errors
 /// Those of the job, or [`Failure::Internal`].
@@ -14,7 +14,7 @@ pub fn catching<T>(job: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failur
     outcome.unwrap_or_else(|panic| Err(Failure::Internal(words(&*panic).to_owned())))
 }
 
-/// What a panic said.
+/// Message of a panic.
 fn words(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")

@@ -13,7 +13,7 @@ use crate::{Failure, MachineSettings, load_machine, own_memory};
 /// known.
 type ReadProgress<'a> = &'a dyn Fn(u64, Option<u64>);
 
-/// Specification of a run, and other values for keys of its machine.
+/// Specification of a run, with overrides of machine keys.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunRequest {
     /// Specification of the run.
@@ -25,7 +25,7 @@ impl RunRequest {
     /// Reads the options.
     ///
     /// # Errors
-    /// A wrong value, or a key that is no option.
+    /// An invalid value or an unknown option.
     pub fn new(given: Given, settings: MachineSettings) -> Result<Self, Failure> {
         Ok(Self { spec: RunSpec::read(given)?, settings })
     }
@@ -51,15 +51,15 @@ impl RunRequest {
         Ok(changed)
     }
 
-    /// The machine.
+    /// Loads the machine and applies the overrides.
     ///
     /// # Errors
-    /// There is none of this name, or it cannot have the values set.
+    /// Unknown machine name, or an invalid override.
     pub fn machine(&self) -> Result<Machine, Failure> {
         load_machine(&self.spec.placement.machine, &self.settings)
     }
 
-    /// The memory.
+    /// Builds the initial memory state.
     ///
     /// # Errors
     /// Options that contradict each other, files that cannot be read.

@@ -24,7 +24,7 @@ const MOST_IN_NAME: usize = 40;
 pub struct ResultFolder(Place);
 
 enum Place {
-    /// The folder that the user names.
+    /// Folder that the user names.
     Named(PathBuf),
     /// The next number in `results`, with this name behind it.
     Numbered(String),
@@ -33,7 +33,7 @@ enum Place {
 /// Files that belong to a result, by their names in the folder, and their contents.
 pub type Files = Vec<(String, String)>;
 
-/// A folder with the results in it.
+/// Location of written results, displayed as a message.
 pub struct Written {
     path: PathBuf,
     /// The results took the place of others.
@@ -78,7 +78,7 @@ impl ResultFolder {
         Ok(Self(Place::Named(path.into())))
     }
 
-    /// Writes all files or none.
+    /// Writes all files, or none if one of the files fails.
     ///
     /// # Errors
     /// A file cannot be written.

@@ -1,9 +1,9 @@
-//! Results of runs as lines of a file.
+//! Results of runs as JSON Lines.
 
 use perforate_records::json_line;
 use perforate_sim::RunResult;
 
-/// One line per result.
+/// Formats one JSON line per result.
 pub fn json_lines(results: &[RunResult]) -> String {
     results.iter().map(json_line).collect()
 }

@@ -1,4 +1,4 @@
-//! Which schemes are compared.
+//! Selection of the schemes to compare.
 
 use perforate_sim::{Composition, SimError};
 

@@ -1,28 +1,28 @@
-//! Other values for keys of the machine: `--set KEY=VALUE` of the command line.
+//! Overrides of machine keys: `--set KEY=VALUE` on the command line.
 
 use perforate_sim::{MachineFile, SimError};
 
 use crate::Failure;
 
-/// Other values for keys of the machine, in the order in which they were given.
+/// Overrides of machine keys, in command-line order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MachineSettings(pub Vec<(String, String)>);
 
 impl MachineSettings {
-    /// Whether nothing is set.
+    /// True if no key is overridden.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Sets another value.
+    /// Appends an override.
     pub fn push(&mut self, key: &str, value: &str) {
         self.0.push((key.to_owned(), value.to_owned()));
     }
 
-    /// Sets the values in a machine file.
+    /// Applies the overrides to a machine file.
     ///
     /// # Errors
-    /// The first that there is no key for, or whose value the key cannot have.
+    /// The first override with an unknown key or an invalid value.
     pub fn apply(&self, file: &mut MachineFile) -> Result<(), Failure> {
         for (key, value) in &self.0 {
             let wrong = |error| match error {

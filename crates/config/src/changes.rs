@@ -1,4 +1,4 @@
-//! Some options of a struct, to be put over those of another one.
+//! Partial sets of options that override another set.
 
 use std::fmt;
 
@@ -11,14 +11,14 @@ use crate::{ConfigError, Given, Options, read, words, write};
 /// Some options of `T`. Prints as `key=value,…` with those that were given, in their order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Changes<T> {
-    /// Keys that were given.
+    /// Keys of the overridden options, in order.
     keys: Vec<String>,
-    /// Their values, and defaults for the others.
+    /// Values of the overridden options; defaults for all other options.
     values: T,
 }
 
 impl<T: Options> Changes<T> {
-    /// The options of `base`, with these instead where they were given.
+    /// Returns the options of `base` with the overrides applied.
     ///
     /// # Errors
     /// If `T` cannot be read from what it is written as.

@@ -11,14 +11,14 @@ use crate::{Address, Section, Share, Size, given, words};
 /// An option, for lists and help.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// How it is written.
+    /// Name of the option in files and on the command line.
     pub name: String,
     /// The form of its values: `SIZE`, `S%`, `eager|lazy`, as the type has it or the field says
     /// (`#[schemars(extend("form" = "FILE"))]`).
     pub form: String,
-    /// The value where none is given; empty where one must be given or nothing stands for it.
+    /// Default value as text; empty if the option is required or has no default text.
     pub default: String,
-    /// Its effect: the comment above the field.
+    /// Effect of the option: the doc comment of the field.
     pub help: String,
     /// Its effect in a line, where the row of its table says it; else as `help`.
     pub brief: String,
@@ -26,16 +26,16 @@ pub struct Key {
     pub section: Option<Section>,
     /// True if only `--help` shows it.
     pub is_rare: bool,
-    /// True if a host cannot have it.
+    /// True if the option applies to guests only.
     pub is_guest_only: bool,
 }
 
-/// A word that an enum is written as.
+/// Text form of an enum variant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Word {
-    /// The word.
+    /// Variant name as written in options.
     pub name: String,
-    /// Its meaning: the comment above the variant.
+    /// Meaning of the variant: its doc comment.
     pub help: String,
 }
 

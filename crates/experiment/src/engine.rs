@@ -1,4 +1,4 @@
-//! Measures all points that experiments need, each once, on all cores.
+//! Measures each point that the experiments need once, on several threads.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -13,17 +13,17 @@ use crate::kind::{self, Settings};
 use crate::plan::{self, Point};
 use crate::store::{Key, Store};
 
-/// A part of all points: number `index` of `count`, from 1.
+/// Part `index` of `count` of all points, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
-    /// Which part, from 1.
+    /// Number of the part, from 1 to `count`.
     pub index: usize,
-    /// How many there are.
+    /// Total number of parts.
     pub count: usize,
 }
 
 impl Shard {
-    /// Everything.
+    /// The undivided set of points.
     pub const WHOLE: Self = Self { index: 1, count: 1 };
 }
 
@@ -42,28 +42,28 @@ impl std::str::FromStr for Shard {
     }
 }
 
-/// All points of some experiments.
+/// All points of a set of experiments, grouped into jobs.
 pub struct Plan {
     jobs: Vec<Job>,
     keys: BTreeMap<Point, Key>,
 }
 
-/// How far measuring is.
+/// Progress of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
-    /// Share of the work that is done, 0–1.
+    /// Completed share of the work, 0–1.
     pub done: f64,
-    /// Points that are measured.
+    /// Number of points already measured.
     pub points: usize,
-    /// Points to be measured.
+    /// Total number of points to measure.
     pub total: usize,
 }
 
 impl Plan {
-    /// What experiments need.
+    /// Plans the points that the experiments need and validates the settings of each point.
     ///
     /// # Errors
-    /// What cannot be measured as it stands.
+    /// A point has invalid settings or unreadable inputs.
     pub fn of(experiments: &[Experiment], build: &str) -> Result<Self, ExperimentError> {
         let mut names = BTreeMap::new();
         let mut points = BTreeSet::new();
@@ -99,22 +99,22 @@ impl Plan {
         Ok(Self { jobs: jobs.into_values().collect(), keys })
     }
 
-    /// The key of a point of these experiments.
+    /// Store key of a point; `None` if the plan does not contain the point.
     pub fn key(&self, point: &Point) -> Option<&Key> {
         self.keys.get(point)
     }
 
-    /// All points.
+    /// Number of points in the plan.
     pub fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// Whether there is no point.
+    /// True if the plan has no points.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
 
-    /// Points that were not measured yet.
+    /// Number of points without a result in the store.
     pub fn missing(&self, store: &Store) -> usize {
         self.keys.values().filter(|key| store.get(key).is_none()).count()
     }
@@ -125,17 +125,17 @@ impl Plan {
         self.jobs.iter().skip(shard.index - 1).step_by(shard.count)
     }
 
-    /// What was not measured yet of a part, in the order in which it is best measured.
+    /// Jobs of a part that lack results, longest program first and grouped by program.
     pub fn missing_jobs(&self, store: &Store, shard: Shard) -> Vec<Job> {
         let mut jobs: Vec<Job> = self.jobs(shard).filter_map(|job| job.missing(store)).collect();
         in_order(&mut jobs);
         jobs
     }
 
-    /// Measures what is missing of a part of the points.
+    /// Measures the points of a part that have no result in `store`.
     ///
     /// # Errors
-    /// The first point that could not be measured; what was measured before it is kept.
+    /// A point that could not be measured. Results that are already complete stay in the store.
     pub fn measure(
         &self,
         store: &mut Store,
@@ -187,7 +187,7 @@ fn in_order(jobs: &mut [Job]) {
     });
 }
 
-/// Whether all points can be measured, before the first of them is.
+/// Validates all points before the first measurement starts.
 fn check(points: &BTreeSet<Point>) -> Result<(), String> {
     let mut checked = BTreeSet::new();
     for point in points {
@@ -214,7 +214,7 @@ fn failed(name: &str, point: String, problem: String) -> ExperimentError {
     ExperimentError::Point { name: name.into(), point, problem }
 }
 
-/// Jobs that several workers take in turn.
+/// Work queue shared by the worker threads.
 struct Queue<'a> {
     jobs: &'a [Job],
     next: AtomicUsize,

@@ -1,16 +1,16 @@
-//! What can go wrong.
+//! Errors of experiments.
 
 use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// What can go wrong with experiments.
+/// Error of loading or measuring an experiment.
 #[derive(Debug, Error)]
 pub enum ExperimentError {
     /// No experiment of this name.
     #[error("no experiment {name:?}; {suggestion}")]
     Unknown {
-        /// What was asked for.
+        /// Requested experiment name.
         name: String,
         /// The nearest name, or where to find all of them.
         suggestion: String,
@@ -18,7 +18,7 @@ pub enum ExperimentError {
     /// A file could not be read or written.
     #[error("{path}: {source}")]
     File {
-        /// Its path.
+        /// Path of the file.
         path: PathBuf,
         /// Why.
         source: std::io::Error,
@@ -26,9 +26,9 @@ pub enum ExperimentError {
     /// An experiment file is wrong.
     #[error("experiment {name}: {problem}")]
     Wrong {
-        /// The experiment.
+        /// Name of the experiment.
         name: String,
-        /// Where and what.
+        /// Place in the file, and the problem there.
         problem: String,
     },
     /// A point could not be measured.
@@ -36,9 +36,9 @@ pub enum ExperimentError {
     Point {
         /// An experiment that needs it.
         name: String,
-        /// What was to be measured.
+        /// Point that could not be measured.
         point: String,
-        /// Why not.
+        /// Reason for the failure.
         problem: String,
     },
     /// Measurements that do not fit together.

@@ -6,14 +6,14 @@
 //! `c` is more than 0 and missing elsewhere. What is computed from something missing is missing, and
 //! so is what is divided by 0.
 
-/// A formula.
+/// Arithmetic expression over measured figures and definitions.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Formula {
-    /// A number.
+    /// Numeric literal.
     Number(f64),
     /// The formula of a definition.
     Name(String),
-    /// A measured figure.
+    /// Reference to a measured figure.
     Figure(Reference),
     /// An operation on two formulas.
     Binary(Operation, Box<Formula>, Box<Formula>),
@@ -30,7 +30,7 @@ pub struct Reference {
     pub state: Option<String>,
 }
 
-/// What is done with two numbers.
+/// Binary operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Sum.
@@ -41,9 +41,9 @@ pub enum Operation {
     Multiply,
     /// Quotient.
     Divide,
-    /// The lesser.
+    /// Smaller of two values (`min`).
     Least,
-    /// The greater.
+    /// Larger of two values (`max`).
     Greatest,
     /// The second where the first is more than 0.
     Given,
@@ -53,7 +53,7 @@ pub enum Operation {
 const DEEPEST: usize = 64;
 
 impl Formula {
-    /// Reads a formula.
+    /// Parses the text of a formula.
     ///
     /// # Errors
     /// What is wrong, and where.

@@ -57,7 +57,7 @@ impl Job {
         self.subjects.len()
     }
 
-    /// Whether there is no point.
+    /// True if the job has no points.
     pub fn is_empty(&self) -> bool {
         self.subjects.is_empty()
     }

@@ -32,7 +32,7 @@ pub struct Values {
 /// A curve's values at a place.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AtPlace {
-    /// The place.
+    /// Place on the axis.
     pub place: Place,
     /// One for each seed; missing where a figure is.
     pub values: Vec<Option<f64>>,
@@ -40,14 +40,14 @@ pub struct AtPlace {
     pub drawn: Option<Drawn>,
 }
 
-/// What was drawn at random.
+/// Monte Carlo estimate of a value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Drawn {
-    /// The average.
+    /// Mean of the draws.
     pub mean: f64,
     /// Half the width of its 95 % interval.
     pub half_width_95: Option<f64>,
-    /// Draws.
+    /// Number of random draws.
     pub draws: Option<f64>,
 }
 

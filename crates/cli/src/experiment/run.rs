@@ -1,4 +1,4 @@
-//! Measures what experiments need, and writes what came of it.
+//! Measures the points of experiments and writes the results.
 
 use std::path::Path;
 use std::sync::Arc;

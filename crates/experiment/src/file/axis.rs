@@ -1,4 +1,4 @@
-//! The axis of an experiment: numbers, or places with names.
+//! The axis of an experiment: numeric points or named places.
 
 use std::collections::BTreeMap;
 
@@ -8,61 +8,61 @@ use serde::{Deserialize, Serialize};
 use super::Text;
 use crate::template::Values;
 
-/// Most points of an axis.
+/// Maximum number of points of an axis.
 const MOST_POINTS: usize = 10_000;
-/// Points are rounded to this, so that 0.1 and 20 × 0.005 are one.
+/// Points are rounded to multiples of 1 / `RESOLUTION`, so that 0.1 and 20 × 0.005 are equal.
 const RESOLUTION: f64 = 1e9;
 
-/// Where an experiment is measured: numbers in equal steps or one by one, or named places.
+/// Points at which an experiment is measured: an equally spaced range, listed numbers, or named places.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Axis {
-    /// What the numbers are, or what the places are.
+    /// Axis title: quantity of the numbers, or kind of the places.
     #[serde(default)]
     pub label: String,
-    /// First point.
+    /// First point of an equally spaced range; requires `to` and `step`.
     pub from: Option<f64>,
-    /// Last point.
+    /// Upper end of the range, inclusive.
     pub to: Option<f64>,
-    /// Distance of two points.
+    /// Distance between neighbouring points of the range; greater than 0.
     pub step: Option<f64>,
-    /// Points one by one.
+    /// Listed points, instead of a range.
     #[serde(default)]
     pub values: Vec<f64>,
-    /// Whether numbers are plain; without it they are shares, 0–1.
+    /// True if the numbers are plain; false if they are shares from 0 to 1.
     #[serde(default)]
     pub plain: bool,
-    /// Places with a name.
+    /// Named places, instead of numbers.
     #[serde(default, rename = "place")]
     pub places: Vec<NamedPlace>,
 }
 
-/// A place with a name; all its keys are placeholders.
+/// A named place; each key of its table is a placeholder.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NamedPlace {
-    /// Name: `{x}`.
+    /// Unique name, which replaces the placeholder `{x}`.
     pub name: String,
-    /// For readers; the name where there is none.
+    /// Label for readers. Default: the name.
     pub label: Option<String>,
-    /// Other placeholders.
+    /// Values of further placeholders, by placeholder name.
     #[serde(flatten)]
     pub values: BTreeMap<String, Text>,
 }
 
-/// A place of the axis.
+/// One point of the axis.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Place {
-    /// A number.
+    /// Point of a numeric axis.
     Number(f64),
-    /// A name.
+    /// Name of a named place.
     Name(String),
 }
 
-/// Where there is nothing but one place.
+/// Name of the only place of an experiment without an axis.
 const ONLY: &str = "all";
 
 impl Axis {
-    /// What it consists of.
+    /// Form of the axis: named places, plain numbers or shares.
     pub fn form(&self) -> AxisForm {
         let numbers = self.from.is_some() || !self.values.is_empty();
         match (numbers, self.plain) {
@@ -110,7 +110,7 @@ impl Axis {
         Ok(())
     }
 
-    /// Its places, in order.
+    /// Points of the axis in order; the single place `all` if the file declares none.
     pub fn points(&self) -> Vec<Place> {
         if let (Some(from), Some(to), Some(step)) = (self.from, self.to, self.step) {
             let steps = ((to - from) / step + 1e-6).floor() as u32;
@@ -126,7 +126,7 @@ impl Axis {
         self.places.iter().map(|place| Place::Name(place.name.clone())).collect()
     }
 
-    /// Keeps only these of its places.
+    /// Restricts the axis to the `wanted` points.
     pub(crate) fn keep(&mut self, wanted: &[Place]) {
         if self.form() == AxisForm::Places {
             self.places.retain(|place| wanted.contains(&Place::Name(place.name.clone())));
@@ -138,7 +138,7 @@ impl Axis {
         (self.from, self.to, self.step) = (None, None, None);
     }
 
-    /// Names and labels of its places, if they have names.
+    /// Names and labels of the named places. Empty for a numeric axis.
     pub fn labels(&self) -> Vec<(String, String)> {
         if self.form() != AxisForm::Places {
             return Vec::new();
@@ -150,7 +150,7 @@ impl Axis {
         self.places.iter().map(|place| (place.name.clone(), label(place))).collect()
     }
 
-    /// Adds what placeholders stand for at a place: `{x}`, `{x%}` of numbers, a place's own keys.
+    /// Adds the placeholder values of a place: `{x}`, `{x%}` for a number, and the keys of a named place.
     pub fn add_values(&self, values: Values, place: &Place) -> Values {
         match place {
             Place::Number(number) => values
@@ -169,7 +169,7 @@ impl Axis {
         }
     }
 
-    /// Whether a place belongs to it; numbers between its ends do.
+    /// True if the axis covers the place. A number may lie between points; a share axis covers 0 to 1.
     pub fn contains(&self, place: &Place) -> bool {
         match place {
             Place::Number(number) => {
@@ -183,7 +183,7 @@ impl Axis {
         }
     }
 
-    /// The same in greater steps.
+    /// Replaces the step of an equally spaced range; other axes are unchanged.
     pub(super) fn coarsen(&mut self, step: f64) {
         if self.step.is_some() {
             self.step = Some(step);
@@ -192,7 +192,7 @@ impl Axis {
 }
 
 impl Place {
-    /// The number it is.
+    /// Number of a numeric point; `None` for a named place.
     pub fn number(&self) -> Option<f64> {
         match self {
             Self::Number(number) => Some(*number),
@@ -210,7 +210,7 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// Without the noise of adding.
+/// Rounds to 9 decimal places, which removes floating-point summation error.
 pub fn rounded(x: f64) -> f64 {
     (x * RESOLUTION).round() / RESOLUTION
 }

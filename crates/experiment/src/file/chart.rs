@@ -1,19 +1,19 @@
-//! Charts: which curves are drawn together, and how.
+//! Charts: groups of curves that are drawn together.
 
 use perforate_records::ChartForm;
 use serde::{Deserialize, Serialize};
 
-/// A chart.
+/// A chart of one or more curves.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Chart {
-    /// What it shows.
+    /// Title for readers.
     pub title: String,
-    /// How.
+    /// Form of the drawing.
     #[serde(default)]
     pub form: ChartForm,
-    /// What the values are.
+    /// Label of the value axis.
     pub value_label: String,
-    /// Names of the curves in order; `*` at the end stands for anything.
+    /// Names of the curves in order; a trailing `*` matches any suffix.
     pub curves: Vec<String>,
 }

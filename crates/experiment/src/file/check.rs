@@ -1,4 +1,4 @@
-//! Whether an experiment makes sense, before anything is measured.
+//! Validation of an experiment file before any measurement.
 
 use perforate_config::suggestion;
 
@@ -13,7 +13,7 @@ const MOST_VALUES: usize = 200_000;
 
 impl Experiment {
     /// # Errors
-    /// What is wrong, and where.
+    /// The first problem, with its place in the file.
     pub(super) fn check(&self) -> Result<(), String> {
         self.check_texts()?;
         if !(1..=Self::MOST_SEEDS).contains(&self.seeds) {
@@ -130,7 +130,7 @@ impl Experiment {
         Ok(())
     }
 
-    /// Points of the axis, and those that claims look at.
+    /// Points of the axis, plus the points that claims need between them.
     pub fn places(&self) -> Vec<Place> {
         let mut places = self.axis.points();
         let wanted = self.claims.iter().filter_map(Claim::point);

@@ -1,4 +1,4 @@
-//! What a paper claims, as data, and whether our numbers bear it out.
+//! Claims of a paper as data, and the verdict of our results on each claim.
 
 use perforate_records::{ClaimKind, Show, Verdict};
 use serde::{Deserialize, Serialize};
@@ -10,39 +10,39 @@ use super::axis::rounded;
 const KINDS: &str =
     "closed-form, by-construction, input, sign, threshold, number, restated or test";
 
-/// What of a curve a claim is about.
+/// Property of a curve that a claim is about.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Measure {
-    /// The value at this place of the axis.
+    /// Value at one place of the axis.
     At(Place),
-    /// The place up to which all values are this or more.
+    /// Last place up to which all values are at least this threshold.
     FallsTo(f64),
-    /// The least by which the curve lies above another.
+    /// Smallest lead of the curve over the named curve.
     LeadOver(String),
-    /// All its places together, or the named ones.
+    /// Average over the named places; over all places if the list is empty.
     Over(Average, Vec<String>),
-    /// Each of its places, or of the named ones.
+    /// Each value at the named places; at all places if the list is empty.
     Every(Vec<String>),
 }
 
-/// What becomes of several values.
+/// Reduction of several values to a single number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Average {
-    /// The sum over the number.
+    /// Arithmetic mean.
     Mean,
-    /// The root of the product.
+    /// The n-th root of the product of n values.
     GeometricMean,
-    /// The one in the middle.
+    /// Middle value of the sorted values.
     Median,
-    /// The least.
+    /// Minimum of the values.
     Least,
-    /// The greatest.
+    /// Maximum of the values.
     Greatest,
 }
 
 impl Average {
-    /// Name in files.
+    /// Name in experiment files (kebab-case).
     pub const fn name(self) -> &'static str {
         match self {
             Self::Mean => "mean",
@@ -54,16 +54,16 @@ impl Average {
     }
 }
 
-/// What the paper says of it.
+/// Value or bound that the paper states for a measure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Expectation {
-    /// This number.
+    /// Exactly this number, within the tolerance.
     Value(f64),
-    /// This or less.
+    /// Upper bound, inclusive.
     AtMost(f64),
-    /// This or more.
+    /// Lower bound, inclusive.
     AtLeast(f64),
-    /// From the first to the second.
+    /// Interval from the first to the second number, inclusive.
     Range(f64, f64),
 }
 
@@ -89,33 +89,33 @@ impl Expectation {
     }
 }
 
-/// A claim of a paper.
+/// A claim of a paper about one curve.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "ClaimFile", into = "ClaimFile")]
 pub struct Claim {
-    /// Short name, as the lists of claims have it.
+    /// Short name, shown in lists of claims.
     pub id: String,
-    /// What is claimed, in words.
+    /// The claim in words.
     pub statement: String,
-    /// Where.
+    /// Section or figure of the paper that makes the claim.
     pub source: String,
-    /// How firmly.
+    /// Strength of the claim.
     pub kind: ClaimKind,
-    /// The curve it is about.
+    /// Name of the curve that the claim is about.
     pub curve: String,
-    /// What of the curve.
+    /// Property of the curve.
     pub measure: Measure,
-    /// What it should be.
+    /// Value or bound of that property in the paper.
     pub expectation: Expectation,
-    /// How far off counts as reproduced.
+    /// Greatest deviation that still counts as reproduced.
     pub tolerance: f64,
-    /// The value that ours and the paper's should lie on one side of, if nothing else.
+    /// Reference value: our value and the paper's on the same side of it count as the same direction.
     pub direction_from: Option<f64>,
-    /// A remark for readers.
+    /// Note for readers.
     pub note: Option<String>,
-    /// Why our number is another, where it is.
+    /// Explanation of a difference from the paper.
     pub explanation: Option<String>,
-    /// What tested that: an experiment, or `--unstated`. An explanation without is a guess.
+    /// Test of the explanation: an experiment, or `--unstated`. An untested explanation is a guess.
     pub tested_by: Option<String>,
     /// True if the short runs of `--quick` are too cold to judge the claim.
     pub full_runs_only: bool,
@@ -311,12 +311,12 @@ impl Claim {
         }
     }
 
-    /// Where ours and the paper's should lie on one side: of a gain it is 1 where nothing is said.
+    /// Reference value for [`Verdict::SameDirection`]: `direction_from`, or 1 for a gain.
     pub fn direction(&self, show: Show) -> Option<f64> {
         self.direction_from.or((show == Show::Gain).then_some(1.0))
     }
 
-    /// Whether the numbers bear it out: all of them must; none does not.
+    /// Worst verdict over all values. No value, or a missing value, is not reproduced.
     pub fn judge(&self, ours: &[Option<f64>], show: Show) -> Verdict {
         let judge = |ours: &Option<f64>| self.judge_one(*ours, show);
         ours.iter().map(judge).max().unwrap_or(Verdict::NotReproduced)

@@ -1,16 +1,16 @@
-//! States and curves.
+//! States (named settings) and curves (formulas over the axis).
 
 use perforate_records::Show;
 use serde::{Deserialize, Serialize};
 
 use super::{Texts, texts::texts};
 
-/// Settings with a name, on top of those of all states.
+/// Named settings that override the settings common to all states.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct State {
     /// Name that formulas use after `@`.
     pub name: String,
-    /// The settings; an empty text takes away one of all states.
+    /// Settings by key; an empty text removes a setting common to all states.
     #[serde(flatten, deserialize_with = "texts")]
     pub settings: Texts,
 }
@@ -21,23 +21,23 @@ pub struct State {
 pub struct Curve {
     /// Name that charts and claims use.
     pub name: String,
-    /// For readers; the name where there is none.
+    /// Label for readers. Default: the name.
     pub label: Option<String>,
-    /// Its value.
+    /// Formula of the value.
     pub value: String,
-    /// How values are written.
+    /// Format in which values are displayed.
     #[serde(default)]
     pub show: Show,
-    /// The same by random draws, where the value is a closed form.
+    /// Formula of the Monte Carlo estimate of a value that is a closed form.
     pub drawn: Option<String>,
-    /// Half the width of the 95 % interval of what was drawn.
+    /// Formula of the half-width of the estimate's 95 % confidence interval.
     pub drawn_half_width_95: Option<String>,
-    /// How many draws there were.
+    /// Formula of the number of random draws.
     pub draws: Option<String>,
 }
 
 impl Curve {
-    /// Its formulas.
+    /// All formulas of the curve.
     pub fn formulas(&self) -> impl Iterator<Item = &String> {
         let drawn = [&self.drawn, &self.drawn_half_width_95, &self.draws];
         std::iter::once(&self.value).chain(drawn.into_iter().flatten())

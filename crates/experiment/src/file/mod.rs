@@ -1,4 +1,4 @@
-//! Experiment files: what is measured, where, what is drawn, and what a paper claims of it.
+//! Experiment files: settings, axis, curves, charts, and the claims of a paper about the results.
 
 mod axis;
 mod bundled;
@@ -26,69 +26,69 @@ pub use chart::Chart;
 pub use claim::{Average, Claim, Expectation, Measure};
 pub use curve::{Curve, State};
 
-/// An experiment as its file has it, parameters put in.
+/// An experiment file after parameter expansion.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Experiment {
-    /// Name: folder of the paper, and figure.
+    /// Name: folder of the paper, then the figure.
     pub name: String,
-    /// The file it was loaded from; none for one that comes with the program.
+    /// Path of the loaded file; `None` for a bundled experiment.
     #[serde(skip)]
     pub file: Option<String>,
-    /// What it shows.
+    /// Title for readers.
     pub title: String,
-    /// Where it comes from.
+    /// Paper and figure that the experiment reproduces.
     pub source: String,
-    /// What a reader must know to judge the figures.
+    /// Notes that a reader needs to judge the results.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// Programs of the paper, and what stands for each here.
+    /// Programs of the paper, each with the workload that replaces the program here.
     #[serde(default)]
     pub stand_ins: Vec<(String, String)>,
-    /// How it is measured ([`kind::ALL`]).
+    /// Name of the kind of measurement ([`kind::ALL`]).
     #[serde(default = "simulation")]
     pub kind: String,
-    /// Runs of everything, with seeds that follow each other.
+    /// Number of runs of each point, with consecutive seeds.
     #[serde(default = "one")]
     pub seeds: u64,
-    /// The first of them.
+    /// Seed of the first run.
     #[serde(default = "one")]
     pub seed: u64,
     /// Settings of all states.
     #[serde(default, deserialize_with = "texts")]
     pub settings: Texts,
-    /// What a coarse run has otherwise.
+    /// Overrides for a coarse run (`--quick`).
     #[serde(default)]
     pub quick: Quick,
     /// Placeholders for what only the reader has, such as a folder of traces, with their defaults;
     /// [`Experiment::with_inputs`] sets them.
     #[serde(default, skip_serializing_if = "Texts::is_empty")]
     pub inputs: Texts,
-    /// Placeholders with a value that `--unstated` changes, as `plausible` says.
+    /// Placeholders whose values `--unstated` varies according to `plausible`.
     #[serde(default)]
     pub choices: Texts,
-    /// What the source leaves open, and the other values that choices could have.
+    /// Parameters that the source does not state, with plausible alternative values.
     #[serde(default)]
     pub plausible: Vec<Plausible>,
     /// Values that placeholders in states, definitions, curves and charts take in turn.
     #[serde(default)]
     pub parameters: BTreeMap<String, Vec<Text>>,
-    /// Where it is measured; a single place where there is none.
+    /// Points of measurement. Default: a single place.
     #[serde(default)]
     pub axis: Axis,
-    /// Named settings on top of those of all states.
+    /// Named settings that override `settings`.
     #[serde(default, rename = "state")]
     pub states: Vec<State>,
-    /// Formulas with a name.
+    /// Named formulas that curves can use.
     #[serde(default)]
     pub definitions: BTreeMap<String, String>,
-    /// What is shown.
+    /// Curves to compute and display.
     #[serde(default, rename = "curve")]
     pub curves: Vec<Curve>,
-    /// How it is shown; one chart of all curves where nothing is said.
+    /// Charts of the curves. Default: one chart with all curves.
     #[serde(default, rename = "chart")]
     pub charts: Vec<Chart>,
-    /// What the paper says.
+    /// Claims of the paper, compared with the results.
     #[serde(default, rename = "claim")]
     pub claims: Vec<Claim>,
 }
@@ -129,7 +129,7 @@ impl From<Text> for String {
 /// Texts by key.
 pub type Texts = BTreeMap<String, Text>;
 
-/// What a coarse run has otherwise than the file says.
+/// Overrides of a file's values for a coarse run (`--quick`).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Quick {
     /// Runs of everything.
@@ -141,21 +141,21 @@ pub struct Quick {
     pub settings: Texts,
 }
 
-/// What may be asked for beside the file.
+/// Command-line overrides of an experiment file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExperimentOptions {
-    /// Coarser, as the file says.
+    /// True to apply the file's [`Quick`] overrides.
     pub quick: bool,
-    /// Other runs of everything.
+    /// Number of runs of each point, instead of the file's `seeds`.
     pub seeds: Option<u64>,
-    /// Another first seed.
+    /// First seed, instead of the file's `seed`.
     pub seed: Option<u64>,
-    /// Random draws of kinds that draw.
+    /// Number of random draws, for kinds of measurement that sample.
     pub samples: Option<u64>,
 }
 
 impl Experiment {
-    /// Runs of everything at most.
+    /// Maximum number of runs of each point.
     pub const MOST_SEEDS: u64 = 1000;
 
     /// All bundled experiments.
@@ -166,7 +166,7 @@ impl Experiment {
         bundled::FILES.iter().map(|(name, text)| Self::read_bundled(name, text)).collect()
     }
 
-    /// Reads a bundled file, which is not looked through for mistakes each time the program starts.
+    /// Parses a bundled file without validation; a test validates the bundled files.
     fn read_bundled(name: &str, text: &str) -> Self {
         Self::read(name, text).expect("bundled experiments are right")
     }
@@ -198,14 +198,14 @@ impl Experiment {
         Ok(experiment)
     }
 
-    /// Reads a text of the right form, whatever it asks for.
+    /// Parses a file's syntax and structure, without validating the values.
     fn read(name: &str, text: &str) -> Result<Self, ExperimentError> {
         let text = &quoted(text);
         let file = toml::from_str(text).map_err(|error| wrong(name, one_line(&error, text)))?;
         expand::expand(file).map_err(|problem| wrong(name, problem))
     }
 
-    /// The same with what was asked for instead of what the file says.
+    /// Applies the command-line overrides.
     pub fn with(mut self, options: &ExperimentOptions) -> Self {
         if options.quick {
             let quick = self.quick.clone();
@@ -268,7 +268,7 @@ impl Experiment {
         Ok(self)
     }
 
-    /// How it is measured.
+    /// Kind of measurement.
     ///
     /// # Errors
     /// There is no such kind.
@@ -276,13 +276,13 @@ impl Experiment {
         kind::find(&self.kind)
     }
 
-    /// Whether its kind makes random draws of a number that can be asked for.
+    /// True if the kind of measurement samples with a configurable number of draws.
     fn draws(&self) -> bool {
         let knows = |kind: &dyn Kind| kind.settings().iter().any(|known| known.name == "samples");
         self.kind().is_ok_and(knows)
     }
 
-    /// What placeholders stand for at a place.
+    /// Placeholder values at a place of the axis.
     pub(crate) fn values(&self, place: &Place) -> Values {
         let choices = self.inputs.iter().chain(&self.choices);
         let values =
@@ -340,7 +340,7 @@ pub fn filled(place: &Values, text: &str) -> Result<String, String> {
     Ok(text)
 }
 
-/// What to say of a name that no experiment and no group has.
+/// Error text for an unknown experiment or group name.
 fn near(name: &str) -> String {
     let names = bundled::FILES.iter().map(|(name, _)| *name);
     let groups = names.clone().filter_map(|name| Some(name.split_once('/')?.0));
