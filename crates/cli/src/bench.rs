@@ -152,7 +152,7 @@ impl Run {
 }
 
 impl Measured {
-    /// How far the IPC of the sampled run is off, and half of its interval's width, as shares.
+    /// Error of the sampled run's IPC against full timing, and half of its interval's width, as shares.
     fn ipc_error(&self) -> Option<(f64, f64)> {
         let error = self.sampled.result.ipc? / self.full.result.ipc? - 1.0;
         let estimate =

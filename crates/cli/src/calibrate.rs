@@ -69,7 +69,7 @@ pub fn calibrate(arguments: &CalibrateArguments) -> Result<(), Failure> {
     print(if arguments.json { &told.json } else { &told.text })
 }
 
-/// The same without a word.
+/// Like `calibrate`, but prints nothing.
 pub fn told(arguments: &CalibrateArguments, reporter: &mut dyn Reporter) -> Result<Told, Failure> {
     let mut options = Options::new(arguments.quick);
     options.processor = arguments.cpu.unwrap_or(options.processor);

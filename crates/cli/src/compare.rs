@@ -194,7 +194,7 @@ pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
     folder.map_or(Ok(()), |folder| write_files(&folder, &results, lines, arguments, &left_out))
 }
 
-/// What the folder for results is called after.
+/// Name of a new folder for results, from the command and the workload.
 fn what(arguments: &CompareArguments) -> String {
     let program = arguments.program.first().map(Path::new);
     let program = program.and_then(Path::file_name).map(|name| name.to_string_lossy());
@@ -204,7 +204,7 @@ fn what(arguments: &CompareArguments) -> String {
     format!("compare-{}", subject.trim_end_matches(".trace"))
 }
 
-/// What is compared, and remarks on pairs that are left out.
+/// Schemes to compare, and remarks on pairs that are left out.
 fn schemes(
     arguments: &CompareArguments,
     request: &RunRequest,

@@ -9,7 +9,7 @@ use perforate_host::program::{ProgramTime, count_program};
 use perforate_report::text::compact;
 use perforate_sim::RunResult;
 
-/// A native run of the program, or why there is none.
+/// Counters of a native run of the program, or the reason why they are missing.
 pub struct Counted(Result<ProgramTime, Absence>);
 
 impl Counted {

@@ -19,11 +19,11 @@ pub use crate::recorded::Recorded;
 use crate::remarks::{self, Shown};
 use crate::{Arguments, Command, calibrate, read_arguments, record, snapshot, validate};
 
-/// What came of a command.
+/// Output of a command.
 pub struct Told {
     /// JSON: an object, or lines with one each.
     pub json: String,
-    /// What the command prints.
+    /// Text that the command prints.
     pub text: String,
 }
 
@@ -120,7 +120,7 @@ pub fn flags(command: &[&str], options: &[(String, String)]) -> Result<Vec<OsStr
     let known = found
         .get_arguments()
         .filter_map(|argument| Some((argument.get_long()?, argument.get_action().takes_values())));
-    // Whoever calls decides what is printed.
+    // The caller decides what is printed.
     let known: Vec<(&str, bool)> = known.filter(|(name, _)| *name != "json").collect();
     let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
     let mut words = Vec::new();

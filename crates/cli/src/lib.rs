@@ -176,7 +176,7 @@ fn misused(error: &clap::Error) -> u8 {
     u8::try_from(error.exit_code()).unwrap_or(1)
 }
 
-/// What is wrong with the value of an option, if it is that.
+/// Problem with the value of an option, if the error is of that kind.
 fn wrong_value(error: &clap::Error) -> Option<String> {
     let option = error.get(ContextKind::InvalidArg)?.to_string();
     let problem = error.source().filter(|_| error.kind() == ErrorKind::ValueValidation)?;
@@ -203,7 +203,7 @@ fn in_range(problem: &str) -> String {
     words().unwrap_or_else(|| problem.to_owned())
 }
 
-/// Why the arguments cannot be parsed, as one line.
+/// Reason why the arguments cannot be parsed, as one line.
 fn misuse(error: &clap::Error) -> Failure {
     let of_clap = || {
         let text = error.to_string();

@@ -72,7 +72,7 @@ Events, by the first name that is there:
     )
 }
 
-/// What is predicted from: runs, shares, and what to say of them.
+/// Inputs of a prediction: runs, shares, and notes on them.
 struct Case {
     title: String,
     runs: Runs,

@@ -13,7 +13,7 @@ use crate::settings::SettingFlags;
 
 /// A struct of options whose keys are flags.
 pub trait Flags {
-    /// The flags.
+    /// Options that become flags, in the order of the help.
     fn keys() -> Vec<Key>;
 }
 
@@ -93,7 +93,7 @@ fn argument(key: Key) -> Arg {
     }
     // Many words would leave no room for the help beside them, which names them.
     let is_long = key.form.len() > 20;
-    // A negative size is told to be none.
+    // A negative size gets an error of its own.
     argument.allow_hyphen_values(key.form == "SIZE").value_name(if is_long {
         "WORD".into()
     } else {

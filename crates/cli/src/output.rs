@@ -1,4 +1,4 @@
-//! Standard output.
+//! Standard output: its width, and tables and notes that fit it.
 
 use std::ffi::OsString;
 use std::io::{self, Write};

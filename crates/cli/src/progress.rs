@@ -36,9 +36,9 @@ pub fn tell(line: &str) {
 
 /// One stage of the work, and how far it is.
 struct Stage {
-    /// What is being done.
+    /// Stage of the work, in words.
     text: String,
-    /// What progress is counted in.
+    /// Unit of the progress, such as instructions.
     unit: &'static str,
     /// What to show instead of the counts, where these say nothing to a reader.
     counts: Option<String>,

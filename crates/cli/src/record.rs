@@ -192,7 +192,7 @@ fn signalled(is_wanted: bool, stop: &Arc<AtomicBool>) -> Result<Arc<AtomicBool>,
     Ok(begin)
 }
 
-/// The same without a word; a recording that is stopped is not kept.
+/// Like `record`, but prints nothing. A recording that is stopped is not kept.
 pub fn told(
     arguments: &RecordArguments,
     reporter: &mut dyn Reporter,
@@ -381,7 +381,7 @@ fn times(summary: &RecordSummary) -> String {
     format!("{text}\n      the trace was whole after {:.1} s", summary.seconds)
 }
 
-/// How a recording ended, in words.
+/// End of a recording, in words.
 pub fn ending_text(ending: Ending) -> String {
     match ending {
         Ending::Exited(code) => format!("the program ended with exit code {code}"),

@@ -22,7 +22,7 @@ const DEFAULT_INSTRUCTIONS: u64 = 50_000_000;
 /// A recording that is deleted after use, and what a reader of its figures must know of it.
 pub struct Recorded {
     trace: TemporaryTrace,
-    /// What there is to say of how it ended.
+    /// Notes on the end of the recording.
     notes: Vec<String>,
 }
 

@@ -79,7 +79,7 @@ fn row(argument: &Arg) -> String {
     format!("| {} | {}{values}{default} |\n", called(argument), cell(&with_options(&help)))
 }
 
-/// How an argument is written: `-o`, `--out DIR`.
+/// Written form of an argument: `-o`, `--out DIR`.
 fn called(argument: &Arg) -> String {
     let names = argument.get_value_names().unwrap_or_default();
     let takes_value = argument.get_action().takes_values();

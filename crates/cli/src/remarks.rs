@@ -151,7 +151,7 @@ fn pattern(text: &str, scheme: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// What the trace's own file says of itself.
+/// Notes from the metadata of the trace's file.
 fn assumptions(result: &RunResult) -> Vec<&str> {
     let listed = result.config.pointer("/workload/assumptions").and_then(|all| all.as_array());
     listed.into_iter().flatten().filter_map(|text| text.as_str()).collect()

@@ -68,7 +68,7 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     print(&texts.concat())
 }
 
-/// What windows say of the whole program, or of what was measured.
+/// Estimates from windows for the whole program, or for the measured part.
 fn sampled(sampled: &Sampled) -> String {
     let groups = [(&sampled.figures, 4), (&sampled.extrapolated, 0)];
     let figures = groups.iter().flat_map(|(group, decimals)| {

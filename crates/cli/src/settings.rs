@@ -25,7 +25,7 @@ fn setting(text: &str) -> Result<(String, String), String> {
 }
 
 impl SettingFlags {
-    /// The values.
+    /// Values by key of the machine, in the order of the flags.
     pub fn settings(&self) -> MachineSettings {
         MachineSettings(self.all.clone())
     }

@@ -96,7 +96,7 @@ pub fn trace(arguments: &TraceArguments) -> Result<(), Failure> {
     }
 }
 
-/// What a pass over a trace found.
+/// Findings of one pass over a trace.
 #[derive(Default)]
 struct Contents {
     instructions: u64,
@@ -381,7 +381,7 @@ fn foreign_ending(output: &Path) -> Option<&str> {
     output.extension()?.to_str().filter(|ending| *ending != "trace")
 }
 
-/// What to write.
+/// Part of the source that is written.
 struct Target {
     format: TraceFormat,
     compression: Compression,
@@ -518,7 +518,7 @@ fn write_foreign(
     Ok(text)
 }
 
-/// What was written, and what was missing of the source.
+/// Summary of what was written and of what the source lacked.
 fn report(summary: TraceSummary, source: &dyn Source) -> String {
     let per_instruction = summary.bytes as f64 / summary.instructions.max(1) as f64;
     let TraceSummary { instructions, accesses, events, bytes } = summary;

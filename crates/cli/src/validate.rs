@@ -118,7 +118,7 @@ pub fn validate(arguments: &ValidateArguments) -> Result<(), Failure> {
     print(if arguments.json { &told.json } else { &told.text })
 }
 
-/// The same without a word.
+/// Like `validate`, but prints nothing.
 pub fn told(arguments: &ValidateArguments, reporter: &mut dyn Reporter) -> Result<Told, Failure> {
     let folder = arguments.out.as_deref().map(ResultFolder::named).transpose()?;
     let worker = worker_command()?;
@@ -144,7 +144,7 @@ pub fn told(arguments: &ValidateArguments, reporter: &mut dyn Reporter) -> Resul
     Ok(Told { json: lines, text })
 }
 
-/// What starts this program as a worker.
+/// Words that start this program as a worker.
 fn worker_command() -> Result<WorkerCommand, Failure> {
     let failed = |source| Failure::Machine { action: "finding this program", source };
     let mut words = Program::own().map_err(failed)?.words.into_iter();

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 /// Most runs: values times schemes times seeds. A larger sweep can be continued if it is an experiment.
 const MOST_RUNS: u64 = 1_024;
 
-/// Most keys.
+/// Largest number of keys.
 const MOST_KEYS: usize = 2;
 
 /// A key and the values that it takes in turn.
@@ -47,12 +47,12 @@ impl FromStr for Vary {
 }
 
 impl Vary {
-    /// Whether it is this option or key that changes.
+    /// True if this option or key changes.
     pub fn is_of(&self, key: &str) -> bool {
         self.key == key
     }
 
-    /// Whether a note only says that the key has another value than in the machine file.
+    /// True if a note says only that the key has another value than in the machine file.
     pub fn is_told_by(&self, note: &str) -> bool {
         note.starts_with(&MachineFile::set_to(&self.key))
     }

@@ -6,10 +6,10 @@ use serde::de;
 
 use crate::words;
 
-/// Which option is wrong, and what would be right.
+/// Wrong option: the path of keys to it, the problem, and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
-    /// Keys on the way to it, outermost last.
+    /// Keys on the way to the wrong value, outermost last.
     path: Vec<String>,
     problem: String,
 }
@@ -20,19 +20,19 @@ impl ConfigError {
         Self { path: Vec::new(), problem: problem.into() }
     }
 
-    /// The same, where what is being read is the value of a key.
+    /// The same error under a key whose value was being read.
     #[must_use]
     pub fn under(mut self, key: impl Into<String>) -> Self {
         self.path.push(key.into());
         self
     }
 
-    /// A key that there is not: the nearest of those that there are, or all.
+    /// Error for an unknown key. Names the nearest of the `known` keys, or all of them.
     pub fn unknown_key(key: &str, known: &[&str]) -> Self {
         Self::new(words::unknown(key, known))
     }
 
-    /// Keys on the way to it, outermost first.
+    /// Keys on the way to the wrong value, outermost first.
     pub fn path(&self) -> impl DoubleEndedIterator<Item = &str> {
         self.path.iter().rev().map(String::as_str)
     }

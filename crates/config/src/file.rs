@@ -36,7 +36,7 @@ pub fn read_text(path: impl AsRef<Path>) -> io::Result<String> {
     Ok(text)
 }
 
-/// What something in the file system is that is no regular file.
+/// Kind of a file that is not a regular file, in words.
 fn what_else(facts: &fs::Metadata) -> Option<&'static str> {
     let kind = facts.file_type();
     if kind.is_file() {

@@ -1,4 +1,4 @@
-//! Options as they were given, before anybody knows what they mean.
+//! Options as texts, before their values are read.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::de::{self, Deserialize, DeserializeOwned, Deserializer, MapAccess, Vi
 use crate::read::Written;
 use crate::{ConfigError, words};
 
-/// Texts by key, and groups of them: the settings of an experiment, the flags of a command line,
+/// Texts by key, and groups of such texts: the settings of an experiment, the flags of a command line,
 /// the keyword arguments of a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Given(Vec<(String, Value)>);
@@ -19,7 +19,7 @@ enum Value {
 }
 
 impl Given {
-    /// Adds an option.
+    /// Adds the text of an option, even if the option has one already.
     pub fn insert(&mut self, key: impl Into<String>, text: impl Into<String>) {
         self.0.push((key.into(), Value::Text(text.into())));
     }
@@ -31,7 +31,7 @@ impl Given {
         self.insert(key, text);
     }
 
-    /// These and others.
+    /// All options of both.
     #[must_use]
     pub fn and(mut self, others: Self) -> Self {
         self.0.extend(others.0);
@@ -111,7 +111,7 @@ impl Given {
         }
     }
 
-    /// Reads all of it.
+    /// Reads all options as one `T`.
     ///
     /// # Errors
     /// A wrong value, or a key that `T` does not have.

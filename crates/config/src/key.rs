@@ -20,7 +20,7 @@ pub struct Key {
     pub default: String,
     /// Effect of the option: the doc comment of the field.
     pub help: String,
-    /// Its effect in a line, where the row of its table says it; else as `help`.
+    /// Effect in one line: from the row of the option's table, else the same as `help`.
     pub brief: String,
     /// Section of the help; `None` if the struct is no [`Table`](crate::Table).
     pub section: Option<Section>,

@@ -32,7 +32,7 @@ enum Target {
 }
 
 impl NewFile {
-    /// Begins the file.
+    /// Opens the temporary file that becomes the file at `path`.
     ///
     /// # Errors
     /// The path is a directory, or what is there or its folder cannot be written.
@@ -108,7 +108,7 @@ impl Drop for NewFile {
     }
 }
 
-/// Writes a text to a file, all of it or nothing.
+/// Writes a text to a file. On an error, the file stays as it was.
 ///
 /// # Errors
 /// As [`NewFile::create`], and if the text cannot be written.

@@ -47,7 +47,7 @@ fn type_in_words(name: &str) -> String {
     }
 }
 
-/// What serde says that it found: a kind, and the value where it is short.
+/// Value that serde found, in words: its kind, and the value if it is short.
 fn found_in_words(found: &str) -> &str {
     match found {
         "map" => "keys and values",

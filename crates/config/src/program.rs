@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 pub struct Program {
     /// The file with its code.
     pub file: PathBuf,
-    /// What starts it as a command, before the command's arguments.
+    /// Words that start the program as a command, before the command's arguments.
     pub words: Vec<OsString>,
 }
 

@@ -1,4 +1,4 @@
-//! Reads options from text: `key=value,key=value`, and the values in it.
+//! Reader of options as text: `key=value,key=value`, and of single values.
 
 use serde::de::{self, DeserializeOwned, DeserializeSeed, MapAccess, Visitor};
 

@@ -13,19 +13,19 @@ use crate::{Key, keys, words};
 pub enum Section {
     /// The program that runs.
     Program,
-    /// Translation schemes.
+    /// Translation schemes to compare.
     Schemes,
     /// Memory and its history.
     Memory,
-    /// The processor.
+    /// Processor, caches and TLBs.
     Machine,
     /// Length, repetitions, sampling, checks.
     Length,
     /// Linux's settings, and policies of schemes.
     System,
-    /// Guest and host.
+    /// Guest and host of a virtual machine.
     Virtual,
-    /// Files for results.
+    /// Files and forms of results.
     Output,
 }
 
@@ -62,7 +62,7 @@ impl Section {
 pub struct Work {
     /// Counters of which at least one is above 0 if the work was done.
     pub counters: &'static [&'static str],
-    /// What did not happen if all of them are 0.
+    /// Sentence for a run in which all of the counters are 0.
     pub missing: &'static str,
 }
 
@@ -127,7 +127,7 @@ impl<T: Table> Row<T> {
 
 /// A struct of options that [`options!`](crate::options) declares.
 pub trait Table: Sized + Serialize + DeserializeOwned + schemars::JsonSchema + 'static {
-    /// What decides, besides the values, which options have an effect.
+    /// Circumstances that decide, besides the values, which options have an effect.
     type Setting;
 
     /// The rows, in the order of the fields.

@@ -25,7 +25,7 @@ pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     is_near.then_some(*nearest)
 }
 
-/// What to say of a name that there is not, after a semicolon: the known one that it most probably
+/// Second half of an error about an unknown name: the known one that it most probably
 /// stands for, or all of them.
 pub fn suggestion(name: &str, known: &[&str]) -> String {
     match nearest(name, known) {
@@ -43,7 +43,7 @@ pub fn unknown(key: &str, known: &[&str]) -> String {
     }
 }
 
-/// A sentence about a word that is none of those that can be, with the nearest of them.
+/// Sentence about a word that is not one of the possible words, with the nearest possible one.
 pub fn none_of(word: &str, known: &[&str]) -> String {
     let (all, last) = (known.len(), known.last().copied().unwrap_or_default());
     let words = match all {

@@ -1,4 +1,4 @@
-//! Errors of experiments.
+//! Errors of reading and running experiments.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ pub enum ExperimentError {
     Unknown {
         /// Requested experiment name.
         name: String,
-        /// The nearest name, or where to find all of them.
+        /// Nearest known name, or the command that lists all names.
         suggestion: String,
     },
     /// A file could not be read or written.
@@ -20,7 +20,7 @@ pub enum ExperimentError {
     File {
         /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Error of the operating system.
         source: std::io::Error,
     },
     /// An experiment file is wrong.

@@ -24,7 +24,7 @@ pub enum Formula {
 pub struct Reference {
     /// Name of the figure.
     pub figure: String,
-    /// What is measured: a scheme, a design.
+    /// Subject of the measurement: a scheme or a design.
     pub subject: String,
     /// Name of the state, if it has one.
     pub state: Option<String>,
@@ -141,7 +141,7 @@ impl<'a> Parser<'a> {
         self.place += rest.len() - rest.trim_start().len();
     }
 
-    /// Whether this character comes next, which is then passed.
+    /// True if this character comes next. It is then consumed.
     fn takes(&mut self, character: char) -> bool {
         self.skip_space();
         let takes = self.rest().starts_with(character);

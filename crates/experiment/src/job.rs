@@ -17,7 +17,7 @@ pub struct Job {
     settings: Settings,
     seed: u64,
     subjects: Vec<(String, Key)>,
-    /// How long one subject takes, in the unit of [`Kind::cost`].
+    /// Cost of one subject, in the unit of [`Kind::cost`].
     cost: f64,
 }
 
@@ -62,7 +62,7 @@ impl Job {
         self.subjects.is_empty()
     }
 
-    /// How long it takes, in any unit that all jobs share.
+    /// Cost of the job, in a unit that all jobs share.
     pub fn work(&self) -> f64 {
         self.cost * self.len() as f64
     }
@@ -72,7 +72,7 @@ impl Job {
         (self.settings.text("workload"), self.seed)
     }
 
-    /// What it is, as users know it.
+    /// Name of the job for users.
     pub fn name(&self) -> String {
         let subjects: Vec<&str> =
             self.subjects.iter().map(|(subject, _)| subject.as_str()).collect();

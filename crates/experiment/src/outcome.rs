@@ -1,4 +1,4 @@
-//! What came of an experiment: curves with medians and intervals, and verdicts on its claims.
+//! Outcome of an experiment: curves with medians and intervals, and verdicts on its claims.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -70,7 +70,7 @@ impl AtPlace {
 pub struct Judged {
     /// Median and interval over the seeds, for each place the claim is about.
     pub ours: Vec<Option<Summary>>,
-    /// What to think of it.
+    /// Verdict on the claim.
     pub verdict: Verdict,
 }
 

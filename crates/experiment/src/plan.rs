@@ -1,4 +1,4 @@
-//! Which points an experiment needs, and what its formulas make of them.
+//! Points that an experiment needs, and the values of its formulas over them.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,7 +52,7 @@ impl Formulas {
         Ok(formulas)
     }
 
-    /// All names are definitions, and none of them needs itself.
+    /// Checks that all names are defined, and that no definition needs itself.
     fn check_names(&self) -> Result<(), String> {
         fn follow<'a>(
             formulas: &'a Formulas,
@@ -153,7 +153,7 @@ fn names(formula: &Formula) -> Vec<String> {
     names
 }
 
-/// What is measured once: a subject under settings with a seed.
+/// One measurement: a subject under settings with a seed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Point {
     /// Name of the kind.

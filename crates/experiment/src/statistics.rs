@@ -12,7 +12,7 @@ pub struct Summary {
     /// Probability that the interval holds the true median, whatever the distribution; of one value
     /// it is 0.
     pub confidence: f64,
-    /// Values.
+    /// Number of values.
     pub runs: usize,
 }
 

@@ -5,7 +5,7 @@
 pub struct Values(Vec<(String, String)>);
 
 impl Values {
-    /// With one more.
+    /// These values with one more.
     pub fn with(mut self, name: &str, value: &str) -> Self {
         self.0.push((name.into(), value.into()));
         self
@@ -16,7 +16,7 @@ impl Values {
         self.0.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// The text with all placeholders replaced that have a value; the others stay.
+    /// The text with every placeholder that has a value replaced. Other placeholders stay.
     pub fn fill(&self, text: &str) -> String {
         let mut filled = String::new();
         let mut rest = text;

@@ -1,4 +1,4 @@
-//! What the sources of a machine leave open, and how far a claim's number depends on it.
+//! Parameters that the sources of a machine leave open, and their effect on the numbers of claims.
 //!
 //! An experiment is measured again for its claims, once for each other value that the machine file
 //! calls plausible, and then with many of them changed together.
@@ -18,13 +18,13 @@ use crate::store::Store;
 /// An experiment with every variant of its machine and of its own choices.
 #[derive(Clone, Debug)]
 pub struct Unstated {
-    /// What is left open, and its other values.
+    /// Open parameters with their other values.
     parts: Vec<(Plausible, Vec<Alternative>)>,
     /// The experiment's claims on the machine as it is.
     default: Experiment,
     /// For each part and each of its values the same with that value.
     one_at_a_time: Vec<Vec<Experiment>>,
-    /// The same with values of all parts together.
+    /// Variants with values of all parts at once.
     together: Vec<Experiment>,
 }
 
@@ -77,7 +77,7 @@ impl Unstated {
         std::iter::once(&self.default).chain(one_at_a_time).chain(&self.together)
     }
 
-    /// What became of each claim, in order.
+    /// Outcome of each claim, in order.
     ///
     /// # Errors
     /// As [`Outcome::of`].
@@ -197,7 +197,7 @@ fn figures(experiment: &Experiment) -> Result<Vec<String>, String> {
     Ok(figures)
 }
 
-/// What the experiment itself leaves open.
+/// Choices that the experiment itself leaves open.
 fn of_choices(experiment: &Experiment) -> Result<Vec<(Plausible, Vec<Alternative>)>, String> {
     let of = |plausible: &Plausible| {
         Ok((plausible.clone(), plausible.alternatives(&toml::Table::new())?))

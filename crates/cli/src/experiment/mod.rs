@@ -146,7 +146,7 @@ struct MergeArguments {
     json: bool,
 }
 
-/// What results of several experiments are called after.
+/// Name of a folder for results of several experiments.
 const ALL: &str = "experiments";
 /// Most draws of many other values together.
 const MOST_UNSTATED: u64 = 65_535;
@@ -164,7 +164,7 @@ impl RunOptions {
 }
 
 impl RunOptions {
-    /// The same as words of a command line.
+    /// These options as words of a command line.
     pub fn words(&self) -> Vec<String> {
         let ExperimentOptions { quick, seeds, seed, samples } = self.wanted();
         let numbers = [("--seeds", seeds), ("--seed", seed), ("--samples", samples)];
@@ -198,7 +198,7 @@ impl RunArguments {
         run::run(self.what(), &names, &found, &self.options)
     }
 
-    /// What a folder of results is called after.
+    /// Name of a folder for results.
     fn what(&self) -> &str {
         if let [only] = self.names.as_slice() { only } else { ALL }
     }

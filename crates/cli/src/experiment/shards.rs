@@ -11,10 +11,10 @@ use super::MergeArguments;
 use super::run::{POINTS, folder, records, write_files};
 use crate::output::{COLUMNS, command, notes, print};
 
-/// What a part is part of.
+/// File that names the run that a part belongs to.
 const PART: &str = "part.json";
 
-/// What was run to get a part.
+/// Command that made a part.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Part {
     experiments: Vec<String>,

@@ -77,7 +77,7 @@ pub fn snapshot(arguments: &SnapshotArguments) -> Result<(), Failure> {
     print(if output.json { &told.json } else { &told.text })
 }
 
-/// The same without a word.
+/// Like `snapshot`, but prints nothing.
 pub fn told(arguments: &SnapshotArguments, reporter: &mut dyn Reporter) -> Result<Told, Failure> {
     match &arguments.command {
         SnapshotCommand::Host(arguments) => host::host(arguments, reporter),

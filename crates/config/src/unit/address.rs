@@ -1,4 +1,4 @@
-//! Addresses.
+//! Addresses in options.
 
 use std::fmt;
 use std::str::FromStr;

@@ -24,7 +24,7 @@ impl<const LEAST: u64, const MOST: u64> BoundedSize<LEAST, MOST> {
         Self(bytes)
     }
 
-    /// So many bytes.
+    /// Number of bytes.
     pub const fn bytes(self) -> u64 {
         self.0
     }

@@ -1,4 +1,4 @@
-//! Counts.
+//! Counts in options.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -25,7 +25,7 @@ impl<const LEAST: u64, const MOST: u64> Count<LEAST, MOST> {
         Self(number)
     }
 
-    /// The number.
+    /// Value of the count.
     pub const fn get(self) -> u64 {
         self.0
     }

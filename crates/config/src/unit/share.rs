@@ -13,14 +13,14 @@ use crate::ConfigError;
 pub struct Share(f64);
 
 impl Share {
-    /// Nothing.
+    /// A share of 0 %.
     pub const NONE: Self = Self(0.0);
-    /// All of it.
+    /// A share of 100 %.
     pub const WHOLE: Self = Self(1.0);
 
     const EXPECTED: &'static str = "a share from 0% to 100%";
 
-    /// So many hundredths, at most 100.
+    /// A share in percent, at most 100.
     pub const fn percent(hundredths: u32) -> Self {
         assert!(hundredths <= 100);
         Self(hundredths as f64 / 100.0)
@@ -31,7 +31,7 @@ impl Share {
         Self(share)
     }
 
-    /// 0 to 1.
+    /// Value from 0 to 1.
     pub const fn value(self) -> f64 {
         self.0
     }

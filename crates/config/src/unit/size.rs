@@ -1,4 +1,4 @@
-//! Sizes in bytes.
+//! Sizes in options, in bytes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -22,7 +22,7 @@ pub struct Size(pub u64);
 impl Size {
     const EXPECTED: &'static str = "a size such as 64M or 4G";
 
-    /// So many bytes.
+    /// Number of bytes.
     pub const fn bytes(self) -> u64 {
         self.0
     }
@@ -53,7 +53,7 @@ impl FromStr for Size {
     }
 }
 
-/// What to say of a number without a unit: those that are most probably meant. A large one is in bytes.
+/// Units that a number without a unit most probably means. A large number is in bytes.
 fn without_unit(digits: &str) -> String {
     match number::scaled(digits, 1) {
         Some(bytes) if bytes >= LEAST_IN_BYTES => match Size(bytes).to_string() {

@@ -9,7 +9,7 @@ use perforate_os::Random;
 /// instead of 64.
 #[derive(Clone, Copy, Debug)]
 pub struct Bernoulli {
-    /// Binary digits of the probability after the point; of 1 there is none.
+    /// Binary digits of the probability after the point; empty for a probability of 1.
     digits: Option<u64>,
 }
 

@@ -1,6 +1,6 @@
 //! The binomial distribution for as many trials as a B-block map or a region has bits.
 
-/// Number of successes of independent trials, at most 64 of them.
+/// Number of successes of up to 64 independent trials.
 #[derive(Clone, Copy, Debug)]
 pub struct Binomial {
     trials: u32,

@@ -11,7 +11,7 @@ pub struct Contiguity {
 }
 
 impl Contiguity {
-    /// A 2MB page.
+    /// Blocks of a 2MB page: 512 frames.
     pub const LARGE_PAGE: Self = Self { frames: 512 };
 
     /// A block of `frames` frames: a power of two up to 512, which are 2MB.
@@ -30,7 +30,7 @@ impl Contiguity {
         (1.0 - retired).powi(self.frames as i32)
     }
 
-    /// The share of blocks whose frames were drawn and none of them retired.
+    /// Share of the drawn blocks in which no frame is retired.
     pub fn estimate(self, retired: f64, sampling: Sampling) -> Estimate {
         let frames = Bernoulli::new(retired);
         if self.frames >= 64 {

@@ -16,13 +16,13 @@ pub enum Design {
     Perforated {
         /// `perforated` with its options.
         name: String,
-        /// Which blocks it accepts.
+        /// Rule for the blocks that the design accepts.
         policy: Perforated,
     },
 }
 
 impl Design {
-    /// What [`Design::parse`] reads.
+    /// Form of the names that [`Design::parse`] reads.
     pub const FORMS: &'static str = "2m, gt-pde-1m, gt-pde-2m, gt-pde-4m, p-gt-pde-2m, \
                                      p-gt-pde-4m, perforated or perforated:max-hole-share=…";
 

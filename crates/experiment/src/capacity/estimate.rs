@@ -15,11 +15,11 @@ const DEVIATIONS_95: f64 = 1.959_964;
 /// An average of values between 0 and 1.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
-    /// The average.
+    /// Average of the draws.
     pub mean: f64,
     /// Half the width of the 95 % confidence interval around it.
     pub half_width_95: f64,
-    /// Independent values.
+    /// Number of independent values.
     pub draws: u64,
 }
 
@@ -31,7 +31,7 @@ impl Estimate {
     }
 }
 
-/// How many draws, and from which seed.
+/// Number of draws, and their seed.
 #[derive(Clone, Copy, Debug)]
 pub struct Sampling {
     /// Slices or blocks drawn for each point.

@@ -1,4 +1,4 @@
-//! How much memory large mappings can use where frames are retired (G §2.3, §3.3, §5.3).
+//! Share of memory that large mappings can use if frames are retired (G §2.3, §3.3, §5.3).
 //!
 //! The model is G's: each frame is retired with the same probability, independently of the others.
 //! What has a closed form is computed; all of it is also estimated by drawing memory at random

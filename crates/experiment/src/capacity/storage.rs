@@ -1,12 +1,12 @@
-//! What tables and registers take (G Table 1, §3.7, §3.8).
+//! Storage of tables and registers (G Table 1, §3.7, §3.8).
 
 use perforate_types::{GapTolerance, PageSize};
 
 /// Bytes of an ordinary page-table entry.
 const ENTRY_BYTES: u64 = 8;
-/// Bytes of GTPTCR.
+/// Size of the register GTPTCR in bytes.
 const REGISTER_BYTES: u64 = 8;
-/// What a PDE-cache entry grows by: a bitmap of 64 bits and seven prefix sums of a byte.
+/// Bytes by which a PDE-cache entry grows: a bitmap of 64 bits and seven prefix sums of a byte.
 const SELECTION_BYTES: u64 = 8 + 7;
 
 /// Bytes of the entries that map so much memory with pages of one size, upper levels apart

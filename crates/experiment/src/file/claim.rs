@@ -68,7 +68,7 @@ pub enum Expectation {
 }
 
 impl Expectation {
-    /// How far a number lies from it, on the wrong side.
+    /// Distance of a number from the expectation, on the wrong side.
     pub fn distance(self, ours: f64) -> f64 {
         match self {
             Self::Value(value) => (ours - value).abs(),
@@ -78,7 +78,7 @@ impl Expectation {
         }
     }
 
-    /// Whether a number between these two, or one of them, is what is expected.
+    /// True if a number from `least` to `greatest` can be the expected one.
     pub fn is_met_between(self, least: f64, greatest: f64) -> bool {
         match self {
             Self::Value(value) => (least..=greatest).contains(&value),

@@ -158,7 +158,7 @@ impl Experiment {
     /// Maximum number of runs of each point.
     pub const MOST_SEEDS: u64 = 1000;
 
-    /// All bundled experiments.
+    /// All experiments that come with the program.
     ///
     /// # Panics
     /// If a bundled file is wrong, which a test excludes.

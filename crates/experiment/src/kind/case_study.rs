@@ -46,7 +46,7 @@ pub fn system_cycles(machine: &Machine, system: &System) -> u64 {
     cycles(machine, &system.work())
 }
 
-/// What work of the operating system takes, in cycles.
+/// Cycles of the operating system's work.
 pub fn cycles(machine: &Machine, work: &Work) -> u64 {
     machine.operating_system.cycles(work, machine.core.frequency_ghz).total()
 }

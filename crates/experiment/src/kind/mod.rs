@@ -28,16 +28,16 @@ pub trait Kind: Sync {
     /// Name that experiment files use.
     fn name(&self) -> &'static str;
 
-    /// What it measures, in a line.
+    /// Measured quantity, in one line.
     fn summary(&self) -> &'static str;
 
-    /// What subjects are: schemes, designs, …, for error messages.
+    /// Name of the subjects in error messages: schemes, designs.
     fn subjects(&self) -> &'static str;
 
     /// All settings it knows.
     fn settings(&self) -> Vec<Key>;
 
-    /// Whether settings and subject can be measured, without measuring.
+    /// Checks settings and subject without a measurement.
     ///
     /// # Errors
     /// The setting or subject that is wrong, and what would be right.
@@ -88,7 +88,7 @@ fn each(
     Ok(measurements)
 }
 
-/// All kinds.
+/// All kinds of measurement, in the order of lists.
 pub const ALL: &[&dyn Kind] = &[
     &simulation::Simulation,
     &capacity::Contiguity,

@@ -139,7 +139,7 @@ pub fn hash_of_file(path: &Path) -> Result<String, String> {
     Ok(hash)
 }
 
-/// These options with the changes of the setting `name`.
+/// Options with the changes of the setting `name`.
 ///
 /// # Errors
 /// As [`Changes::over`].
@@ -163,7 +163,7 @@ pub fn wrong(error: ConfigError) -> String {
 /// There is not; with the nearest that there is.
 pub fn check_key(key: &str, known: &[Key]) -> Result<(), ConfigError> {
     let names: Vec<&str> = known.iter().map(|known| known.name.as_str()).collect();
-    // What is behind the point, whoever reads it checks.
+    // The reader of the machine file checks what follows the point.
     let name = key.split_once('.').map_or(key, |(group, _)| group);
     if names.contains(&name) {
         return Ok(());

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use super::settings::wrong;
 use super::{Kind, Measurement, Settings};
 
-/// Simulated runs.
+/// Simulated runs of a workload under schemes.
 pub struct Simulation;
 
 #[derive(Deserialize, JsonSchema)]

@@ -1,34 +1,34 @@
-//! What can be wrong with the input of the models.
+//! Errors in the input of the linear models.
 
 use std::path::PathBuf;
 
-/// Why a prediction cannot be made.
+/// Reason why a prediction cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
     /// A file cannot be read.
     #[error("{}: {source}", path.display())]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: std::io::Error,
     },
     /// A line of a file is not right.
     #[error("{}, line {line}: {problem}", path.display())]
     Line {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Counted from 1.
+        /// Line number, counted from 1.
         line: usize,
-        /// What is wrong and what would be right.
+        /// Problem, and what would be right.
         problem: String,
     },
     /// A file lacks something.
     #[error("{}: {problem}", path.display())]
     Missing {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is missing, what would be right, what there is.
+        /// Missing events, what would be right, and the events found.
         problem: String,
     },
     /// Shares that cannot be.

@@ -1,4 +1,4 @@
-//! What the models need to know of a run.
+//! Measurements of a run that the models need.
 
 use super::MissCosts;
 
@@ -37,7 +37,7 @@ pub struct Runs {
 }
 
 impl Runs {
-    /// What Table IV is computed from.
+    /// Inputs of D Table IV.
     pub fn costs(&self) -> MissCosts {
         MissCosts {
             native_cycles: self.native.cycles_per_miss(),

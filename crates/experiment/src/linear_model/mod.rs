@@ -33,7 +33,7 @@ pub const VMM_DIRECT_CHECK_CYCLES: f64 = 5.0;
 /// Cycles of the one base-bound check of a Guest Direct walk (D §VII).
 pub const GUEST_DIRECT_CHECK_CYCLES: f64 = 1.0;
 
-/// What the models are computed from.
+/// Inputs of the models.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MissCosts {
     /// C_n: walk cycles of one miss in the native run.
@@ -58,7 +58,7 @@ pub enum Design {
 }
 
 impl Design {
-    /// All of them, in the order of Table IV.
+    /// All models, in the order of D Table IV.
     pub const ALL: [Self; 4] =
         [Self::DirectSegment, Self::DualDirect, Self::VmmDirect, Self::GuestDirect];
 

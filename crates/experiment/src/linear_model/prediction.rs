@@ -2,16 +2,16 @@
 
 use super::{Design, Measured, Runs, Shares, overhead};
 
-/// One design.
+/// Figures of one design: measured, or predicted by a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// What it is called.
+    /// Name of the design.
     pub design: &'static str,
-    /// Whether it is a run of its own, not a model.
+    /// True if the value comes from a run of the design, not from a model.
     pub is_measured: bool,
     /// Cycles in page walks.
     pub walk_cycles: f64,
-    /// These as a share of the native run's time.
+    /// Cycles of walks as a share of the native run's time.
     pub share_of_native: f64,
     /// Address-translation overhead (D §VIII); none where the walks take all of the ideal's time.
     pub overhead: Option<f64>,

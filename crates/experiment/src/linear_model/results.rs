@@ -7,10 +7,10 @@ use perforate_records::{RunResult, read_json};
 use super::measured::{Measured, Runs, median, medians};
 use super::{ModelError, Shares};
 
-/// Which schemes of a results file are the runs of D §VII.
+/// Schemes of a results file that are the runs of D §VII.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResultSchemes {
-    /// Native, 4KB pages.
+    /// Native run with 4KB pages.
     pub native: String,
     /// Virtualized, 4KB pages in guest and host.
     pub virtualized: String,
@@ -26,9 +26,9 @@ impl Default for ResultSchemes {
 
 /// The runs of one workload on one machine.
 pub struct SimulatedRuns {
-    /// Workload.
+    /// Name of the workload.
     pub workload: String,
-    /// Machine.
+    /// Name of the machine.
     pub machine: String,
     /// The medians of their seeds.
     pub runs: Runs,

@@ -1,4 +1,4 @@
-//! Which misses lie in which direct segment.
+//! Shares of the TLB misses that lie in each direct segment.
 
 use super::ModelError;
 

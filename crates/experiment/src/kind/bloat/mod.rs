@@ -83,7 +83,7 @@ impl Kind for Bloat {
     }
 }
 
-/// The settings, read.
+/// Settings of the study, as read from an experiment file.
 struct Study {
     machine: Machine,
     store: StoreOptions,
@@ -108,7 +108,7 @@ impl Study {
         })
     }
 
-    /// How long it takes, in simulated instructions.
+    /// Cost of the study in simulated instructions.
     fn cost(&self) -> f64 {
         let store = &self.store;
         let value_bytes = store.value.bytes();

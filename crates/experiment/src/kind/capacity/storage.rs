@@ -1,4 +1,4 @@
-//! What tables and registers take (G Table 1, §3.7, §3.8).
+//! Storage of tables and registers (G Table 1, §3.7, §3.8).
 
 use perforate_config::{Count, Key, Size, keys};
 use perforate_types::{GapTolerance, PageSize};

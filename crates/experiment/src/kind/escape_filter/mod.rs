@@ -1,4 +1,4 @@
-//! What faulty pages in a direct segment cost (D §V, §IX.C, Fig. 13; D-C6).
+//! Cost of faulty pages in a direct segment (D §V, §IX.C, Fig. 13; D-C6).
 //!
 //! The host's segment is made over the faulty frames, whose pages escape it, and so do the false
 //! positives of its filter. A seed is one random set of faulty frames; program and memory are the
@@ -115,7 +115,7 @@ impl Kind for EscapeFilterOverhead {
     }
 }
 
-/// The settings, read.
+/// Settings of the study, as read from an experiment file.
 struct Plan {
     machine: Machine,
     workload: String,

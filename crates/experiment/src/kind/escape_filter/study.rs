@@ -25,7 +25,7 @@ const HOST_EXTRA_MB: u64 = 64;
 pub struct Tape {
     chunks: Vec<Chunk>,
     has_events: bool,
-    /// Before measuring starts.
+    /// Instructions before measuring starts.
     warmup: u64,
 }
 
@@ -49,7 +49,7 @@ impl Tape {
     }
 }
 
-/// What the program finds mapped, and a read of each page.
+/// Events at the start of the program, and one read of each page that the program accesses.
 fn touches(chunks: &mut [Chunk]) -> Chunk {
     let accesses = chunks.iter().flat_map(|chunk| &chunk.accesses);
     let mut pages: BTreeSet<_> = accesses.map(|access| access.address.page()).collect();
@@ -72,7 +72,7 @@ fn touches(chunks: &mut [Chunk]) -> Chunk {
     touches
 }
 
-/// What one run gave.
+/// Counters and cycles of one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// Instructions and cycles of the measured half.
@@ -98,7 +98,7 @@ pub struct Study<'a> {
 }
 
 impl Study<'_> {
-    /// Where the host's segment lies without faulty frames, if there is one.
+    /// Place of the host's segment without faulty frames, if the host has a segment.
     ///
     /// # Errors
     /// Out of memory, or a disagreement with the oracle.

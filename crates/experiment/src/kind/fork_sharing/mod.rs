@@ -100,7 +100,7 @@ impl Kind for ForkSharing {
     }
 }
 
-/// The settings, read.
+/// Settings of the study, as read from an experiment file.
 struct Setup {
     machine: Machine,
     fork: ForkOptions,
@@ -121,7 +121,7 @@ impl Setup {
         })
     }
 
-    /// Closed forms.
+    /// Expected values in closed form.
     fn expected(&self) -> Measurement {
         let (regions, changes) = (self.fork.regions(), self.fork.changes());
         let entries = self.machine.tlb.l2.entries as u64;

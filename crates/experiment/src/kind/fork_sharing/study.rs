@@ -8,7 +8,7 @@ use super::Setup;
 use crate::kind::Measurement;
 use crate::kind::case_study::{PAGE_BYTES, counter, counters, cycles, promote};
 
-/// Room for the heap, all of it copied, a second copy by khugepaged, and tables.
+/// Memory with room for the heap, a copy of the whole heap, a second copy by khugepaged, and page tables.
 fn memory(setup: &Setup) -> MemoryState {
     let perforation = setup.perforation.clone();
     let policies = PolicyOptions { perforation, ..PolicyOptions::default() };
@@ -76,7 +76,7 @@ impl Study<'_> {
         Ok(())
     }
 
-    /// What the kernel did in a phase, and what it takes with the machine file's costs.
+    /// Records the work of the kernel in a phase, and its cycles at the costs of the machine file.
     fn note_work(&mut self, phase: &str, work: &Work) {
         for (what, count) in [
             ("entries_added_and_protected", work.pages_mapped + work.pages_protected),
@@ -96,7 +96,7 @@ impl Study<'_> {
         }
     }
 
-    /// What is mapped, by both processes together.
+    /// Records the pages that both processes together have mapped.
     fn moment(&mut self, moment: &str) {
         let counters = counters(self.system());
         for (what, name) in [

@@ -20,7 +20,7 @@ pub struct Study {
 }
 
 impl Study {
-    /// Runs it.
+    /// Runs the study.
     ///
     /// # Errors
     /// An impossible machine, out of memory, or a disagreement with the oracle.
@@ -54,7 +54,7 @@ impl Study {
         Ok(figures)
     }
 
-    /// How long it takes, in simulated instructions.
+    /// Cost of the study in simulated instructions.
     pub fn cost(&self) -> f64 {
         let reads = 4.0 * (self.readers.reads.get() + self.readers.warmup.get()) as f64;
         reads * if self.timed { 5.0 } else { 1.0 } + 20.0 * self.readers.pages() as f64

@@ -13,7 +13,7 @@ use crate::kind::case_study::{PAGE_BYTES, counter, counters};
 
 /// Guest memory besides the heap: tables, and what is left over. Whole large pages.
 const GUEST_EXTRA_MB: u64 = 64;
-/// The same of the host, for both machines.
+/// Host memory besides that of both virtual machines, in MB: tables, and what is left over.
 const HOST_EXTRA_MB: u64 = 512;
 
 /// Figures of one host with one seed.
@@ -101,7 +101,7 @@ pub fn start(setup: &Setup, host: &str, seed: u64) -> Result<PhasedRun, SimError
     Ok(run)
 }
 
-/// What the program asks of its operating system before it reads.
+/// System calls of the program before it reads.
 fn maps(setup: &Setup, seed: u64) -> Result<Vec<ProgramEvent>, SimError> {
     let mut source = setup.readers.workload().source(seed, None);
     let (mut maps, mut chunk) = (Vec::new(), Chunk::default());

@@ -19,15 +19,15 @@ use line::{
 use super::ModelError;
 use super::measured::{Measured, medians};
 
-/// What was read of a group of files.
+/// Events read from a group of files.
 pub struct PerfFiles {
     /// Medians over all runs in them.
     pub measured: Measured,
-    /// Which events were taken, and what to know about them.
+    /// Notes on the events that were taken.
     pub notes: Vec<String>,
 }
 
-/// A count, or why there is none.
+/// A count, or the reason why the count is missing.
 #[derive(Clone, Copy)]
 struct Count {
     value: Option<f64>,
