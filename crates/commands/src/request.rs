@@ -22,7 +22,7 @@ pub struct RunRequest {
 }
 
 impl RunRequest {
-    /// Reads the options.
+    /// Reads the options of a run; `settings` are overrides of machine keys.
     ///
     /// # Errors
     /// An invalid value or an unknown option.
@@ -30,7 +30,7 @@ impl RunRequest {
         Ok(Self { spec: RunSpec::read(given)?, settings })
     }
 
-    /// The same with this value of an option, or of a key of the machine.
+    /// Copy of the request with another value of an option, or of a key of the machine.
     ///
     /// # Errors
     /// A wrong value; or no option is called so, and the name has no point, as keys of machines have.

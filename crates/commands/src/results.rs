@@ -30,7 +30,7 @@ mod tests {
         request.resolve(Some("random:size=64M"), schemes, &|_, _| ()).unwrap()
     }
 
-    /// Cancels a run when it hears of it.
+    /// Observer that cancels the run at the first progress.
     #[derive(Default)]
     struct Impatient(Option<Progress>);
 

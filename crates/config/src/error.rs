@@ -6,7 +6,7 @@ use serde::de;
 
 use crate::words;
 
-/// Wrong option: the path of keys to it, the problem, and what would be right.
+/// Error in an option: path of keys to the wrong value, the problem, and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
     /// Keys on the way to the wrong value, outermost last.
@@ -20,7 +20,7 @@ impl ConfigError {
         Self { path: Vec::new(), problem: problem.into() }
     }
 
-    /// The same error under a key whose value was being read.
+    /// Puts the error under a key: the value of the key was being read.
     #[must_use]
     pub fn under(mut self, key: impl Into<String>) -> Self {
         self.path.push(key.into());

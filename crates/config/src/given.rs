@@ -5,7 +5,7 @@ use std::fmt;
 use serde::de::{self, Deserialize, DeserializeOwned, Deserializer, MapAccess, Visitor};
 
 use crate::read::Written;
-use crate::{ConfigError, words};
+use crate::{ConfigError, Key, words};
 
 /// Texts by key, and groups of such texts: the settings of an experiment, the flags of a command line,
 /// the keyword arguments of a call.
@@ -91,11 +91,11 @@ impl Given {
     ///
     /// # Errors
     /// The first key that is left, with the nearest of the `known` ones.
-    pub fn refuse_rest<'a>(&self, known: impl Iterator<Item = &'a str>) -> Result<(), ConfigError> {
-        match self.0.first() {
-            Some((key, _)) => Err(ConfigError::unknown_key(key, &known.collect::<Vec<_>>())),
-            None => Ok(()),
-        }
+    pub fn refuse_rest(&self, known: impl FnOnce() -> Vec<Key>) -> Result<(), ConfigError> {
+        let Some((key, _)) = self.0.first() else { return Ok(()) };
+        let known = known();
+        let names: Vec<&str> = known.iter().map(|key| key.name.as_str()).collect();
+        Err(ConfigError::unknown_key(key, &names))
     }
 
     /// Checks that each key is one of `A` or of `B`, which are read one after the other.

@@ -48,7 +48,7 @@ impl RunSpec {
         let mut rest = rest.grouped("host");
         let (placement, measuring) = (rest.take()?, rest.take()?);
         let memory = MemoryOptions::take(&mut rest)?;
-        rest.refuse_rest(Self::keys().iter().map(|key| key.name.as_str()))?;
+        rest.refuse_rest(Self::keys)?;
         Ok(Self { given, placement, measuring, memory })
     }
 

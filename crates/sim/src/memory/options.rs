@@ -109,7 +109,7 @@ impl MemoryOptions {
         let Some(mut host) = host else { return Ok(own) };
         let mut read_host = || {
             let options = Self::take_one(&mut host)?;
-            host.refuse_rest(Self::keys().iter().map(|key| key.name.as_str()))?;
+            host.refuse_rest(Self::keys)?;
             options.refuse_guest_only().map(|()| options)
         };
         let host = read_host().map_err(|error| error.under("host"))?;
@@ -123,7 +123,7 @@ impl MemoryOptions {
     pub fn read(given: Given) -> Result<Self, ConfigError> {
         let mut given = given.grouped("host");
         let options = Self::take(&mut given)?;
-        given.refuse_rest(Self::keys().iter().map(|key| key.name.as_str()))?;
+        given.refuse_rest(Self::keys)?;
         Ok(options)
     }
 
