@@ -2,7 +2,7 @@
 
 use perforate_config::{ConfigError, Given};
 use perforate_host::machine::Processor;
-use perforate_sim::{Composition, Machine, MemoryState, ResolvedRun, RunSpec, SimError, scheme};
+use perforate_sim::{Composition, Machine, ResolvedRun, RunSpec, scheme};
 use perforate_trace::bundled;
 
 use crate::machines::HOST;
@@ -59,19 +59,11 @@ impl RunRequest {
         load_machine(&self.spec.placement.machine, &self.settings)
     }
 
-    /// Builds the initial memory state.
-    ///
-    /// # Errors
-    /// Options that contradict each other, files that cannot be read.
-    pub fn memory(&self, progress: ReadProgress<'_>) -> Result<MemoryState, SimError> {
-        self.spec.memory.resolve(&|file| own_memory(file, &mut |done, total| progress(done, total)))
-    }
-
     /// The run of the workload of this name, or of the default trace, under these schemes. Its machine has
     /// a remark if the schemes are not those of the virtual machine that the program runs on.
     ///
     /// # Errors
-    /// As [`Self::machine`] and [`Self::memory`]; or an option can change nothing under these schemes.
+    /// As [`Self::machine`], [`RunSpec::resolve`]; or an option can change nothing under these schemes.
     pub fn resolve(
         &self,
         workload: Option<&str>,
@@ -119,6 +111,7 @@ pub enum WithError {
 #[cfg(test)]
 mod tests {
     use perforate_config::Count;
+    use perforate_sim::{MemorySnapshot, MemoryState};
 
     use super::*;
 
@@ -127,7 +120,7 @@ mod tests {
     }
 
     fn memory(options: &[(&str, &str)]) -> MemoryState {
-        request(options).memory(&|_, _| ()).unwrap()
+        request(options).spec.memory.resolve(&MemorySnapshot::load).unwrap()
     }
 
     #[test]

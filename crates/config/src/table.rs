@@ -123,6 +123,11 @@ impl<T: Table> Row<T> {
             work: None,
         }
     }
+
+    /// Name of the option as users write it, with `-`.
+    pub fn option(&self) -> String {
+        words::kebab(self.name)
+    }
 }
 
 /// A struct of options that [`options!`](crate::options) declares.
@@ -165,8 +170,8 @@ pub trait Table: Sized + Serialize + DeserializeOwned + schemars::JsonSchema + '
     }
 
     /// Options that are set and change nothing, each with the reason.
-    fn idle(&self, setting: &Self::Setting) -> Vec<(&'static str, String)> {
-        let reason = |row: &Row<Self>| Some((row.name, (row.idle)(self, setting)?));
+    fn idle(&self, setting: &Self::Setting) -> Vec<(String, String)> {
+        let reason = |row: &Row<Self>| Some((row.option(), (row.idle)(self, setting)?));
         self.set_rows().filter_map(reason).collect()
     }
 }
@@ -196,7 +201,7 @@ pub trait Table: Sized + Serialize + DeserializeOwned + schemars::JsonSchema + '
 /// }
 ///
 /// let swapping: Swapping = perforate_config::read("readahead=4").unwrap();
-/// assert_eq!(swapping.idle(&false), [("readahead", "there is no disk".to_owned())]);
+/// assert_eq!(swapping.idle(&false), [("readahead".to_owned(), "there is no disk".to_owned())]);
 /// assert_eq!(Swapping::keys()[1].default, "8");
 /// ```
 ///

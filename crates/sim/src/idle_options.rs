@@ -1,6 +1,6 @@
 //! Options without effect: known before a run from its schemes, or after it from the counters.
 
-use perforate_config::{ConfigError, Table};
+use perforate_config::{ConfigError, Row, Table};
 use perforate_os::{KernelConfig, PageLayout, Setting};
 use perforate_schemes::scripted::ScriptRule;
 use perforate_schemes::segment;
@@ -34,7 +34,6 @@ impl MemoryOptions {
             },
         };
         let error = ConfigError::new(format!("has no effect: {reason}"));
-        let name = name.replace('_', "-");
         Err(match name.strip_prefix(HOST) {
             Some(option) => error.under(option).under("host"),
             None => error.under(name),
@@ -42,10 +41,10 @@ impl MemoryOptions {
     }
 
     /// Name of the first option that differs from its default.
-    fn first_set(&self) -> Option<&'static str> {
-        let size = self.size.set_rows().map(|row| row.name);
-        let kernel = self.kernel.set_rows().map(|row| row.name);
-        let policies = self.policies.set_rows().map(|row| row.name);
+    fn first_set(&self) -> Option<String> {
+        let size = self.size.set_rows().map(Row::option);
+        let kernel = self.kernel.set_rows().map(Row::option);
+        let policies = self.policies.set_rows().map(Row::option);
         size.chain(kernel).chain(policies).next()
     }
 }
@@ -74,9 +73,8 @@ fn idle(schemes: &[Composition], memory: &MemoryState) -> Vec<(String, String)> 
     found.extend(memory.policies.idle(&setting));
     found.extend(guest.idle(&setting));
     let named = |prefix: &'static str| {
-        move |(name, reason): (&str, String)| (format!("{prefix}{name}"), reason)
+        move |(name, reason): (String, String)| (format!("{prefix}{name}"), reason)
     };
-    let mut found: Vec<_> = found.into_iter().map(named("")).collect();
     if let (true, Some(memory)) = (is_virtual, &memory.host) {
         let hosts: Vec<&Scheme> = schemes.iter().filter_map(|scheme| scheme.host).collect();
         let setting = Setting { policies: policies(&hosts, memory), side: "host's ", ..setting };
@@ -99,9 +97,7 @@ fn has_layout(scheme: &Scheme, memory: &MemoryState) -> bool {
 
 /// A note for each option without effect under these schemes.
 pub(crate) fn notes_before(schemes: &[Composition], memory: &MemoryState) -> Vec<String> {
-    let note = |(name, reason): (String, String)| {
-        format!("{} has no effect: {reason}", name.replace('_', "-"))
-    };
+    let note = |(name, reason): (String, String)| format!("{name} has no effect: {reason}");
     let mut notes: Vec<String> = idle(schemes, memory).into_iter().map(note).collect();
     if is_native(schemes) && memory.host.is_some() {
         notes.push(format!("options of the host have no effect: {NO_HOST}"));
@@ -146,9 +142,9 @@ pub(crate) fn note_after(
 ) -> Option<String> {
     let known_before = idle(schemes, memory);
     let was_done = |name: &&str| counters.iter().any(|counters| counters.get(name) > Some(0.0));
-    let phrase = |row: &perforate_config::Row<KernelConfig>| {
+    let phrase = |row: &Row<KernelConfig>| {
         let work = row.work?;
-        let is_known = known_before.iter().any(|(name, _)| name == row.name);
+        let is_known = known_before.iter().any(|(name, _)| *name == row.option());
         let is_idle = !is_known && !work.counters.iter().any(was_done);
         is_idle.then(|| format!("{} ({})", row.name, work.missing))
     };

@@ -65,7 +65,7 @@ impl MemoryState {
     /// Options that contradict the snapshot, or a snapshot with less than 4MB of memory.
     pub fn with_snapshot(self, snapshot: MemorySnapshot) -> Result<Self, SimError> {
         if let Some(row) = self.kernel.set_rows().find(|row| row.snapshot_says) {
-            let option = row.name.replace('_', "-");
+            let option = row.option();
             let problem =
                 format!("says what lies in every frame, and {option} says otherwise: choose one");
             return Err(ConfigError::new(problem).under("memory-from").into());

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use perforate_config::{ConfigError, Given, Key, Size, Table, options};
+use perforate_config::{ConfigError, Given, Key, Row, Size, Table, options};
 use perforate_os::{Fragmentation, KernelConfig, Setting};
 use perforate_trace::layout::LayoutFile;
 use perforate_types::PageSize;
@@ -138,11 +138,11 @@ impl MemoryOptions {
     }
 
     fn refuse_guest_only(&self) -> Result<(), ConfigError> {
-        let of_kernel = self.kernel.set_rows().find(|row| row.is_guest_only).map(|row| row.name);
-        let of_guest = self.guest.set_rows().find(|row| row.is_guest_only).map(|row| row.name);
+        let of_kernel = self.kernel.set_rows().find(|row| row.is_guest_only).map(Row::option);
+        let of_guest = self.guest.set_rows().find(|row| row.is_guest_only).map(Row::option);
         let Some(name) = of_kernel.or(of_guest) else { return Ok(()) };
         let problem = "is an option of the guest, not of its host";
-        Err(ConfigError::new(problem).under(name.replace('_', "-")))
+        Err(ConfigError::new(problem).under(name))
     }
 
     /// Resolves these options to a memory.
