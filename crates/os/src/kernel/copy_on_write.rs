@@ -1,7 +1,7 @@
 //! Writes to read-only pages of writable areas: copy on write after a fork or a merge, and pages
 //! left read-only after their frame is no longer shared.
 
-use perforate_types::{Permissions, SpaceId, Update};
+use perforate_types::{Permissions, SpaceId};
 
 use super::Core;
 use crate::OsError;
@@ -14,10 +14,9 @@ pub(super) fn make_writable(
     id: SpaceId,
     page: u64,
     attributes: Attributes,
-    updates: &mut Vec<Update>,
 ) -> Result<(), OsError> {
     let permissions = attributes.effective();
-    let (space, mut effects) = core.parts(id, updates)?;
+    let (space, mut effects) = core.parts(id)?;
     space.leave_overlay(&space.unit_of(page), Departure::Remapped, &mut effects)?;
     let present = space.find(page).expect("present");
     let frame = present.frame().expect("present");
@@ -41,7 +40,7 @@ pub(super) fn make_writable(
         Some(detacher) => space.detach_with(detacher, page, copies, permissions, &mut effects),
         None => {
             mechanism.break_up(space, first, &mut effects)?;
-            make_writable(core, id, page, attributes, updates)
+            make_writable(core, id, page, attributes)
         }
     }
 }

@@ -30,6 +30,8 @@ pub struct Core {
     /// The policy that chooses page sizes.
     pub(super) policy: Box<dyn Policy>,
     pub(super) memory: PhysicalMemory,
+    /// Changes and shootdowns since they were last taken out, in order.
+    pub(super) updates: Vec<Update>,
     /// Address spaces, indexed by their number; `None` for a number that is free.
     pub(super) spaces: Vec<Option<Box<AddressSpace>>>,
     /// Content identities of pages.
@@ -60,6 +62,7 @@ impl Core {
             config,
             policy,
             memory,
+            updates: Vec::new(),
             spaces: Vec::new(),
             contents: PageContents::default(),
             ledger,
@@ -106,15 +109,14 @@ impl Core {
     }
 
     /// An address space, and the state that operations on it change.
-    pub(super) fn parts<'a>(
-        &'a mut self,
+    pub(super) fn parts(
+        &mut self,
         space: SpaceId,
-        updates: &'a mut Vec<Update>,
-    ) -> Result<(&'a mut AddressSpace, Effects<'a>), OsError> {
-        let Some(Some(found)) = self.spaces.get_mut(usize::from(space.0)) else {
+    ) -> Result<(&mut AddressSpace, Effects<'_>), OsError> {
+        let Self { spaces, memory, updates, ledger, .. } = self;
+        let Some(Some(found)) = spaces.get_mut(usize::from(space.0)) else {
             return Err(OsError::UnknownSpace { space });
         };
-        let (memory, ledger) = (&mut self.memory, &mut self.ledger);
         Ok((found, Effects { memory, updates, ledger }))
     }
 
@@ -123,13 +125,12 @@ impl Core {
         &mut self,
         first: SpaceId,
         second: SpaceId,
-        updates: &mut Vec<Update>,
         act: impl FnOnce(&mut AddressSpace, &mut AddressSpace, &mut Effects<'_>) -> Result<T, OsError>,
     ) -> Result<T, OsError> {
         self.space(first)?;
         let mut taken = self.spaces[usize::from(first.0)].take().expect("found above");
         let result = self
-            .parts(second, updates)
+            .parts(second)
             .and_then(|(second, mut effects)| act(&mut taken, second, &mut effects));
         self.spaces[usize::from(first.0)] = Some(taken);
         result

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use perforate_types::{HoleSet, Permissions, SpaceId, Update};
+use perforate_types::{HoleSet, Permissions, SpaceId};
 
 use super::Core;
 use crate::OsError;
@@ -13,16 +13,11 @@ use crate::space::{
 };
 
 /// Unmaps all pages of a range and releases their frames; areas stay.
-pub(super) fn unmap(
-    core: &mut Core,
-    id: SpaceId,
-    pages: Range<u64>,
-    updates: &mut Vec<Update>,
-) -> Result<(), OsError> {
-    let (space, mut effects) = core.parts(id, updates)?;
+pub(super) fn unmap(core: &mut Core, id: SpaceId, pages: Range<u64>) -> Result<(), OsError> {
+    let (space, mut effects) = core.parts(id)?;
     space.leave_overlay(&pages, Departure::Unmapped, &mut effects)?;
     core.contents.forget(id, &pages);
-    let (space, mut effects) = core.parts(id, updates)?;
+    let (space, mut effects) = core.parts(id)?;
     space.forget_reclaimed(&pages, &mut effects.memory.swap);
     for first in space.wide_within(&pages) {
         if space.has_wide(first) {
@@ -42,16 +37,15 @@ pub(super) fn protect(
     id: SpaceId,
     pages: Range<u64>,
     (permissions, accessible): (Permissions, bool),
-    updates: &mut Vec<Update>,
 ) -> Result<(), OsError> {
-    let (space, mut effects) = core.parts(id, updates)?;
+    let (space, mut effects) = core.parts(id)?;
     let departure = Departure::Protected(effective(permissions, accessible));
     space.leave_overlay(&pages, departure, &mut effects)?;
     space.areas.change(pages.clone(), |attributes| {
         attributes.permissions = permissions;
         attributes.accessible = accessible;
     });
-    protect_mappings(core, id, pages, updates)
+    protect_mappings(core, id, pages)
 }
 
 /// Gives the mappings of a range the present permissions of their areas.
@@ -59,9 +53,8 @@ pub(super) fn protect_mappings(
     core: &mut Core,
     id: SpaceId,
     pages: Range<u64>,
-    updates: &mut Vec<Update>,
 ) -> Result<(), OsError> {
-    let (space, mut effects) = core.parts(id, updates)?;
+    let (space, mut effects) = core.parts(id)?;
     for area in space.areas.within(pages) {
         space.protect_area(area, &mut effects)?;
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use perforate_types::{Frame, HoleSet, Permissions, SpaceId, Update};
+use perforate_types::{Frame, HoleSet, Permissions, SpaceId};
 
 use super::{Core, areas, contents, range};
 use crate::OsError;
@@ -17,7 +17,6 @@ pub(super) fn remap(
     id: SpaceId,
     from: Range<u64>,
     to: Range<u64>,
-    updates: &mut Vec<Update>,
 ) -> Result<(), OsError> {
     let attributes = {
         let areas = &core.space(id)?.areas;
@@ -30,12 +29,12 @@ pub(super) fn remap(
     }
     if from.start == to.start {
         if to.end < from.end {
-            return areas::unmap(core, id, to.end..from.end, updates);
+            return areas::unmap(core, id, to.end..from.end);
         }
         let more = from.end..to.end;
-        range::unmap(core, id, more.clone(), updates)?;
+        range::unmap(core, id, more.clone())?;
         if !more.is_empty() {
-            core.parts(id, updates)?.0.areas.insert(more, attributes);
+            core.parts(id)?.0.areas.insert(more, attributes);
         }
         return Ok(());
     }
@@ -43,13 +42,13 @@ pub(super) fn remap(
         let length_bytes = (to.end - to.start) << 12;
         return Err(OsError::InvalidRange { start: to.start << 12, length_bytes });
     }
-    let (space, mut effects) = core.parts(id, updates)?;
+    let (space, mut effects) = core.parts(id)?;
     space.leave_overlay(&from, Departure::Moved, &mut effects)?;
-    areas::unmap(core, id, to.clone(), updates)?;
+    areas::unmap(core, id, to.clone())?;
     let length = (from.end - from.start).min(to.end - to.start);
     let moved = from.start..from.start + length;
     contents::move_range(core, id, &moved, to.start)?;
-    let (space, mut effects) = core.parts(id, updates)?;
+    let (space, mut effects) = core.parts(id)?;
     for part in space.areas.within(moved.clone()) {
         let start = part.start - from.start + to.start;
         let end = part.end - from.start + to.start;
@@ -60,7 +59,7 @@ pub(super) fn remap(
     }
     space.move_reclaimed(&moved, to.start);
     space.move_range(&moved, to.start, &mut effects)?;
-    areas::unmap(core, id, from, updates)
+    areas::unmap(core, id, from)
 }
 
 impl AddressSpace {

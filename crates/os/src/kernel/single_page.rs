@@ -1,6 +1,6 @@
 //! Allocation of a single frame for a 4KB page or a hole.
 
-use perforate_types::{Permissions, SpaceId, Update};
+use perforate_types::{Permissions, SpaceId};
 
 use super::{Core, FirstTouch, sharing};
 use crate::OsError;
@@ -12,9 +12,8 @@ pub(super) fn map(
     id: SpaceId,
     page: u64,
     permissions: Permissions,
-    updates: &mut Vec<Update>,
 ) -> Result<(), OsError> {
-    let (space, mut effects) = core.parts(id, updates)?;
+    let (space, mut effects) = core.parts(id)?;
     let frame = effects.memory.allocate_page()?;
     if let Err(error) = space.map_page(page, frame, permissions, &mut effects) {
         effects.memory.free(frame, 0);
@@ -31,14 +30,11 @@ pub(super) fn fill_hole(
     id: SpaceId,
     page: u64,
     permissions: Permissions,
-    updates: &mut Vec<Update>,
 ) -> Result<(), OsError> {
-    if core.space(id)?.areas.any_shared()
-        && sharing::join_hole(core, id, page, permissions, updates)?
-    {
+    if core.space(id)?.areas.any_shared() && sharing::join_hole(core, id, page, permissions)? {
         return Ok(());
     }
-    let (space, mut effects) = core.parts(id, updates)?;
+    let (space, mut effects) = core.parts(id)?;
     if space.find(page) != Some(Present::Vacant) {
         return Ok(());
     }

@@ -1,6 +1,6 @@
 //! Punching and patching of single sub-pages, for policies, event storms and experiments.
 
-use perforate_types::{PageSize, Permissions, SpaceId, Update, VirtualPage};
+use perforate_types::{PageSize, Permissions, SpaceId, VirtualPage};
 
 use super::{Core, contents, sharing, swap};
 use crate::OsError;
@@ -23,12 +23,11 @@ pub(super) fn punch(
     id: SpaceId,
     page: u64,
     hole: HoleContent,
-    updates: &mut Vec<Update>,
 ) -> Result<(), OsError> {
     if !core.config.tables.shadow_directories {
         return Err(OsError::NoShadowDirectories);
     }
-    let (space, mut effects) = core.parts(id, updates)?;
+    let (space, mut effects) = core.parts(id)?;
     let place = (id, VirtualPage::new(page));
     let present = space.find(page).filter(|_| !space.is_kept(page));
     let detacher = space.detacher(page);
@@ -66,15 +65,10 @@ pub(super) fn punch(
 }
 
 /// Moves the data of a hole back in place. Errors: [`super::Kernel::patch`].
-pub(super) fn patch(
-    core: &mut Core,
-    space: SpaceId,
-    page: VirtualPage,
-    updates: &mut Vec<Update>,
-) -> Result<(), OsError> {
+pub(super) fn patch(core: &mut Core, space: SpaceId, page: VirtualPage) -> Result<(), OsError> {
     let occupied = OsError::Occupied { space, page };
     let elsewhere = sharing::frame_elsewhere(core, space, page.number());
-    let (found, mut effects) = core.parts(space, updates)?;
+    let (found, mut effects) = core.parts(space)?;
     let present = found.find(page.number());
     if !matches!(present, Some(Present::Detached(..) | Present::Vacant)) {
         return Err(OsError::NotHole { space, page });
@@ -120,7 +114,7 @@ pub(super) fn patch(
             effects.memory.release(frame);
         }
         None if is_swapped => {
-            swap::end(core, space, page.number(), updates)?;
+            swap::end(core, space, page.number())?;
         }
         None => effects.ledger.done.frames_zeroed_4k += 1,
     }

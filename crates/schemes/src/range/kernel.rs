@@ -9,7 +9,7 @@ use perforate_os::mechanism::{
     OverlayMechanism, Recount, Touch,
 };
 use perforate_os::{BlockUse, OsError, Policy};
-use perforate_types::{AccessKind, Counters, Frame, HoleSet, SpaceId, Update, figures};
+use perforate_types::{AccessKind, Counters, Frame, HoleSet, SpaceId, figures};
 
 use super::table::{RangeEntry, RangeOperation, nodes};
 
@@ -57,12 +57,7 @@ struct Waiting {
 
 impl Backer for EagerBacker {
     /// Pages that could not be backed in advance are backed at first touch, as in other policies.
-    fn back(
-        &mut self,
-        _: &mut Context<'_>,
-        _: &Touch,
-        _: &mut Vec<Update>,
-    ) -> Result<Backed, OsError> {
+    fn back(&mut self, _: &mut Context<'_>, _: &Touch) -> Result<Backed, OsError> {
         Ok(Backed::No)
     }
 
@@ -74,11 +69,7 @@ impl Backer for EagerBacker {
         !self.waiting.is_empty()
     }
 
-    fn proceed(
-        &mut self,
-        context: &mut Context<'_>,
-        updates: &mut Vec<Update>,
-    ) -> Result<(), OsError> {
+    fn proceed(&mut self, context: &mut Context<'_>) -> Result<(), OsError> {
         let Some(Waiting { space: id, pages, tried }) = self.waiting.pop_front() else {
             return Ok(());
         };
@@ -93,13 +84,13 @@ impl Backer for EagerBacker {
             self.waiting.push_front(rest);
         }
         if !gives_up {
-            match self.back_piece(context, id, &area, piece.clone(), updates) {
+            match self.back_piece(context, id, &area, piece.clone()) {
                 // The remaining pages are backed at first touch.
                 Ok(()) | Err(OsError::OutOfMemory { .. }) => {}
                 Err(error) => return Err(error),
             }
         }
-        let (space, mut effects) = context.parts(id, updates)?;
+        let (space, mut effects) = context.parts(id)?;
         add_ranges(space, piece, &mut effects);
         Ok(())
     }
@@ -155,7 +146,6 @@ impl EagerBacker {
         id: SpaceId,
         area: &Area,
         piece: Range<u64>,
-        updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
         let how = (area.attributes.effective(), area.attributes.is_advised());
         let mut next = piece.start;
@@ -166,7 +156,7 @@ impl EagerBacker {
                 next += 1;
                 continue;
             }
-            let backed = context.back_in_advance(id, next..end, how, updates)?;
+            let backed = context.back_in_advance(id, next..end, how)?;
             self.pages_backed += backed;
             next = match backed {
                 0 => (next / REGION_PAGES + 1) * REGION_PAGES,

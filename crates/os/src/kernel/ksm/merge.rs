@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use perforate_types::{Frame, Permissions, SpaceId, Update};
+use perforate_types::{Frame, Permissions, SpaceId};
 
 use super::{Ksm, candidate};
 use crate::OsError;
@@ -22,11 +22,10 @@ impl Ksm {
         place: SpacePage,
         identity: u64,
         frame: Frame,
-        updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
         let (_, own) = candidate(core, place).expect("it was found by the scan");
         let to = (own != frame).then_some(frame);
-        self.map_alone(core, place, to, updates)?;
+        self.map_alone(core, place, to)?;
         let nodes = self.stable.get_mut(&identity).expect("found there");
         let node = nodes.iter_mut().find(|node| node.frame == frame).expect("found there");
         if !node.sharers.contains(&place) {
@@ -44,12 +43,11 @@ impl Ksm {
         core: &mut Core,
         (id, page): SpacePage,
         to: Option<Frame>,
-        updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
         let (present, own) = candidate(core, (id, page)).expect("a candidate");
         let permissions = Permissions { write: false, ..present.permissions() };
         let frame = to.unwrap_or(own);
-        let (space, mut effects) = core.parts(id, updates)?;
+        let (space, mut effects) = core.parts(id)?;
         let effects = &mut effects;
         space.leave_overlay(&(page..page + 1), Departure::Remapped, effects)?;
         let (split_before, punched_before) = breakage(effects);
@@ -102,7 +100,6 @@ impl Ksm {
         core: &mut Core,
         id: SpaceId,
         pages: Range<u64>,
-        updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
         let range = (id, pages.start)..(id, pages.end);
         let places: Vec<(SpacePage, (u64, Frame))> =
@@ -110,7 +107,7 @@ impl Ksm {
         for (place, (identity, frame)) in places {
             if maps_merged(core, place, identity, frame) {
                 let area = core.space(id)?.areas.find(place.1).expect("area of a candidate");
-                copy_on_write::make_writable(core, id, place.1, area.attributes, updates)?;
+                copy_on_write::make_writable(core, id, place.1, area.attributes)?;
             }
             self.merged.remove(&place);
         }

@@ -1,7 +1,7 @@
 //! Touches of shared memory that another mapping has frames for: maps the same frames, as a part of
 //! a 2MB or 1GB page if possible.
 
-use perforate_types::{Frame, HoleSet, Permissions, SpaceId, Update};
+use perforate_types::{Frame, HoleSet, Permissions, SpaceId};
 
 use super::{Elsewhere, elsewhere, frame_elsewhere, others_map_any};
 use crate::kernel::first_touch::{Backed, Backer, Context, Touch};
@@ -19,42 +19,30 @@ use crate::{Orders, OsError};
 pub(in crate::kernel) struct SharedMemory;
 
 impl Backer for SharedMemory {
-    fn back(
-        &mut self,
-        context: &mut Context<'_>,
-        touch: &Touch,
-        updates: &mut Vec<Update>,
-    ) -> Result<Backed, OsError> {
+    fn back(&mut self, context: &mut Context<'_>, touch: &Touch) -> Result<Backed, OsError> {
         let &Touch { space, page, area } = touch;
-        let is_joined =
-            area.attributes.is_shared() && join(context.core, space, page, area, updates)?;
+        let is_joined = area.attributes.is_shared() && join(context.core, space, page, area)?;
         Ok(if is_joined { Backed::Yes } else { Backed::No })
     }
 }
 
 /// Maps an untouched page of shared memory to the frame that another mapping has. Returns true if
 /// the page is mapped now.
-fn join(
-    core: &mut Core,
-    id: SpaceId,
-    page: u64,
-    area: Area,
-    updates: &mut Vec<Update>,
-) -> Result<bool, OsError> {
+fn join(core: &mut Core, id: SpaceId, page: u64, area: Area) -> Result<bool, OsError> {
     let permissions = area.attributes.effective();
     let region = pages_of(region_of(page));
     let may_be_large = core.orders_at_touch(id, page, &area)?.contains(Orders::LARGE);
-    if may_be_large && join_large(core, id, page, &area, updates)? {
+    if may_be_large && join_large(core, id, page, &area)? {
         return Ok(true);
     }
     let Some(frame) = frame_elsewhere(core, id, page) else {
         let stays_small = may_be_large && others_map_any(core, id, &area, &region);
         if stays_small {
-            single_page::map(core, id, page, permissions, updates)?;
+            single_page::map(core, id, page, permissions)?;
         }
         return Ok(stays_small);
     };
-    let (space, mut effects) = core.parts(id, updates)?;
+    let (space, mut effects) = core.parts(id)?;
     space.map_page(page, frame, permissions, &mut effects)?;
     effects.memory.share(frame);
     effects.ledger.join(FirstTouch::Page);
@@ -64,13 +52,7 @@ fn join(
 }
 
 /// Maps the 2MB or 1GB page around `page` that another mapping has at a congruent address.
-fn join_large(
-    core: &mut Core,
-    id: SpaceId,
-    page: u64,
-    area: &Area,
-    updates: &mut Vec<Update>,
-) -> Result<bool, OsError> {
+fn join_large(core: &mut Core, id: SpaceId, page: u64, area: &Area) -> Result<bool, OsError> {
     let Some(object) = area.attributes.object else { return Ok(false) };
     let permissions = area.attributes.effective();
     let number = region_of(page);
@@ -81,7 +63,7 @@ fn join_large(
             continue;
         }
         if let Some(run) = huge_to_join(core, id, page, area, part)? {
-            join_huge(core, id, page, run, permissions, updates)?;
+            join_huge(core, id, page, run, permissions)?;
             let gigabyte = pages_of_gigabyte(gigabyte_of(page));
             let parts = elsewhere(core, id, object, &gigabyte);
             receive_contents(core, id, &parts, part);
@@ -94,11 +76,11 @@ fn join_large(
             .fold(HoleSet::EMPTY, |sum, part| sum.union(&subpages_of(&part.pages, other_region)));
         let block = core.space(part.space)?.shared_block(other_region, &of_object);
         let Some(block) = block.filter(|block| core.accepts(&block.holes)) else { continue };
-        let (space, mut effects) = core.parts(id, updates)?;
+        let (space, mut effects) = core.parts(id)?;
         space.map_shared_block(number, &block, permissions, &mut effects)?;
         receive_contents(core, id, &parts, part);
         core.faults.shared_memory += 1;
-        single_page::fill_hole(core, id, page, permissions, updates)?;
+        single_page::fill_hole(core, id, page, permissions)?;
         return Ok(true);
     }
     Ok(false)
@@ -135,9 +117,8 @@ fn join_huge(
     page: u64,
     run: Frame,
     permissions: Permissions,
-    updates: &mut Vec<Update>,
 ) -> Result<(), OsError> {
-    let (space, mut effects) = core.parts(id, updates)?;
+    let (space, mut effects) = core.parts(id)?;
     let huge = Huge { run, permissions };
     let first = pages_of_gigabyte(gigabyte_of(page)).start;
     HugePages.map(space, first, Box::new(huge), &mut effects)?;
@@ -154,13 +135,12 @@ pub(in crate::kernel) fn join_hole(
     id: SpaceId,
     page: u64,
     permissions: Permissions,
-    updates: &mut Vec<Update>,
 ) -> Result<bool, OsError> {
     if core.space(id)?.find(page) != Some(Present::Vacant) {
         return Ok(false);
     }
     let Some(frame) = frame_elsewhere(core, id, page) else { return Ok(false) };
-    let (space, mut effects) = core.parts(id, updates)?;
+    let (space, mut effects) = core.parts(id)?;
     let detacher = space.detacher(page).expect("the page was detached");
     let (_, extent) = space.extent_at(page).expect("the page was detached");
     let belongs = frame == detacher.place_of(space, page)
