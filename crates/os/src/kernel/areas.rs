@@ -34,14 +34,14 @@ pub(super) fn map(
         return Ok(());
     }
     range::unmap(core, id, pages.clone())?;
-    core.parts(id)?.0.areas.insert(pages, attributes);
+    core.space_mut(id)?.areas.insert(pages, attributes);
     Ok(())
 }
 
 /// Unmaps areas, or their parts, within these pages.
 pub(super) fn unmap(core: &mut Core, id: SpaceId, pages: Range<u64>) -> Result<(), OsError> {
     range::unmap(core, id, pages.clone())?;
-    core.parts(id)?.0.areas.remove(pages);
+    core.space_mut(id)?.areas.remove(pages);
     Ok(())
 }
 
@@ -52,7 +52,7 @@ pub(super) fn advise_large_pages(
     pages: Range<u64>,
     large_pages: LargePageAdvice,
 ) -> Result<(), OsError> {
-    let (space, _) = core.parts(id)?;
+    let space = &mut core.space_mut(id)?;
     space.areas.change(pages, |attributes| attributes.large_pages = large_pages);
     Ok(())
 }
@@ -66,7 +66,7 @@ pub(super) fn brk(
 ) -> Result<(), OsError> {
     let length = end.value().saturating_sub(start.value());
     let pages = page_range(start, length)?;
-    let (space, _) = core.parts(id)?;
+    let space = &mut core.space_mut(id)?;
     // The last page of the program's data, where the heap begins, may be mapped already.
     let first = match space.areas.find(pages.start) {
         Some(area) if area.attributes.backing != Backing::Heap => pages.start + 1,
@@ -86,7 +86,7 @@ pub(super) fn brk(
 #[cold]
 pub(super) fn make(core: &mut Core, id: SpaceId, page: u64) -> Result<Option<Area>, OsError> {
     let implicit_maps = core.config.implicit_maps;
-    let (space, _) = core.parts(id)?;
+    let space = &mut core.space_mut(id)?;
     if !is_canonical(page) {
         return Ok(None);
     }

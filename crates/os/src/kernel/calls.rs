@@ -16,7 +16,7 @@ use super::{
     sharing, subpage,
 };
 use crate::memory::{FRAME_BYTES, FreeIndex, TopTable};
-use crate::space::{AddressSpace, Effects};
+use crate::space::{AddressSpace, SpaceMut};
 use crate::{
     AgeingOutcome, ContentDistribution, FreeMemory, MemoryMap, Occupancy, OsError, OtherUse,
     Policy, Zones,
@@ -296,12 +296,9 @@ impl Kernel {
     pub fn change_space<T>(
         &mut self,
         space: SpaceId,
-        act: impl FnOnce(&mut AddressSpace, &mut Effects<'_>) -> Result<T, OsError>,
+        act: impl FnOnce(&mut SpaceMut<'_>) -> Result<T, OsError>,
     ) -> Result<T, OsError> {
-        self.operation(|kernel| {
-            let (space, mut effects) = kernel.core.parts(space)?;
-            act(space, &mut effects)
-        })
+        self.operation(|kernel| act(&mut kernel.core.space_mut(space)?))
     }
 
     /// Runs `act` on the backer of type `B` without a touch, as one operation. If the policy has no

@@ -233,19 +233,19 @@ impl Compaction {
     /// it into 4KB pages and returns false.
     fn move_large_page(&mut self, core: &mut Core, (id, number): RegionPlace) -> bool {
         let to = core.memory.allocate_block();
-        let Ok((space, mut effects)) = core.parts(id) else { return false };
+        let Ok(space) = &mut core.space_mut(id) else { return false };
         let Some(to) = to else {
             // If the split fails too, the frames have no owners and count as unmovable.
-            let _ = space.split_large(number, &HoleSet::FULL, &mut effects);
+            let _ = space.split_large(number, &HoleSet::FULL);
             return false;
         };
         let pages = pages_of(number);
-        if space.leave_overlay(&pages, Departure::Remapped, &mut effects).is_err() {
-            effects.memory.free(to, BLOCK_ORDER);
+        if space.leave_overlay(&pages, Departure::Remapped).is_err() {
+            space.memory.free(to, BLOCK_ORDER);
             return false;
         }
-        let from = space.move_large(number, to, &mut effects);
-        effects.memory.free(from, BLOCK_ORDER);
+        let from = space.move_large(number, to);
+        space.memory.free(from, BLOCK_ORDER);
         core.ledger.migrated(BLOCK_FRAMES);
         self.counts.frames_migrated += BLOCK_FRAMES;
         true

@@ -26,19 +26,19 @@ pub(super) fn back(
     let blocks = regions_of(&pages);
     let run = compaction.take_run(core, &RunRequest::free(blocks.end - blocks.start))?;
     let frames = keep_for(core, &run, &pages);
-    let (space, mut effects) = core.parts(id)?;
+    let space = &mut core.space_mut(id)?;
     let none = BTreeSet::new();
-    if let Err(error) = space.prepare_run(&pages, &none, &mut effects) {
-        effects.memory.free_range(frames);
+    if let Err(error) = space.prepare_run(&pages, &none) {
+        space.memory.free_range(frames);
         return Err(error);
     }
-    let (moved, swapped) = space.vacate_for_run(&pages, &none, &mut effects);
-    effects.work().pages_swapped_in += swapped;
-    effects.migrated(moved);
+    let (moved, swapped) = space.vacate_for_run(&pages, &none);
+    space.work().pages_swapped_in += swapped;
+    space.migrated(moved);
     for (page, frame) in pages.zip(frames.clone()) {
-        let mapped = space.map_page(page, Frame::new(frame), permissions, &mut effects);
+        let mapped = space.map_page(page, Frame::new(frame), permissions);
         if let Err(error) = mapped {
-            effects.memory.free_range(frame..frames.end);
+            space.memory.free_range(frame..frames.end);
             return Err(error);
         }
     }
@@ -67,19 +67,19 @@ pub(super) fn back_longest(
         let frame = Frame::new(frames.start + (next - pages.start));
         let whole = region.start == next && region.end <= pages.end;
         let aligned = frame.number().is_multiple_of(HoleSet::SUBPAGES as u64);
-        let (space, mut effects) = core.parts(id)?;
+        let space = &mut core.space_mut(id)?;
         let (mapped, size, first_touch) = if large && whole && aligned {
-            let mapped = space.map_large(region_of(next), frame, permissions, &mut effects);
+            let mapped = space.map_large(region_of(next), frame, permissions);
             (mapped, HoleSet::SUBPAGES as u64, FirstTouch::Large)
         } else {
-            let mapped = space.map_page(next, frame, permissions, &mut effects);
+            let mapped = space.map_page(next, frame, permissions);
             (mapped, 1, FirstTouch::Page)
         };
         if let Err(error) = mapped {
-            effects.memory.free_range(frame.number()..frames.end);
+            space.memory.free_range(frame.number()..frames.end);
             return Err(error);
         }
-        effects.ledger.bring_in(first_touch);
+        space.ledger.bring_in(first_touch);
         next += size;
     }
     Ok(pages.end - pages.start)

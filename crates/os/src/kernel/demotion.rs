@@ -40,9 +40,9 @@ fn demote_if_policy_demands(core: &mut Core, id: SpaceId, number: u64) {
     if !core.policy.hole_rule().is_some_and(|rule| rule.demotes(&permanent_holes)) {
         return;
     }
-    if let Ok((space, mut effects)) = core.parts(id) {
+    if let Ok(space) = &mut core.space_mut(id) {
         let first = first_of(number);
         // If memory for the tables runs out, the page stays as it is.
-        let _ = space.mechanism(first).break_up(space, first, &mut effects);
+        let _ = space.mechanism(first).break_up(space, first);
     }
 }

@@ -62,7 +62,7 @@ pub(super) fn serve(
         }
         Some(present) if kind == AccessKind::Write && !present.permissions().write => {
             copy_on_write::make_writable(core, id, page, area.attributes)?;
-            core.parts(id)?.0.forget_advice(&(page..page + 1));
+            core.space_mut(id)?.forget_advice(&(page..page + 1));
             ksm.note_write(core, id, page, present);
             core.faults.copy_on_write += 1;
             core.ledger.done.faults_copy_on_write += 1;
@@ -82,8 +82,8 @@ pub(super) fn serve(
 /// Lets the overlay serve the touch of a page; true if it translates the page without a table
 /// entry.
 fn touch_overlay(core: &mut Core, id: SpaceId, page: u64) -> Result<bool, OsError> {
-    let (space, mut effects) = core.parts(id)?;
-    space.touch_overlay(page, &mut effects)
+    let space = &mut core.space_mut(id)?;
+    space.touch_overlay(page)
 }
 
 /// Counts an access that the program may not make.

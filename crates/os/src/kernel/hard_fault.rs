@@ -70,9 +70,9 @@ fn move_away(core: &mut Core, processes: &Processes, frame: Frame) -> HardFault 
 
 /// Gives a page that an overlay keeps another frame.
 fn replace_kept_frame(core: &mut Core, id: SpaceId, page: u64) -> Result<(), OsError> {
-    let (space, mut effects) = core.parts(id)?;
+    let space = &mut core.space_mut(id)?;
     let mechanism = space.overlay().expect("it keeps the page").mechanism();
-    mechanism.replace_frame(space, page, &mut effects)
+    mechanism.replace_frame(space, page)
 }
 
 /// The page of an extent whose in-place frame is `frame`. Visits all mappings, as frames fail
@@ -87,24 +87,24 @@ fn extent_around(core: &Core, processes: &Processes, frame: Frame) -> Option<(Sp
 }
 
 fn take_out_of_extent(core: &mut Core, id: SpaceId, page: u64, frame: Frame) -> HardFault {
-    let Ok((space, mut effects)) = core.parts(id) else {
+    let Ok(space) = &mut core.space_mut(id) else {
         return HardFault::Uncorrected;
     };
     let (first, extent) = space.extent_at(page).expect("it was found there");
     let (mechanism, pages) = (extent.mechanism(), first..first + extent.pages());
-    if space.leave_overlay(&pages, Departure::Remapped, &mut effects).is_err() {
+    if space.leave_overlay(&pages, Departure::Remapped).is_err() {
         return HardFault::Uncorrected;
     }
-    if mechanism.relocate(space, first, &mut effects) {
+    if mechanism.relocate(space, first) {
         core.faults.extents_relocated += 1;
         return HardFault::Relocated;
     }
-    if let Some(detacher) = mechanism.detacher(space) {
+    if let Some(detacher) = space.detacher(page) {
         let permissions = space.extent(first).permissions();
-        let punched = space.detach_with(detacher, page, true, permissions, &mut effects);
+        let punched = space.detach_with(detacher, page, true, permissions);
         return if punched.is_ok() { HardFault::Punched } else { HardFault::Uncorrected };
     }
-    let broken_up = mechanism.break_up(space, first, &mut effects);
+    let broken_up = mechanism.break_up(space, first);
     if broken_up.is_ok() && migration::migrate(core, frame) {
         HardFault::Split
     } else {

@@ -33,7 +33,7 @@ pub(super) fn migrate(core: &mut Core, frame: Frame) -> bool {
 /// Copies the content of `page` to a new frame, if the page has an entry of its own that still maps
 /// `from`.
 fn migrate_page(core: &mut Core, id: SpaceId, page: u64, from: Frame) -> bool {
-    let Ok((space, mut effects)) = core.parts(id) else { return false };
+    let Ok(space) = &mut core.space_mut(id) else { return false };
     let permissions = match space.find(page) {
         Some(present) if present.has_own_entry() && present.frame() == Some(from) => {
             present.permissions()
@@ -41,11 +41,11 @@ fn migrate_page(core: &mut Core, id: SpaceId, page: u64, from: Frame) -> bool {
         _ => return false,
     };
     let page_alone = page..page + 1;
-    if space.leave_overlay(&page_alone, Departure::Remapped, &mut effects).is_err() {
+    if space.leave_overlay(&page_alone, Departure::Remapped).is_err() {
         return false;
     }
-    let Ok(to) = effects.memory.allocate_page() else { return false };
-    let old = space.remap(page, to, permissions, &mut effects);
-    effects.memory.release(old);
+    let Ok(to) = space.memory.allocate_page() else { return false };
+    let old = space.remap(page, to, permissions);
+    space.memory.release(old);
     true
 }

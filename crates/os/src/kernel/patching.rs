@@ -24,11 +24,11 @@ pub(super) fn patch_holes(core: &mut Core, id: SpaceId, number: u64, moves: bool
 /// Returns true if the page was made writable.
 fn end_copy_on_write(core: &mut Core, id: SpaceId, number: u64) -> bool {
     let Some(permissions) = permissions_after_copies(core, id, number) else { return false };
-    let (space, mut effects) = core.parts(id).expect("it was just looked at");
-    let left = space.leave_overlay(&pages_of(number), Departure::Remapped, &mut effects);
+    let space = &mut core.space_mut(id).expect("it was just looked at");
+    let left = space.leave_overlay(&pages_of(number), Departure::Remapped);
     if left.is_ok() {
         let first = first_of(number);
-        space.mechanism(first).protect(space, first, permissions, &mut effects);
+        space.mechanism(first).protect(space, first, permissions);
     }
     left.is_ok()
 }

@@ -85,9 +85,9 @@ fn populate_page(
     let core = &mut *context.core;
     let &Touch { space: id, page, area } = touch;
     core.ledger.clears = area.attributes.backing != Backing::File;
-    let (space, mut effects) = core.parts(id)?;
+    let space = &mut core.space_mut(id)?;
     if space.overlay_frame(page).is_some()
-        || (space.find(page).is_none() && space.touch_overlay(page, &mut effects)?)
+        || (space.find(page).is_none() && space.touch_overlay(page)?)
     {
         core.touch(id, page);
         return Ok(());

@@ -91,8 +91,8 @@ impl Processes {
         if self.spaces.get(&child) == Some(&parent) {
             return Ok(());
         }
-        let (space, mut effects) = core.parts(parent)?;
-        space.leave_overlay(&ALL_PAGES, Departure::Forked, &mut effects)?;
+        let space = &mut core.space_mut(parent)?;
+        space.leave_overlay(&ALL_PAGES, Departure::Forked)?;
         self.exit(core, backers, child)?;
         // The child's tables are as large as the parent's, and a fork cannot be interrupted by
         // reclaim.
@@ -102,9 +102,9 @@ impl Processes {
         let space = core.create_space_with(format)?;
         self.spaces.insert(child, space);
         core.contents.fork(parent, space);
-        let copied = core.with_two_spaces(parent, space, |parent, child, effects| {
-            parent.copy_to(child, effects)
-        });
+        let mut copy = core.spaces[usize::from(space.0)].take().expect("just created");
+        let copied = core.space_mut(parent)?.copy_to(&mut copy);
+        core.spaces[usize::from(space.0)] = Some(copy);
         if copied.is_err() {
             self.exit(core, backers, child)?;
         }
@@ -148,7 +148,7 @@ impl Processes {
 /// exec: unmaps everything in the address space.
 pub(super) fn clear_space(core: &mut Core, id: SpaceId) -> Result<(), OsError> {
     range::unmap(core, id, ALL_PAGES)?;
-    let (space, _) = core.parts(id)?;
+    let space = &mut core.space_mut(id)?;
     assert_eq!(space.table_frames(), 0, "a node outlived its mappings");
     space.areas = Default::default();
     space.heap_end = None;

@@ -146,7 +146,7 @@ pub(super) fn take_out(core: &mut Core, id: SpaceId, number: u64, pages: &HoleSe
     if pages.is_empty() {
         return false;
     }
-    let Ok((space, mut effects)) = core.parts(id) else { return false };
+    let Ok(space) = &mut core.space_mut(id) else { return false };
     // A larger extent that was not broken up keeps all its pages: some are shared, or no frame was
     // left for a node.
     if space.region(number).is_none() {
@@ -156,8 +156,8 @@ pub(super) fn take_out(core: &mut Core, id: SpaceId, number: u64, pages: &HoleSe
         |index: usize| space.frame_of(page_at(number, index)).is_some() && !pages.contains(index);
     let whole = !(0..HoleSet::SUBPAGES).any(stays);
     let pages = if whole { HoleSet::FULL } else { *pages };
-    space.leave_overlay(&pages_of(number), Departure::Remapped, &mut effects).is_ok()
-        && space.drop_subpages(number, &pages, &mut effects).is_ok()
+    space.leave_overlay(&pages_of(number), Departure::Remapped).is_ok()
+        && space.drop_subpages(number, &pages).is_ok()
 }
 
 /// Mapped pages of a region that can be reclaimed: private anonymous memory that is not shared.
@@ -198,26 +198,26 @@ pub(super) fn reclaimable(core: &Core, id: SpaceId, number: u64) -> HoleSet {
 /// A shared extent stays, since nothing of it can be taken. Without memory for a node the extent
 /// stays too.
 pub(super) fn break_up(core: &mut Core, (id, number): SpaceRegion) {
-    let Ok((space, mut effects)) = core.parts(id) else { return };
+    let Ok(space) = &mut core.space_mut(id) else { return };
     let Some(&first) = space.wide_within(&pages_of(number)).first() else { return };
     let extent = space.extent(first);
-    if !extent.stays_whole() && !extent.is_shared(effects.memory) {
+    if !extent.stays_whole() && !extent.is_shared(space.memory) {
         // If this fails, the region has nothing to reclaim.
-        let _ = space.break_up(first, &mut effects);
+        let _ = space.break_up(first);
     }
 }
 
 /// MADV_FREE: mapped pages may be dropped when memory is short. Swapped pages are dropped at once,
 /// as in Linux.
 pub(super) fn advise_free(core: &mut Core, id: SpaceId, pages: Range<u64>) -> Result<(), OsError> {
-    let (space, effects) = core.parts(id)?;
+    let space = &mut core.space_mut(id)?;
     let areas = space.areas.within(pages);
     let mut dropped = Vec::new();
     for area in areas.iter().filter(|area| area.attributes.is_private_anonymous()) {
         let pages = area.pages();
         if space.any_swapped(pages.clone()) {
             dropped.extend(space.swapped_within(pages.clone()));
-            space.forget_reclaimed(&pages, &mut effects.memory.swap);
+            space.forget_reclaimed(&pages);
         }
         for number in space.mapped_regions(&pages) {
             let is_mapped = |&index: &usize| space.frame_of(page_at(number, index)).is_some();

@@ -14,11 +14,11 @@ pub(super) fn release(core: &mut Core, free_frames: u64) -> bool {
         let id = SpaceId(slot as u16);
         let mut next = 0;
         while core.free_frames() < free_frames {
-            let Ok((space, mut effects)) = core.parts(id) else { break };
+            let Ok(space) = &mut core.space_mut(id) else { break };
             let region = (space.usage().reserved > 0).then(|| space.next_region(next));
             let Some(Some(number)) = region else { break };
-            let pages = space.holed_pages().expect("only such pages reserve frames");
-            released += pages.release_reserved(space, number, &HoleSet::FULL, &mut effects);
+            let pages = space.holes.expect("only such pages reserve frames");
+            released += pages.release_reserved(space, number, &HoleSet::FULL);
             next = number + 1;
         }
     }
@@ -34,7 +34,7 @@ pub(super) fn release_frame(core: &mut Core, processes: &Processes, frame: Frame
         Some((id, number))
     });
     let Some((id, number)) = found else { return false };
-    let Ok((space, mut effects)) = core.parts(id) else { return false };
-    let pages = space.holed_pages().expect("only such pages reserve frames");
-    pages.release_reserved(space, number, &[index].into_iter().collect(), &mut effects) == 1
+    let Ok(space) = &mut core.space_mut(id) else { return false };
+    let pages = space.holes.expect("only such pages reserve frames");
+    pages.release_reserved(space, number, &[index].into_iter().collect()) == 1
 }

@@ -103,11 +103,11 @@ fn write_extents_out(core: &mut Core, (id, number): SpaceRegion) -> bool {
         if extent.stays_whole() || !has_room || !regions_of(&pages).all(can_go) {
             continue;
         }
-        let Ok((space, mut effects)) = core.parts(id) else { return is_any };
-        if space.leave_overlay(&pages, Departure::Remapped, &mut effects).is_err() {
+        let Ok(space) = &mut core.space_mut(id) else { return is_any };
+        if space.leave_overlay(&pages, Departure::Remapped).is_err() {
             continue;
         }
-        mechanism.unmap(space, first, &mut effects).release(effects.memory);
+        mechanism.unmap(space, first).release(space.memory);
         set_swapped(core, id, pages);
         is_any = true;
     }
@@ -116,11 +116,11 @@ fn write_extents_out(core: &mut Core, (id, number): SpaceRegion) -> bool {
 
 /// Records that the content of unmapped pages is in swap. There must be enough free slots.
 fn set_swapped(core: &mut Core, id: SpaceId, pages: impl Iterator<Item = u64>) {
-    let Ok((space, effects)) = core.parts(id) else { return };
+    let Ok(space) = &mut core.space_mut(id) else { return };
     for page in pages {
-        let slot = effects.memory.swap.take().expect("there was room");
+        let slot = space.memory.swap.take().expect("there was room");
         space.set_swapped(page, slot);
-        effects.ledger.done.pages_swapped_out += 1;
+        space.ledger.done.pages_swapped_out += 1;
     }
 }
 
@@ -165,10 +165,10 @@ fn read(
 /// Ends the swapping of a page whose content is in memory again. Returns true if another address
 /// space still uses its slot.
 pub(super) fn end(core: &mut Core, id: SpaceId, page: u64) -> Result<bool, OsError> {
-    let (space, effects) = core.parts(id)?;
+    let space = &mut core.space_mut(id)?;
     let slot = space.take_swapped(page);
-    effects.ledger.done.pages_swapped_in += 1;
-    Ok(effects.memory.swap.release(slot))
+    space.ledger.done.pages_swapped_in += 1;
+    Ok(space.memory.swap.release(slot))
 }
 
 /// Reads all swapped pages of a region back, before other spaces share the region.

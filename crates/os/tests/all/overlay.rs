@@ -11,7 +11,7 @@ use perforate_types::{
 };
 
 use perforate_os::mechanism::{
-    ALL_PAGES, AddressSpace, Departure, Effects, Overlay, OverlayMechanism, Present, Recount,
+    ALL_PAGES, AddressSpace, Departure, Overlay, OverlayMechanism, Present, Recount, SpaceMut,
 };
 use perforate_os::{
     BasePages, HoleContent, Kernel, KernelConfig, KsmConfig, OsError, Policy, TableFormat, Thp,
@@ -33,10 +33,9 @@ struct Copies;
 impl OverlayMechanism for Copies {
     fn leave(
         &self,
-        space: &mut AddressSpace,
+        space: &mut SpaceMut<'_>,
         pages: &Range<u64>,
         departure: Departure,
-        _: &mut Effects<'_>,
     ) -> Result<(), OsError> {
         let copy = space.overlay_mut().expect("it acts for one");
         let copy: &mut Copy = copy.downcast_mut().expect("its own");
@@ -115,7 +114,7 @@ impl Machine {
     /// Gives the running process an overlay with a copy of its present page tables.
     fn copy(&mut self) {
         let id = self.kernel.current();
-        let copied = self.kernel.change_space(id, |space, _| {
+        let copied = self.kernel.change_space(id, |space| {
             let mut copy = Copy::default();
             for page in space.areas_within(ALL_PAGES).flat_map(|area| area.pages()) {
                 let present = space.find(page);

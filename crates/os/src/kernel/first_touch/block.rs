@@ -65,23 +65,23 @@ pub(super) fn map(
     reserves: bool,
 ) -> Result<(), OsError> {
     let in_place = complement(holes);
-    let (space, mut effects) = core.parts(id)?;
-    let mapped = match space.holed_pages() {
+    let space = &mut core.space_mut(id)?;
+    let mapped = match space.holes {
         Some(pages) if reserves => {
-            pages.reserve(space, number, large, in_place, &mut effects)?;
+            pages.reserve(space, number, large, in_place)?;
             FirstTouch::WithHoles { in_place: 0 }
         }
         Some(pages) if !holes.is_empty() => {
-            pages.map_around(space, number, large, *holes, &mut effects)?;
+            pages.map_around(space, number, large, *holes)?;
             FirstTouch::WithHoles { in_place: in_place.count() as u64 }
         }
         _ => {
             assert!(holes.is_empty(), "a policy without 2MB pages with holes takes whole blocks");
-            space.map_large(number, large.block, large.permissions, &mut effects)?;
+            space.map_large(number, large.block, large.permissions)?;
             FirstTouch::Large
         }
     };
-    effects.ledger.bring_in(mapped);
+    space.ledger.bring_in(mapped);
     Ok(())
 }
 

@@ -29,9 +29,9 @@ pub(super) fn map(context: &mut Context<'_>, touch: &Touch) -> Result<Backed, Os
     }
     let pages = pages_of_gigabyte(gigabyte_of(page));
     let Some(run) = core.memory.allocate_huge() else { return Ok(Backed::No) };
-    let (space, mut effects) = core.parts(id)?;
+    let space = &mut core.space_mut(id)?;
     let huge = Huge { run, permissions: touch.permissions() };
-    if let Err(error) = space::HugePages.map(space, pages.start, Box::new(huge), &mut effects) {
+    if let Err(error) = space::HugePages.map(space, pages.start, Box::new(huge)) {
         core.memory.free_huge(run);
         return Err(error);
     }

@@ -39,7 +39,7 @@ impl InjectedFragments {
             core.memory.park(fragment);
             return Err(error);
         }
-        core.parts(id)?.0.set_fragment(region, fragment);
+        core.space_mut(id)?.set_fragment(region, fragment);
         // Unallocated holes are never touched, as the program has no data there.
         let fills = when == HoleAllocation::Eager && !self.reserves;
         if fills && fragmentation.allocated {
@@ -73,7 +73,7 @@ impl Backer for InjectedFragments {
                 let result = single_page::map(core, id, page, permissions);
                 match (fragment, &result) {
                     (Some(fragment), Ok(())) => {
-                        core.parts(id)?.0.set_fragment(number, fragment);
+                        core.space_mut(id)?.set_fragment(number, fragment);
                     }
                     (Some(fragment), Err(_)) => core.memory.park(fragment),
                     (None, _) => {}

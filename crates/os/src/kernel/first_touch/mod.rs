@@ -19,7 +19,7 @@ use super::contiguous::RunRequest;
 use super::sharing::SharedMemory;
 use super::{Core, KernelConfig, contiguous, contiguous_backing, single_page};
 use crate::memory::{FRAME_BYTES, PhysicalMemory};
-use crate::space::{AddressSpace, Area, Attributes, Effects, region_of, regions_of};
+use crate::space::{AddressSpace, Area, Attributes, SpaceMut, region_of, regions_of};
 use crate::{HugePageRule, Orders, OsError, PageLayout, Policy, TableFormat};
 use block::Blocks;
 use huge::HugePages;
@@ -107,9 +107,9 @@ impl Context<'_> {
         self.core.space(id)
     }
 
-    /// An address space to be changed, and the state that changes with it.
-    pub fn parts(&mut self, id: SpaceId) -> Result<(&mut AddressSpace, Effects<'_>), OsError> {
-        self.core.parts(id)
+    /// An address space to be changed, with the state that changes with it.
+    pub fn space_mut(&mut self, id: SpaceId) -> Result<SpaceMut<'_>, OsError> {
+        self.core.space_mut(id)
     }
 
     /// Physical memory of the machine.

@@ -55,26 +55,26 @@ fn replace(
     block: Frame,
     holes: &HoleSet,
 ) -> Option<Entries> {
-    let (space, mut effects) = core.parts(id).ok()?;
-    space.leave_overlay(&pages_of(number), Departure::Remapped, &mut effects).ok()?;
+    let space = &mut core.space_mut(id).ok()?;
+    space.leave_overlay(&pages_of(number), Departure::Remapped).ok()?;
     let node = match holes.is_empty() {
         true => None,
-        false => Some(space.allocate_node(&mut effects).ok()?),
+        false => Some(space.allocate_node().ok()?),
     };
     // Compaction may have moved the region's pages, and reclaim may have unmapped some to make
     // room.
     let is_same = census_of(core, id, number).is_some_and(|now| now.agrees(census));
-    let (space, mut effects) = core.parts(id).ok()?;
+    let space = &mut core.space_mut(id).ok()?;
     let large = Large { block, permissions: census.permissions };
     match node {
-        None if is_same => Some(space.replace_by_large(number, large, &mut effects)),
+        None if is_same => Some(space.replace_by_large(number, large)),
         Some(node) if is_same => {
-            let pages = space.holed_pages()?;
-            Some(pages.replace_pages(space, number, large, *holes, node, &mut effects))
+            let pages = space.holes?;
+            Some(pages.replace_pages(space, number, large, *holes, node))
         }
         None => None,
         Some(node) => {
-            space.give_back_node(node, &mut effects);
+            space.give_back_node(node);
             None
         }
     }
@@ -89,17 +89,17 @@ fn settle_old_frames(
     holes: &HoleSet,
     entries: &Entries,
 ) {
-    let Ok((space, mut effects)) = core.parts(id) else { return };
+    let Ok(space) = &mut core.space_mut(id) else { return };
     for index in census.mapped.iter() {
         let entry = entries[index];
         if holes.contains(index) {
             let page = page_at(number, index);
-            let pages = space.holed_pages().expect("it was just made with holes");
-            pages.fill(space, page, entry.frame(), entry.permissions(), &mut effects);
+            let pages = space.holes.expect("it was just made with holes");
+            pages.fill(space, page, entry.frame(), entry.permissions());
         } else if entry.frame() == block.add(index as u64) {
-            effects.memory.forget_owner(entry.frame());
+            space.memory.forget_owner(entry.frame());
         } else {
-            effects.memory.release(entry.frame());
+            space.memory.release(entry.frame());
         }
     }
 }

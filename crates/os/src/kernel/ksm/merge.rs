@@ -7,11 +7,11 @@ use perforate_types::{Frame, Permissions, SpaceId};
 use super::{Ksm, candidate};
 use crate::OsError;
 use crate::kernel::{Core, SpacePage, contents, copy_on_write};
-use crate::space::{Departure, Effects, Present};
+use crate::space::{Departure, Present, SpaceMut};
 
 /// Numbers of 2MB pages split and sub-pages punched so far.
-fn breakage(effects: &Effects<'_>) -> (u64, u64) {
-    (effects.ledger.done.large_pages_split, effects.ledger.done.subpages_punched)
+fn breakage(space: &SpaceMut<'_>) -> (u64, u64) {
+    (space.ledger.done.large_pages_split, space.ledger.done.subpages_punched)
 }
 
 impl Ksm {
@@ -47,30 +47,29 @@ impl Ksm {
         let (present, own) = candidate(core, (id, page)).expect("a candidate");
         let permissions = Permissions { write: false, ..present.permissions() };
         let frame = to.unwrap_or(own);
-        let (space, mut effects) = core.parts(id)?;
-        let effects = &mut effects;
-        space.leave_overlay(&(page..page + 1), Departure::Remapped, effects)?;
-        let (split_before, punched_before) = breakage(effects);
+        let space = &mut core.space_mut(id)?;
+        space.leave_overlay(&(page..page + 1), Departure::Remapped)?;
+        let (split_before, punched_before) = breakage(space);
         let was_whole = space.extent_at(page).is_some_and(|(_, extent)| extent.is_whole());
         if !present.has_own_entry() && space.detacher(page).is_none() {
-            space.break_up(page, effects)?;
+            space.break_up(page)?;
         }
         match space.detacher(page) {
             Some(detacher) if !present.has_own_entry() => {
-                detacher.detach(space, page, effects)?;
-                detacher.fill(space, page, frame, permissions, effects);
+                detacher.detach(space, page)?;
+                detacher.fill(space, page, frame, permissions);
             }
             _ if to.is_some() => {
-                space.remap(page, frame, permissions, effects);
+                space.remap(page, frame, permissions);
             }
             Some(_) if !present.permissions().write => {}
-            _ => space.protect_own(page, permissions, effects),
+            _ => space.protect_own(page, permissions),
         }
         if to.is_some() {
-            effects.memory.share(frame);
-            effects.memory.release(own);
+            space.memory.share(frame);
+            space.memory.release(own);
         }
-        let (split, punched) = breakage(effects);
+        let (split, punched) = breakage(space);
         let was_punched = punched > punched_before;
         self.counts.split += split - split_before;
         self.counts.perforated += u64::from(was_punched && was_whole);

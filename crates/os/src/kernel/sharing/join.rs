@@ -8,9 +8,8 @@ use crate::kernel::first_touch::{Backed, Backer, Context, Touch};
 use crate::kernel::{Core, FirstTouch, contents, single_page};
 use crate::memory::complement;
 use crate::space::{
-    AddressSpace, Area, Effects, GIGABYTE_PAGES, Huge, HugePages, Large, Mechanism, Present,
-    REGION_PAGES, SharedBlock, gigabyte_of, page_at, pages_of, pages_of_gigabyte, region_of,
-    subpages_of,
+    Area, GIGABYTE_PAGES, Huge, HugePages, Large, Mechanism, Present, REGION_PAGES, SharedBlock,
+    SpaceMut, gigabyte_of, index_of, page_at, pages_of, pages_of_gigabyte, region_of, subpages_of,
 };
 use crate::{Orders, OsError};
 
@@ -42,10 +41,10 @@ fn join(core: &mut Core, id: SpaceId, page: u64, area: Area) -> Result<bool, OsE
         }
         return Ok(stays_small);
     };
-    let (space, mut effects) = core.parts(id)?;
-    space.map_page(page, frame, permissions, &mut effects)?;
-    effects.memory.share(frame);
-    effects.ledger.join(FirstTouch::Page);
+    let space = &mut core.space_mut(id)?;
+    space.map_page(page, frame, permissions)?;
+    space.memory.share(frame);
+    space.ledger.join(FirstTouch::Page);
     contents::receive(core, id, page);
     core.faults.shared_memory += 1;
     Ok(true)
@@ -76,8 +75,8 @@ fn join_large(core: &mut Core, id: SpaceId, page: u64, area: &Area) -> Result<bo
             .fold(HoleSet::EMPTY, |sum, part| sum.union(&subpages_of(&part.pages, other_region)));
         let block = core.space(part.space)?.shared_block(other_region, &of_object);
         let Some(block) = block.filter(|block| core.accepts(&block.holes)) else { continue };
-        let (space, mut effects) = core.parts(id)?;
-        space.map_shared_block(number, &block, permissions, &mut effects)?;
+        let space = &mut core.space_mut(id)?;
+        space.map_shared_block(number, &block, permissions)?;
         receive_contents(core, id, &parts, part);
         core.faults.shared_memory += 1;
         single_page::fill_hole(core, id, page, permissions)?;
@@ -118,12 +117,12 @@ fn join_huge(
     run: Frame,
     permissions: Permissions,
 ) -> Result<(), OsError> {
-    let (space, mut effects) = core.parts(id)?;
+    let space = &mut core.space_mut(id)?;
     let huge = Huge { run, permissions };
     let first = pages_of_gigabyte(gigabyte_of(page)).start;
-    HugePages.map(space, first, Box::new(huge), &mut effects)?;
-    effects.memory.share_huge(run);
-    effects.ledger.join(FirstTouch::Huge);
+    HugePages.map(space, first, Box::new(huge))?;
+    space.memory.share_huge(run);
+    space.ledger.join(FirstTouch::Huge);
     core.faults.shared_memory += 1;
     Ok(())
 }
@@ -140,46 +139,44 @@ pub(in crate::kernel) fn join_hole(
         return Ok(false);
     }
     let Some(frame) = frame_elsewhere(core, id, page) else { return Ok(false) };
-    let (space, mut effects) = core.parts(id)?;
-    let detacher = space.detacher(page).expect("the page was detached");
-    let (_, extent) = space.extent_at(page).expect("the page was detached");
-    let belongs = frame == detacher.place_of(space, page)
-        && extent.permissions() == permissions
+    let space = &mut core.space_mut(id)?;
+    let (pages, holed) = space.holes_around(page);
+    let belongs = frame == holed.in_place(index_of(page))
+        && holed.permissions == permissions
         && space.is_shared_as_in_place(page);
-    effects.memory.share(frame);
+    space.memory.share(frame);
     if belongs {
-        detacher.attach(space, page, &mut effects);
+        pages.attach(space, page);
     } else {
-        detacher.fill(space, page, frame, permissions, &mut effects);
+        pages.fill(space, page, frame, permissions);
     }
     contents::receive(core, id, page);
     core.faults.shared_memory += 1;
     Ok(true)
 }
 
-impl AddressSpace {
+impl SpaceMut<'_> {
     /// Maps another mapping's block of an object to a region that is not mapped.
     pub(super) fn map_shared_block(
         &mut self,
         number: u64,
         shared: &SharedBlock,
         permissions: Permissions,
-        effects: &mut Effects<'_>,
     ) -> Result<(), OsError> {
         let &SharedBlock { block, holes, ref moved } = shared;
         if holes.is_empty() {
-            self.map_large(number, block, permissions, effects)?;
-            effects.ledger.join(FirstTouch::Large);
+            self.map_large(number, block, permissions)?;
+            self.ledger.join(FirstTouch::Large);
         } else {
-            let pages = self.holed_pages().expect("every address space makes the same pages");
-            pages.map_around(self, number, Large { block, permissions }, holes, effects)?;
-            effects.ledger.join(FirstTouch::WithHoles { in_place: 0 });
+            let pages = self.holes.expect("every address space makes the same pages");
+            pages.map_around(self, number, Large { block, permissions }, holes)?;
+            self.ledger.join(FirstTouch::WithHoles { in_place: 0 });
         }
-        effects.memory.share_block(block, &complement(&holes));
+        self.memory.share_block(block, &complement(&holes));
         for &(index, frame) in moved {
-            let pages = self.holed_pages().expect("it was just mapped with holes");
-            pages.fill(self, page_at(number, index), frame, permissions, effects);
-            effects.memory.share(frame);
+            let pages = self.holes.expect("it was just mapped with holes");
+            pages.fill(self, page_at(number, index), frame, permissions);
+            self.memory.share(frame);
         }
         Ok(())
     }

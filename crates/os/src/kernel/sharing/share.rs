@@ -40,17 +40,17 @@ pub(in crate::kernel) fn share_region(
         return Err(OsError::CopyOnWrite { space: from, page: VirtualPage::new(page) });
     }
     if let Some(block) = core.space(from)?.shared_block(number, &HoleSet::FULL) {
-        let (target, mut effects) = core.parts(to)?;
-        target.map_shared_block(number, &block, permissions, &mut effects)?;
+        let target = &mut core.space_mut(to)?;
+        target.map_shared_block(number, &block, permissions)?;
     }
     core.contents.copy(from, pages.clone(), to, pages.start);
     let object = objects.make(pages.start);
-    let (source, _) = core.parts(from)?;
+    let source = &mut core.space_mut(from)?;
     source.areas.change(pages.clone(), |attributes| {
         attributes.object = attributes.object.or(Some(object));
     });
     let areas = source.areas.within(pages.clone());
-    let (target, _) = core.parts(to)?;
+    let target = &mut core.space_mut(to)?;
     for area in areas {
         target.areas.insert(area.pages(), area.attributes);
     }

@@ -93,10 +93,10 @@ impl Superpages {
         permissions: Permissions,
     ) -> Result<(), OsError> {
         for (index, &place) in places.iter().enumerate() {
-            let (space, mut effects) = context.parts(id)?;
+            let space = &mut context.space_mut(id)?;
             let page = first + index as u64 * mode.entry_pages();
             let superpage = Superpage { place, permissions, mode };
-            if let Err(error) = map_superpage(space, page, superpage, &mut effects) {
+            if let Err(error) = map_superpage(space, page, superpage) {
                 places[index..].iter().for_each(|&place| free(context, mode, place));
                 return Err(error);
             }
@@ -136,8 +136,8 @@ impl Backer for Superpages {
             }
             mapped => mapped?,
         }
-        let (_, mut effects) = context.parts(id)?;
-        effects.bring_in(FirstTouch::Superpage { pages: size });
+        let space = &mut context.space_mut(id)?;
+        space.bring_in(FirstTouch::Superpage { pages: size });
         Ok(Backed::Yes)
     }
 

@@ -1,6 +1,6 @@
 //! Requests to a kernel about direct segments, other than those of its programs.
 
-use perforate_os::mechanism::{AddressSpace, Effects};
+use perforate_os::mechanism::SpaceMut;
 use perforate_os::{Kernel, OsError, Policy};
 use perforate_types::{SpaceId, VirtualPage};
 
@@ -89,15 +89,15 @@ impl DirectSegments for Kernel {
     }
 
     fn enable_segment(&mut self, space: SpaceId) -> Result<(), OsError> {
-        change(self, space, |space, effects| {
-            record::activate(space, effects);
+        change(self, space, |space| {
+            record::activate(space);
             Ok(())
         })
     }
 
     fn disable_segment(&mut self, space: SpaceId) -> Result<(), OsError> {
-        change(self, space, |space, effects| {
-            record::deactivate(space, effects);
+        change(self, space, |space| {
+            record::deactivate(space);
             Ok(())
         })
     }
@@ -107,11 +107,11 @@ impl DirectSegments for Kernel {
     }
 
     fn escape_page(&mut self, space: SpaceId, page: VirtualPage) -> Result<(), OsError> {
-        self.change_space(space, |found, effects| {
+        self.change_space(space, |found| {
             if !found.is_kept(page.number()) {
                 return Err(SegmentError::Outside { space, page }.into());
             }
-            record::escape_in_place(found, &[page.number()], effects)
+            record::escape_in_place(found, &[page.number()])
         })
     }
 }
@@ -125,10 +125,10 @@ fn without_rule(policy: &dyn Policy) -> Segments {
 fn change(
     kernel: &mut Kernel,
     id: SpaceId,
-    act: fn(&mut AddressSpace, &mut Effects<'_>) -> Result<(), OsError>,
+    act: fn(&mut SpaceMut<'_>) -> Result<(), OsError>,
 ) -> Result<(), OsError> {
-    kernel.change_space(id, |space, effects| match segment_of(space) {
-        Some(_) => act(space, effects),
+    kernel.change_space(id, |space| match segment_of(space) {
+        Some(_) => act(space),
         None => Err(SegmentError::None { space: id }.into()),
     })
 }

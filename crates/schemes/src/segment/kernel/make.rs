@@ -86,12 +86,12 @@ impl Segments {
         let page_at = |faulty: Frame| pages.start + (faulty.number() - frames.start);
         let faulty = context.faulty_frames(&frames);
         let escaped: BTreeSet<u64> = faulty.into_iter().map(page_at).collect();
-        let (space, mut effects) = context.parts(id)?;
-        if let Err(error) = space.prepare_run(&pages, &escaped, &mut effects) {
+        let space = &mut context.space_mut(id)?;
+        if let Err(error) = space.prepare_run(&pages, &escaped) {
             context.give_back_run(frames);
             return Err(error);
         }
-        let (moved, swapped) = space.vacate_for_run(&pages, &escaped, &mut effects);
+        let (moved, swapped) = space.vacate_for_run(&pages, &escaped);
         let cleared = (pages.end - pages.start) - escaped.len() as u64 - moved - swapped;
         let Range { start, end } = pages;
         let permissions = area.attributes.effective();
@@ -106,10 +106,10 @@ impl Segments {
             large_pages: self.large_pages,
             most_escapes: self.rule.unwrap_or_default().faulty_pages,
         };
-        record::set(space, segment, &mut effects);
-        effects.bring_in(FirstTouch::Run { cleared });
-        effects.work().pages_swapped_in += swapped;
-        effects.migrated(moved);
+        record::set(space, segment);
+        space.bring_in(FirstTouch::Run { cleared });
+        space.work().pages_swapped_in += swapped;
+        space.migrated(moved);
         self.made += 1;
         Ok(())
     }
