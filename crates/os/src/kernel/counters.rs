@@ -66,7 +66,7 @@ figures! {
         /// Slab freed when memory was short.
         reclaimed_slab_bytes, Bytes, Listed: |it| bytes(it.core.memory.pressure().slab_frames);
         /// Memory advised free (MADV_FREE) that was taken when memory was short.
-        reclaimed_advised_bytes, Bytes, Listed: |it| bytes(it.reclaim.advised_pages);
+        reclaimed_advised_bytes, Bytes, Listed: |it| bytes(it.core.reclaim.advised_pages);
         /// 2MB blocks that compaction looked at.
         compaction_blocks_scanned, Count, Listed: |it| it.compaction().blocks_scanned;
         /// Frames that compaction looked at.
@@ -234,17 +234,8 @@ impl Core {
 
     /// Mapped pages of all address spaces, by kind.
     pub fn usage(&self) -> Usage {
-        self.live_spaces().map(|space| space.usage()).fold(Usage::default(), |sum, usage| Usage {
-            pages: sum.pages + usage.pages,
-            large_pages: sum.large_pages + usage.large_pages,
-            huge_pages: sum.huge_pages + usage.huge_pages,
-            perforated_pages: sum.perforated_pages + usage.perforated_pages,
-            holes_allocated: sum.holes_allocated + usage.holes_allocated,
-            holes_unallocated: sum.holes_unallocated + usage.holes_unallocated,
-            reserved: sum.reserved + usage.reserved,
-            leaf_nodes: sum.leaf_nodes + usage.leaf_nodes,
-            wide_pages: sum.wide_pages + usage.wide_pages,
-            overlay_pages: sum.overlay_pages + usage.overlay_pages,
-        })
+        let mut sum = Usage::default();
+        self.live_spaces().for_each(|space| sum += space.usage());
+        sum
     }
 }

@@ -1,8 +1,6 @@
 //! Parameters of background promotion.
 
-use std::fmt;
-
-use perforate_config::{Count, write};
+use perforate_config::Count;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -36,11 +34,5 @@ impl Default for KhugepagedConfig {
             max_ptes_shared: Count::new(256),
             defrag: true,
         }
-    }
-}
-
-impl fmt::Display for KhugepagedConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&write(self))
     }
 }

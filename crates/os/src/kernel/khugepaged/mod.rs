@@ -23,7 +23,6 @@ use perforate_types::{
     Counter, CounterUnit, Counters, Prominence, SpaceId, figures, registered, spaced,
 };
 
-use super::first_touch::Context;
 use super::{Core, SpaceRegion, migration, patching, swap};
 use crate::Promotion;
 use crate::memory::FRAME_BYTES;
@@ -68,7 +67,8 @@ struct Counts {
 /// State of the promotion scanner.
 #[derive(Default)]
 pub(super) struct Khugepaged {
-    config: KhugepagedConfig,
+    /// Parameters of the scanner.
+    pub(super) config: KhugepagedConfig,
     /// Region at which the next pass continues.
     cursor: SpaceRegion,
     /// The search for blocks that can be emptied.
@@ -79,25 +79,15 @@ pub(super) struct Khugepaged {
 }
 
 impl Khugepaged {
-    /// A scanner at the start of memory.
-    pub(super) fn new(config: KhugepagedConfig) -> Self {
-        Self { config, ..Self::default() }
-    }
-
-    /// Sets the parameters of background promotion.
-    pub(super) fn set(&mut self, config: KhugepagedConfig) {
-        self.config = config;
-    }
-
     /// One pass of the scanner over the next `pages_to_scan` pages, or up to the end of all
     /// address spaces. A region for which memory is short stays as it is.
-    pub(super) fn pass(&mut self, context: &mut Context<'_>) -> KhugepagedPass {
-        context.core.note_peak();
-        migration::refresh_owners(context.core);
+    pub(super) fn pass(&mut self, core: &mut Core) -> KhugepagedPass {
+        core.note_peak();
+        migration::refresh_owners(core);
         let Counts { collapsed, perforated, .. } = self.counts;
         let mut pass = KhugepagedPass::default();
         while pass.pages_scanned < self.config.pages_to_scan.get() {
-            let Some((id, number)) = self.next_candidate(context.core) else {
+            let Some((id, number)) = self.next_candidate(core) else {
                 self.counts.full_scans += 1;
                 self.cursor = SpaceRegion::default();
                 pass.ended_full_scan = true;
@@ -105,19 +95,19 @@ impl Khugepaged {
             };
             self.cursor = (id, number + 1);
             pass.pages_scanned += REGION_PAGES;
-            if has_holes(context.core, id, number) {
-                self.counts.patched += self.patch_cheap_holes(context.core, id, number);
-            } else if let Err(refusal) = self.consider(context, id, number) {
+            if has_holes(core, id, number) {
+                self.counts.patched += self.patch_cheap_holes(core, id, number);
+            } else if let Err(refusal) = self.consider(core, id, number) {
                 self.counts.refused[refusal as usize] += 1;
             }
             // One region is one operation: its shootdowns are sent together.
-            context.core.ledger.send();
+            core.ledger.send();
         }
         let counts = &mut self.counts;
         counts.scanned += pass.pages_scanned;
         pass.regions_collapsed = counts.collapsed - collapsed;
         pass.regions_perforated = counts.perforated - perforated;
-        context.core.ledger.scanned(pass.pages_scanned);
+        core.ledger.scanned(pass.pages_scanned);
         pass
     }
 
@@ -151,24 +141,18 @@ impl Khugepaged {
     }
 
     /// Promotes one region if parameters, memory and policy allow it.
-    fn consider(
-        &mut self,
-        context: &mut Context<'_>,
-        id: SpaceId,
-        number: u64,
-    ) -> Result<(), Refusal> {
-        let core = &mut *context.core;
+    fn consider(&mut self, core: &mut Core, id: SpaceId, number: u64) -> Result<(), Refusal> {
         let mut census = region::census(core, id, number).expect("the scanner found it");
         self.check_limits(core, number, &census)?;
         if !census.swapped.is_empty() {
             swap::read_region_in(core, id, number).map_err(|_| Refusal::Memory)?;
             census = region::census(core, id, number).expect("it is still mapped by 4KB pages");
         }
-        let plan = self.plan(context, &census)?;
-        if !perform::carry_out(context, (id, number), &census, &plan) {
+        let plan = self.plan(core, &census)?;
+        if !perform::carry_out(core, (id, number), &census, &plan) {
             return Err(Refusal::Memory);
         }
-        self.note_promotion(context.core, &plan);
+        self.note_promotion(core, &plan);
         Ok(())
     }
 

@@ -1,8 +1,6 @@
 //! Parameters of same-page merging.
 
-use std::fmt;
-
-use perforate_config::{Count, write};
+use perforate_config::Count;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -20,11 +18,5 @@ pub struct KsmConfig {
 impl Default for KsmConfig {
     fn default() -> Self {
         Self { pages_to_scan: Count::new(100), max_page_sharing: Count::new(256) }
-    }
-}
-
-impl fmt::Display for KsmConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&write(self))
     }
 }

@@ -53,7 +53,8 @@ struct Node {
 /// State of the merging scanner.
 #[derive(Default)]
 pub(super) struct Ksm {
-    config: KsmConfig,
+    /// Parameters of the scanner.
+    pub(super) config: KsmConfig,
     /// Page at which the next pass continues.
     cursor: SpacePage,
     /// Merged frames by content. Frames that accept another sharer come last.
@@ -68,16 +69,6 @@ pub(super) struct Ksm {
 }
 
 impl Ksm {
-    /// A scanner at the start of memory.
-    pub(super) fn new(config: KsmConfig) -> Self {
-        Self { config, ..Self::default() }
-    }
-
-    /// Sets the parameters of same-page merging.
-    pub(super) fn set(&mut self, config: KsmConfig) {
-        self.config = config;
-    }
-
     /// One pass of the scanner over the next `pages_to_scan` pages, or up to the end of all address
     /// spaces. If memory for a table node is short, a page stays unmerged.
     pub(super) fn pass(&mut self, core: &mut Core) -> KsmPass {
