@@ -1,13 +1,11 @@
 //! Counters of the kernel.
 
-use perforate_types::{
-    Counter, CounterUnit, CounterValue, Counters, Prominence, figures, registered, spaced,
-};
+use perforate_types::{Counter, CounterValue, Counters, figures, registered};
 
 use super::levels::{self, Levels, Span};
 use super::{Core, Kernel, Work, khugepaged, ksm};
 use crate::OtherUse;
-use crate::memory::{FRAME_BYTES, TopTable};
+use crate::memory::{FRAME_BYTES, PhysicalMemory, TopTable};
 use crate::space::Usage;
 
 /// Number of faults of each kind.
@@ -87,6 +85,22 @@ figures! {
             |it| bytes(it.core.memory.top_table_frames(TopTable::is_hole_bitmap));
     }
 
+    /// Memory of the rest of the system.
+    static OTHERS: PhysicalMemory, "Memory" {
+        /// Memory of programs that are not simulated.
+        other_programs_bytes, Bytes, Listed: |it| bytes(it.other_frames(OtherUse::Anonymous));
+        /// Cached file pages.
+        page_cache_bytes, Bytes, Listed: |it| bytes(it.other_frames(OtherUse::PageCache));
+        /// Slab caches.
+        slab_bytes, Bytes, Listed: |it| bytes(it.other_frames(OtherUse::Slab));
+        /// Data of the kernel that stay where they are.
+        kernel_data_bytes, Bytes, Listed: |it| bytes(it.other_frames(OtherUse::Kernel));
+        /// Memory in the balloon of a guest.
+        balloon_bytes, Bytes, Listed: |it| bytes(it.other_frames(OtherUse::Balloon));
+        /// Cached pages that cannot be moved.
+        pinned_page_cache_bytes, Bytes, Listed: |it| bytes(it.other_frames(OtherUse::Pinned));
+    }
+
     /// Numbers of faults by kind.
     pub(super) static FAULTS: Kernel, "Memory" {
         /// First touches of a page or region.
@@ -115,19 +129,6 @@ fn bytes(frames: u64) -> u64 {
     frames * FRAME_BYTES
 }
 
-/// Counter of the memory that the rest of the system uses in one way.
-fn other(usage: OtherUse) -> Counter {
-    Counter {
-        id: usage.counter().into(),
-        label: spaced(usage.counter()).into(),
-        unit: CounterUnit::Bytes,
-        group: "Memory",
-        meaning: usage.meaning().into(),
-        prominence: Prominence::Listed,
-        part: None,
-    }
-}
-
 /// All counters of an operating system, in the order in which reports show them.
 pub fn counters() -> Vec<Counter> {
     [
@@ -136,7 +137,7 @@ pub fn counters() -> Vec<Counter> {
         ksm::counters(),
         registered(levels::TABLES),
         registered(BITMAP),
-        OtherUse::ALL.map(other).into(),
+        registered(OTHERS),
         registered(FAULTS),
         registered(levels::PAGES),
         khugepaged::counters(),
@@ -164,9 +165,7 @@ impl Kernel {
         for table in [levels::MEMORY, levels::TABLES, levels::PAGES] {
             out.record(table, &levels);
         }
-        for usage in OtherUse::ALL {
-            out.set(usage.counter(), bytes(self.core.memory.other_frames(usage)));
-        }
+        out.record(OTHERS, &self.core.memory);
         self.khugepaged.counters(out);
         self.core.policy.counters(out);
         let mut mechanisms = self.mechanisms_now();

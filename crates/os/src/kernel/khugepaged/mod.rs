@@ -19,9 +19,7 @@ mod perform;
 mod plan;
 mod region;
 
-use perforate_types::{
-    Counter, CounterUnit, Counters, Prominence, SpaceId, figures, registered, spaced,
-};
+use perforate_types::{Counter, Counters, SpaceId, figures, registered};
 
 use super::{Core, SpaceRegion, migration, patching, swap};
 use crate::Promotion;
@@ -59,7 +57,7 @@ struct Counts {
     frames_zeroed: u64,
     holes: u64,
     /// Number of regions not promoted, indexed by [`Refusal`].
-    refused: [u64; Refusal::ALL.len()],
+    refused: [u64; Refusal::Memory as usize + 1],
     /// Number of holes patched.
     patched: u64,
 }
@@ -177,9 +175,6 @@ impl Khugepaged {
             return;
         }
         out.record(KHUGEPAGED, counts);
-        for refusal in Refusal::ALL {
-            out.set(refusal.counter(), counts.refused[refusal as usize]);
-        }
     }
 }
 
@@ -212,21 +207,36 @@ figures! {
         khugepaged_holes_left, Count, Listed: |it| it.holes;
         /// Holes of perforated pages that it patched.
         khugepaged_holes_patched, Count, Listed: |it| it.patched;
+        /// Regions left alone: more pages are absent than max_ptes_none.
+        khugepaged_refused_absent, Count, Listed:
+            |it| it.refused[Refusal::Absent as usize];
+        /// Regions left alone: more pages are swapped out than max_ptes_swap.
+        khugepaged_refused_swapped, Count, Listed:
+            |it| it.refused[Refusal::Swapped as usize];
+        /// Regions left alone: more pages are shared than max_ptes_shared.
+        khugepaged_refused_shared, Count, Listed:
+            |it| it.refused[Refusal::Shared as usize];
+        /// Regions left alone: a page allows other accesses than its area, writes apart.
+        khugepaged_refused_permissions, Count, Listed:
+            |it| it.refused[Refusal::Permissions as usize];
+        /// Regions left alone: injected fragmentation covers them.
+        khugepaged_refused_injected, Count, Listed:
+            |it| it.refused[Refusal::Injected as usize];
+        /// Regions left alone: no block was to be had in a way that the policy wants.
+        khugepaged_refused_no_block, Count, Listed:
+            |it| it.refused[Refusal::NoBlock as usize];
+        /// Regions left alone: the policy wanted none of the ways there were.
+        khugepaged_refused_by_policy, Count, Listed:
+            |it| it.refused[Refusal::Policy as usize];
+        /// Regions left alone: memory was short half-way.
+        khugepaged_refused_memory, Count, Listed:
+            |it| it.refused[Refusal::Memory as usize];
     }
 }
 
 /// Counters of background promotion, which results have if a pass was made.
 pub(super) fn counters() -> Vec<Counter> {
-    let refused = |refusal: Refusal| Counter {
-        id: refusal.counter().into(),
-        label: spaced(refusal.counter()).into(),
-        unit: CounterUnit::Count,
-        group: "Background promotion",
-        meaning: format!("Regions left alone: {}.", refusal.reason()).into(),
-        prominence: Prominence::Listed,
-        part: None,
-    };
-    [registered(KHUGEPAGED), Refusal::ALL.map(refused).into()].concat()
+    registered(KHUGEPAGED)
 }
 
 fn has_holes(core: &Core, id: SpaceId, number: u64) -> bool {
