@@ -11,7 +11,7 @@ use super::contiguous::{RunRequest, keep_for};
 use super::{Core, FirstTouch, Kernel};
 use crate::OsError;
 use crate::memory::{BLOCK_ORDER, FRAME_BYTES};
-use crate::space::{first_of, pages_of, region_of, regions_of};
+use crate::space::{Large, first_of, pages_of, region_of, regions_of};
 
 impl Kernel {
     /// Maps pages to a run of contiguous frames by 4KB pages, and moves their present contents
@@ -79,7 +79,7 @@ impl Core {
             let aligned = frame.number().is_multiple_of(HoleSet::SUBPAGES as u64);
             let space = &mut self.space_mut(id)?;
             let (mapped, size, first_touch) = if large && whole && aligned {
-                let mapped = space.map_large(region_of(next), frame, permissions);
+                let mapped = space.map_large(region_of(next), Large { block: frame, permissions });
                 (mapped, HoleSet::SUBPAGES as u64, FirstTouch::Large)
             } else {
                 let mapped = space.map_page(next, frame, permissions);

@@ -16,11 +16,10 @@ mod number_map;
 mod numbers;
 mod overlay;
 mod pages;
-mod promote;
 mod reclaimed;
 mod region;
+mod report;
 mod tables;
-mod truth;
 mod vacate;
 
 use std::collections::BTreeMap;

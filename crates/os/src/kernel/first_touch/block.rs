@@ -76,7 +76,7 @@ pub(super) fn map(
         }
         _ => {
             assert!(holes.is_empty(), "a policy without 2MB pages with holes takes whole blocks");
-            space.map_large(number, large.block, large.permissions)?;
+            space.map_large(number, large)?;
             FirstTouch::Large
         }
     };

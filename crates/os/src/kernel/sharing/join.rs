@@ -165,7 +165,7 @@ impl SpaceMut<'_> {
     ) -> Result<(), OsError> {
         let &SharedBlock { block, holes, ref moved } = shared;
         if holes.is_empty() {
-            self.map_large(number, block, permissions)?;
+            self.map_large(number, Large { block, permissions })?;
             self.ledger.join(FirstTouch::Large);
         } else {
             let pages = self.holes.expect("every address space makes the same pages");
