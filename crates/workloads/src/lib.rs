@@ -7,6 +7,29 @@
 //!
 //! A layout ([`layout`]) moves the memory of any program into pools with given page sizes.
 
+/// Declares a struct of options with their defaults: `key: Type = default`.
+macro_rules! options {
+    (
+        $(#[$meta:meta])* $vis:vis struct $name:ident {
+            $($(#[$help:meta])* $key_vis:vis $key:ident: $type:ty = $default:expr,)*
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq)]
+        #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+        #[serde(default, deny_unknown_fields)]
+        $vis struct $name {
+            $($(#[$help])* $key_vis $key: $type,)*
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self { $($key: $default,)* }
+            }
+        }
+    };
+}
+
 mod body;
 mod churn;
 pub mod layout;
@@ -16,15 +39,13 @@ mod programs;
 mod random;
 mod registry;
 mod source;
-mod spec;
 mod traced;
 mod zipf;
 
 use std::ops::Range;
 
 pub use programs::{ForkCase, ForkOptions, ReadersOptions, StoreOptions};
-pub use registry::{WORKLOADS, Workload};
-pub use spec::WorkloadSpec;
+pub use registry::{WORKLOADS, Workload, WorkloadSpec};
 
 /// Address pattern of a workload.
 trait Pattern: Send + 'static {

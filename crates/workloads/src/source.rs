@@ -2,6 +2,9 @@
 
 use std::ops::Range;
 
+use perforate_trace::{
+    CHUNK_INSTRUCTIONS, SYNTHETIC, Source, SourceMetadata, TraceError, skip_by_decoding,
+};
 use perforate_types::{
     AccessKind, Backing, Chunk, Instruction, MemoryAccess, Permissions, ProgramEvent,
     VirtualAddress,
@@ -11,10 +14,6 @@ use crate::Pattern;
 use crate::body::{self, CODE_START, Dependence};
 use crate::patterns::WORD_BYTES;
 use crate::random::Random;
-
-use perforate_trace::{
-    CHUNK_INSTRUCTIONS, SYNTHETIC, Source, SourceMetadata, TraceError, skip_by_decoding,
-};
 
 /// Bytes of a page, the unit of mappings.
 pub(crate) const PAGE_BYTES: u64 = 4096;

@@ -1,5 +1,7 @@
 //! Zipf-distributed random numbers, in constant memory and time.
 
+use perforate_config::ConfigError;
+
 use crate::random::{Random, scale};
 
 /// Number of ranks that are drawn individually. Higher ranks are drawn by ranges.
@@ -7,6 +9,15 @@ const EXACT_RANKS: u64 = 1024;
 /// A range spans 1/64 of its first rank, so probabilities within a range differ by less than 1.6 % ×
 /// the exponent. Ranks within a range are equally likely.
 const RANGE_SHIFT: u32 = 6;
+
+/// Checks the option `exponent` of a workload.
+pub(crate) fn check_exponent(exponent: f64) -> Result<(), ConfigError> {
+    if (0.0..=10.0).contains(&exponent) {
+        return Ok(());
+    }
+    let problem = format!("expected a number from 0 to 10, not {exponent}");
+    Err(ConfigError::new(problem).under("exponent"))
+}
 
 /// Zipf distribution: draws rank r of `count` with probability proportional to r to the power of
 /// −exponent.

@@ -12,10 +12,10 @@
 
 use std::path::Path;
 
+use perforate_trace::TraceError;
 use perforate_types::PageSize;
 
 use super::{Interval, LayoutFile, Pool, PoolLayout};
-use perforate_trace::TraceError;
 
 /// Columns of the first line.
 const HEADER: [&str; 4] = ["type", "pageSize", "startOffset", "endOffset"];

@@ -7,13 +7,13 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
+use perforate_trace::Truncation;
 use perforate_types::{
     Advice, Backing, Chunk, MemoryAccess, Permissions, ProcessId, ProgramEvent, VirtualAddress,
 };
 
 use super::place::{Move, Moves, Room};
 use super::{LayoutFile, Pool};
-use perforate_trace::Truncation;
 use perforate_trace::{Source, SourceMetadata, TraceError};
 
 const PAGE_BYTES: u64 = 4096;

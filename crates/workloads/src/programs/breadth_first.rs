@@ -1,12 +1,13 @@
 //! Breadth-first searches on a directed R-MAT graph, one after the other.
 
+use perforate_trace::Source;
+
 use super::graph::{Graph, OFFSET_BYTES, VERTEX_BYTES};
 use super::rmat::Rmat;
 use super::{Algorithm, Data, DataOptions, SLACK_BYTES};
 use crate::random::Random;
 use crate::registry::Registered;
 use crate::traced::{Array, ProgramSource, Space, Tracer, Value};
-use perforate_trace::Source;
 
 /// Parent of a vertex that has not been reached.
 const NONE: u32 = u32::MAX;
@@ -22,7 +23,7 @@ impl Registered for BreadthFirst {
     // A bundled trace has the name bfs.
     const NAME: &'static str = "rmat-bfs";
     const SUMMARY: &'static str =
-        "breadth-first searches of a directed R-MAT graph (paper G's BFS, with 7.4G)";
+        "breadth-first searches of a directed R-MAT graph (BFS in paper G: 7.4G)";
     const EXAMPLE: &'static str = "rmat-bfs:size=4G";
     type Options = DataOptions;
 

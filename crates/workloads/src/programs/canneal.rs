@@ -5,11 +5,12 @@
 //! swaps per temperature, the first temperature and the number of temperatures are those of PARSEC's
 //! native input. As in PARSEC, each temperature is the previous one divided by 1.5.
 
+use perforate_trace::Source;
+
 use super::{Algorithm, Data, DataOptions, SLACK_BYTES};
 use crate::random::{Permutation, Random, scale};
 use crate::registry::Registered;
 use crate::traced::{Array, Place, ProgramSource, Space, Tracer, Value};
-use perforate_trace::Source;
 
 /// Number of nets that lead into an element: the maximum of PARSEC's inputs. On average, the same
 /// number lead out.
@@ -54,7 +55,7 @@ pub(crate) struct Canneal {
 impl Registered for Canneal {
     const NAME: &'static str = "canneal";
     const SUMMARY: &'static str =
-        "simulated annealing of a chip's elements (as PARSEC's canneal; paper G, with 4.0G)";
+        "simulated annealing of a chip's layout, like PARSEC's canneal (paper G: 4.0G)";
     const EXAMPLE: &'static str = "canneal:size=4G";
     type Options = DataOptions;
 

@@ -6,34 +6,18 @@
 //! entries of the probe sequence into the gap.
 
 use perforate_config::{BoundedSize, Count};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use perforate_trace::Source;
 
 use super::{Algorithm, Data, DataSize, SLACK_BYTES};
 use crate::random::{Random, scale};
 use crate::registry::Registered;
 use crate::traced::{Array, Place, ProgramSource, Space, Tracer, Value};
-use perforate_trace::Source;
 
-#[derive(Clone, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct DictionaryOptions {
-    /// Bytes of the table and of the array of keys; paper G: 6.5G.
-    size: DataSize,
-    /// Keys per batch, at most all; the paper leaves it open.
-    batch: Count<1, { 1 << 30 }>,
-}
-
-impl Default for DictionaryOptions {
-    fn default() -> Self {
-        Self { size: BoundedSize::new(1 << 30), batch: Count::new(65_536) }
-    }
-}
-
-impl Data for DictionaryOptions {
-    fn data_bytes(&self) -> u64 {
-        self.size.bytes()
-    }
+data_options! { DictionaryOptions:
+    /// Size of the table and the array of keys; 6.5G in paper G.
+    size;
+    /// Keys per batch, at most all keys (the paper gives no number).
+    batch: Count<1, { 1 << 30 }> = Count::new(65_536),
 }
 
 /// Value of an empty slot.
@@ -56,7 +40,7 @@ pub(crate) struct Dictionary {
 impl Registered for Dictionary {
     const NAME: &'static str = "dict";
     const SUMMARY: &'static str =
-        "batches of insertions, searches and deletions in a hash table (paper G's dict)";
+        "batches of insertions, searches and deletions in a hash table (dict in paper G)";
     const EXAMPLE: &'static str = "dict:size=2G,batch=10k";
     type Options = DictionaryOptions;
 

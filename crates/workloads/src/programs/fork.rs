@@ -6,17 +6,16 @@
 //! equal probability, in turns. Code, branches and mispredictions are omitted.
 
 use perforate_config::{BoundedSize, Count, Share};
+use perforate_trace::Source;
 use perforate_types::{Permissions, ProcessId, ProgramEvent, VirtualAddress};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::heap::{Heap, HeapSize, OTHERS, REGION_PAGES, switch};
 use crate::random::Random;
-use crate::registry::Registered;
+use crate::registry::{Registered, WorkloadSpec};
 use crate::source::PAGE_BYTES;
-use crate::spec::WorkloadSpec;
 use crate::traced::{Program, ProgramSource, Tracer};
-use perforate_trace::Source;
 
 /// The server. Process 0 is the first process of a program.
 const PARENT: ProcessId = ProcessId(0);
@@ -40,29 +39,18 @@ pub enum ForkCase {
     ChildProtects,
 }
 
-/// Options of the workload `fork`.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct ForkOptions {
-    /// Bytes of the server's heap, rounded down to whole 2MB pages.
-    pub heap: HeapSize,
-    /// Changes as a share of the heap's 4KB pages, each to any page of it.
-    written: Share,
-    /// a: the parent writes; b: the child; c: the memory is shared and the child makes pages
-    /// read-only.
-    pub case: ForkCase,
-    /// Reads of each process in each state of memory, after half as many.
-    pub reads: Count<1, 1_000_000_000>,
-}
-
-impl Default for ForkOptions {
-    fn default() -> Self {
-        Self {
-            heap: BoundedSize::new(1 << 30),
-            written: Share::percent(1),
-            case: ForkCase::ParentWrites,
-            reads: Count::new(100_000),
-        }
+options! {
+    /// Options of the workload `fork`.
+    pub struct ForkOptions {
+        /// Size of the server's heap, rounded down to whole 2MB pages.
+        pub heap: HeapSize = BoundedSize::new(1 << 30),
+        /// Number of changes as a share of the heap's 4KB pages; each changes a random page.
+        written: Share = Share::percent(1),
+        /// a: the parent writes; b: the child writes; c: the memory is shared, and the child makes
+        /// pages read-only.
+        pub case: ForkCase = ForkCase::ParentWrites,
+        /// Reads of each process in each state of the memory, after a warm-up of half as many.
+        pub reads: Count<1, 1_000_000_000> = Count::new(100_000),
     }
 }
 
@@ -99,7 +87,7 @@ pub(crate) struct Fork {
 impl Registered for Fork {
     const NAME: &'static str = "fork";
     const SUMMARY: &'static str =
-        "a server with a big heap forks, and sub-pages are changed (paper P, Fig. 1)";
+        "a server with a large heap forks, and 4KB pages are changed (paper P, Fig. 1)";
     const EXAMPLE: &'static str = "fork:heap=256M,written=5%,case=b";
     type Options = ForkOptions;
 

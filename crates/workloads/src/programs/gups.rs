@@ -1,34 +1,18 @@
 //! Workload `gups`: the RandomAccess benchmark of the HPC Challenge.
 
 use perforate_config::{BoundedSize, Count};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use perforate_trace::Source;
 
 use super::{Algorithm, Data, DataSize};
 use crate::random::Random;
 use crate::registry::Registered;
 use crate::traced::{Place, ProgramSource, Space, Tracer, Value};
-use perforate_trace::Source;
 
-#[derive(Clone, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct GupsOptions {
-    /// Bytes of the table, rounded down to a power of two; paper G: 4G.
-    size: DataSize,
+data_options! { GupsOptions:
+    /// Size of the table, rounded down to a power of two; 4G in paper G.
+    size;
     /// Instructions per update (paper G, Table 5: 17.9 reads per 1000).
-    instructions: Count<UPDATE_INSTRUCTIONS, 1000>,
-}
-
-impl Default for GupsOptions {
-    fn default() -> Self {
-        Self { size: BoundedSize::new(1 << 30), instructions: Count::new(56) }
-    }
-}
-
-impl Data for GupsOptions {
-    fn data_bytes(&self) -> u64 {
-        self.size.bytes()
-    }
+    instructions: Count<UPDATE_INSTRUCTIONS, 1000> = Count::new(56),
 }
 
 /// The pseudo-random sequence consists of polynomials over GF(2), modulo x⁶³ + x² + x + 1 as in HPCC.

@@ -2,6 +2,7 @@
 //! vertices in random order or in order of their numbers.
 
 use perforate_config::BoundedSize;
+use perforate_trace::Source;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -11,38 +12,23 @@ use super::{Algorithm, Data, DataSize, SLACK_BYTES};
 use crate::random::{Permutation, Random};
 use crate::registry::Registered;
 use crate::traced::{Array, Place, ProgramSource, Space, Tracer, Value};
-use perforate_trace::Source;
 
 const UNDECIDED: u8 = 0;
 const IN: u8 = 1;
 const OUT: u8 = 2;
 
-#[derive(Clone, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct IndependentSetOptions {
-    /// Bytes of all its data.
-    size: DataSize,
-    /// Order in which vertices are taken; one of the suite's programs has that of their numbers.
-    order: Order,
+data_options! { IndependentSetOptions:
+    /// Size of all data.
+    size;
+    /// Order of the vertices: random, or by number as in one program of the benchmark suite.
+    order: Order = Order::Random,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum Order {
     Random,
     Numbers,
-}
-
-impl Default for IndependentSetOptions {
-    fn default() -> Self {
-        Self { size: BoundedSize::new(1 << 30), order: Order::Random }
-    }
-}
-
-impl Data for IndependentSetOptions {
-    fn data_bytes(&self) -> u64 {
-        self.size.bytes()
-    }
 }
 
 pub(crate) struct IndependentSet {
@@ -55,7 +41,7 @@ pub(crate) struct IndependentSet {
 impl Registered for IndependentSet {
     const NAME: &'static str = "mis";
     const SUMMARY: &'static str =
-        "maximal independent set of an undirected R-MAT graph (paper G's MIS, with 7.3G)";
+        "maximal independent set of an undirected R-MAT graph (MIS in paper G: 7.3G)";
     const EXAMPLE: &'static str = "mis:size=4G";
     type Options = IndependentSetOptions;
 

@@ -1,12 +1,13 @@
 //! Workload `matching`: a maximal matching of an undirected R-MAT graph, found greedily, with edges in
 //! the random order of their list.
 
+use perforate_trace::Source;
+
 use super::graph::VERTEX_BYTES;
 use super::rmat::Rmat;
 use super::{Algorithm, Data, DataOptions, SLACK_BYTES};
 use crate::registry::Registered;
 use crate::traced::{Array, Place, ProgramSource, Space, Tracer};
-use perforate_trace::Source;
 
 /// Partner of an unmatched vertex.
 const NONE: u32 = u32::MAX;
@@ -26,7 +27,7 @@ pub(crate) struct Matching {
 impl Registered for Matching {
     const NAME: &'static str = "matching";
     const SUMMARY: &'static str =
-        "maximal matching of an undirected R-MAT graph (paper G's matching, with 6.2G)";
+        "maximal matching of an undirected R-MAT graph (matching in paper G: 6.2G)";
     const EXAMPLE: &'static str = "matching:size=4G";
     type Options = DataOptions;
 

@@ -8,6 +8,27 @@
 //! The remaining programs are those of paper P's case studies. Their operations on memory mappings
 //! matter as much as their reads. They announce phases, and experiments report figures per phase.
 
+/// Declares options of an algorithm: the size of its data, and others.
+macro_rules! data_options {
+    (
+        $name:ident: $(#[$size_help:meta])* size;
+        $($(#[$help:meta])* $key:ident: $type:ty = $default:expr,)*
+    ) => {
+        options! {
+            pub(crate) struct $name {
+                $(#[$size_help])* size: DataSize = BoundedSize::new(1 << 30),
+                $($(#[$help])* $key: $type = $default,)*
+            }
+        }
+
+        impl Data for $name {
+            fn data_bytes(&self) -> u64 {
+                self.size.bytes()
+            }
+        }
+    };
+}
+
 mod breadth_first;
 mod canneal;
 mod dictionary;
@@ -29,12 +50,9 @@ mod store;
 mod tests;
 
 use perforate_config::{BoundedSize, Options};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-use crate::registry::Registered;
+use crate::registry::{Registered, text_of};
 use crate::source::{data_start, maps};
-use crate::spec::text_of;
 use crate::traced::{Program, Space, Tracer};
 
 pub(super) use breadth_first::BreadthFirst;
@@ -65,24 +83,9 @@ pub(crate) trait Data: Options {
     fn data_bytes(&self) -> u64;
 }
 
-/// Options of an algorithm that has none but the size of its data.
-#[derive(Clone, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct DataOptions {
-    /// Bytes of all its data.
-    size: DataSize,
-}
-
-impl Default for DataOptions {
-    fn default() -> Self {
-        Self { size: BoundedSize::new(1 << 30) }
-    }
-}
-
-impl Data for DataOptions {
-    fn data_bytes(&self) -> u64 {
-        self.size.bytes()
-    }
+data_options! { DataOptions:
+    /// Size of all data.
+    size;
 }
 
 /// Bytes of mapped code. Algorithms have a few hundred instructions.

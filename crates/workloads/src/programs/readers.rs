@@ -6,53 +6,36 @@
 //! and mispredictions are omitted.
 
 use perforate_config::{BoundedSize, ConfigError, Count};
+use perforate_trace::Source;
 use perforate_types::ProcessId;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 use super::heap::{Heap, HeapSize, OTHERS, switch};
 use crate::random::Random;
-use crate::registry::Registered;
-use crate::spec::WorkloadSpec;
+use crate::registry::{Registered, WorkloadSpec};
 use crate::traced::{Program, ProgramSource, Tracer};
-use perforate_trace::Source;
+use crate::zipf::check_exponent;
 
 const MOST_READS: u64 = 1_000_000_000;
 
-/// Options of the workload `readers`.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct ReadersOptions {
-    /// Bytes of each heap, rounded down to whole 2MB pages.
-    pub heap: HeapSize,
-    /// Processes, each with a heap.
-    pub processes: Count<1, 1024>,
-    /// Each page is written once before the first read.
-    pub touch: bool,
-    /// Reads in one pattern before the next, all processes together.
-    pub reads: Count<1, MOST_READS>,
-    /// Reads before each of these.
-    pub warmup: Count<0, MOST_READS>,
-    /// Reads of one process before the next runs.
-    pub slice: Count<1, MOST_READS>,
-    /// Skewed reads take the page of rank r with probability proportional to r^-exponent, 0 to 10.
-    pub exponent: f64,
-    /// Other instructions per read.
-    pub others: Count<0, 1000>,
-}
-
-impl Default for ReadersOptions {
-    fn default() -> Self {
-        Self {
-            heap: BoundedSize::new(1 << 30),
-            processes: Count::new(2),
-            touch: false,
-            reads: Count::new(500_000),
-            warmup: Count::new(200_000),
-            slice: Count::new(10_000),
-            exponent: 1.0,
-            others: Count::new(OTHERS.into()),
-        }
+options! {
+    /// Options of the workload `readers`.
+    pub struct ReadersOptions {
+        /// Size of each heap, rounded down to whole 2MB pages.
+        pub heap: HeapSize = BoundedSize::new(1 << 30),
+        /// Number of processes, each with its own heap.
+        pub processes: Count<1, 1024> = Count::new(2),
+        /// Each page is written once before the first read.
+        pub touch: bool = false,
+        /// Reads with one pattern before the next pattern, by all processes together.
+        pub reads: Count<1, MOST_READS> = Count::new(500_000),
+        /// Warm-up reads before each pattern.
+        pub warmup: Count<0, MOST_READS> = Count::new(200_000),
+        /// Reads of one process before the next process runs.
+        pub slice: Count<1, MOST_READS> = Count::new(10_000),
+        /// Skew, 0 to 10: the page of rank r has a probability proportional to r^-exponent.
+        pub exponent: f64 = 1.0,
+        /// Other instructions per read.
+        pub others: Count<0, 1000> = Count::new(OTHERS as u64),
     }
 }
 
@@ -114,17 +97,12 @@ pub(crate) struct Readers {
 
 impl Registered for Readers {
     const NAME: &'static str = "readers";
-    const SUMMARY: &'static str =
-        "processes that read their heaps in turns, evenly and skewed (for --ksm; paper P)";
+    const SUMMARY: &'static str = "processes that take turns reading their heaps, uniformly and with a skew (for --ksm; paper P)";
     const EXAMPLE: &'static str = "readers:heap=256M,processes=4";
     type Options = ReadersOptions;
 
     fn check(options: &ReadersOptions) -> Result<(), ConfigError> {
-        if (0.0..=10.0).contains(&options.exponent) {
-            return Ok(());
-        }
-        let problem = format!("expected a number from 0 to 10, not {}", options.exponent);
-        Err(ConfigError::new(problem).under("exponent"))
+        check_exponent(options.exponent)
     }
 
     fn source(options: &ReadersOptions, seed: u64) -> Box<dyn Source> {

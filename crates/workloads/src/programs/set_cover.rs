@@ -6,12 +6,13 @@
 //! and its elements are covered; any other set moves to its new bucket. A neighbour that occurs twice
 //! counts twice.
 
+use perforate_trace::Source;
+
 use super::graph::{Graph, OFFSET_BYTES, VERTEX_BYTES};
 use super::rmat::Rmat;
 use super::{Algorithm, Data, DataOptions, SLACK_BYTES};
 use crate::registry::Registered;
 use crate::traced::{Array, Place, ProgramSource, Space, Tracer, Value};
-use perforate_trace::Source;
 
 /// End of a bucket's list.
 const NONE: u32 = u32::MAX;
@@ -33,7 +34,7 @@ pub(crate) struct SetCover {
 impl Registered for SetCover {
     const NAME: &'static str = "set-cover";
     const SUMMARY: &'static str =
-        "approximate set cover, sets of a directed R-MAT graph (paper G's setCover, with 7.8G)";
+        "approximate set cover on a directed R-MAT graph (setCover in paper G: 7.8G)";
     const EXAMPLE: &'static str = "set-cover:size=4G";
     type Options = DataOptions;
 

@@ -4,13 +4,14 @@
 //! Sorting is part of the initialisation. All weights are different: a random permutation maps rank r
 //! to an edge, and weight grows with r.
 
+use perforate_trace::Source;
+
 use super::graph::VERTEX_BYTES;
 use super::rmat::Rmat;
 use super::{Algorithm, Data, DataOptions, SLACK_BYTES};
 use crate::random::{Permutation, Random};
 use crate::registry::Registered;
 use crate::traced::{Array, Place, ProgramSource, Space, Tracer, Value};
-use perforate_trace::Source;
 
 const NUMBER_BYTES: u64 = 8;
 const WEIGHT_BYTES: u64 = 8;
@@ -34,7 +35,7 @@ pub(crate) struct SpanningTree {
 impl Registered for SpanningTree {
     const NAME: &'static str = "mst";
     const SUMMARY: &'static str =
-        "minimum spanning forest of an undirected R-MAT graph, Kruskal (paper G's MST, with 13G)";
+        "minimum spanning forest of an undirected R-MAT graph (MST in paper G: 13G)";
     const EXAMPLE: &'static str = "mst:size=4G";
     type Options = DataOptions;
 

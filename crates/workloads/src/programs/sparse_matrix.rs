@@ -2,8 +2,7 @@
 //! vector or matrix.
 
 use perforate_config::{BoundedSize, Count};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use perforate_trace::Source;
 
 use super::graph::{Graph, OFFSET_BYTES, VERTEX_BYTES};
 use super::rmat::Rmat;
@@ -11,27 +10,12 @@ use super::{Algorithm, Data, DataSize, SLACK_BYTES};
 use crate::random::Random;
 use crate::registry::Registered;
 use crate::traced::{Array, Place, ProgramSource, Space, Tracer, Value};
-use perforate_trace::Source;
 
-#[derive(Clone, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct SparseMatrixOptions {
-    /// Bytes of matrix, factor and product; paper G: 7.3G.
-    size: DataSize,
-    /// Columns of the dense factor; 1 is the benchmark suite's vector.
-    columns: Count<1, MOST_COLUMNS>,
-}
-
-impl Default for SparseMatrixOptions {
-    fn default() -> Self {
-        Self { size: BoundedSize::new(1 << 30), columns: Count::new(1) }
-    }
-}
-
-impl Data for SparseMatrixOptions {
-    fn data_bytes(&self) -> u64 {
-        self.size.bytes()
-    }
+data_options! { SparseMatrixOptions:
+    /// Size of matrix, factor and product; 7.3G in paper G.
+    size;
+    /// Columns of the dense factor; 1 for a vector, as in the benchmark suite.
+    columns: Count<1, MOST_COLUMNS> = Count::new(1),
 }
 
 /// Maximum number of columns, so that the sums of a row fit in registers.
@@ -53,7 +37,7 @@ pub(crate) struct SparseMatrix {
 impl Registered for SparseMatrix {
     const NAME: &'static str = "spmv";
     const SUMMARY: &'static str =
-        "sparse matrix (an R-MAT graph) times a dense vector or matrix (paper G's SPMV)";
+        "sparse matrix (an R-MAT graph) times a dense vector or matrix (SPMV in paper G)";
     const EXAMPLE: &'static str = "spmv:size=4G,columns=4";
     type Options = SparseMatrixOptions;
 

@@ -4,13 +4,12 @@ use std::pin::Pin;
 use std::sync::PoisonError;
 use std::task::{Context, Waker};
 
+use perforate_trace::{Source, SourceMetadata, TraceError};
 use perforate_types::Chunk;
 
 use super::tracer::{Outbox, Tracer, split};
-use crate::registry::Registered;
+use crate::registry::{Registered, text_of};
 use crate::source::metadata;
-use crate::spec::text_of;
-use perforate_trace::{Source, SourceMetadata, TraceError};
 
 /// A program that can be traced.
 pub(crate) trait Program: Registered + Send {

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
+use perforate_trace::CHUNK_INSTRUCTIONS;
 use perforate_types::{
     AccessKind, Branch, Chunk, Instruction, MemoryAccess, Operation, ProgramEvent, Register,
     VirtualAddress,
@@ -14,7 +15,6 @@ use perforate_types::{
 use super::code::Code;
 use super::value::{Operands, Value};
 use crate::body::INSTRUCTION_BYTES;
-use perforate_trace::CHUNK_INSTRUCTIONS;
 
 /// Register that comparisons write and conditional branches read.
 const FLAGS: Register = 1;

@@ -26,15 +26,12 @@ mod tests;
 mod touched;
 
 use perforate_config::{BoundedSize, Count, Share};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use perforate_trace::Source;
 
 use crate::random::Random;
-use crate::registry::Registered;
+use crate::registry::{Registered, WorkloadSpec};
 use crate::source::PAGE_BYTES;
-use crate::spec::WorkloadSpec;
 use crate::traced::{Program, ProgramSource, Tracer};
-use perforate_trace::Source;
 use process::{Copying, Process};
 use table::Store;
 
@@ -52,34 +49,21 @@ const SPARE_BYTES: u64 = 2 << 30;
 /// Makes the choice of keys independent of the heap's random numbers.
 const READS_PURPOSE: u64 = 0x7265_6164;
 
-/// Options of the workload `store`.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct StoreOptions {
-    /// Keys that are written; paper P: 4M.
-    pub keys: Count<1, MOST_KEYS>,
-    /// Bytes of a value.
-    pub value: BoundedSize<1, LONGEST_VALUE_BYTES>,
-    /// No page more for each object of 16KB or more, as Redis builds jemalloc since 2023.
-    pub compact: bool,
-    /// Share of the keys that is left after deleting at random.
-    pub live: Share,
-    /// Reads that touch each page of a value once, after a tenth as many; for counts.
-    pub page_reads: Count<0, MOST_READS>,
-    /// Reads that copy values, after a tenth as many, then the program ends; 0: no end.
-    pub reads: Count<0, MOST_READS>,
-}
-
-impl Default for StoreOptions {
-    fn default() -> Self {
-        Self {
-            keys: Count::new(500_000),
-            value: BoundedSize::new(16 << 10),
-            compact: false,
-            live: Share::WHOLE,
-            page_reads: Count::new(0),
-            reads: Count::new(0),
-        }
+options! {
+    /// Options of the workload `store`.
+    pub struct StoreOptions {
+        /// Number of keys that are inserted; 4M in paper P.
+        pub keys: Count<1, MOST_KEYS> = Count::new(500_000),
+        /// Size of a value.
+        pub value: BoundedSize<1, LONGEST_VALUE_BYTES> = BoundedSize::new(16 << 10),
+        /// Objects of 16KB and more take no extra page, as in Redis since 2023.
+        pub compact: bool = false,
+        /// Share of keys that remain after random deletions.
+        pub live: Share = Share::WHOLE,
+        /// Reads that touch each page of a value once, after a warm-up of a tenth as many; for counts.
+        pub page_reads: Count<0, MOST_READS> = Count::new(0),
+        /// Reads that copy values, after a warm-up of a tenth as many; 0 for no end.
+        pub reads: Count<0, MOST_READS> = Count::new(0),
     }
 }
 
@@ -109,7 +93,7 @@ pub(crate) struct KeyValueStore {
 impl Registered for KeyValueStore {
     const NAME: &'static str = "store";
     const SUMMARY: &'static str =
-        "a key-value store with its allocator, as Redis: filled, thinned out, read (paper P)";
+        "a key-value store with its allocator, like Redis: filled, partly deleted, read (paper P)";
     const EXAMPLE: &'static str = "store:keys=200k,value=4K,live=50%";
     type Options = StoreOptions;
 

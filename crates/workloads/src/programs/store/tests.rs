@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use perforate_trace::Source;
 use perforate_types::{AccessKind, Advice, Chunk, ProgramEvent};
 
 use super::*;
 use crate::WorkloadSpec;
 use crate::traced::complete;
-use perforate_trace::Source;
 
 /// Checks every event and access against the current mappings.
 #[derive(Default)]
