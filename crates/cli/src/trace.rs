@@ -12,12 +12,13 @@ use perforate_record::stop_or_end_on_interrupt;
 use perforate_sim::{open_trace, recording_notes};
 use perforate_trace::{
     Compression, ForeignWriter, Limited, Losses, PageMap, STANDARD_INPUT, Schedule, Source,
-    TraceFormat, TraceSummary, TraceWriter, WorkloadSpec, WriterOptions, formats_of_name,
-    metadata_for, split_format, standard_input_bytes, write_chunk,
+    TraceFormat, TraceSummary, TraceWriter, WriterOptions, formats_of_name, metadata_for,
+    split_format, standard_input_bytes, write_chunk,
 };
 use perforate_types::{
     Chunk, Instruction, MemoryAccess, Permissions, ProcessId, ProgramEvent, ThreadId, counted,
 };
+use perforate_workloads::WorkloadSpec;
 
 use crate::output::{COLUMNS, notes, print};
 use crate::progress::Bar;

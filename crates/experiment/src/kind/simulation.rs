@@ -7,7 +7,8 @@ use perforate_sim::{
     Composition, FiguresOnly, MemorySnapshot, Placed, Progress, ResolvedRun, RunResult, RunSpec,
     SimError,
 };
-use perforate_trace::{WorkloadSpec, bundled};
+use perforate_trace::bundled;
+use perforate_workloads::WorkloadSpec;
 use schemars::JsonSchema;
 use serde::Deserialize;
 

@@ -13,7 +13,7 @@ mod tests;
 use perforate_config::{BoundedSize, Changes, ConfigError, Count, Key, Share, Size, keys};
 use perforate_os::ContentDistribution;
 use perforate_sim::{Machine, MemoryOptions, MemorySnapshot, Scheme, SimError, SizeOptions};
-use perforate_trace::ReadersOptions;
+use perforate_workloads::ReadersOptions;
 use schemars::JsonSchema;
 use serde::Deserialize;
 

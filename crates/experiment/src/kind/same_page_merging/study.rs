@@ -3,7 +3,7 @@
 use perforate_config::Count;
 use perforate_os::{ContentDistribution, KsmConfig};
 use perforate_sim::{Machine, MemoryState, PhasedRun, Scheme, SimError, System};
-use perforate_trace::ReadersOptions;
+use perforate_workloads::ReadersOptions;
 
 use super::super::Measurement;
 use super::super::case_study::{PAGE_BYTES, counter, counters, system_cycles};

@@ -13,7 +13,7 @@ use perforate_config::{BoundedSize, Changes, Count, Key, Share, keys};
 use perforate_os::ContentDistribution;
 use perforate_schemes::segment;
 use perforate_sim::Machine;
-use perforate_trace::ReadersOptions;
+use perforate_workloads::ReadersOptions;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
