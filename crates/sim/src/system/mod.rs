@@ -161,7 +161,7 @@ impl System {
             system.register_guest_bitmap()?;
         }
         while system.hypervisor().is_some_and(|host| host.kernel().has_work_in_advance()) {
-            system.change_host(Hypervisor::proceed)?;
+            system.change_host(|host| host.kernel_mut().proceed())?;
         }
         Ok(system)
     }
