@@ -104,6 +104,20 @@ pub struct MemoryAccess {
     pub kind: AccessKind,
 }
 
+/// Number of accesses of these instructions.
+pub fn access_count(instructions: &[Instruction]) -> usize {
+    instructions.iter().map(|instruction| usize::from(instruction.accesses)).sum()
+}
+
+/// An element of a chunk.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ChunkItem<'a> {
+    /// An event.
+    Event(&'a ProgramEvent),
+    /// An instruction with its accesses.
+    Instruction(&'a Instruction, &'a [MemoryAccess]),
+}
+
 /// Consecutive decoded instructions, the unit in which a trace feeds the simulation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Chunk {
@@ -173,11 +187,37 @@ impl Chunk {
                 return Some((own, rest));
             };
             let until = self.instructions.get(instruction..end).unwrap_or_default();
-            let count: usize = until.iter().map(|found| usize::from(found.accesses)).sum();
-            let (run, behind) = rest.split_at(count.min(rest.len()));
+            let (run, behind) = rest.split_at(access_count(until).min(rest.len()));
             (instruction, rest, *process) = (end, behind, next);
             Some((own, run))
         })
+    }
+
+    /// Iterates over instructions and events in program order.
+    pub fn in_order(&self) -> impl Iterator<Item = ChunkItem<'_>> {
+        let mut events = self.events.iter().peekable();
+        let mut instructions = self.instructions.iter();
+        let (mut number, mut rest) = (0, self.accesses.as_slice());
+        std::iter::from_fn(move || {
+            if let Some((_, event)) = events.next_if(|(before, _)| *before <= number) {
+                return Some(ChunkItem::Event(event));
+            }
+            let Some(instruction) = instructions.next() else {
+                return events.next().map(|(_, event)| ChunkItem::Event(event));
+            };
+            let (own, later) = rest.split_at(usize::from(instruction.accesses).min(rest.len()));
+            (number, rest) = (number + 1, later);
+            Some(ChunkItem::Instruction(instruction, own))
+        })
+    }
+
+    /// Appends the content of another chunk.
+    pub fn append(&mut self, next: &Self) {
+        let start = self.instructions.len() as u32;
+        let events = next.events.iter();
+        self.events.extend(events.map(|(before, event)| (start + before, event.clone())));
+        self.instructions.extend_from_slice(&next.instructions);
+        self.accesses.extend_from_slice(&next.accesses);
     }
 
     /// Appends an event that precedes the next instruction pushed.
