@@ -191,20 +191,20 @@ impl MmuCounters {
 
     /// Adds the walker reads of one translation.
     fn add_references(&mut self, steps: &Steps) {
-        let reads = steps.reads();
-        self.background_references += u64::from(steps.background_reads());
-        for (total, &own) in self.references.iter_mut().zip(reads) {
-            *total += u64::from(own);
+        const BITMAPS: [usize; 2] = [Purpose::Bitmap as usize, Purpose::HostBitmap as usize];
+        let mut reads_tables = false;
+        for (purpose, reads) in steps.present_reads() {
+            self.references[purpose] += u64::from(reads);
+            reads_tables |= !BITMAPS.contains(&purpose);
         }
+        self.background_references += u64::from(steps.background_reads());
         let gap_tolerant = steps.gap_tolerant();
         self.gap_tolerant_translations += u64::from(gap_tolerant.selections);
         self.walk_cache_gap_tolerant_hits += u64::from(gap_tolerant.cached_selections);
         self.padding_references += u64::from(gap_tolerant.padding_reads);
-        let bitmaps = reads[Purpose::Bitmap as usize] + reads[Purpose::HostBitmap as usize];
-        let tables = reads.iter().map(|&own| u64::from(own)).sum::<u64>() - u64::from(bitmaps);
         let checks = u64::from(steps.checks());
         self.segment_checks += checks;
-        if tables > 0 {
+        if reads_tables {
             self.walks += 1;
             self.segment_checks_in_walks += checks;
         }

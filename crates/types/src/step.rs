@@ -198,6 +198,8 @@ pub struct Steps {
     in_background: u8,
     background_reads: u8,
     reads: [u8; Purpose::COUNT],
+    /// Purposes with reads: bit `purpose as u32`.
+    read_purposes: u32,
     checks: u8,
     gap_tolerant: GapTolerantSteps,
 }
@@ -243,11 +245,20 @@ impl Steps {
     /// Removes all steps and zeroes the counts.
     #[inline]
     pub fn clear(&mut self) {
+        // Every step has a stage, so an empty list of stages has nothing to clear.
+        if self.next_stage > 0 {
+            self.clear_all();
+        }
+    }
+
+    #[inline]
+    fn clear_all(&mut self) {
         self.list.clear();
         self.next_stage = 0;
         self.background.clear();
         self.background_reads = 0;
         self.reads = [0; Purpose::COUNT];
+        self.read_purposes = 0;
         self.checks = 0;
         self.gap_tolerant = GapTolerantSteps::default();
     }
@@ -290,6 +301,17 @@ impl Steps {
     #[inline]
     pub fn reads(&self) -> &[u8; Purpose::COUNT] {
         &self.reads
+    }
+
+    /// Like [`Self::reads`], as pairs of index and number, without purposes that have no reads.
+    #[inline]
+    pub fn present_reads(&self) -> impl Iterator<Item = (usize, u8)> {
+        let mut rest = self.read_purposes;
+        std::iter::from_fn(move || {
+            let purpose = (rest != 0).then(|| rest.trailing_zeros() as usize)?;
+            rest &= rest - 1;
+            Some((purpose, self.reads[purpose]))
+        })
     }
 
     /// Number of comparisons with direct segments.
@@ -342,7 +364,10 @@ impl Steps {
             return self.add_to_background(step);
         }
         match step.action {
-            Action::Read { .. } => self.reads[step.purpose as usize] += 1,
+            Action::Read { .. } => {
+                self.reads[step.purpose as usize] += 1;
+                self.read_purposes |= 1 << step.purpose as u32;
+            }
             Action::Check => self.checks += 1,
             Action::Select => {
                 let cached = matches!(step.purpose, Purpose::Page | Purpose::HostPage);

@@ -205,6 +205,8 @@ pub(crate) struct L2Tlb {
     huge: Option<SetAssociative<L2Entry>>,
     /// Ways of `shared` for each page size.
     places: [Places; 3],
+    /// True if a 2MB entry was filled since the last flush.
+    has_large: bool,
     /// True if a 1GB entry was filled since the last flush: most programs have none.
     has_huge: bool,
     /// Pages in a window of runs; 0 if the TLB does not coalesce.
@@ -219,6 +221,7 @@ impl L2Tlb {
             large: config.l2_2m.own().map(SetAssociative::new),
             huge: config.l2_1g.own().map(SetAssociative::new),
             places: ways.map(|ways| Places::new(ways, config.l2.ways)),
+            has_large: false,
             has_huge: false,
             window: config.l2_coalescing.map_or(0, |coalescing| coalescing.pages),
         }
@@ -231,6 +234,7 @@ impl L2Tlb {
             large: None,
             huge: None,
             places: [Places::All, Places::All, Places::None],
+            has_large: false,
             has_huge: false,
             window: 0,
         }
@@ -294,7 +298,9 @@ impl L2Tlb {
         if let Some(slot) = self.find(Tag::Page4K, space, page) {
             return Some((slot as u32, self.shared.value(slot)));
         }
-        if let Some(found) = self.find_large((Tag::Page2M, PageSize::Size2M), space, page) {
+        if self.has_large
+            && let Some(found) = self.find_large((Tag::Page2M, PageSize::Size2M), space, page)
+        {
             return Some(found);
         }
         if self.window != 0
@@ -330,7 +336,10 @@ impl L2Tlb {
         let tag = match entry.kind() {
             EntryKind::Page4K | EntryKind::Hole => Tag::Page4K,
             EntryKind::Run => unreachable!("runs are filled with their window"),
-            EntryKind::Page2M | EntryKind::Perforated | EntryKind::Intermediate => Tag::Page2M,
+            EntryKind::Page2M | EntryKind::Perforated | EntryKind::Intermediate => {
+                self.has_large = true;
+                Tag::Page2M
+            }
             EntryKind::Bitmap => {
                 let (number, key) = (Tag::Bitmap.number(page), Tag::Bitmap.key(space, page));
                 return self.insert_small(number, key, entry);
@@ -434,7 +443,7 @@ impl L2Tlb {
 
     pub(crate) fn flush(&mut self) {
         self.invalidate_if(|_| true);
-        self.has_huge = false;
+        (self.has_large, self.has_huge) = (false, false);
     }
 
     /// Invalidates everything except guest-physical entries.

@@ -114,11 +114,13 @@ impl WalkCaches {
     /// one look-up of a set finds a leaf or a table.
     #[inline]
     fn index(&self, space: SpaceId, page: VirtualPage, level: u8) -> u64 {
-        if level > 2 {
-            return number(page, level);
+        match self.leaf_pages {
+            Some(_) if level == 2 => {
+                let pages = self.leaf_pages(space).unwrap_or(0).max(PageSize::Size2M.pages());
+                page.number() >> pages.ilog2()
+            }
+            _ => number(page, level),
         }
-        let pages = self.leaf_pages(space).unwrap_or(0).max(PageSize::Size2M.pages());
-        page.number() >> pages.ilog2()
     }
 
     /// Number of slots of all caches together.

@@ -5,7 +5,7 @@
 use std::fmt;
 
 use perforate_config::{Count, write};
-use perforate_types::{Frame, Update};
+use perforate_types::Frame;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -43,7 +43,6 @@ pub(super) fn make_blocks(
     core: &mut Core,
     reclaim: &mut Reclaim,
     blocks: u64,
-    updates: &mut Vec<Update>,
 ) -> Result<Vec<Frame>, OsError> {
     let free_blocks = core.memory.whole_free_blocks();
     let page_cache = core.memory.other_frames(OtherUse::PageCache);
@@ -52,21 +51,16 @@ pub(super) fn make_blocks(
     let addable = core.memory.addable_frames() >> BLOCK_ORDER;
     match blocks.saturating_sub(free_blocks).min(scattered).min(addable) {
         0 => Ok(Vec::new()),
-        missing => exchange(core, reclaim, missing << BLOCK_ORDER, updates),
+        missing => exchange(core, reclaim, missing << BLOCK_ORDER),
     }
 }
 
 /// Moves up to `frames` more frames into the balloon and returns them. Inflating reclaims memory as
 /// programs do, and stops when no memory is left.
-pub(super) fn inflate(
-    core: &mut Core,
-    reclaim: &mut Reclaim,
-    frames: u64,
-    updates: &mut Vec<Update>,
-) -> Vec<Frame> {
+pub(super) fn inflate(core: &mut Core, reclaim: &mut Reclaim, frames: u64) -> Vec<Frame> {
     let mut taken = Vec::new();
     for _ in 0..frames {
-        reclaim.relieve(core, None, updates);
+        reclaim.relieve(core, None);
         let Ok(number) = core.memory.add_other(OtherUse::Balloon, 1, 0) else { break };
         taken.extend(core.memory.other_frame(number));
     }
@@ -79,7 +73,6 @@ pub(super) fn exchange(
     core: &mut Core,
     reclaim: &mut Reclaim,
     frames: u64,
-    updates: &mut Vec<Update>,
 ) -> Result<Vec<Frame>, OsError> {
     let left_bytes = core.memory.addable_frames() * FRAME_BYTES;
     if frames * FRAME_BYTES > left_bytes {
@@ -87,8 +80,8 @@ pub(super) fn exchange(
     }
     let first = core.memory.next_other();
     core.note_peak();
-    let taken = inflate(core, reclaim, frames, updates);
-    super::demotion::conclude(core, updates);
+    let taken = inflate(core, reclaim, frames);
+    super::demotion::conclude(core);
     if (taken.len() as u64) < frames {
         for number in first..core.memory.next_other() {
             core.memory.remove_other(number);

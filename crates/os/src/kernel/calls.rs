@@ -16,7 +16,7 @@ use super::{
     sharing, subpage,
 };
 use crate::memory::{FRAME_BYTES, FreeIndex, TopTable};
-use crate::space::{AddressSpace, Effects};
+use crate::space::{AddressSpace, SpaceMut};
 use crate::{
     AgeingOutcome, ContentDistribution, FreeMemory, MemoryMap, Occupancy, OsError, OtherUse,
     Policy, Zones,
@@ -77,6 +77,12 @@ impl Kernel {
 
 /// Processes and address spaces of the kernel.
 impl Kernel {
+    /// Changes and shootdowns of all operations since the caller last took them out of this list, in
+    /// order. An operation that failed may have caused some.
+    pub fn updates(&mut self) -> &mut Vec<Update> {
+        &mut self.core.updates
+    }
+
     /// Address space of the running process.
     pub fn current(&self) -> SpaceId {
         self.processes.current()
@@ -113,12 +119,8 @@ impl Kernel {
     }
 
     /// Unmaps everything in an address space and frees its number for reuse.
-    pub fn destroy_space(
-        &mut self,
-        space: SpaceId,
-        updates: &mut Vec<Update>,
-    ) -> Result<(), OsError> {
-        self.processes.destroy_space(&mut self.core, &mut self.backers, space, updates)
+    pub fn destroy_space(&mut self, space: SpaceId) -> Result<(), OsError> {
+        self.processes.destroy_space(&mut self.core, &mut self.backers, space)
     }
 }
 
@@ -204,8 +206,8 @@ impl Kernel {
     /// Background compaction of the whole memory, if a fault has woken kcompactd since its last
     /// pass. After passes that emptied no block, kcompactd skips some of its calls, as faults skip
     /// their searches.
-    pub fn kcompactd_pass(&mut self, updates: &mut Vec<Update>) -> CompactionCounts {
-        self.compaction.kcompactd_pass(&mut self.core, updates)
+    pub fn kcompactd_pass(&mut self) -> CompactionCounts {
+        self.compaction.kcompactd_pass(&mut self.core)
     }
 
     /// Background compaction (Linux: kcompactd): one pass over all blocks, lowest address first.
@@ -215,8 +217,8 @@ impl Kernel {
     ///
     /// Linux stops where its two scanners meet. Linux also moves single pages out of blocks that
     /// cannot be emptied; that frees no 2MB block and is left out here.
-    pub fn compact(&mut self, updates: &mut Vec<Update>) -> CompactionCounts {
-        self.compaction.compact(&mut self.core, updates)
+    pub fn compact(&mut self) -> CompactionCounts {
+        self.compaction.compact(&mut self.core)
     }
 
     /// Sets the parameters of same-page merging.
@@ -226,8 +228,8 @@ impl Kernel {
 
     /// One pass of the merging scanner over the next `pages_to_scan` pages, or up to the end of all
     /// address spaces. If memory for a table node is short, a page stays unmerged.
-    pub fn ksm_pass(&mut self, updates: &mut Vec<Update>) -> KsmPass {
-        self.ksm.pass(&mut self.core, updates)
+    pub fn ksm_pass(&mut self) -> KsmPass {
+        self.ksm.pass(&mut self.core)
     }
 
     /// Sets the parameters of background promotion.
@@ -237,9 +239,9 @@ impl Kernel {
 
     /// One pass of background promotion over the next `pages_to_scan` pages, or up to the end of
     /// all address spaces. If memory is short, a region stays as it is.
-    pub fn khugepaged_pass(&mut self, updates: &mut Vec<Update>) -> KhugepagedPass {
+    pub fn khugepaged_pass(&mut self) -> KhugepagedPass {
         let Self { core, compaction, khugepaged, .. } = self;
-        khugepaged.pass(&mut Context { core, compaction }, updates)
+        khugepaged.pass(&mut Context { core, compaction })
     }
 
     /// Draws the contents of all pages without an explicit content from `distribution` from now on.
@@ -294,13 +296,9 @@ impl Kernel {
     pub fn change_space<T>(
         &mut self,
         space: SpaceId,
-        updates: &mut Vec<Update>,
-        act: impl FnOnce(&mut AddressSpace, &mut Effects<'_>) -> Result<T, OsError>,
+        act: impl FnOnce(&mut SpaceMut<'_>) -> Result<T, OsError>,
     ) -> Result<T, OsError> {
-        self.operation(updates, |kernel, updates| {
-            let (space, mut effects) = kernel.core.parts(space, updates)?;
-            act(space, &mut effects)
-        })
+        self.operation(|kernel| act(&mut kernel.core.space_mut(space)?))
     }
 
     /// Runs `act` on the backer of type `B` without a touch, as one operation. If the policy has no
@@ -311,13 +309,12 @@ impl Kernel {
     pub fn with_backer<B: Backer, T>(
         &mut self,
         make: impl FnOnce(&dyn Policy) -> B,
-        updates: &mut Vec<Update>,
-        act: impl FnOnce(&mut B, &mut Context<'_>, &mut Vec<Update>) -> Result<T, OsError>,
+        act: impl FnOnce(&mut B, &mut Context<'_>) -> Result<T, OsError>,
     ) -> Result<T, OsError> {
-        self.operation(updates, |kernel, updates| {
+        self.operation(|kernel| {
             let Self { core, compaction, backers, .. } = kernel;
             let backer = backers.find_or_add(|| make(core.policy.as_ref()));
-            act(backer, &mut Context { core, compaction }, updates)
+            act(backer, &mut Context { core, compaction })
         })
     }
 }
@@ -335,11 +332,8 @@ impl Kernel {
         space: SpaceId,
         page: VirtualPage,
         hole: HoleContent,
-        updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
-        self.operation(updates, |kernel, updates| {
-            subpage::punch(&mut kernel.core, space, page.number(), hole, updates)
-        })
+        self.operation(|kernel| subpage::punch(&mut kernel.core, space, page.number(), hole))
     }
 
     /// Moves the data of hole `page` back in place. After the last hole, the page is an ordinary
@@ -350,13 +344,8 @@ impl Kernel {
     /// - If the 2MB mapping grants more than the program may do at the page.
     /// - If the page is private and the rest is shared memory, or the reverse.
     /// - If other spaces map the shared memory to another frame.
-    pub fn patch(
-        &mut self,
-        space: SpaceId,
-        page: VirtualPage,
-        updates: &mut Vec<Update>,
-    ) -> Result<(), OsError> {
-        let result = subpage::patch(&mut self.core, space, page, updates);
+    pub fn patch(&mut self, space: SpaceId, page: VirtualPage) -> Result<(), OsError> {
+        let result = subpage::patch(&mut self.core, space, page);
         self.core.ledger.send();
         result
     }
@@ -368,24 +357,18 @@ impl Kernel {
     /// # Errors
     /// If there is no 2MB page at `page`, something is mapped there in `to`, a private page there
     /// is copy-on-write, or memory runs out.
-    pub fn share(
-        &mut self,
-        from: SpaceId,
-        page: VirtualPage,
-        to: SpaceId,
-        updates: &mut Vec<Update>,
-    ) -> Result<(), OsError> {
-        self.operation(updates, |kernel, updates| {
+    pub fn share(&mut self, from: SpaceId, page: VirtualPage, to: SpaceId) -> Result<(), OsError> {
+        self.operation(|kernel| {
             let others = (&mut kernel.shared_objects, &mut kernel.ksm);
-            sharing::share_region(&mut kernel.core, others, from, page, to, updates)
+            sharing::share_region(&mut kernel.core, others, from, page, to)
         })
     }
 
     /// Handles a failing `frame`: retires it if its data can be moved.
-    pub fn hard_fault(&mut self, frame: Frame, updates: &mut Vec<Update>) -> HardFault {
+    pub fn hard_fault(&mut self, frame: Frame) -> HardFault {
         self.core.note_peak();
-        let outcome = hard_fault::serve(&mut self.core, &self.processes, frame, updates);
-        demotion::conclude(&mut self.core, updates);
+        let outcome = hard_fault::serve(&mut self.core, &self.processes, frame);
+        demotion::conclude(&mut self.core);
         outcome
     }
 }
@@ -394,10 +377,10 @@ impl Kernel {
 impl Kernel {
     /// Moves up to `frames` more frames into the balloon and returns them. Inflating reclaims
     /// memory as programs do, and stops when no memory is left.
-    pub fn inflate_balloon(&mut self, frames: u64, updates: &mut Vec<Update>) -> Vec<Frame> {
+    pub fn inflate_balloon(&mut self, frames: u64) -> Vec<Frame> {
         self.core.note_peak();
-        let taken = balloon::inflate(&mut self.core, &mut self.reclaim, frames, updates);
-        demotion::conclude(&mut self.core, updates);
+        let taken = balloon::inflate(&mut self.core, &mut self.reclaim, frames);
+        demotion::conclude(&mut self.core);
         taken
     }
 
@@ -429,25 +412,16 @@ impl Kernel {
     /// # Errors
     /// If there is no room to add `frames` frames, or not enough free memory. Nothing has changed
     /// then, except that memory may have been reclaimed.
-    pub fn self_balloon(
-        &mut self,
-        frames: u64,
-        updates: &mut Vec<Update>,
-    ) -> Result<Vec<Frame>, OsError> {
-        balloon::exchange(&mut self.core, &mut self.reclaim, frames, updates)
+    pub fn self_balloon(&mut self, frames: u64) -> Result<Vec<Frame>, OsError> {
+        balloon::exchange(&mut self.core, &mut self.reclaim, frames)
     }
 
     /// Slow compaction (D §IV): moves up to `frames` frames out of the cheapest run of whole 2MB
     /// blocks, until a run of `run_frames` frames is free.
-    pub fn approach_run(
-        &mut self,
-        run_frames: u64,
-        frames: u64,
-        updates: &mut Vec<Update>,
-    ) -> Approach {
+    pub fn approach_run(&mut self, run_frames: u64, frames: u64) -> Approach {
         let Self { core, compaction, .. } = self;
         let request = contiguous::RunRequest::free(run_frames.div_ceil(HoleSet::SUBPAGES as u64));
-        let approach = compaction.approach_run(core, &request, frames, updates);
+        let approach = compaction.approach_run(core, &request, frames);
         core.ledger.send();
         approach
     }
@@ -461,10 +435,9 @@ impl Kernel {
     pub fn self_balloon_blocks(
         &mut self,
         config: SelfBalloonConfig,
-        updates: &mut Vec<Update>,
     ) -> Result<Vec<Frame>, OsError> {
         let Self { core, reclaim, .. } = self;
-        balloon::make_blocks(core, reclaim, config.blocks.get(), updates)
+        balloon::make_blocks(core, reclaim, config.blocks.get())
     }
 }
 
@@ -481,10 +454,9 @@ impl Kernel {
         id: SpaceId,
         pages: Range<u64>,
         permissions: Permissions,
-        updates: &mut Vec<Update>,
     ) -> Result<Frame, OsError> {
         let Self { core, compaction, .. } = self;
-        contiguous_backing::back(core, compaction, id, pages, permissions, updates)
+        contiguous_backing::back(core, compaction, id, pages, permissions)
     }
 
     /// Allocates a frame for a table that belongs to no address space: a shadow table. It counts as
@@ -515,8 +487,8 @@ impl Kernel {
     }
 
     /// Reclaims memory from programs if it is short, so that tables can be allocated.
-    pub(crate) fn make_room_for_tables(&mut self, updates: &mut Vec<Update>) {
-        self.reclaim.relieve(&mut self.core, None, updates);
-        demotion::conclude(&mut self.core, updates);
+    pub(crate) fn make_room_for_tables(&mut self) {
+        self.reclaim.relieve(&mut self.core, None);
+        demotion::conclude(&mut self.core);
     }
 }

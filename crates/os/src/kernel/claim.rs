@@ -2,7 +2,7 @@
 //! become holes if the policy accepts them (P §III.A, §VI). A block without fixed frames is what
 //! direct compaction would produce.
 
-use perforate_types::{Frame, HoleSet, Update};
+use perforate_types::{Frame, HoleSet};
 
 use super::Core;
 use super::compaction::Compaction;
@@ -74,12 +74,7 @@ pub(super) struct ClaimedBlock {
 impl Compaction {
     /// Takes a block for a 2MB page, whole or with holes that the policy accepts. `advised` is true
     /// in areas with MADV_HUGEPAGE.
-    pub(super) fn claim_block(
-        &mut self,
-        core: &mut Core,
-        advised: bool,
-        updates: &mut Vec<Update>,
-    ) -> Option<ClaimedBlock> {
+    pub(super) fn claim_block(&mut self, core: &mut Core, advised: bool) -> Option<ClaimedBlock> {
         if let Some(block) = core.memory.allocate_block() {
             return Some(ClaimedBlock { block, holes: HoleSet::EMPTY });
         }
@@ -95,7 +90,7 @@ impl Compaction {
         for (bound, &least_usable) in LEAST_USABLE.iter().enumerate().skip(first_bound) {
             for _ in 0..blocks {
                 let block = self.claims.search(direct).next_block(blocks);
-                let claimed = self.try_claim(core, block, direct, least_usable, updates);
+                let claimed = self.try_claim(core, block, direct, least_usable);
                 if claimed.is_some() {
                     let search = self.claims.search(direct);
                     search.deferral.reset();
@@ -125,7 +120,6 @@ impl Compaction {
         block: Frame,
         moves: bool,
         least_usable: u64,
-        updates: &mut Vec<Update>,
     ) -> Option<ClaimedBlock> {
         self.counts.blocks_scanned += 1;
         let usable = if moves {
@@ -139,7 +133,7 @@ impl Compaction {
         self.note_frames_scanned(core);
         let contents = core.memory.contents(block);
         let holes = if moves { contents.fixed } else { contents.fixed.union(&contents.movable) };
-        if !core.accepts(&holes) || (moves && !self.evacuate(core, block, &contents, updates)) {
+        if !core.accepts(&holes) || (moves && !self.evacuate(core, block, &contents)) {
             return None;
         }
         if !moves {

@@ -1,7 +1,7 @@
 //! Compaction: migrates the movable frames of a block elsewhere, so that the block becomes free or
 //! has holes only at fixed frames.
 
-use perforate_types::{Frame, HoleSet, Update};
+use perforate_types::{Frame, HoleSet};
 
 use super::claim::ClaimCursor;
 use super::deferral::Deferral;
@@ -50,15 +50,11 @@ impl Kcompactd {
 impl Compaction {
     /// Compacts the whole memory if a fault has woken kcompactd since its last pass. Wake-ups after
     /// passes that emptied nothing are deferred.
-    pub(super) fn kcompactd_pass(
-        &mut self,
-        core: &mut Core,
-        updates: &mut Vec<Update>,
-    ) -> CompactionCounts {
+    pub(super) fn kcompactd_pass(&mut self, core: &mut Core) -> CompactionCounts {
         if !std::mem::take(&mut self.kcompactd.is_awake) {
             return CompactionCounts::default();
         }
-        let done = self.compact(core, updates);
+        let done = self.compact(core);
         if done.blocks_emptied > 0 {
             self.kcompactd.fruitless.reset();
         } else {
@@ -68,17 +64,13 @@ impl Compaction {
     }
 
     /// Empties blocks without fixed frames into free frames of other blocks, lowest address first.
-    pub(super) fn compact(
-        &mut self,
-        core: &mut Core,
-        updates: &mut Vec<Update>,
-    ) -> CompactionCounts {
+    pub(super) fn compact(&mut self, core: &mut Core) -> CompactionCounts {
         let before = self.counts;
         migration::refresh_owners(core);
         for number in 0..core.memory.blocks() {
             let block = Frame::new(number << BLOCK_ORDER);
             self.counts.blocks_scanned += 1;
-            if patching::patch_block(core, block, updates) > 0 {
+            if patching::patch_block(core, block) > 0 {
                 continue;
             }
             let usable = core.memory.at_most_usable(block);
@@ -90,7 +82,7 @@ impl Compaction {
             }
             self.note_frames_scanned(core);
             let contents = core.memory.contents(block);
-            if contents.fixed.is_empty() && self.evacuate(core, block, &contents, updates) {
+            if contents.fixed.is_empty() && self.evacuate(core, block, &contents) {
                 self.counts.blocks_emptied += 1;
                 core.memory.free(block, BLOCK_ORDER);
             }
@@ -130,7 +122,6 @@ impl Compaction {
         core: &mut Core,
         block: Frame,
         contents: &BlockContents,
-        updates: &mut Vec<Update>,
     ) -> bool {
         // Whole free blocks are not split for this: that would only move the problem.
         let needed = contents.movable.count() as u64;
@@ -141,7 +132,7 @@ impl Compaction {
         let mut taken = contents.free;
         for index in contents.movable.iter() {
             let frame = block.add(index as u64);
-            if !migration::migrate(core, frame, updates) || !core.memory.take(frame) {
+            if !migration::migrate(core, frame) || !core.memory.take(frame) {
                 core.memory.free_frames_of(block, &taken);
                 return false;
             }

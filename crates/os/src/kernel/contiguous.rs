@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use perforate_types::{Frame, HoleSet, Update};
+use perforate_types::{Frame, HoleSet};
 
 use super::compaction::Compaction;
 use super::{Core, migration};
@@ -58,14 +58,13 @@ impl Compaction {
         &mut self,
         core: &mut Core,
         request: &RunRequest,
-        updates: &mut Vec<Update>,
     ) -> Result<Run, OsError> {
         let (blocks, most_blocks) = (request.blocks, most_run_blocks(core));
         let longest = if blocks > most_blocks {
             // No run can be that long: find the length of the longest one.
-            self.try_run(core, &RunRequest { blocks: u64::MAX, ..request.clone() }, updates)
+            self.try_run(core, &RunRequest { blocks: u64::MAX, ..request.clone() })
         } else {
-            self.try_run(core, request, updates)
+            self.try_run(core, request)
         };
         longest.map_err(|longest| OsError::NoContiguousMemory {
             asked_bytes: blocks * BLOCK_FRAMES * FRAME_BYTES,
@@ -74,12 +73,7 @@ impl Compaction {
     }
 
     /// Like [`Self::take_run`]; the error is the length of the longest run, in frames.
-    fn try_run(
-        &mut self,
-        core: &mut Core,
-        request: &RunRequest,
-        updates: &mut Vec<Update>,
-    ) -> Result<Run, u64> {
+    fn try_run(&mut self, core: &mut Core, request: &RunRequest) -> Result<Run, u64> {
         let &RunRequest { blocks, faulty_frames, compacts, ref within } = request;
         let (none, within) = (LargePages::new(), within.clone());
         let wanted = WantedRun { blocks, faulty_frames, moves: false, within, large_pages: &none };
@@ -97,7 +91,7 @@ impl Compaction {
         let wanted = WantedRun { moves: true, large_pages: &large_pages, ..wanted };
         self.counts.blocks_scanned += core.memory.blocks();
         match core.memory.find_run(&wanted)? {
-            run if self.empty_run(core, &run, &large_pages, updates) => Ok(run),
+            run if self.empty_run(core, &run, &large_pages) => Ok(run),
             _ => Err(longest),
         }
     }
@@ -109,7 +103,6 @@ impl Compaction {
         core: &mut Core,
         request: &RunRequest,
         frames: u64,
-        updates: &mut Vec<Update>,
     ) -> Approach {
         let (blocks, within) = (request.blocks, request.within.clone());
         let large_pages = movable_large_pages(core, true);
@@ -124,7 +117,7 @@ impl Compaction {
         }
         self.counts.blocks_scanned += core.memory.blocks();
         let Ok(run) = core.memory.find_run(&wanted) else { return Approach::Impossible };
-        let is_nearer = self.empty_part(core, &run, frames, &large_pages, updates);
+        let is_nearer = self.empty_part(core, &run, frames, &large_pages);
         match core.memory.find_run(&WantedRun { moves: false, ..wanted }) {
             Ok(_) => Approach::Free,
             Err(_) if is_nearer => Approach::Nearer,
@@ -141,7 +134,6 @@ impl Compaction {
         run: &Run,
         frames: u64,
         large_pages: &LargePages,
-        updates: &mut Vec<Update>,
     ) -> bool {
         let numbered = |number| Frame::new(number << BLOCK_ORDER);
         let before = self.counts.frames_migrated;
@@ -157,7 +149,7 @@ impl Compaction {
             }
             let of_block = taken.get_mut(&number).expect("a block of the run");
             let large_page = large_pages.get(&number).copied();
-            if !self.empty_block(core, number, large_page, of_block, updates) {
+            if !self.empty_block(core, number, large_page, of_block) {
                 break;
             }
         }
@@ -169,13 +161,7 @@ impl Compaction {
 
     /// Takes a run that others use in part and migrates its contents. On failure, frees what was
     /// taken and returns false.
-    fn empty_run(
-        &mut self,
-        core: &mut Core,
-        run: &Run,
-        large_pages: &LargePages,
-        updates: &mut Vec<Update>,
-    ) -> bool {
+    fn empty_run(&mut self, core: &mut Core, run: &Run, large_pages: &LargePages) -> bool {
         let numbered = |number| Frame::new(number << BLOCK_ORDER);
         let mut taken = Taken::new();
         for number in run.blocks.clone() {
@@ -193,7 +179,7 @@ impl Compaction {
         let is_empty = has_room
             && run.blocks.clone().all(|number| {
                 let of_block = taken.get_mut(&number).expect("a block of the run");
-                self.empty_block(core, number, large_pages.get(&number).copied(), of_block, updates)
+                self.empty_block(core, number, large_pages.get(&number).copied(), of_block)
             });
         if !is_empty {
             for (&number, frames) in &taken {
@@ -211,14 +197,13 @@ impl Compaction {
         number: u64,
         large_page: Option<RegionPlace>,
         taken: &mut HoleSet,
-        updates: &mut Vec<Update>,
     ) -> bool {
         let block = Frame::new(number << BLOCK_ORDER);
         if *taken == HoleSet::FULL {
             return true;
         }
         if let Some(place) = large_page
-            && self.move_large_page(core, place, updates)
+            && self.move_large_page(core, place)
         {
             core.memory.take_frames(block, &HoleSet::FULL);
             *taken = HoleSet::FULL;
@@ -233,7 +218,7 @@ impl Compaction {
             // Content of this frame may have been dropped for lack of memory while other frames
             // were moved.
             if !core.memory.take(frame) {
-                if !migration::migrate(core, frame, updates) || !core.memory.take(frame) {
+                if !migration::migrate(core, frame) || !core.memory.take(frame) {
                     return false;
                 }
                 self.counts.frames_migrated += 1;
@@ -246,26 +231,21 @@ impl Compaction {
 
     /// Copies a 2MB page to another whole block, which frees its old block. Without a block, splits
     /// it into 4KB pages and returns false.
-    fn move_large_page(
-        &mut self,
-        core: &mut Core,
-        (id, number): RegionPlace,
-        updates: &mut Vec<Update>,
-    ) -> bool {
+    fn move_large_page(&mut self, core: &mut Core, (id, number): RegionPlace) -> bool {
         let to = core.memory.allocate_block();
-        let Ok((space, mut effects)) = core.parts(id, updates) else { return false };
+        let Ok(space) = &mut core.space_mut(id) else { return false };
         let Some(to) = to else {
             // If the split fails too, the frames have no owners and count as unmovable.
-            let _ = space.split_large(number, &HoleSet::FULL, &mut effects);
+            let _ = space.split_large(number, &HoleSet::FULL);
             return false;
         };
         let pages = pages_of(number);
-        if space.leave_overlay(&pages, Departure::Remapped, &mut effects).is_err() {
-            effects.memory.free(to, BLOCK_ORDER);
+        if space.leave_overlay(&pages, Departure::Remapped).is_err() {
+            space.memory.free(to, BLOCK_ORDER);
             return false;
         }
-        let from = space.move_large(number, to, &mut effects);
-        effects.memory.free(from, BLOCK_ORDER);
+        let from = space.move_large(number, to);
+        space.memory.free(from, BLOCK_ORDER);
         core.ledger.migrated(BLOCK_FRAMES);
         self.counts.frames_migrated += BLOCK_FRAMES;
         true

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use perforate_types::{Frame, HoleSet, Permissions, SpaceId, Update};
+use perforate_types::{Frame, HoleSet, Permissions, SpaceId};
 
 use super::compaction::Compaction;
 use super::contiguous::{RunRequest, keep_for};
@@ -22,24 +22,23 @@ pub(super) fn back(
     id: SpaceId,
     pages: Range<u64>,
     permissions: Permissions,
-    updates: &mut Vec<Update>,
 ) -> Result<Frame, OsError> {
     let blocks = regions_of(&pages);
-    let run = compaction.take_run(core, &RunRequest::free(blocks.end - blocks.start), updates)?;
+    let run = compaction.take_run(core, &RunRequest::free(blocks.end - blocks.start))?;
     let frames = keep_for(core, &run, &pages);
-    let (space, mut effects) = core.parts(id, updates)?;
+    let space = &mut core.space_mut(id)?;
     let none = BTreeSet::new();
-    if let Err(error) = space.prepare_run(&pages, &none, &mut effects) {
-        effects.memory.free_range(frames);
+    if let Err(error) = space.prepare_run(&pages, &none) {
+        space.memory.free_range(frames);
         return Err(error);
     }
-    let (moved, swapped) = space.vacate_for_run(&pages, &none, &mut effects);
-    effects.work().pages_swapped_in += swapped;
-    effects.migrated(moved);
+    let (moved, swapped) = space.vacate_for_run(&pages, &none);
+    space.work().pages_swapped_in += swapped;
+    space.migrated(moved);
     for (page, frame) in pages.zip(frames.clone()) {
-        let mapped = space.map_page(page, Frame::new(frame), permissions, &mut effects);
+        let mapped = space.map_page(page, Frame::new(frame), permissions);
         if let Err(error) = mapped {
-            effects.memory.free_range(frame..frames.end);
+            space.memory.free_range(frame..frames.end);
             return Err(error);
         }
     }
@@ -53,7 +52,6 @@ pub(super) fn back_longest(
     id: SpaceId,
     mut pages: Range<u64>,
     (permissions, large): (Permissions, bool),
-    updates: &mut Vec<Update>,
 ) -> Result<u64, OsError> {
     let Context { core, compaction } = context;
     let fragmented = regions_of(&pages).find(|&region| core.injected_holes(region).is_some());
@@ -61,7 +59,7 @@ pub(super) fn back_longest(
         return Ok(0);
     }
     pages.end = pages.end.min(fragmented.map_or(u64::MAX, first_of)).max(pages.start);
-    let Some(frames) = take_longest(core, compaction, &mut pages, updates) else { return Ok(0) };
+    let Some(frames) = take_longest(core, compaction, &mut pages) else { return Ok(0) };
     core.ledger.clears = true;
     let mut next = pages.start;
     while next < pages.end {
@@ -69,19 +67,19 @@ pub(super) fn back_longest(
         let frame = Frame::new(frames.start + (next - pages.start));
         let whole = region.start == next && region.end <= pages.end;
         let aligned = frame.number().is_multiple_of(HoleSet::SUBPAGES as u64);
-        let (space, mut effects) = core.parts(id, updates)?;
+        let space = &mut core.space_mut(id)?;
         let (mapped, size, first_touch) = if large && whole && aligned {
-            let mapped = space.map_large(region_of(next), frame, permissions, &mut effects);
+            let mapped = space.map_large(region_of(next), frame, permissions);
             (mapped, HoleSet::SUBPAGES as u64, FirstTouch::Large)
         } else {
-            let mapped = space.map_page(next, frame, permissions, &mut effects);
+            let mapped = space.map_page(next, frame, permissions);
             (mapped, 1, FirstTouch::Page)
         };
         if let Err(error) = mapped {
-            effects.memory.free_range(frame.number()..frames.end);
+            space.memory.free_range(frame.number()..frames.end);
             return Err(error);
         }
-        effects.ledger.bring_in(first_touch);
+        space.ledger.bring_in(first_touch);
         next += size;
     }
     Ok(pages.end - pages.start)
@@ -98,7 +96,6 @@ fn take_longest(
     core: &mut Core,
     compaction: &mut Compaction,
     pages: &mut Range<u64>,
-    updates: &mut Vec<Update>,
 ) -> Option<Range<u64>> {
     if pages.is_empty() || is_memory_short(core) {
         return None;
@@ -108,13 +105,13 @@ fn take_longest(
         return take_part_of_block(core, pages);
     }
     let mut wanted = blocks.end - blocks.start;
-    let mut run = compaction.take_run(core, &RunRequest::free(wanted), updates);
+    let mut run = compaction.take_run(core, &RunRequest::free(wanted));
     if let Err(OsError::NoContiguousMemory { longest_bytes, .. }) = run {
         wanted = (longest_bytes / FRAME_BYTES) >> BLOCK_ORDER;
         if wanted == 0 {
             return take_part_of_block(core, pages);
         }
-        run = compaction.take_run(core, &RunRequest::free(wanted), updates);
+        run = compaction.take_run(core, &RunRequest::free(wanted));
     }
     let run = run.ok()?;
     pages.end = pages.end.min(first_of(blocks.start + wanted));

@@ -16,7 +16,7 @@ use super::levels::Levels;
 use super::{KernelConfig, Ledger, SpacePage, SpaceRegion, sharing};
 use crate::memory::{FRAME_BYTES, PhysicalMemory};
 use crate::space::{
-    AddressSpace, Area, Attributes, Effects, Overlay, gigabyte_of, index_of, pages_of,
+    AddressSpace, Area, Attributes, Overlay, SpaceMut, gigabyte_of, index_of, pages_of,
     pages_of_gigabyte, region_of,
 };
 use crate::{
@@ -30,6 +30,8 @@ pub struct Core {
     /// The policy that chooses page sizes.
     pub(super) policy: Box<dyn Policy>,
     pub(super) memory: PhysicalMemory,
+    /// Changes and shootdowns since they were last taken out, in order.
+    pub(super) updates: Vec<Update>,
     /// Address spaces, indexed by their number; `None` for a number that is free.
     pub(super) spaces: Vec<Option<Box<AddressSpace>>>,
     /// Content identities of pages.
@@ -60,6 +62,7 @@ impl Core {
             config,
             policy,
             memory,
+            updates: Vec::new(),
             spaces: Vec::new(),
             contents: PageContents::default(),
             ledger,
@@ -105,34 +108,13 @@ impl Core {
         self.spaces.iter().flatten().map(|space| &**space)
     }
 
-    /// An address space, and the state that operations on it change.
-    pub(super) fn parts<'a>(
-        &'a mut self,
-        space: SpaceId,
-        updates: &'a mut Vec<Update>,
-    ) -> Result<(&'a mut AddressSpace, Effects<'a>), OsError> {
-        let Some(Some(found)) = self.spaces.get_mut(usize::from(space.0)) else {
-            return Err(OsError::UnknownSpace { space });
-        };
-        let (memory, ledger) = (&mut self.memory, &mut self.ledger);
-        Ok((found, Effects { memory, updates, ledger }))
-    }
-
-    /// Runs `act` on two different address spaces at once.
-    pub(super) fn with_two_spaces<T>(
-        &mut self,
-        first: SpaceId,
-        second: SpaceId,
-        updates: &mut Vec<Update>,
-        act: impl FnOnce(&mut AddressSpace, &mut AddressSpace, &mut Effects<'_>) -> Result<T, OsError>,
-    ) -> Result<T, OsError> {
-        self.space(first)?;
-        let mut taken = self.spaces[usize::from(first.0)].take().expect("found above");
-        let result = self
-            .parts(second, updates)
-            .and_then(|(second, mut effects)| act(&mut taken, second, &mut effects));
-        self.spaces[usize::from(first.0)] = Some(taken);
-        result
+    /// An address space to be changed, with the state that changes with it.
+    pub(super) fn space_mut(&mut self, id: SpaceId) -> Result<SpaceMut<'_>, OsError> {
+        let Self { spaces, memory, updates, ledger, .. } = self;
+        match spaces.get_mut(usize::from(id.0)) {
+            Some(Some(space)) => Ok(SpaceMut { space, memory, updates, ledger }),
+            _ => Err(OsError::UnknownSpace { space: id }),
+        }
     }
 
     /// The first mapped 2MB region from the given one on, in the order in which scanners visit

@@ -86,7 +86,7 @@ mod subpage;
 mod swap;
 mod work;
 
-use perforate_types::{AccessKind, Counters, ProgramEvent, SpaceId, Update, VirtualPage};
+use perforate_types::{AccessKind, Counters, ProgramEvent, SpaceId, VirtualPage};
 
 pub use self::core::Core;
 use crate::memory::PhysicalMemory;
@@ -174,7 +174,7 @@ impl Kernel {
         let processes = Processes::new(core.create_space()?);
         let mut compaction = Compaction::default();
         if early_compaction.is_some() {
-            compaction.compact(&mut core, &mut Vec::new()); // Nothing is mapped: no updates.
+            compaction.compact(&mut core); // Nothing is mapped: no updates.
         }
         if let Some(contents) = contents {
             contents::set_distribution(&mut core, contents)?;
@@ -200,30 +200,21 @@ impl Kernel {
     ///
     /// # Errors
     /// If memory runs out, or the event names a range outside the address space.
-    pub fn event(
-        &mut self,
-        event: &ProgramEvent,
-        updates: &mut Vec<Update>,
-    ) -> Result<(), OsError> {
-        self.event_in(self.current(), event, updates)
+    pub fn event(&mut self, event: &ProgramEvent) -> Result<(), OsError> {
+        self.event_in(self.current(), event)
     }
 
     /// Serves a request of the process of `space`.
     ///
     /// # Errors
     /// As [`Self::event`], or if there is no such address space.
-    pub fn event_in(
-        &mut self,
-        space: SpaceId,
-        event: &ProgramEvent,
-        updates: &mut Vec<Update>,
-    ) -> Result<(), OsError> {
+    pub fn event_in(&mut self, space: SpaceId, event: &ProgramEvent) -> Result<(), OsError> {
         if removes_mappings(event) {
             self.note_mechanisms();
         }
-        self.operation(updates, |kernel, updates| {
-            kernel.reclaim.relieve(&mut kernel.core, None, updates);
-            kernel.handle(space, event, updates)
+        self.operation(|kernel| {
+            kernel.reclaim.relieve(&mut kernel.core, None);
+            kernel.handle(space, event)
         })
     }
 
@@ -236,17 +227,16 @@ impl Kernel {
         space: SpaceId,
         page: VirtualPage,
         kind: AccessKind,
-        updates: &mut Vec<Update>,
     ) -> Result<FaultOutcome, OsError> {
         let Self { core, compaction, backers, ksm, reclaim, .. } = self;
         let (page, place) = (page.number(), (space, region_of(page.number())));
-        reclaim.relieve(core, Some(place), updates);
+        reclaim.relieve(core, Some(place));
         let mut context = Context { core, compaction };
-        let mut result = fault::serve(&mut context, backers, ksm, (space, page), kind, updates);
-        while reclaim.relieves(context.core, &result, place, updates) {
-            result = fault::serve(&mut context, backers, ksm, (space, page), kind, updates);
+        let mut result = fault::serve(&mut context, backers, ksm, (space, page), kind);
+        while reclaim.relieves(context.core, &result, place) {
+            result = fault::serve(&mut context, backers, ksm, (space, page), kind);
         }
-        demotion::conclude(&mut self.core, updates);
+        demotion::conclude(&mut self.core);
         self.check_policy()?;
         result.map_err(|error| self.core.with_estimate(error))
     }
@@ -270,22 +260,21 @@ impl Kernel {
     ///
     /// # Errors
     /// As [`Self::event`].
-    pub fn proceed(&mut self, updates: &mut Vec<Update>) -> Result<(), OsError> {
-        self.operation(updates, |kernel, updates| {
+    pub fn proceed(&mut self) -> Result<(), OsError> {
+        self.operation(|kernel| {
             let Self { core, compaction, backers, .. } = kernel;
-            backers.proceed(&mut Context { core, compaction }, updates)
+            backers.proceed(&mut Context { core, compaction })
         })
     }
 
     /// Does one operation; its shootdowns are sent together at its end.
     fn operation<T>(
         &mut self,
-        updates: &mut Vec<Update>,
-        act: impl FnOnce(&mut Self, &mut Vec<Update>) -> Result<T, OsError>,
+        act: impl FnOnce(&mut Self) -> Result<T, OsError>,
     ) -> Result<T, OsError> {
         self.core.note_peak();
-        let result = act(self, updates);
-        demotion::conclude(&mut self.core, updates);
+        let result = act(self);
+        demotion::conclude(&mut self.core);
         self.check_policy()?;
         result.map_err(|error| self.core.with_estimate(error))
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use perforate_types::{AccessKind, Backing, HoleSet, SpaceId, Update};
+use perforate_types::{AccessKind, Backing, HoleSet, SpaceId};
 
 use super::first_touch::{Backers, Context, Touch};
 use super::reclaim::Reclaim;
@@ -23,7 +23,6 @@ pub(super) fn populate(
     reclaim: &mut Reclaim,
     id: SpaceId,
     pages: Range<u64>,
-    updates: &mut Vec<Update>,
 ) -> Result<(), OsError> {
     for part in context.core.space(id)?.areas.within(pages) {
         if !part.attributes.effective().allow(AccessKind::Read) {
@@ -37,10 +36,10 @@ pub(super) fn populate(
             let touched = subpages_of(&pages, number).minus(&unallocated);
             for (done, index) in touched.iter().enumerate() {
                 let touch = Touch { space: id, page: page_at(number, index), area };
-                reclaim.relieve(context.core, Some((id, number)), updates);
-                let mut result = populate_page(context, backers, &touch, updates);
-                while reclaim.relieves(context.core, &result, (id, number), updates) {
-                    result = populate_page(context, backers, &touch, updates);
+                reclaim.relieve(context.core, Some((id, number)));
+                let mut result = populate_page(context, backers, &touch);
+                while reclaim.relieves(context.core, &result, (id, number)) {
+                    result = populate_page(context, backers, &touch);
                 }
                 result?;
                 if done == 0 && is_mapped_whole(context.core, id, number, &touched) {
@@ -82,24 +81,22 @@ fn populate_page(
     context: &mut Context<'_>,
     backers: &mut Backers,
     touch: &Touch,
-    updates: &mut Vec<Update>,
 ) -> Result<(), OsError> {
     let core = &mut *context.core;
     let &Touch { space: id, page, area } = touch;
     core.ledger.clears = area.attributes.backing != Backing::File;
-    let (space, mut effects) = core.parts(id, updates)?;
+    let space = &mut core.space_mut(id)?;
     if space.overlay_frame(page).is_some()
-        || (space.find(page).is_none() && space.touch_overlay(page, &mut effects)?)
+        || (space.find(page).is_none() && space.touch_overlay(page)?)
     {
         core.touch(id, page);
         return Ok(());
     }
     match core.space(id)?.find(page) {
-        None | Some(Present::Vacant)
-            if swap::read_in(core, id, page, area, AccessKind::Read, updates)? => {}
-        None => backers.back(context, touch, updates)?,
+        None | Some(Present::Vacant) if swap::read_in(core, id, page, area, AccessKind::Read)? => {}
+        None => backers.back(context, touch)?,
         Some(Present::Vacant) => {
-            single_page::fill_hole(core, id, page, touch.permissions(), updates)?;
+            single_page::fill_hole(core, id, page, touch.permissions())?;
         }
         Some(_) => {}
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use perforate_types::{ProcessId, SpaceId, Update};
+use perforate_types::{ProcessId, SpaceId};
 
 use super::first_touch::Backers;
 use super::reclaim::Reclaim;
@@ -86,28 +86,27 @@ impl Processes {
         (reclaim, backers): (&mut Reclaim, &mut Backers),
         parent: SpaceId,
         child: ProcessId,
-        updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
         core.space(parent)?;
         if self.spaces.get(&child) == Some(&parent) {
             return Ok(());
         }
-        let (space, mut effects) = core.parts(parent, updates)?;
-        space.leave_overlay(&ALL_PAGES, Departure::Forked, &mut effects)?;
-        self.exit(core, backers, child, updates)?;
+        let space = &mut core.space_mut(parent)?;
+        space.leave_overlay(&ALL_PAGES, Departure::Forked)?;
+        self.exit(core, backers, child)?;
         // The child's tables are as large as the parent's, and a fork cannot be interrupted by
         // reclaim.
         let tables = core.space(parent)?.table_frames();
-        reclaim.make_room(core, core.memory.high_watermark() + tables, None, updates);
+        reclaim.make_room(core, core.memory.high_watermark() + tables, None);
         let format = core.space(parent)?.tables();
         let space = core.create_space_with(format)?;
         self.spaces.insert(child, space);
         core.contents.fork(parent, space);
-        let copied = core.with_two_spaces(parent, space, updates, |parent, child, effects| {
-            parent.copy_to(child, effects)
-        });
+        let mut copy = core.spaces[usize::from(space.0)].take().expect("just created");
+        let copied = core.space_mut(parent)?.copy_to(&mut copy);
+        core.spaces[usize::from(space.0)] = Some(copy);
         if copied.is_err() {
-            self.exit(core, backers, child, updates)?;
+            self.exit(core, backers, child)?;
         }
         copied
     }
@@ -118,10 +117,9 @@ impl Processes {
         core: &mut Core,
         backers: &mut Backers,
         process: ProcessId,
-        updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
         match self.spaces.get(&process) {
-            Some(&space) => self.destroy_space(core, backers, space, updates),
+            Some(&space) => self.destroy_space(core, backers, space),
             None => Ok(()),
         }
     }
@@ -132,10 +130,9 @@ impl Processes {
         core: &mut Core,
         backers: &mut Backers,
         space: SpaceId,
-        updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
         core.note_peak();
-        let result = clear_space(core, space, updates);
+        let result = clear_space(core, space);
         core.ledger.send();
         result?;
         core.spaces[usize::from(space.0)] = None;
@@ -149,13 +146,9 @@ impl Processes {
 }
 
 /// exec: unmaps everything in the address space.
-pub(super) fn clear_space(
-    core: &mut Core,
-    id: SpaceId,
-    updates: &mut Vec<Update>,
-) -> Result<(), OsError> {
-    range::unmap(core, id, ALL_PAGES, updates)?;
-    let (space, _) = core.parts(id, updates)?;
+pub(super) fn clear_space(core: &mut Core, id: SpaceId) -> Result<(), OsError> {
+    range::unmap(core, id, ALL_PAGES)?;
+    let space = &mut core.space_mut(id)?;
     assert_eq!(space.table_frames(), 0, "a node outlived its mappings");
     space.areas = Default::default();
     space.heap_end = None;

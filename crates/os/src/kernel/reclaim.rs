@@ -17,7 +17,7 @@
 
 use std::ops::Range;
 
-use perforate_types::{HoleSet, SpaceId, Update};
+use perforate_types::{HoleSet, SpaceId};
 
 use super::deferral::Deferral;
 use super::{Core, SpaceRegion, reservation, swap};
@@ -39,14 +39,9 @@ impl Reclaim {
     /// Takes memory from programs if it is short. `avoid` is the region of a page that is about to
     /// be touched; it is taken last.
     #[inline]
-    pub(super) fn relieve(
-        &mut self,
-        core: &mut Core,
-        avoid: Option<SpaceRegion>,
-        updates: &mut Vec<Update>,
-    ) {
+    pub(super) fn relieve(&mut self, core: &mut Core, avoid: Option<SpaceRegion>) {
         if core.memory.is_short() {
-            self.make_room(core, core.memory.high_watermark(), avoid, updates);
+            self.make_room(core, core.memory.high_watermark(), avoid);
         }
     }
 
@@ -58,9 +53,8 @@ impl Reclaim {
         core: &mut Core,
         free_frames: u64,
         avoid: Option<SpaceRegion>,
-        updates: &mut Vec<Update>,
     ) {
-        if reservation::release(core, free_frames, updates) && core.free_frames() >= free_frames {
+        if reservation::release(core, free_frames) && core.free_frames() >= free_frames {
             return;
         }
         let others = core.memory.reclaimable_frames();
@@ -74,7 +68,7 @@ impl Reclaim {
         if others > 0 {
             core.memory.reclaim();
         }
-        while core.free_frames() < free_frames && self.reclaim_region(core, avoid, updates) {}
+        while core.free_frames() < free_frames && self.reclaim_region(core, avoid) {}
     }
 
     /// Takes memory from programs after an operation on a page of `place` failed for lack of
@@ -85,37 +79,31 @@ impl Reclaim {
         core: &mut Core,
         result: &Result<T, OsError>,
         place: SpaceRegion,
-        updates: &mut Vec<Update>,
     ) -> bool {
         if !matches!(result, Err(OsError::OutOfMemory { .. })) {
             return false;
         }
         // Free memory may lie in pieces that are too small, so more is requested.
         let wanted = core.free_frames() + core.memory.high_watermark();
-        if reservation::release(core, wanted, updates) {
+        if reservation::release(core, wanted) {
             return true;
         }
         if !may_reclaim(core) {
             return false;
         }
         core.note_peak();
-        self.reclaim_region(core, Some(place), updates)
+        self.reclaim_region(core, Some(place))
     }
 
     /// Takes the pages of one region; returns true if frames were freed.
-    fn reclaim_region(
-        &mut self,
-        core: &mut Core,
-        avoid: Option<SpaceRegion>,
-        updates: &mut Vec<Update>,
-    ) -> bool {
-        if self.drop_advised(core, updates) || self.swap_out_next(core, avoid, updates) {
+    fn reclaim_region(&mut self, core: &mut Core, avoid: Option<SpaceRegion>) -> bool {
+        if self.drop_advised(core) || self.swap_out_next(core, avoid) {
             self.rounds.reset();
             return true;
         }
         // If nothing else is left, the region of the fault itself: its page is not mapped yet, or
         // will be read back from swap.
-        if avoid.is_some_and(|place| swap::write_out(core, place, updates)) {
+        if avoid.is_some_and(|place| swap::write_out(core, place)) {
             return true;
         }
         self.rounds.failed();
@@ -124,16 +112,16 @@ impl Reclaim {
 
     /// Drops the pages of a region that were advised free. The advice is forgotten even if a page
     /// stays because other pages map its frame.
-    fn drop_advised(&mut self, core: &mut Core, updates: &mut Vec<Update>) -> bool {
+    fn drop_advised(&mut self, core: &mut Core) -> bool {
         for slot in 0..core.spaces.len() {
             let id = SpaceId(slot as u16);
             while let Some((number, advised)) =
                 core.spaces[slot].as_mut().and_then(|space| space.take_advised())
             {
-                break_up(core, (id, number), updates);
+                break_up(core, (id, number));
                 let mut pages = reclaimable(core, id, number);
                 pages = pages.iter().filter(|&index| advised.contains(index)).collect();
-                if take_out(core, id, number, &pages, updates) {
+                if take_out(core, id, number, &pages) {
                     for index in pages.iter() {
                         let page = page_at(number, index);
                         core.contents.forget(id, &(page..page + 1));
@@ -154,17 +142,11 @@ fn may_reclaim(core: &Core) -> bool {
 
 /// Unmaps these pages and frees their frames. Returns false if there are none or unmapping failed.
 /// A 2MB page that loses a part is split or punched, for which a frame may be missing.
-pub(super) fn take_out(
-    core: &mut Core,
-    id: SpaceId,
-    number: u64,
-    pages: &HoleSet,
-    updates: &mut Vec<Update>,
-) -> bool {
+pub(super) fn take_out(core: &mut Core, id: SpaceId, number: u64, pages: &HoleSet) -> bool {
     if pages.is_empty() {
         return false;
     }
-    let Ok((space, mut effects)) = core.parts(id, updates) else { return false };
+    let Ok(space) = &mut core.space_mut(id) else { return false };
     // A larger extent that was not broken up keeps all its pages: some are shared, or no frame was
     // left for a node.
     if space.region(number).is_none() {
@@ -174,8 +156,8 @@ pub(super) fn take_out(
         |index: usize| space.frame_of(page_at(number, index)).is_some() && !pages.contains(index);
     let whole = !(0..HoleSet::SUBPAGES).any(stays);
     let pages = if whole { HoleSet::FULL } else { *pages };
-    space.leave_overlay(&pages_of(number), Departure::Remapped, &mut effects).is_ok()
-        && space.drop_subpages(number, &pages, &mut effects).is_ok()
+    space.leave_overlay(&pages_of(number), Departure::Remapped).is_ok()
+        && space.drop_subpages(number, &pages).is_ok()
 }
 
 /// Mapped pages of a region that can be reclaimed: private anonymous memory that is not shared.
@@ -215,32 +197,27 @@ pub(super) fn reclaimable(core: &Core, id: SpaceId, number: u64) -> HoleSet {
 /// Breaks up an extent of another size than 2MB in a region of which single pages are to be taken.
 /// A shared extent stays, since nothing of it can be taken. Without memory for a node the extent
 /// stays too.
-pub(super) fn break_up(core: &mut Core, (id, number): SpaceRegion, updates: &mut Vec<Update>) {
-    let Ok((space, mut effects)) = core.parts(id, updates) else { return };
+pub(super) fn break_up(core: &mut Core, (id, number): SpaceRegion) {
+    let Ok(space) = &mut core.space_mut(id) else { return };
     let Some(&first) = space.wide_within(&pages_of(number)).first() else { return };
     let extent = space.extent(first);
-    if !extent.stays_whole() && !extent.is_shared(effects.memory) {
+    if !extent.stays_whole() && !extent.is_shared(space.memory) {
         // If this fails, the region has nothing to reclaim.
-        let _ = space.break_up(first, &mut effects);
+        let _ = space.break_up(first);
     }
 }
 
 /// MADV_FREE: mapped pages may be dropped when memory is short. Swapped pages are dropped at once,
 /// as in Linux.
-pub(super) fn advise_free(
-    core: &mut Core,
-    id: SpaceId,
-    pages: Range<u64>,
-    updates: &mut Vec<Update>,
-) -> Result<(), OsError> {
-    let (space, effects) = core.parts(id, updates)?;
+pub(super) fn advise_free(core: &mut Core, id: SpaceId, pages: Range<u64>) -> Result<(), OsError> {
+    let space = &mut core.space_mut(id)?;
     let areas = space.areas.within(pages);
     let mut dropped = Vec::new();
     for area in areas.iter().filter(|area| area.attributes.is_private_anonymous()) {
         let pages = area.pages();
         if space.any_swapped(pages.clone()) {
             dropped.extend(space.swapped_within(pages.clone()));
-            space.forget_reclaimed(&pages, &mut effects.memory.swap);
+            space.forget_reclaimed(&pages);
         }
         for number in space.mapped_regions(&pages) {
             let is_mapped = |&index: &usize| space.frame_of(page_at(number, index)).is_some();

@@ -47,7 +47,7 @@ fn set(machine: &mut Machine, knobs: &str) {
 }
 
 fn pass(machine: &mut Machine) -> KhugepagedPass {
-    let pass = machine.act(|kernel, updates| Ok(kernel.khugepaged_pass(updates))).unwrap();
+    let pass = machine.act(|kernel| Ok(kernel.khugepaged_pass())).unwrap();
     machine.assert_memory_adds_up();
     machine.assert_copies_on_write();
     machine.assert_account();
@@ -59,7 +59,7 @@ fn counters<const N: usize>(machine: &Machine, names: [&str; N]) -> [u64; N] {
 }
 
 fn retire(machine: &mut Machine, frame: u64) -> HardFault {
-    machine.act(|kernel, updates| Ok(kernel.hard_fault(Frame::new(frame), updates))).unwrap()
+    machine.act(|kernel| Ok(kernel.hard_fault(Frame::new(frame)))).unwrap()
 }
 
 fn unmaps(subpages: impl Iterator<Item = u64>) -> Vec<Update> {

@@ -31,7 +31,7 @@ impl Study {
     ) -> Result<Measurement, SimError> {
         let (place, options) = ((&self.machine, &self.memory), (self.timed, self.check));
         let mut run = PhasedRun::new(place, scheme, &self.readers.workload(), self.seed, options)?;
-        run.simulation.system_mut().change(|kernel, _| {
+        run.simulation.system_mut().change(|kernel| {
             kernel.set_content_distribution(self.contents)?;
             let pages_to_scan = Count::new(u64::MAX);
             kernel.set_ksm(KsmConfig { pages_to_scan, ..KsmConfig::default() });
@@ -120,7 +120,7 @@ fn note_memory(system: &System, when: &str, figures: &mut Measurement) {
 fn merge_all(system: &mut System) -> Result<(), SimError> {
     let mut is_first = true;
     loop {
-        let pass = system.change(|kernel, updates| Ok(kernel.ksm_pass(updates)))?;
+        let pass = system.change(|kernel| Ok(kernel.ksm_pass()))?;
         if pass.pages_merged == 0 && !is_first {
             return Ok(());
         }

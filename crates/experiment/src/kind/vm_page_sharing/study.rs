@@ -84,7 +84,7 @@ pub fn start(setup: &Setup, host: &str, seed: u64) -> Result<PhasedRun, SimError
     let mut run =
         PhasedRun::new(place, pair, &setup.readers.workload(), seed, (false, setup.check))?;
     let contents = ContentDistribution { seed, ..setup.contents };
-    run.simulation.system_mut().change_host(|hypervisor, _| {
+    run.simulation.system_mut().change_host(|hypervisor| {
         let kernel = hypervisor.kernel_mut();
         kernel.set_content_distribution(contents)?;
         let pages_to_scan = Count::new(u64::MAX);
@@ -94,9 +94,9 @@ pub fn start(setup: &Setup, host: &str, seed: u64) -> Result<PhasedRun, SimError
     run.run_until("uniform-warm-up")?;
     let config = KernelConfig::new(guest_mb << 20);
     let maps = maps(setup, seed)?;
-    run.simulation.system_mut().change_host(|hypervisor, updates| {
+    run.simulation.system_mut().change_host(|hypervisor| {
         let guest = Kernel::new(config, (pair.own.policy)(&memory.policy_options())?)?;
-        second_machine(hypervisor, guest, &maps, updates)
+        second_machine(hypervisor, guest, &maps)
     })?;
     Ok(run)
 }
@@ -122,12 +122,10 @@ fn second_machine(
     hypervisor: &mut Hypervisor,
     mut guest: Kernel,
     maps: &[ProgramEvent],
-    updates: &mut Vec<Update>,
 ) -> Result<(), OsError> {
     let space = hypervisor.add_machine(&guest.memory_slots())?;
-    let mut guest_updates = Vec::new();
-    maps.iter().try_for_each(|map| guest.event(map, &mut guest_updates))?;
-    for update in guest_updates {
+    maps.iter().try_for_each(|map| guest.event(map))?;
+    for update in guest.updates().drain(..) {
         let (frame, pages) = match update {
             Update::Truth(Truth::Map { run, frame, .. }) => (frame, run.pages),
             Update::Table(TableOperation::AddNode { frame, .. }) => (frame, 1),
@@ -135,21 +133,16 @@ fn second_machine(
         };
         let kernel = hypervisor.kernel_mut();
         for number in frame.number()..frame.number() + pages {
-            touch(kernel, space, VirtualPage::new(number), updates)?;
+            touch(kernel, space, VirtualPage::new(number))?;
         }
     }
     Ok(())
 }
 
 /// A write of the guest to a page of its memory that may not be backed yet.
-fn touch(
-    kernel: &mut Kernel,
-    space: SpaceId,
-    page: VirtualPage,
-    updates: &mut Vec<Update>,
-) -> Result<(), OsError> {
+fn touch(kernel: &mut Kernel, space: SpaceId, page: VirtualPage) -> Result<(), OsError> {
     if kernel.content(space, page).is_none() {
-        kernel.fault(space, page, AccessKind::Write, updates)?;
+        kernel.fault(space, page, AccessKind::Write)?;
     }
     Ok(())
 }
@@ -158,8 +151,7 @@ fn touch(
 pub fn merge(system: &mut System) -> Result<(), SimError> {
     let mut is_first = true;
     loop {
-        let pass = system
-            .change_host(|hypervisor, updates| Ok(hypervisor.kernel_mut().ksm_pass(updates)))?;
+        let pass = system.change_host(|hypervisor| Ok(hypervisor.kernel_mut().ksm_pass()))?;
         if pass.pages_merged == 0 && !is_first {
             return Ok(());
         }

@@ -1,6 +1,6 @@
 //! Backs first touches with the page sizes of a layout.
 
-use perforate_types::{Counter, Counters, HoleSet, PageSize, Update, figures, registered};
+use perforate_types::{Counter, Counters, HoleSet, PageSize, figures, registered};
 
 use super::{Backed, Backer, Context, Touch, block, huge};
 use crate::kernel::Core;
@@ -43,16 +43,11 @@ impl LaidOutPages {
 }
 
 impl Backer for LaidOutPages {
-    fn back(
-        &mut self,
-        context: &mut Context<'_>,
-        touch: &Touch,
-        updates: &mut Vec<Update>,
-    ) -> Result<Backed, OsError> {
+    fn back(&mut self, context: &mut Context<'_>, touch: &Touch) -> Result<Backed, OsError> {
         let backed = match self.layout.size_at(touch.page) {
             PageSize::Size4K => return Ok(Backed::No),
-            PageSize::Size2M => map_large(context, touch, updates)?,
-            PageSize::Size1G => huge::map(context, touch, updates)?,
+            PageSize::Size2M => map_large(context, touch)?,
+            PageSize::Size1G => huge::map(context, touch)?,
         };
         match backed {
             Backed::Yes => self.figures.pages += 1,
@@ -66,11 +61,7 @@ impl Backer for LaidOutPages {
     }
 }
 
-fn map_large(
-    context: &mut Context<'_>,
-    touch: &Touch,
-    updates: &mut Vec<Update>,
-) -> Result<Backed, OsError> {
+fn map_large(context: &mut Context<'_>, touch: &Touch) -> Result<Backed, OsError> {
     let core = &mut *context.core;
     let number = touch.region();
     if !touch.orders(core)?.contains(Orders::LARGE) {
@@ -78,7 +69,7 @@ fn map_large(
     }
     let Some(frame) = core.memory.allocate_block() else { return Ok(Backed::No) };
     let large = Large { block: frame, permissions: touch.permissions() };
-    let mapped = block::map(core, touch.space, number, large, &HoleSet::EMPTY, false, updates);
+    let mapped = block::map(core, touch.space, number, large, &HoleSet::EMPTY, false);
     if let Err(error) = mapped {
         core.memory.free_frames_of(frame, &HoleSet::FULL);
         return Err(error);

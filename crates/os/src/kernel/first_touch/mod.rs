@@ -12,14 +12,14 @@ mod laid_out;
 use std::any::Any;
 use std::ops::Range;
 
-use perforate_types::{Counters, Frame, Permissions, SpaceId, Update};
+use perforate_types::{Counters, Frame, Permissions, SpaceId};
 
 use super::compaction::Compaction;
 use super::contiguous::RunRequest;
 use super::sharing::SharedMemory;
 use super::{Core, KernelConfig, contiguous, contiguous_backing, single_page};
 use crate::memory::{FRAME_BYTES, PhysicalMemory};
-use crate::space::{AddressSpace, Area, Attributes, Effects, region_of, regions_of};
+use crate::space::{AddressSpace, Area, Attributes, SpaceMut, region_of, regions_of};
 use crate::{HugePageRule, Orders, OsError, PageLayout, Policy, TableFormat};
 use block::Blocks;
 use huge::HugePages;
@@ -79,12 +79,7 @@ pub trait Backer: Any + Send {
     ///
     /// # Errors
     /// If memory is out, or the program or configuration requests something impossible.
-    fn back(
-        &mut self,
-        context: &mut Context<'_>,
-        touch: &Touch,
-        updates: &mut Vec<Update>,
-    ) -> Result<Backed, OsError>;
+    fn back(&mut self, context: &mut Context<'_>, touch: &Touch) -> Result<Backed, OsError>;
 
     /// Notifies the backer that areas in these pages were made, moved there, extended or protected.
     fn note_areas(&mut self, _space: SpaceId, _pages: &Range<u64>) {}
@@ -95,11 +90,7 @@ pub trait Backer: Any + Send {
     }
 
     /// Does a part of the backer's work in advance of touches.
-    fn proceed(
-        &mut self,
-        _context: &mut Context<'_>,
-        _updates: &mut Vec<Update>,
-    ) -> Result<(), OsError> {
+    fn proceed(&mut self, _context: &mut Context<'_>) -> Result<(), OsError> {
         Ok(())
     }
 
@@ -116,13 +107,9 @@ impl Context<'_> {
         self.core.space(id)
     }
 
-    /// An address space to be changed, and the state that changes with it.
-    pub fn parts<'a>(
-        &'a mut self,
-        id: SpaceId,
-        updates: &'a mut Vec<Update>,
-    ) -> Result<(&'a mut AddressSpace, Effects<'a>), OsError> {
-        self.core.parts(id, updates)
+    /// An address space to be changed, with the state that changes with it.
+    pub fn space_mut(&mut self, id: SpaceId) -> Result<SpaceMut<'_>, OsError> {
+        self.core.space_mut(id)
     }
 
     /// Physical memory of the machine.
@@ -163,7 +150,6 @@ impl Context<'_> {
         pages: &Range<u64>,
         faulty_frames: u64,
         compacts: bool,
-        updates: &mut Vec<Update>,
     ) -> Result<Range<u64>, OsError> {
         let Context { core, compaction } = self;
         let blocks = regions_of(pages);
@@ -177,7 +163,7 @@ impl Context<'_> {
             compacts: compacts && !is_fragmented,
             within: is_fragmented.then(|| core.memory.hot_added()),
         };
-        let run = compaction.take_run(core, &wanted, updates)?;
+        let run = compaction.take_run(core, &wanted)?;
         Ok(contiguous::keep_for(core, &run, pages))
     }
 
@@ -224,9 +210,8 @@ impl Context<'_> {
         id: SpaceId,
         pages: Range<u64>,
         (permissions, large): (Permissions, bool),
-        updates: &mut Vec<Update>,
     ) -> Result<u64, OsError> {
-        contiguous_backing::back_longest(self, id, pages, (permissions, large), updates)
+        contiguous_backing::back_longest(self, id, pages, (permissions, large))
     }
 }
 
@@ -260,14 +245,9 @@ impl Backers {
     }
 
     /// Maps a page that is not mapped, with the size that policy and memory allow.
-    pub(super) fn back(
-        &mut self,
-        context: &mut Context<'_>,
-        touch: &Touch,
-        updates: &mut Vec<Update>,
-    ) -> Result<(), OsError> {
+    pub(super) fn back(&mut self, context: &mut Context<'_>, touch: &Touch) -> Result<(), OsError> {
         for backer in &mut self.list {
-            if backer.back(context, touch, updates)? == Backed::Yes {
+            if backer.back(context, touch)? == Backed::Yes {
                 return Ok(());
             }
         }
@@ -286,13 +266,9 @@ impl Backers {
     }
 
     /// Does a part of the first busy backer's work in advance of touches.
-    pub(super) fn proceed(
-        &mut self,
-        context: &mut Context<'_>,
-        updates: &mut Vec<Update>,
-    ) -> Result<(), OsError> {
+    pub(super) fn proceed(&mut self, context: &mut Context<'_>) -> Result<(), OsError> {
         let working = self.list.iter_mut().find(|backer| backer.has_work());
-        working.map_or(Ok(()), |backer| backer.proceed(context, updates))
+        working.map_or(Ok(()), |backer| backer.proceed(context))
     }
 
     /// Notifies all backers that the address space was destroyed.
@@ -324,13 +300,8 @@ impl Backers {
 struct SinglePages;
 
 impl Backer for SinglePages {
-    fn back(
-        &mut self,
-        context: &mut Context<'_>,
-        touch: &Touch,
-        updates: &mut Vec<Update>,
-    ) -> Result<Backed, OsError> {
-        single_page::map(context.core, touch.space, touch.page, touch.permissions(), updates)?;
+    fn back(&mut self, context: &mut Context<'_>, touch: &Touch) -> Result<Backed, OsError> {
+        single_page::map(context.core, touch.space, touch.page, touch.permissions())?;
         Ok(Backed::Yes)
     }
 }

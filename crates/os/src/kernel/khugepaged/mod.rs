@@ -20,7 +20,7 @@ mod plan;
 mod region;
 
 use perforate_types::{
-    Counter, CounterUnit, Counters, Prominence, SpaceId, Update, figures, registered, spaced,
+    Counter, CounterUnit, Counters, Prominence, SpaceId, figures, registered, spaced,
 };
 
 use super::first_touch::Context;
@@ -91,11 +91,7 @@ impl Khugepaged {
 
     /// One pass of the scanner over the next `pages_to_scan` pages, or up to the end of all
     /// address spaces. A region for which memory is short stays as it is.
-    pub(super) fn pass(
-        &mut self,
-        context: &mut Context<'_>,
-        updates: &mut Vec<Update>,
-    ) -> KhugepagedPass {
+    pub(super) fn pass(&mut self, context: &mut Context<'_>) -> KhugepagedPass {
         context.core.note_peak();
         migration::refresh_owners(context.core);
         let Counts { collapsed, perforated, .. } = self.counts;
@@ -110,8 +106,8 @@ impl Khugepaged {
             self.cursor = (id, number + 1);
             pass.pages_scanned += REGION_PAGES;
             if has_holes(context.core, id, number) {
-                self.counts.patched += self.patch_cheap_holes(context.core, id, number, updates);
-            } else if let Err(refusal) = self.consider(context, id, number, updates) {
+                self.counts.patched += self.patch_cheap_holes(context.core, id, number);
+            } else if let Err(refusal) = self.consider(context, id, number) {
                 self.counts.refused[refusal as usize] += 1;
             }
             // One region is one operation: its shootdowns are sent together.
@@ -127,20 +123,14 @@ impl Khugepaged {
 
     /// Patches the holes of a page if the policy accepts the cost: one copy if the in-place frame
     /// is free, two if it must be emptied first. Returns the number of patched holes.
-    fn patch_cheap_holes(
-        &mut self,
-        core: &mut Core,
-        id: SpaceId,
-        number: u64,
-        updates: &mut Vec<Update>,
-    ) -> u64 {
+    fn patch_cheap_holes(&mut self, core: &mut Core, id: SpaceId, number: u64) -> u64 {
         let rule = core.policy.hole_rule();
         let patches = |frames_copied| rule.is_none_or(|rule| rule.patches(frames_copied));
         if !patches(1) {
             return 0;
         }
         let moves = self.config.defrag && patches(2);
-        patching::patch_holes(core, id, number, moves, updates)
+        patching::patch_holes(core, id, number, moves)
     }
 
     /// The next region from the cursor on that has holes, or that 4KB pages map and that may be
@@ -166,17 +156,16 @@ impl Khugepaged {
         context: &mut Context<'_>,
         id: SpaceId,
         number: u64,
-        updates: &mut Vec<Update>,
     ) -> Result<(), Refusal> {
         let core = &mut *context.core;
         let mut census = region::census(core, id, number).expect("the scanner found it");
         self.check_limits(core, number, &census)?;
         if !census.swapped.is_empty() {
-            swap::read_region_in(core, id, number, updates).map_err(|_| Refusal::Memory)?;
+            swap::read_region_in(core, id, number).map_err(|_| Refusal::Memory)?;
             census = region::census(core, id, number).expect("it is still mapped by 4KB pages");
         }
         let plan = self.plan(context, &census)?;
-        if !perform::carry_out(context, (id, number), &census, &plan, updates) {
+        if !perform::carry_out(context, (id, number), &census, &plan) {
             return Err(Refusal::Memory);
         }
         self.note_promotion(context.core, &plan);

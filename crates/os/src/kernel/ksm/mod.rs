@@ -22,7 +22,7 @@ mod merge;
 
 use std::collections::{BTreeMap, HashMap};
 
-use perforate_types::{Frame, Update};
+use perforate_types::Frame;
 
 use super::{Core, SpacePage, demotion};
 use crate::OsError;
@@ -80,7 +80,7 @@ impl Ksm {
 
     /// One pass of the scanner over the next `pages_to_scan` pages, or up to the end of all address
     /// spaces. If memory for a table node is short, a page stays unmerged.
-    pub(super) fn pass(&mut self, core: &mut Core, updates: &mut Vec<Update>) -> KsmPass {
+    pub(super) fn pass(&mut self, core: &mut Core) -> KsmPass {
         core.note_peak();
         let merged_before = self.counts.merged;
         let mut pass = KsmPass::default();
@@ -92,14 +92,14 @@ impl Ksm {
             };
             self.cursor = (place.0, place.1 + 1);
             pass.pages_scanned += 1;
-            if self.scan(core, place, updates).is_err() {
+            if self.scan(core, place).is_err() {
                 self.counts.failed += 1;
             }
         }
         self.counts.scanned += pass.pages_scanned;
         pass.pages_merged = self.counts.merged - merged_before;
         core.ledger.scanned(pass.pages_scanned);
-        demotion::conclude(core, updates);
+        demotion::conclude(core);
         pass
     }
 
@@ -119,12 +119,7 @@ impl Ksm {
     }
 
     /// Scans one page (Linux: `cmp_and_merge_page`).
-    fn scan(
-        &mut self,
-        core: &mut Core,
-        place: SpacePage,
-        updates: &mut Vec<Update>,
-    ) -> Result<(), OsError> {
+    fn scan(&mut self, core: &mut Core, place: SpacePage) -> Result<(), OsError> {
         let Some((_, frame)) = candidate(core, place) else { return Ok(()) };
         let identity = core.contents.identity(place.0, place.1);
         let is_merged = self.merged.get(&place) == Some(&(identity, frame));
@@ -133,7 +128,7 @@ impl Ksm {
         }
         self.merged.remove(&place);
         if let Some(node) = self.stable_frame(core, identity, frame) {
-            return self.join(core, place, identity, node, updates);
+            return self.join(core, place, identity, node);
         }
         if self.seen.insert(place, identity) != Some(identity) {
             self.counts.changing += 1;
@@ -150,8 +145,8 @@ impl Ksm {
             // After a fork the two pages share their frame already.
             Some((_, same)) if same == frame => {}
             Some((other, _)) => {
-                self.map_alone(core, place, None, updates)?;
-                self.map_alone(core, other, Some(frame), updates)?;
+                self.map_alone(core, place, None)?;
+                self.map_alone(core, other, Some(frame))?;
                 self.unstable.remove(&identity);
                 let node = Node { frame, sharers: vec![place, other] };
                 self.stable.entry(identity).or_default().push(node);

@@ -21,7 +21,7 @@ use perforate_os::mechanism::{
     Backed, Backer, Context, Core, FirstTouch, FreeIndex, REGION_PAGES, Touch,
 };
 use perforate_os::{Kernel, OsError};
-use perforate_types::{Counters, GapTolerance, HoleSet, Permissions, SpaceId, Update, figures};
+use perforate_types::{Counters, GapTolerance, HoleSet, Permissions, SpaceId, figures};
 
 use super::SuperpageRule;
 pub(super) use granularities::Granularities;
@@ -91,13 +91,12 @@ impl Superpages {
         (id, first): (SpaceId, u64),
         places: &[Selected],
         permissions: Permissions,
-        updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
         for (index, &place) in places.iter().enumerate() {
-            let (space, mut effects) = context.parts(id, updates)?;
+            let space = &mut context.space_mut(id)?;
             let page = first + index as u64 * mode.entry_pages();
             let superpage = Superpage { place, permissions, mode };
-            if let Err(error) = map_superpage(space, page, superpage, &mut effects) {
+            if let Err(error) = map_superpage(space, page, superpage) {
                 places[index..].iter().for_each(|&place| free(context, mode, place));
                 return Err(error);
             }
@@ -109,12 +108,7 @@ impl Superpages {
 
 impl Backer for Superpages {
     /// Maps the piece around the page with superpages, if area, policy and memory allow.
-    fn back(
-        &mut self,
-        context: &mut Context<'_>,
-        touch: &Touch,
-        updates: &mut Vec<Update>,
-    ) -> Result<Backed, OsError> {
+    fn back(&mut self, context: &mut Context<'_>, touch: &Touch) -> Result<Backed, OsError> {
         let &Touch { space: id, page, ref area } = touch;
         let attributes = &area.attributes;
         let Some(mode) = context.space(id)?.tables().gap_tolerance else {
@@ -134,7 +128,7 @@ impl Backer for Superpages {
             return Ok(Backed::No);
         };
         let place = (id, pages.start);
-        match self.map_all(context, mode, place, &places, touch.permissions(), updates) {
+        match self.map_all(context, mode, place, &places, touch.permissions()) {
             // The superpages left no frames for table nodes; 4KB pages leave some.
             Err(OsError::OutOfMemory { .. }) => {
                 self.failed += 1;
@@ -142,8 +136,8 @@ impl Backer for Superpages {
             }
             mapped => mapped?,
         }
-        let (_, mut effects) = context.parts(id, updates)?;
-        effects.bring_in(FirstTouch::Superpage { pages: size });
+        let space = &mut context.space_mut(id)?;
+        space.bring_in(FirstTouch::Superpage { pages: size });
         Ok(Backed::Yes)
     }
 

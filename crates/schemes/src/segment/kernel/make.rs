@@ -7,7 +7,7 @@ use perforate_os::OsError;
 use perforate_os::mechanism::{
     ALL_PAGES, AddressSpace, Area, Context, FirstTouch, Touch, regions_of,
 };
-use perforate_types::{Frame, HoleSet, PageSize, SpaceId, Update};
+use perforate_types::{Frame, HoleSet, PageSize, SpaceId};
 
 use super::record::{self, Segment, segment_of};
 use super::{MissingRun, SegmentState, Segments};
@@ -22,7 +22,6 @@ impl Segments {
         context: &mut Context<'_>,
         id: SpaceId,
         rule: SegmentRule,
-        updates: &mut Vec<Update>,
     ) -> Result<SegmentState, OsError> {
         let space = context.space(id)?;
         if space.overlay().is_some() {
@@ -32,7 +31,7 @@ impl Segments {
         let least_bytes = rule.min_bytes;
         let (area, pages) = largest.ok_or(SegmentError::NoArea { space: id, least_bytes })?;
         context.clear_new_frames();
-        let made = self.make(context, id, &area, pages, rule, updates);
+        let made = self.make(context, id, &area, pages, rule);
         self.failed += u64::from(made.is_err());
         made?;
         segment_of(context.space(id)?)
@@ -49,7 +48,6 @@ impl Segments {
         &mut self,
         context: &mut Context<'_>,
         touch: &Touch,
-        updates: &mut Vec<Update>,
     ) -> Result<bool, OsError> {
         let Some(rule) = self.rule else { return Ok(false) };
         let &Touch { space: id, ref area, .. } = touch;
@@ -64,7 +62,7 @@ impl Segments {
         let releases = context.releases();
         let wanted = Some(MissingRun { space: id, pages: pages.clone(), releases });
         let is_missing = !rule.compacts && self.missing == wanted;
-        let made = !is_missing && self.make(context, id, area, pages, rule, updates).is_ok();
+        let made = !is_missing && self.make(context, id, area, pages, rule).is_ok();
         match made {
             true => self.back_off.reset(),
             false => self.back_off.failed(),
@@ -83,18 +81,17 @@ impl Segments {
         area: &Area,
         pages: Range<u64>,
         rule: SegmentRule,
-        updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
-        let frames = context.take_run(&pages, rule.faulty_pages, rule.compacts, updates)?;
+        let frames = context.take_run(&pages, rule.faulty_pages, rule.compacts)?;
         let page_at = |faulty: Frame| pages.start + (faulty.number() - frames.start);
         let faulty = context.faulty_frames(&frames);
         let escaped: BTreeSet<u64> = faulty.into_iter().map(page_at).collect();
-        let (space, mut effects) = context.parts(id, updates)?;
-        if let Err(error) = space.prepare_run(&pages, &escaped, &mut effects) {
+        let space = &mut context.space_mut(id)?;
+        if let Err(error) = space.prepare_run(&pages, &escaped) {
             context.give_back_run(frames);
             return Err(error);
         }
-        let (moved, swapped) = space.vacate_for_run(&pages, &escaped, &mut effects);
+        let (moved, swapped) = space.vacate_for_run(&pages, &escaped);
         let cleared = (pages.end - pages.start) - escaped.len() as u64 - moved - swapped;
         let Range { start, end } = pages;
         let permissions = area.attributes.effective();
@@ -109,10 +106,10 @@ impl Segments {
             large_pages: self.large_pages,
             most_escapes: self.rule.unwrap_or_default().faulty_pages,
         };
-        record::set(space, segment, &mut effects);
-        effects.bring_in(FirstTouch::Run { cleared });
-        effects.work().pages_swapped_in += swapped;
-        effects.migrated(moved);
+        record::set(space, segment);
+        space.bring_in(FirstTouch::Run { cleared });
+        space.work().pages_swapped_in += swapped;
+        space.migrated(moved);
         self.made += 1;
         Ok(())
     }

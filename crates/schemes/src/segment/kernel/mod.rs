@@ -17,9 +17,7 @@ use std::ops::Range;
 
 use perforate_os::OsError;
 use perforate_os::mechanism::{Backed, Backer, Context, Core, Deferral, Touch};
-use perforate_types::{
-    Counters, Frame, PageSize, Permissions, SpaceId, Update, VirtualPage, figures,
-};
+use perforate_types::{Counters, Frame, PageSize, Permissions, SpaceId, VirtualPage, figures};
 
 use super::SegmentRule;
 pub use calls::DirectSegments;
@@ -95,13 +93,8 @@ impl Segments {
 }
 
 impl Backer for Segments {
-    fn back(
-        &mut self,
-        context: &mut Context<'_>,
-        touch: &Touch,
-        updates: &mut Vec<Update>,
-    ) -> Result<Backed, OsError> {
-        let is_made = self.begin(context, touch, updates)?;
+    fn back(&mut self, context: &mut Context<'_>, touch: &Touch) -> Result<Backed, OsError> {
+        let is_made = self.begin(context, touch)?;
         let is_inside = is_made && context.space(touch.space)?.is_kept(touch.page);
         Ok(if is_inside { Backed::Yes } else { Backed::No })
     }
