@@ -2,7 +2,7 @@
 
 use perforate_types::{Counter, Counters, HoleSet, PageSize, figures, registered};
 
-use super::{Backed, Backer, Context, Touch, block, huge};
+use super::{Backed, Backer, Touch, block, huge};
 use crate::kernel::Core;
 use crate::space::Large;
 use crate::{Orders, OsError, PageLayout};
@@ -43,11 +43,11 @@ impl LaidOutPages {
 }
 
 impl Backer for LaidOutPages {
-    fn back(&mut self, context: &mut Context<'_>, touch: &Touch) -> Result<Backed, OsError> {
+    fn back(&mut self, core: &mut Core, touch: &Touch) -> Result<Backed, OsError> {
         let backed = match self.layout.size_at(touch.page) {
             PageSize::Size4K => return Ok(Backed::No),
-            PageSize::Size2M => map_large(context, touch)?,
-            PageSize::Size1G => huge::map(context, touch)?,
+            PageSize::Size2M => map_large(core, touch)?,
+            PageSize::Size1G => huge::map(core, touch)?,
         };
         match backed {
             Backed::Yes => self.figures.pages += 1,
@@ -61,8 +61,7 @@ impl Backer for LaidOutPages {
     }
 }
 
-fn map_large(context: &mut Context<'_>, touch: &Touch) -> Result<Backed, OsError> {
-    let core = &mut *context.core;
+fn map_large(core: &mut Core, touch: &Touch) -> Result<Backed, OsError> {
     let number = touch.region();
     if !touch.orders(core)?.contains(Orders::LARGE) {
         return Ok(Backed::No);
