@@ -157,11 +157,11 @@ pub trait BesideL2 {
     /// Returns the ways in which the pipeline uses the unit.
     fn used(&self) -> BesideUse;
 
-    /// Translates a page without side effects. Returns the reach around the page, or `None` if the
-    /// unit does not translate the page now.
+    /// Translates a page without side effects. Returns the mapping around the page, or `None` if
+    /// the unit does not translate the page now.
     fn find(&self, space: SpaceId, page: VirtualPage) -> Option<Reach>;
 
-    /// Looks up a page and appends the hardware's steps. Returns the reach around the page, or
+    /// Looks up a page and appends the hardware's steps. Returns the mapping around the page, or
     /// `None` for a miss. `purpose` is [`Purpose::Page`] for a look-up in parallel with the
     /// second-level TLB, whose own look-up runs in parallel with the unit's last step. For a host's
     /// unit, it is [`Purpose::HostPage`].

@@ -57,10 +57,10 @@ pub trait Dimension: Send {
     /// [`WalkFault::NotMapped`] if an entry on the path is not present.
     fn walk(&mut self, request: WalkRequest, walker: &mut Walker<'_>) -> Result<Reach, WalkFault>;
 
-    /// Translates a page in software, without steps, cache fills or status bits. Returns the reach
-    /// of the leaf that translates the page, or a part of it in which the page is not a hole.
-    /// `None` if the page is not mapped. Fault attribution, TLB coalescing and tests use it;
-    /// [`Self::walk`] is for translations.
+    /// Translates a page in software, without steps, cache fills or status bits. Returns the
+    /// mapping of the leaf that translates the page, or of a part of the leaf in which the page is
+    /// not a hole. `None` if the page is not mapped. Fault attribution, TLB coalescing and tests
+    /// use it; [`Self::walk`] is for translations.
     fn look_at(&self, space: SpaceId, page: VirtualPage) -> Option<Reach>;
 
     /// Sets status bits of the entries that translate the page: the dirty bit for a store through a

@@ -1,13 +1,13 @@
 //! Hardware that exists once per core.
 //!
-//! Only one core runs at a time. The fields of the hardware have the state of the running core;
-//! [`Parked`] has the state of the other cores. So a simulation of one core has no overhead.
+//! Only one core runs at a time. Its state is in the hardware's own fields; [`Parked`] has the
+//! states of the other cores. So a simulation of one core has no overhead.
 
 /// Parked hardware state of the cores that are not running.
 #[derive(Clone, Debug)]
 pub struct Parked<T> {
     /// One element per core. The element of the running core is stale, because its state is in the
-    /// fields of the hardware.
+    /// hardware's own fields.
     cores: Vec<T>,
     running: usize,
 }

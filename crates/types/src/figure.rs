@@ -63,7 +63,7 @@ pub struct Part {
     pub key: Cow<'static, str>,
     /// Label of this part in the chart's legend.
     pub label: Cow<'static, str>,
-    /// Colour in reports, named by its meaning, such as `level1`.
+    /// Name of the part's colour in reports, by its meaning, such as `level1`.
     pub colour: Cow<'static, str>,
 }
 

@@ -196,11 +196,11 @@ pub struct Steps {
     list: Vec<Step>,
     /// True if steps are only counted and not stored.
     counts_only: bool,
-    /// Stage of the next step that starts after all earlier steps.
+    /// Stage of the next step that does not run in parallel with the previous one.
     next_stage: u8,
     /// Steps off the critical path: no access waits for these.
     background: Vec<Step>,
-    /// Nesting depth of background sections: the number open now.
+    /// Number of background sections that are open; sections may be nested.
     in_background: u8,
     background_reads: u8,
     reads: [u8; Purpose::COUNT],

@@ -77,7 +77,8 @@ impl Shootdown {
 /// One message from the operating system. The order of messages is the order of the changes.
 #[derive(Clone, Debug)]
 pub enum Update {
-    /// A change of the intended mapping. The oracle receives no other message.
+    /// A change of the intended mapping. The oracle, which checks every translation, receives only
+    /// these messages.
     Truth(Truth),
     /// A write to page tables. It is a separate variant because `Format` would need a heap
     /// allocation for every page fault.

@@ -48,7 +48,8 @@ impl Coalescing {
         self.pages >= 2 && self.pages <= Self::MAXIMUM_PAGES && self.pages.is_power_of_two()
     }
 
-    /// True if this run gets an entry by the rule for windows.
+    /// True if this run gets one TLB entry: a whole window (`Groups`), or at least two pages
+    /// (`Runs`).
     pub(crate) const fn holds(self, run: &Run) -> bool {
         match self.form {
             CoalescingForm::Groups => run.pages == self.pages,

@@ -14,8 +14,8 @@ use crate::{
     Reach, VirtualizationConfig, WalkCaches, WalkFault, WalkRequest, Walker, allow,
 };
 
-/// Converts a guest frame to the page with this number in the address space that the hypervisor's
-/// kernel has for the virtual machine.
+/// Converts a guest frame to a page of the address space that the hypervisor's kernel has for the
+/// virtual machine. Both have the same number.
 pub(crate) fn host_page(page: GuestFrame) -> VirtualPage {
     VirtualPage::new(page.number())
 }
@@ -190,7 +190,8 @@ impl Host {
         self.dimension.apply(operation);
     }
 
-    /// Updates the running core's walk caches after a write to a control register.
+    /// Updates the running core's walk caches after a write to GTPTCR, the register that selects
+    /// the format of the host's page directories (G §3.7).
     pub(crate) fn on_control_write(&mut self, operation: &TableOperation) {
         self.own.caches.on_table_operation(operation);
     }
@@ -244,7 +245,7 @@ impl Host {
     }
 
     /// Translates a guest-physical page by the host's unit, such as a range TLB, without side
-    /// effects. Returns the reach around the page; `None` for a miss.
+    /// effects. Returns the mapping around the page; `None` for a miss.
     pub(super) fn find_in_unit(&self, page: GuestFrame) -> Option<Reach> {
         if !self.unit.looked_up {
             return None;
@@ -534,13 +535,13 @@ impl Host {
     }
 
     /// Translates a guest-physical page in software, without steps, cache fills or status bits.
-    /// Returns the host's reach around the page; `None` if it is not mapped.
+    /// Returns the host's mapping around the page; `None` if there is none.
     pub fn look_at(&self, page: GuestFrame) -> Option<Reach> {
         self.dimension.look_at(self.space, host_page(page))
     }
 
-    /// Sets status bits of the host's entries that translate a page. A cached leaf in the host's
-    /// walk caches counts as used.
+    /// Sets status bits of the host's entries that translate a page. Setting the dirty bit counts
+    /// as a use of a leaf in the host's walk caches.
     pub fn mark(&mut self, page: GuestFrame, mark: Mark) {
         self.dimension.mark(self.space, host_page(page), mark);
         if mark == Mark::Dirty {
@@ -549,7 +550,7 @@ impl Host {
     }
 }
 
-/// Panic message: only tables with holes return a reach with a filter.
+/// Panic message: only tables with holes return a mapping with a hole filter.
 pub(crate) const HAS_HOLES: &str = "a reach with holes comes of tables with holes";
 
 /// Bitmap loading policy of a dimension; the default if it has no holes.

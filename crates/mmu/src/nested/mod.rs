@@ -31,8 +31,8 @@ use host::{Located, guest_frame, host_page};
 pub(crate) use host::{LocatedFor, needs_bitmap};
 pub use register::RegisteredRun;
 
-/// The guest's leaf that the last walk found, reduced to 2MB. Bitmap reads and walks to holes use
-/// it.
+/// The guest's leaf that the last walk found; of a 1GB leaf, the 2MB around the page. Bitmap reads
+/// and walks to holes use it.
 #[derive(Clone, Copy)]
 struct Found {
     /// First guest frame of the 2MB.
@@ -124,7 +124,7 @@ impl Nested {
         Ok(Located { frame, allows })
     }
 
-    /// Locates the guest's 4KB page in the machine. The result is a reach of 4KB.
+    /// Locates the guest's 4KB page in the machine. Returns the combined mapping of 4KB.
     fn resolve_host(
         &mut self,
         request: &WalkRequest,
@@ -258,8 +258,8 @@ impl Nested {
     }
 }
 
-/// Intersection of a guest's leaf and the host's reach around guest frame `in_place`, both of 2MB
-/// or 1GB. The result has the smaller size, and the holes and restrictions of both.
+/// Intersection of a guest's leaf and the host's mapping around guest frame `in_place`, both of 2MB
+/// or 1GB. The result has the smaller size, the accesses that both allow, and the holes of both.
 fn intersect(guest: &Reach, in_place: Frame, host: &Reach) -> Reach {
     let size = guest.size.min(host.size);
     let start = in_place.align_down(size).index_in(host.size);

@@ -14,7 +14,7 @@ impl Mmu {
         unit.look_up(self.own.space, request.page, Purpose::Page, steps)
     }
 
-    /// Translates a page by the unit, without side effects. Returns the reach around the page;
+    /// Translates a page by the unit, without side effects. Returns the mapping around the page;
     /// `None` for a miss.
     pub(super) fn find_in_unit(&self, request: Request) -> Option<Reach> {
         self.dimension.beside_l2()?.find(self.own.space, request.page)

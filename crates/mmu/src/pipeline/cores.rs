@@ -10,7 +10,7 @@ impl Mmu {
     /// the present core, which becomes core 0.
     ///
     /// # Panics
-    /// If `cores` is 0, or if another core than 0 is running.
+    /// If `cores` is 0, or if a core other than 0 is running.
     pub fn set_cores(&mut self, cores: usize) {
         assert!(cores > 0, "something runs");
         assert_eq!(self.running_core, 0, "nothing has run on another core");

@@ -62,7 +62,7 @@ pub struct Translated {
     /// First-level slot that now holds the translation. A unit in parallel with the first level has
     /// an extra slot, after those of the TLB.
     pub slot: u32,
-    /// Structure that translated the page.
+    /// Source of the translation.
     pub case: Case,
     /// True if a walk found the page (case 7).
     pub walked: bool,
@@ -344,8 +344,9 @@ impl Mmu {
         }
     }
 
-    /// Looks up the second-level TLB, and in parallel the unit with that level, which takes
-    /// precedence. Walks after a miss. Returns the translation, and true if a walk found it.
+    /// Looks up the second-level TLB and, in parallel, the unit at this level if there is one. A
+    /// hit in the unit takes precedence. If both miss, walks. Returns the translation, and true if
+    /// a walk found it.
     #[inline(always)]
     fn beyond_l1(
         &mut self,
@@ -537,7 +538,7 @@ impl Mmu {
         }
     }
 
-    /// Counts since the last reset.
+    /// Counts of all cores since the last reset.
     pub fn counters(&self) -> &MmuCounters {
         &self.counters
     }
@@ -558,13 +559,13 @@ impl Mmu {
         sum
     }
 
-    /// Address translation after TLB misses, for example page tables.
+    /// Returns the page tables or other structures that translate addresses after TLB misses.
     pub fn dimension(&self) -> &dyn Dimension {
         self.dimension.as_ref()
     }
 
-    /// Mutable access to the address translation after TLB misses, for example page tables. A
-    /// change does not affect the TLBs; only a shootdown invalidates their entries.
+    /// Returns the page tables or other structures that translate addresses after TLB misses,
+    /// mutable. Changes do not affect the TLBs, so the caller must also apply a shootdown.
     pub fn dimension_mut(&mut self) -> &mut dyn Dimension {
         self.dimension.as_mut()
     }

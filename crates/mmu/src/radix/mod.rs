@@ -61,7 +61,8 @@ pub const fn entry_in(node: Frame, level: Level, page: VirtualPage) -> PhysicalA
 }
 
 impl Radix {
-    /// Creates page tables with no address space; each gets a root by an operation.
+    /// Creates page tables without address spaces. An address space begins with the node of level
+    /// 4.
     pub fn new() -> Self {
         Self::default()
     }

@@ -97,9 +97,9 @@ impl Radix {
         if entry.is_present() { Ok((address, entry)) } else { Err(WalkFault::NotMapped) }
     }
 
-    /// Descends from `node` of `level` to a leaf, but not below level `until`: without a leaf, the
-    /// result is the node of level `until` − 1. Sets accessed bits on the path. A store also sets
-    /// the dirty bit of a leaf without holes.
+    /// Descends from `node` of `level` until it finds a leaf or has read the entry of level
+    /// `until`. In the second case, the result is the node of level `until` − 1. Sets accessed bits
+    /// on the path. A store also sets the dirty bit of a leaf without holes.
     ///
     /// # Errors
     /// [`WalkFault::NotMapped`] if an entry on the path is not present; [`WalkFault::Host`] if a

@@ -94,8 +94,8 @@ impl WalkCaches {
     }
 
     /// Updates the leaf size of an address space after a write to GTPTCR, the register that selects
-    /// the format of its page directories (G §3.7). All other operations have no effect, and
-    /// neither has a write if leaves are not cached.
+    /// the format of its page directories (G §3.7). Has no effect for other operations, or if
+    /// leaves are not cached.
     pub(crate) fn on_table_operation(&mut self, operation: &TableOperation) {
         if let TableOperation::SetControl { space, control } = *operation
             && self.leaf_pages.is_some()

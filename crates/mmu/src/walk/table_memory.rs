@@ -13,8 +13,8 @@ const IS_FEW: u32 = 1 << 31;
 const MOST_FEW: usize = 7;
 
 /// Sparse memory of 64-bit words. Frames that were never written read as zero and take no memory of
-/// the simulating computer. Other frames take memory by their contents: 80 bytes with up to seven
-/// words that were written, as in a page-table node with up to seven entries, and 4KB with more.
+/// the simulating computer. A frame with up to seven written words, such as a page-table node with
+/// up to seven entries, takes 80 bytes. A frame with more takes 4KB.
 #[derive(Default)]
 pub struct TableMemory {
     groups: Vec<Option<Box<[u32; GROUP]>>>,
@@ -50,7 +50,7 @@ impl FewWords {
     }
 }
 
-/// Storage for frames of one representation, with a list of free places.
+/// Storage for frames of one representation, with a list of free indices.
 struct Pool<T> {
     contents: Vec<T>,
     free: Vec<u32>,
@@ -128,8 +128,8 @@ impl TableMemory {
         self.word_of_few(address.page(), place, index)
     }
 
-    /// Returns a word of a frame that is absent or stored as [`FewWords`]. The eighth word converts
-    /// the frame to whole storage.
+    /// Returns a word of a frame that is absent or stored as [`FewWords`]. The eighth word moves
+    /// the frame to storage of 4KB.
     fn word_of_few(&mut self, frame: Frame, mut place: u32, index: usize) -> &mut u64 {
         if place == ABSENT {
             place = self.few.add(FewWords::default()) | IS_FEW;

@@ -52,7 +52,7 @@ impl<'a> Walker<'a> {
         Self { caches, l2, steps, host: None, is_host: false }
     }
 
-    /// This walker for the tables of a guest, which `host` locates.
+    /// Borrows this walker for a walk of a guest's tables, which `host` locates.
     pub(crate) fn above<'b>(&'b mut self, host: &'b mut Host) -> Walker<'b> {
         let Walker { caches, l2, steps, .. } = self;
         Walker { caches, l2, steps, host: Some(host), is_host: false }

@@ -111,7 +111,7 @@ fn a_2mb_page_never_takes_a_way_for_other_pages() {
 fn the_least_recently_used_entry_of_the_part_goes() {
     let mut mmu = unit(halves);
     [large(0), large(1)].into_iter().for_each(|page| touch(&mut mmu, page)); // ways 1 and 2
-    [small(0), small(1)].into_iter().for_each(|page| touch(&mut mmu, page)); // ways 3 and 4, which are empty
+    [small(0), small(1)].into_iter().for_each(|page| touch(&mut mmu, page)); // ways 3 and 4
     // All four ways take 4KB pages; large(0) is the least recently used.
     assert_eq!(reads(&mut mmu, small(2)), 4); // way 1
     assert_eq!(reads(&mut mmu, large(1)), 0);

@@ -81,7 +81,7 @@ struct Storm {
     reference: Reference,
     own: Vec<Tables>,
     host: Option<Tables>,
-    /// Last frame number allocated to a page-table node: of the programs' tables, and of the host's.
+    /// Last frame number allocated to a page-table node, in the programs' and the host's tables.
     allocated: [u64; 2],
     cores: usize,
     found: u64,
