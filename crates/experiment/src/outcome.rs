@@ -190,7 +190,7 @@ fn measured<'a>(
     store: &'a Store,
 ) -> Result<Measured<'a>, ExperimentError> {
     let wrong = |problem| ExperimentError::Wrong { name: experiment.name.clone(), problem };
-    let kind = experiment.kind().map_err(wrong)?.name();
+    let kind = experiment.kind().map_err(wrong)?.name;
     let values = experiment.values(place);
     let mut measured = BTreeMap::new();
     for reference in formulas.references() {

@@ -171,7 +171,7 @@ pub struct Point {
 /// # Errors
 /// As [`Formulas::at`].
 pub fn points(experiment: &Experiment) -> Result<BTreeSet<Point>, String> {
-    let kind = experiment.kind()?.name();
+    let kind = experiment.kind()?.name;
     let mut points = BTreeSet::new();
     for place in experiment.places() {
         let values = experiment.values(&place);

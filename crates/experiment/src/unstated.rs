@@ -41,7 +41,7 @@ impl Unstated {
             return Ok(None);
         }
         let kind = experiment.kind().map_err(wrong)?;
-        let settings = kind.settings();
+        let settings = (kind.settings)();
         let default = for_claims(experiment);
         let figures = figures(&default).map_err(wrong)?;
         let mut parts = of_choices(experiment).map_err(wrong)?;
@@ -55,7 +55,7 @@ impl Unstated {
             if !machine.contains('{') {
                 let open = Machine::left_open(machine).map_err(|error| wrong(error.to_string()))?;
                 parts.extend(open.into_iter().filter(|(_, alternatives)| {
-                    alternatives.iter().any(|one| matters(one, &figures, kind.name()))
+                    alternatives.iter().any(|one| matters(one, &figures, kind.name))
                 }));
             }
         }

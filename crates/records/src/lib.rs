@@ -37,7 +37,7 @@ pub use memory::{CellRun, MemoryMap, MemoryPoint};
 pub use read::{RecordsError, read_results};
 pub use region::Region;
 pub use run::{HardwareThread, RunResult, Series, Warmup};
-pub use sampled::{Sampled, SampledFigure};
+pub use sampled::Sampled;
 pub use snapshot::{
     BlockReach, FREE_ORDERS, FreeBlocksByType, HostRecord, PageblockCount, ProcessArea,
     ProcessContents, ProcessRecord, ProcessTotals, RequestShares, Snapshot, SnapshotOrder,

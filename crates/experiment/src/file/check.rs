@@ -22,10 +22,10 @@ impl Experiment {
         self.axis.check()?;
         let kind = self.kind()?;
         let settings = std::iter::once(&self.settings).chain([&self.quick.settings]);
-        let known = kind.settings();
+        let known = (kind.settings)();
         for (key, _) in settings.chain(self.states.iter().map(|state| &state.settings)).flatten() {
             check_key(key, &known)
-                .map_err(|error| format!("settings of {}: {error}", kind.name()))?;
+                .map_err(|error| format!("settings of {}: {error}", kind.name))?;
         }
         if self.curves.is_empty() {
             return Err("there is no [[curve]]".into());

@@ -7,7 +7,7 @@ use perforate_records::{ClaimRecord, ExperimentRecord, Show};
 use super::claim::{claimed, interval_text, ours_text};
 use super::show::Written;
 use crate::chart::{Axis, Dots, Mark, broken};
-use crate::html::{Cell, Figure, Grid, Heading};
+use crate::html::{Cell, Figure, Grid};
 
 const SHOWS: [(Show, &str); 4] = [
     (Show::Gain, "gains"),
@@ -51,7 +51,7 @@ fn figure(result: &ExperimentRecord, show: Show, name: &str, id: &str) -> Option
             "Diamonds: the paper's number, or its bound. Dots: ours; lines: range over the seeds.{open}"
         ),
         data: data(&claims, show),
-        chart: Dots { marks, value: Axis { label: "", suffix: show.suffix() } }.spec(),
+        chart: Dots { marks, value: Axis { label: "", suffix: show.notation().suffix } }.spec(),
     })
 }
 
@@ -76,23 +76,20 @@ fn mark(claim: &ClaimRecord, place: String) -> Mark {
 }
 
 fn data(claims: &[&ClaimRecord], show: Show) -> Grid {
-    let value = |name: &'static str| {
-        show.unit().map_or_else(|| name.into(), |unit| Heading::with_unit(name, unit))
-    };
-    let cell = |number: Option<f64>| Cell::value(number.map(|one| show.shown(one)), show.writer());
     let rows = claims.iter().map(|claim| {
         let open = claim.unstated.as_ref();
         vec![
             Cell::text(&claim.id),
             Cell::text(&claim.statement),
-            cell(claim.paper),
-            cell(claim.paper_high),
-            cell(claim.ours),
-            cell(open.map(|range| range.least)),
-            cell(open.map(|range| range.greatest)),
+            show.cell(claim.paper),
+            show.cell(claim.paper_high),
+            show.cell(claim.ours),
+            show.cell(open.map(|range| range.least)),
+            show.cell(open.map(|range| range.greatest)),
         ]
     });
-    let head = ["paper", "to", "ours", "least over what is left open", "greatest"].map(value);
+    let head = ["paper", "to", "ours", "least over what is left open", "greatest"];
+    let head = head.map(|name| show.heading(name));
     let head = ["claim".into(), "what".into()].into_iter().chain(head).collect();
     Grid { head, rows: rows.collect() }
 }

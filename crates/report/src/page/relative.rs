@@ -159,12 +159,10 @@ impl Quantity {
             series: bars.iter().map(series).collect(),
             places: bars.iter().map(place).collect(),
             marks: bars.iter().map(|bar| bar.mark(place(bar))).collect(),
-            is_grouped: false,
             value: Axis { label: "", suffix: self.suffix },
-            range: None,
             place: "scheme",
             reference: self.reference,
-            bands: Vec::new(),
+            ..Bars::default()
         }
         .spec();
         chart["height"] = (pitch * bars.len()).into();

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use perforate_config::{Address, Count, Given, Share, Size, read};
-use perforate_experiment::capacity::Design;
+use perforate_experiment::Design;
 use perforate_os::{Ageing, ContentDistribution, FaultMap, Fragmentation};
 use perforate_sim::{Composition, MemorySnapshot, RunSpec, WarmupLength};
 use perforate_trace::{WorkloadSpec, split_format};
