@@ -30,7 +30,7 @@ impl Shard {
 impl std::str::FromStr for Shard {
     type Err = String;
 
-    /// `2/8`.
+    /// Parses `2/8`: part 2 of 8.
     fn from_str(text: &str) -> Result<Self, String> {
         let parts = text.split_once('/');
         let numbers =
@@ -217,16 +217,16 @@ impl Queue<'_> {
     }
 
     fn run(&self, number: usize, job: &Job) -> Result<(), ExperimentError> {
-        let measured = job.measure(&mut |share| self.tell(number, share))?;
+        let measured = job.measure(&mut |share| self.report(number, share))?;
         {
             let mut store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
             job.keep(measured, &mut store)?;
         }
-        self.tell(number, 1.0);
+        self.report(number, 1.0);
         Ok(())
     }
 
-    fn tell(&self, number: usize, share: f64) {
+    fn report(&self, number: usize, share: f64) {
         let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
         shares[number] = share.clamp(0.0, 1.0);
         let total: f64 = self.jobs.iter().map(Job::work).sum();

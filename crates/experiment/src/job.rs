@@ -47,7 +47,7 @@ impl Job {
         self.subjects.push((subject.into(), key));
     }
 
-    /// Points.
+    /// Number of points.
     pub fn len(&self) -> usize {
         self.subjects.len()
     }
@@ -62,7 +62,7 @@ impl Job {
         self.cost * self.len() as f64
     }
 
-    /// What runs: the workload, if the kind has one, and its seed.
+    /// Workload, if the kind has one, and seed.
     pub(crate) fn program(&self) -> (Option<&str>, u64) {
         (self.settings.text("workload"), self.seed)
     }

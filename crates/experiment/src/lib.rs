@@ -30,7 +30,7 @@ pub use file::{
 pub use identity::{Key, build, identity};
 pub use job::Job;
 pub use kind::{Design, Kind, Measurement, Settings};
-pub use outcome::{AtPlace, Drawn, Judged, Outcome, Values};
+pub use outcome::{AtPlace, Judged, Outcome, Values};
 pub use statistics::Summary;
 pub use store::Store;
 pub use unstated::Unstated;

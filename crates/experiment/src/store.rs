@@ -25,8 +25,8 @@ struct Line<P, M> {
     figures: M,
 }
 
-/// Measurements by key, and the file that new ones are added to. Those of experiments are figures;
-/// what else is measured once and kept may be anything that JSON can hold.
+/// Measurements by key, and the file that new ones are added to. Measurements of experiments are figures;
+/// other callers store any value that JSON can hold.
 pub struct Store<M = Measurement> {
     build: String,
     known: BTreeMap<Key, M>,

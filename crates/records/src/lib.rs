@@ -32,7 +32,7 @@ pub use experiment::{
     read_experiments,
 };
 pub use interval::Interval;
-pub use json::{clean, harmless, harmless_json, json_line, read_json};
+pub use json::{clean, harmless, harmless_json, json_line, read_json, word};
 pub use memory::{CellRun, MemoryMap, MemoryPoint};
 pub use read::{RecordsError, read_results};
 pub use region::Region;
@@ -43,4 +43,4 @@ pub use snapshot::{
     ProcessContents, ProcessRecord, ProcessTotals, RequestShares, Snapshot, SnapshotOrder,
     SnapshotRequest, SnapshotZone, Survey, read_snapshot,
 };
-pub use vocabulary::Vocabulary;
+pub use vocabulary::{Roles, Vocabulary};

@@ -87,7 +87,8 @@ impl Experiment {
 
     fn check_claim(&self, claim: &Claim) -> Result<(), String> {
         let wrong = |problem: String| Err(format!("claim {:?}: {problem}", claim.id));
-        let other = match &claim.measure {
+        let measure = claim.measure();
+        let other = match &measure {
             Measure::LeadOver(other) => Some(other),
             _ => None,
         };
@@ -98,13 +99,7 @@ impl Experiment {
                 return wrong(format!("no curve {name:?}; {}", suggestion(name, &known)));
             }
         }
-        let named: Vec<Place> = match &claim.measure {
-            Measure::At(place) => vec![place.clone()],
-            Measure::Over(_, places) | Measure::Every(places) => {
-                places.iter().cloned().map(Place::Name).collect()
-            }
-            Measure::FallsTo(_) | Measure::LeadOver(_) => Vec::new(),
-        };
+        let named = measure.places();
         match named.iter().find(|place| !self.axis.contains(place)) {
             Some(place) => wrong(format!("{place} is no place of the axis{}", known(&self.axis))),
             None => Ok(()),

@@ -132,7 +132,7 @@ pub type Texts = BTreeMap<String, Text>;
 /// Overrides of a file's values for a coarse run (`--quick`).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Quick {
-    /// Runs of everything.
+    /// Number of runs of each point.
     pub seeds: Option<u64>,
     /// Distance of two points of the axis.
     pub step: Option<f64>,

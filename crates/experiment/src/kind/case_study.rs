@@ -89,7 +89,7 @@ pub fn counter(counters: &Counters, name: &str) -> f64 {
     counters.get(name).unwrap_or_else(|| panic!("{name} is a counter"))
 }
 
-/// How many of `places` different places `throws` even throws hit on average:
+/// Mean number of different places that `throws` uniform throws on `places` places hit:
 /// n·(1 − (1 − 1/n)^k).
 pub fn places_hit(places: f64, throws: f64) -> f64 {
     -places * ((-1.0 / places).ln_1p() * throws).exp_m1()

@@ -65,18 +65,16 @@ trait Study: Sized {
         1e6
     }
 
-    /// Measures one subject. `progress` is called with the finished share, 0–1.
+    /// Measures one subject. A study implements either this method or [`Self::measure_all`].
     ///
     /// # Errors
     /// Reason of the failure, in one line.
-    fn measure(
-        &self,
-        subject: &str,
-        seed: u64,
-        progress: &mut dyn FnMut(f64),
-    ) -> Result<Measurement, String>;
+    fn measure(&self, subject: &str, seed: u64) -> Result<Measurement, String> {
+        Ok(self.measure_all(&[subject.to_owned()], seed, &mut |_| ())?.remove(0))
+    }
 
-    /// Measures several subjects with the same seed, each as if it were measured alone.
+    /// Measures several subjects with the same seed, each as if it were measured alone. `progress` is
+    /// called with the finished share, 0–1.
     ///
     /// # Errors
     /// As [`Self::measure`].
@@ -86,7 +84,7 @@ trait Study: Sized {
         seed: u64,
         progress: &mut dyn FnMut(f64),
     ) -> Result<Vec<Measurement>, String> {
-        each(subjects, progress, |subject, progress| self.measure(subject, seed, progress))
+        each(subjects, progress, |subject, _| self.measure(subject, seed))
     }
 }
 
@@ -184,6 +182,6 @@ mod tests {
 
     /// Figures of one subject.
     pub fn measure<S: Study>(settings: &Settings, subject: &str, seed: u64) -> Measurement {
-        S::read(settings).unwrap().measure(subject, seed, &mut |_| ()).unwrap()
+        S::read(settings).unwrap().measure(subject, seed).unwrap()
     }
 }

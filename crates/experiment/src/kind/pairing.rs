@@ -52,12 +52,7 @@ impl Study for Pairing {
         mode(subject).map(|_| ())
     }
 
-    fn measure(
-        &self,
-        subject: &str,
-        seed: u64,
-        _progress: &mut dyn FnMut(f64),
-    ) -> Result<Measurement, String> {
+    fn measure(&self, subject: &str, seed: u64) -> Result<Measurement, String> {
         let (mode, retired) = (mode(subject)?, self.retired.value());
         let usable = Bernoulli::new((1.0 - retired).powi(mode.block_frames() as i32));
         let mut random = Random::new(seed, 0, 0);

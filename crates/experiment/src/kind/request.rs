@@ -1,5 +1,5 @@
-//! How much of a request for memory gets 2MB pages on a machine that has been up for a while
-//! (P §III.C): at once, after background compaction, and how much more as perforated pages.
+//! Share of a request for memory that gets 2MB pages on a machine that has been up for a while
+//! (P §III.C): at once, after background compaction, and with perforated pages.
 //!
 //! The workload that ages memory (`crates/os/src/ageing.rs`) is ours, as the paper names only
 //! "compiling the Linux kernel until free memory was depleted"; nothing in it is fitted.
@@ -104,12 +104,7 @@ impl Study for LargePageRequest {
         self.memory.kernel.memory_bytes as f64 / 400.0
     }
 
-    fn measure(
-        &self,
-        subject: &str,
-        seed: u64,
-        _progress: &mut dyn FnMut(f64),
-    ) -> Result<Measurement, String> {
+    fn measure(&self, subject: &str, seed: u64) -> Result<Measurement, String> {
         let KernelConfig { memory_bytes, zones, faulty, age, compaction, defrag, .. } =
             self.memory.kernel.clone();
         let policy = (scheme(subject)?.policy)(&self.memory.policy_options()).map_err(wrong)?;

@@ -74,15 +74,6 @@ impl Study for Simulation {
         self.instructions / if self.run.measuring.functional { 4.0 } else { 1.0 }
     }
 
-    fn measure(
-        &self,
-        subject: &str,
-        seed: u64,
-        progress: &mut dyn FnMut(f64),
-    ) -> Result<Measurement, String> {
-        Ok(self.measure_all(&[subject.to_owned()], seed, progress)?.remove(0))
-    }
-
     fn measure_all(
         &self,
         subjects: &[String],

@@ -594,10 +594,9 @@ impl Mmu {
         self.own.data.look_up(self.own.space, page).map(|hit| hit.allows)
     }
 
-    /// Writes the counters of the MMU and its dimension to `out`. [`L2Contents::record`] writes the
-    /// contents of the second-level TLB.
-    pub fn record(&self, instructions: u64, out: &mut Counters) {
-        self.counters.record(instructions, out);
+    /// Writes the counters of the unit beside the second-level TLB to `out`. [`MmuCounters::record`] writes
+    /// those of the MMU, and [`L2Contents::record`] the contents of the second-level TLB.
+    pub fn record_beside(&self, out: &mut Counters) {
         if let Some(unit) = self.dimension.beside_l2() {
             let translations = self.counters.beside_translations;
             unit.record(&BesideCounters { translations, ..BesideCounters::default() }, out);

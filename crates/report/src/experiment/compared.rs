@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use perforate_records::{ClaimRecord, ExperimentRecord, Show};
+use perforate_records::{ClaimRecord, ExperimentRecord, Show, UnstatedRange};
 
 use super::claim::{claimed, interval_text, ours_text};
 use super::show::Written;
@@ -76,22 +76,23 @@ fn mark(claim: &ClaimRecord, place: String) -> Mark {
 }
 
 fn data(claims: &[&ClaimRecord], show: Show) -> Grid {
-    let rows = claims.iter().map(|claim| {
-        let open = claim.unstated.as_ref();
-        vec![
-            Cell::text(&claim.id),
-            Cell::text(&claim.statement),
-            show.cell(claim.paper),
-            show.cell(claim.paper_high),
-            show.cell(claim.ours),
-            show.cell(open.map(|range| range.least)),
-            show.cell(open.map(|range| range.greatest)),
-        ]
-    });
-    let head = ["paper", "to", "ours", "least over what is left open", "greatest"];
-    let head = head.map(|name| show.heading(name));
-    let head = ["claim".into(), "what".into()].into_iter().chain(head).collect();
-    Grid { head, rows: rows.collect() }
+    let open = |claim: &ClaimRecord, of: fn(&UnstatedRange) -> f64| {
+        show.cell(claim.unstated.as_ref().map(of))
+    };
+    Grid::of(
+        claims,
+        [
+            ("claim".into(), &|claim| Cell::text(&claim.id)),
+            ("what".into(), &|claim| Cell::text(&claim.statement)),
+            (show.heading("paper"), &|claim| show.cell(claim.paper)),
+            (show.heading("to"), &|claim| show.cell(claim.paper_high)),
+            (show.heading("ours"), &|claim| show.cell(claim.ours)),
+            (show.heading("least over what is left open"), &|claim| {
+                open(claim, |range| range.least)
+            }),
+            (show.heading("greatest"), &|claim| open(claim, |range| range.greatest)),
+        ],
+    )
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use perforate_records::{AxisForm, Show};
 use crate::format::{MISSING, compact, exact, times};
 use crate::html::{Cell, Heading};
 
-/// How values of a notation are written.
+/// Scale, format and unit of values.
 pub(super) struct Notation {
     /// The value as charts and CSV files have it: in percent where it is written in percent.
     pub scale: fn(f64) -> f64,

@@ -113,15 +113,15 @@ fn figure(
 
 /// Every value of everything that is left open.
 fn data(range: &UnstatedRange, show: Show) -> Grid {
-    let rows = range.parts.iter().flat_map(|part| {
-        part.values.iter().map(|(value, ours)| {
-            vec![Cell::text(&part.name), Cell::prose(value, &part.reason), show.cell(*ours)]
-        })
-    });
-    Grid {
-        head: vec!["left open".into(), "value".into(), show.heading("ours")],
-        rows: rows.collect(),
-    }
+    let values = range.parts.iter().flat_map(|part| part.values.iter().map(move |one| (part, one)));
+    Grid::of(
+        values,
+        [
+            ("left open".into(), &|(part, _)| Cell::text(&part.name)),
+            ("value".into(), &|(part, (value, _))| Cell::prose(value, &part.reason)),
+            (show.heading("ours"), &|(_, (_, ours))| show.cell(*ours)),
+        ],
+    )
 }
 
 #[cfg(test)]

@@ -466,7 +466,8 @@ impl System {
     /// Like [`Self::record`]; `span` decides between current values and peaks of figures that rise and
     /// fall.
     pub(crate) fn record_of(&self, span: Span, instructions: u64, out: &mut Counters) {
-        self.mmu.record(instructions, out);
+        self.mmu.counters().record(instructions, out);
+        self.mmu.record_beside(out);
         self.kernel.counters_of(span, out);
         if let Some(shadow) = self.hypervisor.as_ref().and_then(Hypervisor::shadow_tables) {
             let now = (shadow.tables(), shadow.entries());

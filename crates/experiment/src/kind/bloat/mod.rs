@@ -1,4 +1,4 @@
-//! What large pages waste in a key-value store, and what perforated pages save of it (P Table I,
+//! Memory that large pages waste in a key-value store, and that perforated pages save (P Table I,
 //! §III.B; P-C2 and P-C3).
 //!
 //! The program is the workload `store`; nothing in it is fitted to the paper's figures, which says
@@ -75,12 +75,7 @@ impl Study for Bloat {
         pages * (20.0 * keys + 8.0 * page_reads) + reads * value_bytes as f64 / 16.0
     }
 
-    fn measure(
-        &self,
-        subject: &str,
-        seed: u64,
-        _progress: &mut dyn FnMut(f64),
-    ) -> Result<Measurement, String> {
+    fn measure(&self, subject: &str, seed: u64) -> Result<Measurement, String> {
         self.run(scheme(subject)?, seed).map_err(|error| error.to_string())
     }
 }

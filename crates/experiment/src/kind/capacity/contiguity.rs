@@ -36,12 +36,7 @@ impl Study for Contiguity {
         Block::parse(subject).map(|_| ())
     }
 
-    fn measure(
-        &self,
-        subject: &str,
-        seed: u64,
-        _progress: &mut dyn FnMut(f64),
-    ) -> Result<Measurement, String> {
+    fn measure(&self, subject: &str, seed: u64) -> Result<Measurement, String> {
         let (block, retired) = (Block::parse(subject)?, self.retired.value());
         let drawn =
             block.estimate(retired, Sampling::for_point(self.samples, seed, subject, retired));

@@ -33,7 +33,7 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Whether `exact` lies within twice the interval, that is within four standard deviations:
+    /// True if `exact` lies within twice the interval, that is within four standard deviations:
     /// of the many points of a figure, one in twenty lies outside the interval itself.
     pub fn agrees_with(&self, exact: f64) -> bool {
         (self.mean - exact).abs() <= 2.0 * self.half_width_95
@@ -68,7 +68,7 @@ impl Sampling {
         Self { samples: samples.get(), seed }.of(stream, x)
     }
 
-    /// The same number of draws from a stream that belongs to one point of one curve.
+    /// Draws from a random stream that belongs to one point of one curve.
     pub fn of(self, curve: u64, x: f64) -> Self {
         let seed = Random::new(self.seed, curve, x.to_bits()).next();
         Self { seed, ..self }

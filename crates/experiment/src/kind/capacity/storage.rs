@@ -34,15 +34,10 @@ impl Study for Storage {
     }
 
     fn check(&self, subject: &str) -> Result<(), String> {
-        self.measure(subject, 0, &mut |_| ()).map(|_| ())
+        self.measure(subject, 0).map(|_| ())
     }
 
-    fn measure(
-        &self,
-        subject: &str,
-        _seed: u64,
-        _progress: &mut dyn FnMut(f64),
-    ) -> Result<Measurement, String> {
+    fn measure(&self, subject: &str, _seed: u64) -> Result<Measurement, String> {
         let bytes = self.size.bytes();
         let page = match subject {
             "4k" => PageSize::Size4K,

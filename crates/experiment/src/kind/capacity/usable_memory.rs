@@ -47,12 +47,7 @@ impl Study for UsableMemory {
         Design::parse(subject).map(|_| ())
     }
 
-    fn measure(
-        &self,
-        subject: &str,
-        seed: u64,
-        _progress: &mut dyn FnMut(f64),
-    ) -> Result<Measurement, String> {
+    fn measure(&self, subject: &str, seed: u64) -> Result<Measurement, String> {
         let (retired, threshold) = (self.retired.value(), self.threshold.get() as u32);
         let design = Design::parse(subject)?;
         let sampling = Sampling::for_point(self.samples, seed, subject, retired);
@@ -83,7 +78,7 @@ impl Design {
         }
     }
 
-    /// The same by drawing memory: blocks of 2MB, slices, or chunks with as many slices as asked
+    /// Estimates that share by drawing memory: blocks of 2MB, slices, or chunks with as many slices as asked
     /// for.
     pub fn estimate(&self, retired: f64, threshold: u32, sampling: Sampling) -> Estimate {
         match self {

@@ -48,12 +48,7 @@ impl Study for Validity {
         threshold(subject).map(|_| ())
     }
 
-    fn measure(
-        &self,
-        subject: &str,
-        seed: u64,
-        _progress: &mut dyn FnMut(f64),
-    ) -> Result<Measurement, String> {
+    fn measure(&self, subject: &str, seed: u64) -> Result<Measurement, String> {
         let (threshold, usable) = (threshold(subject)?, self.usable.value());
         let sampling = Sampling::for_point(self.samples, seed, subject, usable);
         Ok(figures(Some(closed_form(threshold, usable)), estimate(threshold, usable, sampling)))

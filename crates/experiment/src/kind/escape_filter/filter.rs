@@ -19,8 +19,8 @@ pub fn false_positive_share(
     (passing - faulty.len()) as f64 / (segment.pages - faulty.len() as u64) as f64
 }
 
-/// How likely a page that did not escape passes for one in a filter of `bits` bits shared out among
-/// `functions` hash functions, after `escaped` pages: (1 − (1 − k/m)ⁿ)ᵏ.
+/// Probability of a false positive in a filter of `bits` bits, divided among `functions` hash functions,
+/// after `escaped` pages: (1 − (1 − k/m)ⁿ)ᵏ.
 pub fn expected_false_positive_share((bits, functions): (usize, usize), escaped: usize) -> f64 {
     let kept = 1.0 - functions as f64 / bits as f64;
     (1.0 - kept.powi(escaped as i32)).powi(functions as i32)

@@ -100,15 +100,6 @@ impl Study for EscapeFilter {
         self.instructions as f64 + self.guest.kernel.memory_bytes as f64 / 1000.0
     }
 
-    fn measure(
-        &self,
-        subject: &str,
-        seed: u64,
-        progress: &mut dyn FnMut(f64),
-    ) -> Result<Measurement, String> {
-        Ok(self.measure_all(&[subject.to_owned()], seed, progress)?.remove(0))
-    }
-
     fn measure_all(
         &self,
         subjects: &[String],

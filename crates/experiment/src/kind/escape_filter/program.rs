@@ -17,7 +17,7 @@ use super::EscapeFilter;
 
 /// Seed of workload and memory, whatever the seed of the faulty frames is.
 const SEED: u64 = 1;
-/// What the host has besides the guest's memory, for its tables and for pages that escaped. So
+/// Memory of the host besides the guest's, for the host's tables and for pages that escaped. So
 /// little that the guest's segment fits only where faulty frames are.
 const HOST_EXTRA_MB: u64 = 64;
 

@@ -1,4 +1,4 @@
-//! What sharing does to large pages (P Fig. 1, §III, §VI): a server with a big heap forks, as redis
+//! Effects of sharing on large pages (P Fig. 1, §III, §VI): a server with a big heap forks, as redis
 //! does to save; then the server writes, or its child, or the child changes permissions; the child
 //! ends; khugepaged mends what it can.
 //!
@@ -77,12 +77,7 @@ impl Study for ForkSharing {
         self.fork.reads.get() as f64 * 6.0 + self.fork.changes() as f64 * 20.0
     }
 
-    fn measure(
-        &self,
-        subject: &str,
-        seed: u64,
-        _progress: &mut dyn FnMut(f64),
-    ) -> Result<Measurement, String> {
+    fn measure(&self, subject: &str, seed: u64) -> Result<Measurement, String> {
         let measured = run::run(self, scheme(subject)?, seed);
         let mut figures = measured.map_err(|error| error.to_string())?;
         figures.extend(self.expected());

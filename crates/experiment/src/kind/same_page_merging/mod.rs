@@ -1,4 +1,4 @@
-//! What same-page merging saves and costs (P §III.A, P-C4), under conventional large pages and
+//! Savings and costs of same-page merging (P §III.A, P-C4), under conventional large pages and
 //! under perforated ones: two heaps are read, merged and read again.
 //!
 //! The paper ran mcf in two virtual machines on real hardware. It does not say what their pages
@@ -24,7 +24,7 @@ use super::case_study::{
     unlimited_ksm,
 };
 use super::settings::{changed, wrong};
-use super::{Measurement, Settings, Study};
+use super::{Measurement, Settings, Study, each};
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -102,13 +102,15 @@ impl Study for SamePageMerging {
         reads * if self.is_timed { 5.0 } else { 1.0 } + 20.0 * self.readers.pages() as f64
     }
 
-    fn measure(
+    fn measure_all(
         &self,
-        subject: &str,
+        subjects: &[String],
         seed: u64,
         progress: &mut dyn FnMut(f64),
-    ) -> Result<Measurement, String> {
-        self.run(scheme(subject)?, seed, progress).map_err(|error| error.to_string())
+    ) -> Result<Vec<Measurement>, String> {
+        each(subjects, progress, |subject, progress| {
+            self.run(scheme(subject)?, seed, progress).map_err(|error| error.to_string())
+        })
     }
 }
 

@@ -121,12 +121,7 @@ impl Study for VmPageSharing {
         self.readers.reads.get() as f64 * 8.0 + self.readers.pages() as f64 * 10.0
     }
 
-    fn measure(
-        &self,
-        host: &str,
-        seed: u64,
-        _progress: &mut dyn FnMut(f64),
-    ) -> Result<Measurement, String> {
+    fn measure(&self, host: &str, seed: u64) -> Result<Measurement, String> {
         self.run(host, seed).map_err(|error| error.to_string())
     }
 }
