@@ -4,7 +4,7 @@ use clap::error::{ContextKind, ErrorKind};
 use clap::{Arg, Command, CommandFactory};
 use perforate_config::Key;
 use perforate_sim::RunSpec;
-use perforate_trace::{WORKLOADS, WorkloadSpec};
+use perforate_workloads::{WORKLOADS, WorkloadSpec};
 
 use crate::Arguments;
 

@@ -12,8 +12,8 @@ use perforate_schemes::gap_tolerant::SuperpageOptions;
 use perforate_schemes::perforated::PerforationOptions;
 use perforate_schemes::segment::SegmentOptions;
 use perforate_sim::{Machine, MeasuringOptions, MemoryOptions, PlacementOptions, scheme};
-use perforate_trace::WORKLOADS;
 use perforate_types::Counter;
+use perforate_workloads::WORKLOADS;
 
 use crate::experiment;
 use crate::options::Flags;

@@ -12,12 +12,14 @@ use perforate_record::stop_or_end_on_interrupt;
 use perforate_sim::{open_trace, recording_notes};
 use perforate_trace::{
     Compression, ForeignWriter, Limited, Losses, PageMap, STANDARD_INPUT, Schedule, Source,
-    TraceFormat, TraceSummary, TraceWriter, WorkloadSpec, WriterOptions, formats_of_name,
-    metadata_for, split_format, standard_input_bytes, write_chunk,
+    TraceFormat, TraceSummary, TraceWriter, WriterOptions, formats_of_name, metadata_for,
+    split_format, standard_input_bytes, write_chunk,
 };
 use perforate_types::{
-    Chunk, Instruction, MemoryAccess, Permissions, ProcessId, ProgramEvent, ThreadId, counted,
+    Chunk, ChunkItem, Instruction, MemoryAccess, Permissions, ProcessId, ProgramEvent, ThreadId,
+    counted,
 };
+use perforate_workloads::WorkloadSpec;
 
 use crate::output::{COLUMNS, notes, print};
 use crate::progress::Bar;
@@ -283,19 +285,11 @@ fn head(file: &str, instructions: u64) -> Result<(), Failure> {
     let mut source = Limited::new(source, instructions);
     let mut chunk = Chunk::default();
     while source.next_chunk(&mut chunk)? {
-        let mut accesses = chunk.accesses.as_slice();
-        let mut events = chunk.events.iter().peekable();
-        let mut text = String::new();
-        for (index, instruction) in chunk.instructions.iter().enumerate() {
-            while let Some((_, event)) = events.next_if(|(at, _)| *at as usize <= index) {
-                text += &event_line(event);
-            }
-            let (own, rest) = accesses.split_at(usize::from(instruction.accesses));
-            accesses = rest;
-            text += &line(instruction, own);
-        }
-        events.for_each(|(_, event)| text += &event_line(event));
-        print(&text)?;
+        let lines = chunk.in_order().map(|item| match item {
+            ChunkItem::Event(event) => event_line(event),
+            ChunkItem::Instruction(instruction, accesses) => line(instruction, accesses),
+        });
+        print(&lines.collect::<String>())?;
     }
     Ok(())
 }

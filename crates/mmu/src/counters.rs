@@ -19,7 +19,7 @@ pub struct MmuCounters {
     pub l1_instruction_accesses: u64,
     /// Fetch translations that missed the first level.
     pub l1_instruction_misses: u64,
-    /// Second-level look-ups for a page, without bitmap look-ups.
+    /// Second-level look-ups for a page; the additional look-ups of bitmap entries do not count.
     pub l2_accesses: u64,
     /// Second-level look-ups that found neither the page nor a perforated page around it.
     pub l2_misses: u64,
@@ -37,35 +37,39 @@ pub struct MmuCounters {
     pub walks: u64,
     /// Reads by the page walker, indexed by [`Purpose`].
     pub references: [u64; Purpose::COUNT],
-    /// Translations by a perforated page whose filter made a bitmap look-up unnecessary.
+    /// Translations by a perforated page whose filter excluded a hole, so the bitmap was not looked
+    /// up.
     pub bitmap_filtered: u64,
     /// Bitmap look-ups that hit in the second-level TLB.
     pub bitmap_hits: u64,
     /// Bitmap look-ups that read memory.
     pub bitmap_misses: u64,
-    /// Cached bitmap entries that punching and patching rewrote in place.
+    /// Cached bitmap entries that were rewritten in place after a hole was made or removed.
     pub bitmap_updates: u64,
     /// Holes translated by a walk through the shadow entry.
     pub holes_translated: u64,
-    /// Translations by a guest's page in the second-level TLB combined with a page of its host.
+    /// Translations by a guest's large page in the second-level TLB, combined with a 4KB page of
+    /// the host (P §V).
     pub intermediate_hits: u64,
-    /// Accesses that a perforated page translated in place.
+    /// 4KB translations generated from the entry of a perforated page, for sub-pages that are not
+    /// holes.
     pub generated: u64,
-    /// First-level misses that a unit beside the second-level TLB translated, or accesses that a
-    /// unit beside the first level translated.
+    /// First-level misses that a unit in parallel with the second-level TLB translated, or accesses
+    /// that a unit in parallel with the first-level TLB translated. Range TLBs and direct segments
+    /// are such units.
     pub beside_translations: u64,
-    /// Background reads, which fill units beside the second-level TLB.
+    /// Reads off the critical path, which fill units such as range TLBs.
     pub background_references: u64,
-    /// Comparisons with direct segments by the walker.
+    /// Comparisons of addresses with direct segments (D §III) by the page walker.
     pub segment_checks: u64,
-    /// Segment checks of the translations in [`Self::walks`]. A segment with a cached
-    /// guest-physical address needs no memory reference, so its translation is no walk.
+    /// Segment checks during the translations that [`Self::walks`] counts. There may be fewer than
+    /// `segment_checks`, because a translation is not a walk if it needs no memory reference.
     pub segment_checks_in_walks: u64,
-    /// B-blocks located in gap-tolerant entries, in both dimensions.
+    /// B-blocks located in gap-tolerant entries (G §3), for guest and host together.
     pub gap_tolerant_translations: u64,
     /// B-blocks located in gap-tolerant entries that the walk cache of level-2 entries held.
     pub walk_cache_gap_tolerant_hits: u64,
-    /// Page-directory reads that fell on padding, so that a second read followed.
+    /// Page-directory reads that hit zero padding, so that a second read followed (G §3.5).
     pub padding_references: u64,
 }
 
@@ -89,8 +93,8 @@ pub fn counters() -> Vec<Counter> {
     .concat()
 }
 
-/// Purposes whose reads have their own counters. Pages are translated, not read, and reads of
-/// mechanisms' own tables are off the critical path.
+/// Purposes whose reads have separate counters. [`Purpose::Page`] has no reads, and reads of
+/// mechanisms' tables ([`Purpose::OwnTable`]) are off the critical path, so both are missing.
 const REFERENCES: [Purpose; 14] = [
     Purpose::Level4,
     Purpose::Level3,
@@ -108,7 +112,7 @@ const REFERENCES: [Purpose; 14] = [
     Purpose::HostBitmap,
 ];
 
-/// The counter for reads with this purpose.
+/// Returns the description of the counter for reads with this purpose.
 fn referenced(purpose: Purpose) -> Counter {
     let is_bitmap = matches!(purpose, Purpose::Bitmap | Purpose::HostBitmap);
     let (whole, id) = match is_bitmap {
@@ -146,7 +150,7 @@ impl Interval {
 }
 
 impl MmuCounters {
-    /// Adds a translation that went beyond the first level.
+    /// Counts a translation beyond the first level. `walked` is true if a walk found the page.
     pub(crate) fn add(&mut self, case: Case, walked: bool, steps: &Steps) {
         if case == Case::Beside {
             self.beside_translations += 1;
@@ -189,39 +193,39 @@ impl MmuCounters {
         }
     }
 
-    /// Adds the walker reads of one translation.
+    /// Counts the walker's reads in one translation.
     fn add_references(&mut self, steps: &Steps) {
-        let reads = steps.reads();
-        self.background_references += u64::from(steps.background_reads());
-        for (total, &own) in self.references.iter_mut().zip(reads) {
-            *total += u64::from(own);
+        const BITMAPS: [usize; 2] = [Purpose::Bitmap as usize, Purpose::HostBitmap as usize];
+        let mut reads_tables = false;
+        for (purpose, reads) in steps.present_reads() {
+            self.references[purpose] += u64::from(reads);
+            reads_tables |= !BITMAPS.contains(&purpose);
         }
+        self.background_references += u64::from(steps.background_reads());
         let gap_tolerant = steps.gap_tolerant();
         self.gap_tolerant_translations += u64::from(gap_tolerant.selections);
         self.walk_cache_gap_tolerant_hits += u64::from(gap_tolerant.cached_selections);
         self.padding_references += u64::from(gap_tolerant.padding_reads);
-        let bitmaps = reads[Purpose::Bitmap as usize] + reads[Purpose::HostBitmap as usize];
-        let tables = reads.iter().map(|&own| u64::from(own)).sum::<u64>() - u64::from(bitmaps);
         let checks = u64::from(steps.checks());
         self.segment_checks += checks;
-        if tables > 0 {
+        if reads_tables {
             self.walks += 1;
             self.segment_checks_in_walks += checks;
         }
     }
 
-    /// Page-table entries read, without bitmap reads.
+    /// Number of page-table entries read, of guest and host, without hole bitmaps.
     pub fn table_references(&self) -> u64 {
         self.guest_references() + self.host_references()
     }
 
-    /// Entries read from the first dimension's tables.
+    /// Number of entries read from native tables or the guest's tables.
     fn guest_references(&self) -> u64 {
         let own = &self.references[..Purpose::HostPage as usize];
         own.iter().sum::<u64>() - self.references[Purpose::Bitmap as usize]
     }
 
-    /// Entries read from the second dimension's tables.
+    /// Number of entries read from the host's tables.
     fn host_references(&self) -> u64 {
         let own = &self.references[Purpose::HostPage as usize..];
         own.iter().sum::<u64>() - self.references[Purpose::HostBitmap as usize]

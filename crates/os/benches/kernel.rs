@@ -33,13 +33,12 @@ fn populate() {
 fn faults() {
     let mut kernel = boot(KernelConfig::new(8 * GB));
     map(&mut kernel, 2 * GB, false);
-    let mut updates = Vec::new();
     let seconds = timed(|| {
         for number in 0..PAGES {
-            updates.clear();
+            kernel.updates().clear();
             // A permutation of the pages.
             let address = VirtualAddress::new(BASE + (number * 300_007 % PAGES) * 4096);
-            let touched = kernel.fault(SPACE, address.page(), AccessKind::Write, &mut updates);
+            let touched = kernel.fault(SPACE, address.page(), AccessKind::Write);
             touched.expect("there is room");
         }
     });
@@ -50,7 +49,7 @@ fn segment() {
     let mut kernel = boot(KernelConfig::new(128 * GB));
     map(&mut kernel, 100 * GB, false);
     let seconds = timed(|| {
-        kernel.create_segment(SPACE, &mut Vec::new()).expect("free memory");
+        kernel.create_segment(SPACE).expect("free memory");
     });
     say("segment", seconds, serde_json::json!({"bytes": 100 * GB}));
 }
@@ -62,7 +61,7 @@ fn compaction() {
     let bytes = (longest[1] / 4) & !4095;
     map(&mut kernel, bytes, false);
     let mut is_made = false;
-    let seconds = timed(|| is_made = kernel.create_segment(SPACE, &mut Vec::new()).is_ok());
+    let seconds = timed(|| is_made = kernel.create_segment(SPACE).is_ok());
     let more = serde_json::json!({
         "bytes": bytes, "is_made": is_made, "frames_migrated": kernel.work().frames_migrated,
         "longest_free_run_bytes": longest[0], "longest_compacted_run_bytes": longest[1],
@@ -85,7 +84,7 @@ fn map(kernel: &mut Kernel, length: u64, populate: bool) {
         shared: false,
         populate,
     };
-    kernel.event(&map, &mut Vec::new()).expect("there is room");
+    kernel.event(&map).expect("there is room");
 }
 
 fn timed(work: impl FnOnce()) -> f64 {

@@ -13,7 +13,6 @@ use perforate_types::{
 };
 
 use crate::memory::FRAME_BYTES;
-use crate::shadow::ShadowEffects;
 use crate::{FaultOutcome, Kernel, OsError, ShadowLeaf, ShadowTables, TableFormat};
 
 /// The host's kernel and the virtual machine that it runs.
@@ -60,40 +59,40 @@ impl Hypervisor {
     }
 
     /// Reclaims memory from the host's programs if it is short, before shadow tables are allocated.
-    pub fn make_room(&mut self, updates: &mut Vec<Update>) {
-        self.kernel.make_room_for_tables(updates);
+    pub fn make_room(&mut self) {
+        self.kernel.make_room_for_tables();
     }
 
-    /// Makes a shadow entry; `updates` receives the changes of the shadow tables. Does nothing
-    /// without shadow paging.
+    /// Changes of the shadow tables since the caller last took them out, in order; `None` without
+    /// shadow paging.
+    pub fn shadow_updates(&mut self) -> Option<&mut Vec<Update>> {
+        self.shadow.as_mut().map(|shadow| &mut shadow.updates)
+    }
+
+    /// Makes a shadow entry. Does nothing without shadow paging.
     ///
     /// # Errors
     /// If memory for the shadow tables on the way to the entry runs out.
-    pub fn shadow(&mut self, leaf: &ShadowLeaf, updates: &mut Vec<Update>) -> Result<(), OsError> {
+    pub fn shadow(&mut self, leaf: &ShadowLeaf) -> Result<(), OsError> {
         let Self { kernel, shadow: Some(shadow), .. } = self else { return Ok(()) };
-        shadow.map(leaf, &mut ShadowEffects { kernel, updates })
+        shadow.map(leaf, kernel)
     }
 
-    /// Updates the shadow tables after the guest wrote a table entry or a register; `updates`
-    /// receives the changes. Returns what was written if the write caused a VM exit: a shadowed
-    /// table or registers.
-    pub fn guest_changed(
-        &mut self,
-        operation: &dyn FormatOperation,
-        updates: &mut Vec<Update>,
-    ) -> Option<Written> {
+    /// Updates the shadow tables after the guest wrote a table entry or a register. Returns what was
+    /// written if the write caused a VM exit: a shadowed table or registers.
+    pub fn guest_changed(&mut self, operation: &dyn FormatOperation) -> Option<Written> {
         let Self { kernel, shadow: Some(shadow), .. } = self else { return None };
-        shadow.guest_changed(operation, &mut ShadowEffects { kernel, updates })
+        shadow.guest_changed(operation, kernel)
     }
 
-    /// Updates the shadow tables after the host wrote an entry of its tables; `updates` receives
-    /// the changes. Ignores tables of other address spaces than the guest's memory.
-    pub fn host_changed(&mut self, operation: &TableOperation, updates: &mut Vec<Update>) {
+    /// Updates the shadow tables after the host wrote an entry of its tables. Ignores tables of other
+    /// address spaces than the guest's memory.
+    pub fn host_changed(&mut self, operation: &TableOperation) {
         let Self { kernel, shadow: Some(shadow), space, .. } = self else { return };
         if operation.space() != *space {
             return;
         }
-        shadow.host_changed(operation, &mut ShadowEffects { kernel, updates });
+        shadow.host_changed(operation, kernel);
     }
 
     /// Backs guest pages with contiguous memory, keeping their contents, so that a register can
@@ -101,34 +100,17 @@ impl Hypervisor {
     ///
     /// # Errors
     /// If the host has no such memory.
-    pub fn back_contiguously(
-        &mut self,
-        pages: Range<GuestFrame>,
-        updates: &mut Vec<Update>,
-    ) -> Result<Frame, OsError> {
+    pub fn back_contiguously(&mut self, pages: Range<GuestFrame>) -> Result<Frame, OsError> {
         let pages = pages.start.number()..pages.end.number();
-        self.kernel.back_contiguously(self.space, pages, Permissions::ALL, updates)
-    }
-
-    /// Does a part of the host's work in advance of touches.
-    ///
-    /// # Errors
-    /// If the host's memory runs out.
-    pub fn proceed(&mut self, updates: &mut Vec<Update>) -> Result<(), OsError> {
-        self.kernel.proceed(updates)
+        self.kernel.back_contiguously(self.space, pages, Permissions::ALL)
     }
 
     /// Serves a violation of the nested page table (a guest page that the host has not mapped).
     ///
     /// # Errors
     /// If the host's memory runs out.
-    pub fn fault(
-        &mut self,
-        page: GuestFrame,
-        kind: AccessKind,
-        updates: &mut Vec<Update>,
-    ) -> Result<FaultOutcome, OsError> {
-        self.kernel.fault(self.space, VirtualPage::new(page.number()), kind, updates)
+    pub fn fault(&mut self, page: GuestFrame, kind: AccessKind) -> Result<FaultOutcome, OsError> {
+        self.kernel.fault(self.space, VirtualPage::new(page.number()), kind)
     }
 
     /// Backs a run of the guest's frames that the guest's kernel has just written, where the host
@@ -136,11 +118,11 @@ impl Hypervisor {
     ///
     /// # Errors
     /// If the host's memory runs out.
-    pub fn back(&mut self, frames: Range<u64>, updates: &mut Vec<Update>) -> Result<(), OsError> {
+    pub fn back(&mut self, frames: Range<u64>) -> Result<(), OsError> {
         let start = VirtualAddress::new(frames.start * FRAME_BYTES);
         let length = (frames.end - frames.start) * FRAME_BYTES;
         let advice = Advice::Other(crate::kernel::POPULATE_WRITE);
-        self.kernel.event_in(self.space, &ProgramEvent::Advise { start, length, advice }, updates)
+        self.kernel.event_in(self.space, &ProgramEvent::Advise { start, length, advice })
     }
 
     /// Takes back frames in the guest's balloon by MADV_DONTNEED, which splits or punches the large
@@ -148,16 +130,12 @@ impl Hypervisor {
     ///
     /// # Errors
     /// If memory runs out for the tables of a split page.
-    pub fn take_back(
-        &mut self,
-        frames: &[Frame],
-        updates: &mut Vec<Update>,
-    ) -> Result<(), OsError> {
+    pub fn take_back(&mut self, frames: &[Frame]) -> Result<(), OsError> {
         for run in runs(frames) {
             let start = VirtualAddress::new(run.start * FRAME_BYTES);
             let length = (run.end - run.start) * FRAME_BYTES;
             let event = ProgramEvent::Advise { start, length, advice: Advice::DontNeed };
-            self.kernel.event_in(self.space, &event, updates)?;
+            self.kernel.event_in(self.space, &event)?;
         }
         Ok(())
     }
@@ -185,8 +163,6 @@ impl Hypervisor {
 
 /// Maps the memory of a virtual machine and advises large pages for it.
 fn map_slots(kernel: &mut Kernel, space: SpaceId, slots: &[Range<Frame>]) -> Result<(), OsError> {
-    // A new area has no mappings: neither event has updates.
-    let mut updates = Vec::new();
     for slot in slots {
         let start = VirtualAddress::new(slot.start.number() * FRAME_BYTES);
         let length = (slot.end.number() - slot.start.number()) * FRAME_BYTES;
@@ -199,9 +175,9 @@ fn map_slots(kernel: &mut Kernel, space: SpaceId, slots: &[Range<Frame>]) -> Res
             shared: false,
             populate: false,
         };
-        kernel.event_in(space, &map, &mut updates)?;
+        kernel.event_in(space, &map)?;
         let advise = ProgramEvent::Advise { start, length, advice: Advice::HugePage };
-        kernel.event_in(space, &advise, &mut updates)?;
+        kernel.event_in(space, &advise)?;
     }
     Ok(())
 }
@@ -236,12 +212,11 @@ mod tests {
         let mut hypervisor = Hypervisor::new(kernel, &slots).unwrap();
         let other = hypervisor.add_machine(&slots).unwrap();
         assert_ne!(other, hypervisor.space());
-        let mut updates = Vec::new();
-        hypervisor.fault(GuestFrame::new(3), AccessKind::Write, &mut updates).unwrap();
+        hypervisor.fault(GuestFrame::new(3), AccessKind::Write).unwrap();
         let kernel = hypervisor.kernel_mut();
         assert_eq!(kernel.mapped_bytes(), 4096);
         let page = VirtualPage::new(3);
-        let outcome = kernel.fault(other, page, AccessKind::Write, &mut updates).unwrap();
+        let outcome = kernel.fault(other, page, AccessKind::Write).unwrap();
         assert_eq!((outcome, kernel.mapped_bytes()), (FaultOutcome::Mapped, 8192));
     }
 
@@ -249,18 +224,17 @@ mod tests {
     fn guest_memory_is_backed_when_touched_and_goes_back_in_runs() {
         let kernel = Kernel::new(KernelConfig::new(64 << 20), Box::new(BasePages)).unwrap();
         let mut hypervisor = Hypervisor::new(kernel, &[Frame::new(0)..Frame::new(4096)]).unwrap();
-        let mut updates = Vec::new();
         for number in [3, 4, 4095] {
             let page = GuestFrame::new(number);
-            let outcome = hypervisor.fault(page, AccessKind::Write, &mut updates).unwrap();
+            let outcome = hypervisor.fault(page, AccessKind::Write).unwrap();
             assert_eq!(outcome, FaultOutcome::Mapped);
         }
         let beyond = GuestFrame::new(4096);
-        let outcome = hypervisor.fault(beyond, AccessKind::Read, &mut updates).unwrap();
+        let outcome = hypervisor.fault(beyond, AccessKind::Read).unwrap();
         assert_eq!(outcome, FaultOutcome::Segfault, "the guest has no such frame");
         assert_eq!(runs(&frames(&[4, 3, 9])), [3..5, 9..10]);
         let before = hypervisor.kernel().work().pages_unmapped;
-        hypervisor.take_back(&frames(&[4, 3, 9]), &mut updates).unwrap();
+        hypervisor.take_back(&frames(&[4, 3, 9])).unwrap();
         assert_eq!(hypervisor.kernel().work().pages_unmapped - before, 2, "9 was never backed");
     }
 }

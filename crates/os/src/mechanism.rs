@@ -9,12 +9,11 @@
 //! - A [`FreeIndex`] is notified of every allocation and every free.
 
 pub use crate::error::size;
-pub use crate::kernel::{Backed, Backer, Context, Core, Deferral, FirstTouch, Touch};
+pub use crate::kernel::{Backed, Backer, Core, Deferral, FirstTouch, Touch};
 pub use crate::memory::{FreeIndex, PhysicalMemory, Recount, complement, expect};
 pub use crate::space::{
-    ALL_PAGES, AddressSpace, Area, Attributes, Departure, Detacher, Effects, Entries, Extent,
-    FrameVisitor, Holed, HoledPages, Large, LargePageAdvice, Mechanism, Overlay, OverlayMechanism,
-    Part, Present, REGION_PAGES, SharedBlock, Usage, allowed, covers, first_of, first_page,
-    index_of, leaf, page_at, pages_of, region_of, regions_of, subpages_of, visit_entries,
-    visit_run,
+    ALL_PAGES, AddressSpace, Area, Attributes, Departure, Entries, Extent, FrameVisitor, Holed,
+    HoledPages, Large, LargePageAdvice, Mechanism, Overlay, OverlayMechanism, Part, Present,
+    REGION_PAGES, SharedBlock, SpaceMut, Usage, allowed, covers, first_of, first_page, index_of,
+    leaf, page_at, pages_of, region_of, regions_of, subpages_of, visit_entries, visit_run,
 };

@@ -2,7 +2,8 @@
 
 use perforate_commands::with_keywords;
 use perforate_sim::{Machine, RunSpec, scheme};
-use perforate_trace::{WORKLOADS, bundled};
+use perforate_trace::bundled;
+use perforate_workloads::WORKLOADS;
 use pyo3::prelude::*;
 
 /// An option: its keyword, the form of its values, its default, its meaning.

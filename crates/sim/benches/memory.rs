@@ -60,7 +60,6 @@ fn boot(config: KernelConfig) -> Kernel {
 /// Maps memory with 4KB pages; drops the updates of each 1GB step.
 fn populate(kernel: &mut Kernel) {
     const STEP: u64 = 1 << 30;
-    let mut updates = Vec::new();
     for start in (0..MAPPED_BYTES).step_by(STEP as usize) {
         let map = ProgramEvent::Map {
             start: VirtualAddress::new((1 << 40) + start),
@@ -71,8 +70,8 @@ fn populate(kernel: &mut Kernel) {
             shared: false,
             populate: true,
         };
-        kernel.event(&map, &mut updates).expect("there is room");
-        updates.clear();
+        kernel.event(&map).expect("there is room");
+        kernel.updates().clear();
     }
 }
 

@@ -1,7 +1,6 @@
 //! Kernel threads that run beside the program: khugepaged, KSM, kcompactd and a guest's balloon driver.
 
 use perforate_os::{Daemon, Kernel, KernelConfig, OsError, SelfBalloonConfig};
-use perforate_types::Update;
 
 use crate::{SimError, System};
 
@@ -56,7 +55,7 @@ impl Alarms {
     pub(crate) fn ring(&mut self, now: u64, system: &mut System) -> Result<(), SimError> {
         self.wake(now, |thread| match thread {
             Thread::SelfBalloon(config) => system.self_balloon_blocks(config),
-            _ => system.change_in_background(|kernel, updates| pass(thread, kernel, updates)),
+            _ => system.change_in_background(|kernel| pass(thread, kernel)),
         })
     }
 
@@ -67,8 +66,7 @@ impl Alarms {
     #[cold]
     pub(crate) fn ring_host(&mut self, now: u64, system: &mut System) -> Result<(), SimError> {
         self.wake(now, |thread| {
-            system
-                .change_host_in_background(|host, updates| pass(thread, host.kernel_mut(), updates))
+            system.change_host_in_background(|host| pass(thread, host.kernel_mut()))
         })
     }
 
@@ -86,11 +84,11 @@ impl Alarms {
 }
 
 /// One round of a kernel thread.
-fn pass(thread: Thread, kernel: &mut Kernel, updates: &mut Vec<Update>) -> Result<(), OsError> {
+fn pass(thread: Thread, kernel: &mut Kernel) -> Result<(), OsError> {
     match thread {
-        Thread::Khugepaged => drop(kernel.khugepaged_pass(updates)),
-        Thread::Ksm => drop(kernel.ksm_pass(updates)),
-        Thread::Kcompactd => drop(kernel.kcompactd_pass(updates)),
+        Thread::Khugepaged => drop(kernel.khugepaged_pass()),
+        Thread::Ksm => drop(kernel.ksm_pass()),
+        Thread::Kcompactd => drop(kernel.kcompactd_pass()),
         // A host cannot exchange memory with a hypervisor.
         Thread::SelfBalloon(_) => {}
     }

@@ -22,19 +22,28 @@ pub(crate) struct Footprint {
     pages: u64,
     /// Process that runs now.
     process: ProcessId,
+    /// Page that the process touched last; `None` if another process ran since.
+    latest: Option<VirtualPage>,
 }
 
 impl Footprint {
     pub(crate) fn new() -> Self {
         let cache = vec![(u64::MAX, 0); CACHED_REGIONS];
-        Self { places: HashMap::new(), touched: Vec::new(), cache, pages: 0, process: ProcessId(0) }
+        Self {
+            places: HashMap::new(),
+            touched: Vec::new(),
+            cache,
+            pages: 0,
+            process: ProcessId(0),
+            latest: None,
+        }
     }
 
     /// Adds the accesses of a chunk. An access that crosses a page boundary touches both pages.
     pub(crate) fn add(&mut self, chunk: &Chunk) {
         let mut running = self.process;
         for (process, accesses) in chunk.accesses_by_process(&mut running) {
-            self.process = process;
+            (self.process, self.latest) = (process, None);
             for access in accesses {
                 self.touch(access.address.page());
                 let offset = access.address.offset(PageSize::Size4K);
@@ -46,7 +55,15 @@ impl Footprint {
         self.process = running;
     }
 
+    #[inline]
     fn touch(&mut self, page: VirtualPage) {
+        if self.latest != Some(page) {
+            self.latest = Some(page);
+            self.touch_other(page);
+        }
+    }
+
+    fn touch_other(&mut self, page: VirtualPage) {
         let region = page.number() / PageSize::Size2M.pages();
         let region = region | u64::from(self.process.0) << REGION_BITS;
         let cached = &mut self.cache[region as usize % CACHED_REGIONS];

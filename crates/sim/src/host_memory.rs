@@ -7,8 +7,8 @@
 
 use perforate_os::{Fragmentation, KernelConfig};
 use perforate_schemes::segment;
-use perforate_trace::WorkloadSpec;
 use perforate_types::ProgramEvent;
+use perforate_workloads::WorkloadSpec;
 
 use crate::{MemoryState, Scheme, SimError};
 

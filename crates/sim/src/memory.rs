@@ -5,8 +5,8 @@ mod options;
 
 use perforate_config::{ConfigError, Size, Table};
 use perforate_os::{KernelConfig, LaidOut, PageLayout, in_words};
-use perforate_trace::layout::LayoutFile;
 use perforate_types::PageSize;
+use perforate_workloads::layout::LayoutFile;
 use serde::Serialize;
 
 use crate::{MemorySnapshot, ModeSwitching, PolicyOptions, SimError};

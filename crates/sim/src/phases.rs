@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use perforate_trace::{Source, WorkloadSpec};
+use perforate_trace::Source;
 use perforate_types::{Chunk, ProgramEvent};
+use perforate_workloads::WorkloadSpec;
 
 use crate::simulation::RunOptions;
 use crate::system::SystemOptions;

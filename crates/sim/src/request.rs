@@ -38,7 +38,6 @@ impl Request {
             ..memory
         };
         let mut kernel = Kernel::new(config, self.policy)?;
-        let mut updates = Vec::new();
         let request = ProgramEvent::Map {
             start: VirtualAddress::new(START),
             length: self.bytes,
@@ -48,11 +47,11 @@ impl Request {
             shared: false,
             populate: false,
         };
-        kernel.event(&request, &mut updates)?;
+        kernel.event(&request)?;
         for page in 0..self.bytes / 4096 {
-            updates.clear();
+            kernel.updates().clear();
             let page = VirtualPage::new(START / 4096 + page);
-            kernel.fault(kernel.current(), page, AccessKind::Write, &mut updates)?;
+            kernel.fault(kernel.current(), page, AccessKind::Write)?;
         }
         let mut counters = Counters::default();
         kernel.counters(&mut counters);

@@ -2,7 +2,7 @@
 //! host.
 
 use perforate_mmu::{Dimension, HostFault, PageFault, Reach, allow};
-use perforate_os::ShadowLeaf;
+use perforate_os::{Hypervisor, ShadowLeaf};
 use perforate_schemes::shadow::Shadow;
 use perforate_types::{
     AccessKind, GuestFrame, Permissions, SpaceId, Update, VirtualAddress, VirtualPage, Written,
@@ -27,8 +27,8 @@ impl System {
             self.check(kind, address, &Err(PageFault::NotMapped))?;
             return self.serve_fault(kind, address);
         };
-        self.change_host(|host, updates| {
-            host.make_room(updates);
+        self.change_host(|host| {
+            host.make_room();
             Ok(())
         })?;
         for table in self.tables_read(space, page) {
@@ -99,7 +99,7 @@ impl System {
             shadow.mark_host(guest_frame);
         }
         let Some(hypervisor) = &mut self.hypervisor else { return Ok(()) };
-        let made = hypervisor.shadow(&leaf, &mut self.shadow_updates);
+        let made = hypervisor.shadow(&leaf);
         self.publish_shadow();
         made.map_err(|source| self.host_failure(source))
     }
@@ -114,7 +114,7 @@ impl System {
             return;
         }
         let exits = &mut self.host.exits;
-        match host.guest_changed(operation, &mut self.shadow_updates) {
+        match host.guest_changed(operation) {
             Some(Written::Entry(_)) => exits.table_update += 1,
             Some(Written::Registers(registers)) => exits.register_write += registers,
             Some(Written::Copy) | None => {}
@@ -126,13 +126,14 @@ impl System {
     pub(crate) fn follow_host(&mut self, index: usize) {
         if let (Some(host), Update::Table(operation)) = (&mut self.hypervisor, &self.updates[index])
         {
-            host.host_changed(operation, &mut self.shadow_updates);
+            host.host_changed(operation);
             self.publish_shadow();
         }
     }
 
     fn publish_shadow(&mut self) {
-        for update in self.shadow_updates.drain(..) {
+        let updates = self.hypervisor.as_mut().and_then(Hypervisor::shadow_updates);
+        for update in updates.into_iter().flat_map(|updates| updates.drain(..)) {
             self.connections.deliver(Side::Shadow, &update, &mut self.mmu);
         }
     }

@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use perforate_config::{ConfigError, Count, nearest};
-use perforate_trace::layout::Pooled;
 use perforate_trace::{
-    Limited, STANDARD_INPUT, SharedOut, SideBySide, Source, Together, TraceFormat, WORKLOADS,
-    WorkloadSpec, bundled,
+    Limited, STANDARD_INPUT, SharedOut, SideBySide, Source, Together, TraceFormat, bundled,
 };
+use perforate_workloads::layout::Pooled;
+use perforate_workloads::{WORKLOADS, WorkloadSpec};
 
 use serde::Serialize;
 

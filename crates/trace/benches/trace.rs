@@ -1,13 +1,13 @@
-//! Benchmark: speed of writing, reading and generating traces, and their size. One JSON line per case.
+//! Benchmark: speed of writing and reading traces, and their size. One JSON line per case.
 //!
-//! `cargo bench -p perforate-trace` measures a synthetic program and every workload; `cargo bench -p
-//! perforate-trace -- FILE…` measures traces instead.
+//! `cargo bench -p perforate-trace` measures a synthetic program; `cargo bench -p perforate-trace --
+//! FILE…` measures traces instead.
 
 use std::time::Instant;
 
 use perforate_trace::{
-    Compression, ForeignWriter, Source, TraceMetadata, TraceReader, TraceWriter, WORKLOADS,
-    WorkloadSpec, WriterOptions, convert, formats_of_name, metadata_for, open, write_chunk,
+    Compression, ForeignWriter, Source, TraceMetadata, TraceReader, TraceWriter, WriterOptions,
+    convert, formats_of_name, metadata_for, open, write_chunk,
 };
 use perforate_types::{
     AccessKind, Branch, Chunk, Instruction, MemoryAccess, Register, VirtualAddress,
@@ -57,9 +57,6 @@ fn main() {
         measure_foreign("t.champsim", 10, Compression::None);
         measure_foreign("t.champsim.xz", 2, Compression::Xz);
         measure_foreign("t.csv", 10, Compression::None);
-        for workload in WORKLOADS {
-            measure_workload(workload.name);
-        }
     }
 }
 
@@ -108,7 +105,7 @@ fn measure_format(input: &str, mut next: impl FnMut() -> Option<Chunk>) {
         for _ in 0..3 {
             let start = Clock::start();
             let mut reader = TraceReader::open(&path).expect("the file just written");
-            assert_eq!(drain(&mut reader, u64::MAX), summary.instructions);
+            assert_eq!(drain(&mut reader), summary.instructions);
             seconds = seconds.min(start.seconds());
         }
         let level = serde_json::json!({ "level": level });
@@ -139,7 +136,7 @@ fn measure_foreign(name: &str, millions: u64, compression: Compression) {
     report("write", name, count, seconds, bytes);
 
     let start = Clock::start();
-    assert_eq!(drain(&mut *open(&path).expect("the file just written"), u64::MAX), count);
+    assert_eq!(drain(&mut *open(&path).expect("the file just written")), count);
     report("read", name, count, start.seconds(), serde_json::json!({}));
 
     for level in [1, 3] {
@@ -154,22 +151,11 @@ fn measure_foreign(name: &str, millions: u64, compression: Compression) {
     }
 }
 
-fn measure_workload(name: &str) {
-    let mut source =
-        WorkloadSpec::parse(name).expect("a known workload").source(1, Some(5 * INSTRUCTIONS));
-    let start = Clock::start();
-    drain(&mut *source, 1); // generates the data
-    let data = serde_json::json!({ "data_seconds": start.seconds() });
-    let start = Clock::start();
-    let instructions = drain(&mut *source, u64::MAX);
-    report("generate", name, instructions, start.seconds(), data);
-}
-
-/// Reads up to `limit` instructions and returns how many were read.
-fn drain(source: &mut dyn Source, limit: u64) -> u64 {
+/// Reads a source to its end and returns the number of its instructions.
+fn drain(source: &mut dyn Source) -> u64 {
     let mut chunk = Chunk::default();
     let mut instructions = 0;
-    while instructions < limit && source.next_chunk(&mut chunk).expect("a sound trace") {
+    while source.next_chunk(&mut chunk).expect("a sound trace") {
         instructions += std::hint::black_box(&chunk).instructions.len() as u64;
     }
     instructions

@@ -1,4 +1,4 @@
-//! Errors of traces and synthetic workloads.
+//! Errors of traces, and of everything else that delivers instructions.
 
 use std::path::{Path, PathBuf};
 
@@ -94,7 +94,8 @@ impl TraceError {
         matches!(source.kind(), StorageFull | QuotaExceeded | FileTooLarge)
     }
 
-    pub(crate) fn io(path: &Path, action: &'static str, source: std::io::Error) -> Self {
+    /// The operating system refused an action, such as "open" or "read".
+    pub fn io(path: &Path, action: &'static str, source: std::io::Error) -> Self {
         Self::Io { path: path.to_owned(), action, source }
     }
 
@@ -102,7 +103,8 @@ impl TraceError {
         Self::Unrecognized { path: path.to_owned(), found: found.into() }
     }
 
-    pub(crate) fn unsuitable(path: &Path, problem: impl Into<String>, expected: &str) -> Self {
+    /// The file, folder or source cannot be used in its present form.
+    pub fn unsuitable(path: &Path, problem: impl Into<String>, expected: &str) -> Self {
         let (problem, expected) = (problem.into(), expected.to_owned());
         Self::Unsuitable { path: path.to_owned(), problem, expected }
     }
@@ -116,9 +118,5 @@ impl TraceError {
         // The problem may quote the file; an error must stay one line.
         let problem = problem.into().replace(char::is_control, " ");
         Self::Damaged { path: path.to_owned(), offset, problem, expected: expected.into() }
-    }
-
-    pub(crate) fn workload(spec: &str, problem: impl Into<String>) -> Self {
-        Self::Workload { spec: spec.to_owned(), problem: problem.into() }
     }
 }

@@ -1,4 +1,4 @@
-//! Trace format, readers of foreign formats, synthetic workloads, and layouts of page sizes.
+//! The trace format, readers and writers of foreign formats, and threads of a trace.
 
 pub mod bundled;
 mod content;
@@ -6,11 +6,8 @@ mod convert;
 mod error;
 mod foreign;
 mod format;
-pub mod layout;
-mod program;
 mod source;
 mod standard_input;
-mod synthetic;
 mod threads;
 
 pub use convert::{convert, metadata_for, write_chunk};
@@ -20,9 +17,8 @@ pub use foreign::{
     open_bytes, split_format,
 };
 pub use format::{StoppedBy, TraceMetadata, TraceReader, TraceSummary, TraceWriter, WriterOptions};
-pub use source::{CHUNK_INSTRUCTIONS, Limited, Source, SourceMetadata, Truncation};
-pub use standard_input::{STANDARD_INPUT, standard_input_bytes};
-pub use synthetic::{
-    ForkCase, ForkOptions, ReadersOptions, StoreOptions, WORKLOADS, Workload, WorkloadSpec,
+pub use source::{
+    CHUNK_INSTRUCTIONS, Limited, SYNTHETIC, Source, SourceMetadata, Truncation, skip_by_decoding,
 };
+pub use standard_input::{STANDARD_INPUT, standard_input_bytes};
 pub use threads::{SharedOut, SideBySide, Together};

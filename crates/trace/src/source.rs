@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use perforate_types::{Chunk, ProgramEvent};
+use perforate_types::{Chunk, ProgramEvent, access_count};
 use serde::Serialize;
 
 use crate::{StoppedBy, TraceError};
@@ -10,6 +10,9 @@ use crate::{StoppedBy, TraceError};
 /// Maximum number of instructions per [`Chunk`] that a source delivers: few enough that a decoded chunk
 /// stays in the L2 cache.
 pub const CHUNK_INSTRUCTIONS: usize = 8 * 1024;
+
+/// [`SourceMetadata::format`] of synthetic workloads, which are generated and may have no end.
+pub const SYNTHETIC: &str = "synthetic";
 
 /// Assumption for traces that name registers without marking those that form addresses.
 pub(crate) const ALL_MAKE_ADDRESSES: &str =
@@ -20,7 +23,7 @@ pub(crate) const ALL_MAKE_ADDRESSES: &str =
 pub struct SourceMetadata {
     /// File name without folder, or the workload with all its parameters.
     pub name: String,
-    /// `synthetic` or the name of a [`crate::TraceFormat`].
+    /// [`SYNTHETIC`] or the name of a [`crate::TraceFormat`].
     pub format: &'static str,
     /// Total number of instructions; `None` if unknown or unlimited.
     pub instructions: Option<u64>,
@@ -136,7 +139,7 @@ impl<S: Source> Limited<S> {
         let mut metadata = source.metadata().clone();
         metadata.instructions = match metadata.instructions {
             Some(all) => Some(all.min(instructions)),
-            None if metadata.format == crate::synthetic::FORMAT => Some(instructions),
+            None if metadata.format == SYNTHETIC => Some(instructions),
             None => None,
         };
         let awaited = metadata.setup_until;
@@ -186,14 +189,18 @@ impl<S: Source> Source for Limited<S> {
 /// Truncates a chunk after `instructions` instructions.
 fn truncate(chunk: &mut Chunk, instructions: usize) {
     let Some(rest) = chunk.instructions.get(instructions..) else { return };
-    let dropped: usize = rest.iter().map(|instruction| usize::from(instruction.accesses)).sum();
-    chunk.accesses.truncate(chunk.accesses.len() - dropped);
+    chunk.accesses.truncate(chunk.accesses.len() - access_count(rest));
     chunk.instructions.truncate(instructions);
     chunk.events.retain(|(before, _)| (*before as usize) < instructions);
 }
 
-/// Skips by decoding, for sources without an index. Skipped events are passed to `keep`.
-pub(crate) fn skip_by_decoding(
+/// Skips by decoding, for sources without an index: `fill` appends at most a number of instructions, and
+/// returns false at the end. Skipped events are passed to `keep`. Returns the number of skipped
+/// instructions.
+///
+/// # Errors
+/// The errors of `fill`.
+pub fn skip_by_decoding(
     instructions: u64,
     mut keep: impl FnMut(ProgramEvent),
     mut fill: impl FnMut(&mut Chunk, usize) -> Result<bool, TraceError>,

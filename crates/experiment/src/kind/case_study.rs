@@ -28,13 +28,13 @@ pub const CONTENTS: ContentDistribution = ContentDistribution {
 /// Lets khugepaged scan everything until a scan changes nothing.
 pub fn promote(system: &mut System, knobs: KhugepagedConfig) -> Result<(), SimError> {
     let knobs = KhugepagedConfig { pages_to_scan: Count::new(u64::MAX), ..knobs };
-    system.change(|kernel, _| {
+    system.change(|kernel| {
         kernel.set_khugepaged(knobs);
         Ok(())
     })?;
     loop {
         let patched = system.kernel().work().subpages_patched;
-        let pass = system.change(|kernel, updates| Ok(kernel.khugepaged_pass(updates)))?;
+        let pass = system.change(|kernel| Ok(kernel.khugepaged_pass()))?;
         let promoted = pass.regions_collapsed + pass.regions_perforated;
         if promoted == 0 && system.kernel().work().subpages_patched == patched {
             return Ok(());

@@ -6,7 +6,8 @@ use perforate_config::{Key, keys};
 use perforate_sim::{
     Composition, FiguresOnly, MemorySnapshot, Placed, Progress, ResolvedRun, RunResult, RunSpec,
 };
-use perforate_trace::{WorkloadSpec, bundled};
+use perforate_trace::bundled;
+use perforate_workloads::WorkloadSpec;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;

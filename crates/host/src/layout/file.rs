@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use perforate_trace::layout::{Interval, LayoutFile as Mosaic, Pool, PoolLayout};
 use perforate_types::PageSize;
+use perforate_workloads::layout::{Interval, LayoutFile as Mosaic, Pool, PoolLayout};
 
 use super::{Intervals, Layout};
 use crate::HostError;

@@ -80,8 +80,8 @@ fn translate(mmu: &mut Mmu, kind: AccessKind, page: u64) -> Result<(u64, bool), 
     Ok((found.physical.page().number(), walked))
 }
 
-/// Loads from these pages; returns those that missed the second level. All pages must be
-/// contiguous.
+/// Loads from these pages and returns those that missed the second level. All pages must be mapped
+/// to consecutive frames.
 fn misses(mmu: &mut Mmu, pages: impl IntoIterator<Item = u64>) -> Vec<u64> {
     let mut missed = Vec::new();
     for page in pages {
@@ -129,8 +129,8 @@ fn n_contiguous_pages_miss_once_per_window() {
     }
 }
 
-/// Pages are mapped when touched, as by page faults, so that the run grows. From the second page
-/// on, every touch finds a longer run than the one held.
+/// Pages are mapped one by one before their first access, as by page faults. From the second page
+/// on, every access finds a longer run than the one in the TLB.
 #[test]
 fn a_longer_run_takes_the_place_of_a_shorter_one() {
     let mut mmu = unit(8, CoalescingForm::Runs);

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use perforate_types::{Backing, Permissions, SpaceId, Update, VirtualAddress};
+use perforate_types::{Backing, Permissions, SpaceId, VirtualAddress};
 
 use super::{Core, range};
 use crate::OsError;
@@ -29,25 +29,19 @@ pub(super) fn map(
     id: SpaceId,
     pages: Range<u64>,
     attributes: Attributes,
-    updates: &mut Vec<Update>,
 ) -> Result<(), OsError> {
     if pages.is_empty() {
         return Ok(());
     }
-    range::unmap(core, id, pages.clone(), updates)?;
-    core.parts(id, updates)?.0.areas.insert(pages, attributes);
+    range::unmap(core, id, pages.clone())?;
+    core.space_mut(id)?.areas.insert(pages, attributes);
     Ok(())
 }
 
 /// Unmaps areas, or their parts, within these pages.
-pub(super) fn unmap(
-    core: &mut Core,
-    id: SpaceId,
-    pages: Range<u64>,
-    updates: &mut Vec<Update>,
-) -> Result<(), OsError> {
-    range::unmap(core, id, pages.clone(), updates)?;
-    core.parts(id, updates)?.0.areas.remove(pages);
+pub(super) fn unmap(core: &mut Core, id: SpaceId, pages: Range<u64>) -> Result<(), OsError> {
+    range::unmap(core, id, pages.clone())?;
+    core.space_mut(id)?.areas.remove(pages);
     Ok(())
 }
 
@@ -57,9 +51,8 @@ pub(super) fn advise_large_pages(
     id: SpaceId,
     pages: Range<u64>,
     large_pages: LargePageAdvice,
-    updates: &mut Vec<Update>,
 ) -> Result<(), OsError> {
-    let (space, _) = core.parts(id, updates)?;
+    let space = &mut core.space_mut(id)?;
     space.areas.change(pages, |attributes| attributes.large_pages = large_pages);
     Ok(())
 }
@@ -70,11 +63,10 @@ pub(super) fn brk(
     id: SpaceId,
     start: VirtualAddress,
     end: VirtualAddress,
-    updates: &mut Vec<Update>,
 ) -> Result<(), OsError> {
     let length = end.value().saturating_sub(start.value());
     let pages = page_range(start, length)?;
-    let (space, _) = core.parts(id, updates)?;
+    let space = &mut core.space_mut(id)?;
     // The last page of the program's data, where the heap begins, may be mapped already.
     let first = match space.areas.find(pages.start) {
         Some(area) if area.attributes.backing != Backing::Heap => pages.start + 1,
@@ -84,22 +76,17 @@ pub(super) fn brk(
     let new_end = pages.end.max(first);
     space.heap_end = Some(new_end);
     if new_end < old_end {
-        return unmap(core, id, new_end..old_end, updates);
+        return unmap(core, id, new_end..old_end);
     }
     let attributes = Attributes::private(Permissions::READ_WRITE, Backing::Heap);
-    map(core, id, old_end..new_end, attributes, updates)
+    map(core, id, old_end..new_end, attributes)
 }
 
 /// Makes an area for a page outside all areas: a stack grows, or an implicit area is made.
 #[cold]
-pub(super) fn make(
-    core: &mut Core,
-    id: SpaceId,
-    page: u64,
-    updates: &mut Vec<Update>,
-) -> Result<Option<Area>, OsError> {
+pub(super) fn make(core: &mut Core, id: SpaceId, page: u64) -> Result<Option<Area>, OsError> {
     let implicit_maps = core.config.implicit_maps;
-    let (space, _) = core.parts(id, updates)?;
+    let space = &mut core.space_mut(id)?;
     if !is_canonical(page) {
         return Ok(None);
     }

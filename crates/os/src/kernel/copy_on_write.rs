@@ -1,11 +1,11 @@
 //! Writes to read-only pages of writable areas: copy on write after a fork or a merge, and pages
 //! left read-only after their frame is no longer shared.
 
-use perforate_types::{Permissions, SpaceId, Update};
+use perforate_types::{Permissions, SpaceId};
 
 use super::Core;
 use crate::OsError;
-use crate::space::{AddressSpace, Attributes, Departure, Effects};
+use crate::space::{Attributes, Departure, SpaceMut};
 
 /// Serves a write to a read-only page of a writable area. Copies the frame if other pages map it;
 /// else only restores the permissions.
@@ -14,50 +14,44 @@ pub(super) fn make_writable(
     id: SpaceId,
     page: u64,
     attributes: Attributes,
-    updates: &mut Vec<Update>,
 ) -> Result<(), OsError> {
     let permissions = attributes.effective();
-    let (space, mut effects) = core.parts(id, updates)?;
-    space.leave_overlay(&space.unit_of(page), Departure::Remapped, &mut effects)?;
+    let space = &mut core.space_mut(id)?;
+    space.leave_overlay(&space.unit_of(page), Departure::Remapped)?;
     let present = space.find(page).expect("present");
     let frame = present.frame().expect("present");
-    let copies = !attributes.is_shared() && effects.memory.is_shared(frame);
+    let copies = !attributes.is_shared() && space.memory.is_shared(frame);
     if present.has_own_entry() {
         return match copies {
-            true => space.copy_page(page, permissions, &mut effects),
+            true => space.copy_page(page, permissions),
             false => {
-                space.protect_own(page, permissions, &mut effects);
+                space.protect_own(page, permissions);
                 Ok(())
             }
         };
     }
     let (first, extent) = space.extent_at(page).expect("it is in place in one");
     let mechanism = extent.mechanism();
-    if attributes.is_shared() || !extent.is_shared(effects.memory) {
-        mechanism.protect(space, first, permissions, &mut effects);
+    if attributes.is_shared() || !extent.is_shared(space.memory) {
+        mechanism.protect(space, first, permissions);
         return Ok(());
     }
-    match mechanism.detacher(space) {
-        Some(detacher) => space.detach_with(detacher, page, copies, permissions, &mut effects),
+    match space.detacher(page) {
+        Some(detacher) => space.detach_with(detacher, page, copies, permissions),
         None => {
-            mechanism.break_up(space, first, &mut effects)?;
-            make_writable(core, id, page, attributes, updates)
+            mechanism.break_up(space, first)?;
+            make_writable(core, id, page, attributes)
         }
     }
 }
 
-impl AddressSpace {
+impl SpaceMut<'_> {
     /// Copies a page that has an entry of its own to a new frame.
-    fn copy_page(
-        &mut self,
-        page: u64,
-        permissions: Permissions,
-        effects: &mut Effects<'_>,
-    ) -> Result<(), OsError> {
-        let new = effects.memory.allocate_page()?;
-        let old = self.remap(page, new, permissions, effects);
-        effects.ledger.done.frames_copied += 1;
-        effects.memory.release(old);
+    fn copy_page(&mut self, page: u64, permissions: Permissions) -> Result<(), OsError> {
+        let new = self.memory.allocate_page()?;
+        let old = self.remap(page, new, permissions);
+        self.ledger.done.frames_copied += 1;
+        self.memory.release(old);
         Ok(())
     }
 }

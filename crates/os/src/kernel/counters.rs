@@ -1,13 +1,11 @@
 //! Counters of the kernel.
 
-use perforate_types::{
-    Counter, CounterUnit, CounterValue, Counters, Prominence, figures, registered, spaced,
-};
+use perforate_types::{Counter, CounterValue, Counters, figures, registered};
 
 use super::levels::{self, Levels, Span};
 use super::{Core, Kernel, Work, khugepaged, ksm};
 use crate::OtherUse;
-use crate::memory::{FRAME_BYTES, TopTable};
+use crate::memory::{FRAME_BYTES, PhysicalMemory, TopTable};
 use crate::space::Usage;
 
 /// Number of faults of each kind.
@@ -66,7 +64,7 @@ figures! {
         /// Slab freed when memory was short.
         reclaimed_slab_bytes, Bytes, Listed: |it| bytes(it.core.memory.pressure().slab_frames);
         /// Memory advised free (MADV_FREE) that was taken when memory was short.
-        reclaimed_advised_bytes, Bytes, Listed: |it| bytes(it.reclaim.advised_pages);
+        reclaimed_advised_bytes, Bytes, Listed: |it| bytes(it.core.reclaim.advised_pages);
         /// 2MB blocks that compaction looked at.
         compaction_blocks_scanned, Count, Listed: |it| it.compaction().blocks_scanned;
         /// Frames that compaction looked at.
@@ -85,6 +83,22 @@ figures! {
         hole_bitmap_bytes, "hole bitmap", Bytes, Table,
             part("translation_memory", "hole bitmap", "bitmap"):
             |it| bytes(it.core.memory.top_table_frames(TopTable::is_hole_bitmap));
+    }
+
+    /// Memory of the rest of the system.
+    static OTHERS: PhysicalMemory, "Memory" {
+        /// Memory of programs that are not simulated.
+        other_programs_bytes, Bytes, Listed: |it| bytes(it.other_frames(OtherUse::Anonymous));
+        /// Cached file pages.
+        page_cache_bytes, Bytes, Listed: |it| bytes(it.other_frames(OtherUse::PageCache));
+        /// Slab caches.
+        slab_bytes, Bytes, Listed: |it| bytes(it.other_frames(OtherUse::Slab));
+        /// Data of the kernel that stay where they are.
+        kernel_data_bytes, Bytes, Listed: |it| bytes(it.other_frames(OtherUse::Kernel));
+        /// Memory in the balloon of a guest.
+        balloon_bytes, Bytes, Listed: |it| bytes(it.other_frames(OtherUse::Balloon));
+        /// Cached pages that cannot be moved.
+        pinned_page_cache_bytes, Bytes, Listed: |it| bytes(it.other_frames(OtherUse::Pinned));
     }
 
     /// Numbers of faults by kind.
@@ -115,19 +129,6 @@ fn bytes(frames: u64) -> u64 {
     frames * FRAME_BYTES
 }
 
-/// Counter of the memory that the rest of the system uses in one way.
-fn other(usage: OtherUse) -> Counter {
-    Counter {
-        id: usage.counter().into(),
-        label: spaced(usage.counter()).into(),
-        unit: CounterUnit::Bytes,
-        group: "Memory",
-        meaning: usage.meaning().into(),
-        prominence: Prominence::Listed,
-        part: None,
-    }
-}
-
 /// All counters of an operating system, in the order in which reports show them.
 pub fn counters() -> Vec<Counter> {
     [
@@ -136,7 +137,7 @@ pub fn counters() -> Vec<Counter> {
         ksm::counters(),
         registered(levels::TABLES),
         registered(BITMAP),
-        OtherUse::ALL.map(other).into(),
+        registered(OTHERS),
         registered(FAULTS),
         registered(levels::PAGES),
         khugepaged::counters(),
@@ -164,9 +165,7 @@ impl Kernel {
         for table in [levels::MEMORY, levels::TABLES, levels::PAGES] {
             out.record(table, &levels);
         }
-        for usage in OtherUse::ALL {
-            out.set(usage.counter(), bytes(self.core.memory.other_frames(usage)));
-        }
+        out.record(OTHERS, &self.core.memory);
         self.khugepaged.counters(out);
         self.core.policy.counters(out);
         let mut mechanisms = self.mechanisms_now();
@@ -234,17 +233,8 @@ impl Core {
 
     /// Mapped pages of all address spaces, by kind.
     pub fn usage(&self) -> Usage {
-        self.live_spaces().map(|space| space.usage()).fold(Usage::default(), |sum, usage| Usage {
-            pages: sum.pages + usage.pages,
-            large_pages: sum.large_pages + usage.large_pages,
-            huge_pages: sum.huge_pages + usage.huge_pages,
-            perforated_pages: sum.perforated_pages + usage.perforated_pages,
-            holes_allocated: sum.holes_allocated + usage.holes_allocated,
-            holes_unallocated: sum.holes_unallocated + usage.holes_unallocated,
-            reserved: sum.reserved + usage.reserved,
-            leaf_nodes: sum.leaf_nodes + usage.leaf_nodes,
-            wide_pages: sum.wide_pages + usage.wide_pages,
-            overlay_pages: sum.overlay_pages + usage.overlay_pages,
-        })
+        let mut sum = Usage::default();
+        self.live_spaces().for_each(|space| sum += space.usage());
+        sum
     }
 }

@@ -110,7 +110,7 @@ mod tests {
         let own = 1 + PAGES_PER_RECORD;
         assert_eq!(kernel.effort_of(&map(1 << 46, false)), own);
         assert_eq!(kernel.effort_of(&map(1 << 46, true)), own + (64 << 20) / 4096);
-        kernel.event(&map(1 << 20, true), &mut Vec::new()).unwrap();
+        kernel.event(&map(1 << 20, true)).unwrap();
         let cost_of_all = 256 + PAGES_PER_RECORD;
         let unmap = |length| ProgramEvent::Unmap { start: BASE, length };
         assert_eq!(kernel.effort_of(&unmap(1 << 40)), own + cost_of_all);

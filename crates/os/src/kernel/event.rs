@@ -2,21 +2,15 @@
 
 use std::ops::Range;
 
-use perforate_types::{Advice, ProgramEvent, SpaceId, Update};
+use perforate_types::{Advice, ProgramEvent, SpaceId};
 
-use super::first_touch::Context;
-use super::populate::{POPULATE_READ, POPULATE_WRITE, populate};
+use super::populate::{self, POPULATE_READ, POPULATE_WRITE};
 use super::{Kernel, areas, processes, range, reclaim, remap};
 use crate::OsError;
 use crate::space::{ALL_PAGES, Attributes, LargePageAdvice};
 
 impl Kernel {
-    pub(super) fn handle(
-        &mut self,
-        id: SpaceId,
-        event: &ProgramEvent,
-        updates: &mut Vec<Update>,
-    ) -> Result<(), OsError> {
+    pub(super) fn handle(&mut self, id: SpaceId, event: &ProgramEvent) -> Result<(), OsError> {
         let core = &mut self.core;
         core.ledger.call(event);
         match *event {
@@ -37,91 +31,67 @@ impl Kernel {
                     object: shared.then(|| self.shared_objects.make(pages.start)),
                     large_pages: LargePageAdvice::None,
                 };
-                areas::map(core, id, pages.clone(), attributes, updates)?;
+                areas::map(core, id, pages.clone(), attributes)?;
                 self.backers.note_areas(id, &pages);
                 if !populate {
                     return Ok(());
                 }
-                self.finish_work_in_advance(updates)?;
-                self.populate(id, pages, updates)
+                // Mechanisms map memory before it is populated.
+                while self.backers.have_work() {
+                    self.backers.proceed(&mut self.core)?;
+                }
+                populate::populate(&mut self.core, &mut self.backers, id, pages)
             }
             ProgramEvent::Unmap { start, length } => {
-                areas::unmap(core, id, areas::page_range(start, length)?, updates)
+                areas::unmap(core, id, areas::page_range(start, length)?)
             }
             ProgramEvent::Protect { start, length, permissions, accessible } => {
                 let pages = areas::page_range(start, length)?;
-                range::protect(core, id, pages.clone(), (permissions, accessible), updates)?;
+                range::protect(core, id, pages.clone(), (permissions, accessible))?;
                 self.backers.note_areas(id, &pages);
                 Ok(())
             }
             ProgramEvent::Advise { start, length, advice } => {
-                self.advise(id, areas::page_range(start, length)?, advice, updates)
+                self.advise(id, areas::page_range(start, length)?, advice)
             }
             ProgramEvent::Remap { from, from_length, to, to_length } => {
                 let (from, to) =
                     (areas::page_range(from, from_length)?, areas::page_range(to, to_length)?);
-                remap::remap(core, id, from, to.clone(), updates)?;
+                remap::remap(core, id, from, to.clone())?;
                 self.backers.note_areas(id, &to);
                 Ok(())
             }
             ProgramEvent::Brk { start, end } => {
-                areas::brk(core, id, start, end, updates)?;
+                areas::brk(core, id, start, end)?;
                 let length = end.value().saturating_sub(start.value());
                 self.backers.note_areas(id, &areas::page_range(start, length)?);
                 Ok(())
             }
             ProgramEvent::Fork { child } => {
-                let others = (&mut self.reclaim, &mut self.backers);
-                self.processes.fork(core, others, id, child, updates)?;
+                self.fork(id, child)?;
                 let spaces = self.processes.space(child).into_iter().chain([id]);
                 spaces.for_each(|space| self.backers.note_areas(space, &ALL_PAGES));
                 Ok(())
             }
-            ProgramEvent::Exec => processes::clear_space(core, id, updates),
-            ProgramEvent::Exit { process } => {
-                self.processes.exit(core, &mut self.backers, process, updates)
-            }
-            ProgramEvent::Switch { process, .. } => self.processes.switch(core, process),
+            ProgramEvent::Exec => processes::clear_space(core, id),
+            ProgramEvent::Exit { process } => self.exit(process),
+            ProgramEvent::Switch { process, .. } => self.switch(process),
             ProgramEvent::Gap { .. } | ProgramEvent::Phase { .. } => Ok(()),
         }
     }
 
-    /// Completes all work in advance, so that mechanisms map memory before it is populated.
-    fn finish_work_in_advance(&mut self, updates: &mut Vec<Update>) -> Result<(), OsError> {
-        let Self { core, compaction, backers, .. } = self;
-        while backers.have_work() {
-            backers.proceed(&mut Context { core, compaction }, updates)?;
-        }
-        Ok(())
-    }
-
-    fn advise(
-        &mut self,
-        id: SpaceId,
-        pages: Range<u64>,
-        advice: Advice,
-        updates: &mut Vec<Update>,
-    ) -> Result<(), OsError> {
+    fn advise(&mut self, id: SpaceId, pages: Range<u64>, advice: Advice) -> Result<(), OsError> {
         let core = &mut self.core;
-        let mut large_pages =
-            |advice| areas::advise_large_pages(core, id, pages.clone(), advice, updates);
+        let mut large_pages = |advice| areas::advise_large_pages(core, id, pages.clone(), advice);
         match advice {
             Advice::HugePage => large_pages(LargePageAdvice::Wanted),
             Advice::NoHugePage => large_pages(LargePageAdvice::Refused),
-            Advice::DontNeed => range::unmap(core, id, pages, updates),
-            Advice::Free => reclaim::advise_free(core, id, pages, updates),
-            Advice::Other(POPULATE_READ | POPULATE_WRITE) => self.populate(id, pages, updates),
+            Advice::DontNeed => range::unmap(core, id, pages),
+            Advice::Free => reclaim::advise_free(core, id, pages),
+            Advice::Other(POPULATE_READ | POPULATE_WRITE) => {
+                populate::populate(&mut self.core, &mut self.backers, id, pages)
+            }
             Advice::Other(_) => Ok(()),
         }
-    }
-
-    fn populate(
-        &mut self,
-        id: SpaceId,
-        pages: Range<u64>,
-        updates: &mut Vec<Update>,
-    ) -> Result<(), OsError> {
-        let Self { core, compaction, backers, reclaim, .. } = self;
-        populate(&mut Context { core, compaction }, backers, reclaim, id, pages, updates)
     }
 }

@@ -1,8 +1,8 @@
 //! Page faults: classifies each fault and checks the permissions of its area.
 
-use perforate_types::{AccessKind, Backing, SpaceId, Update};
+use perforate_types::{AccessKind, Backing, SpaceId};
 
-use super::first_touch::{Backers, Context, Touch};
+use super::first_touch::{Backers, Touch};
 use super::ksm::Ksm;
 use super::{Core, FaultOutcome, areas, copy_on_write, single_page, swap};
 use crate::OsError;
@@ -10,17 +10,16 @@ use crate::space::Present;
 
 /// Serves the page fault of an access.
 pub(super) fn serve(
-    context: &mut Context<'_>,
+    core: &mut Core,
     backers: &mut Backers,
     ksm: &mut Ksm,
-    (id, page): (SpaceId, u64),
+    id: SpaceId,
+    page: u64,
     kind: AccessKind,
-    updates: &mut Vec<Update>,
 ) -> Result<FaultOutcome, OsError> {
-    let core = &mut *context.core;
     let area = match core.space(id)?.areas.find(page) {
         Some(area) => area,
-        None => match areas::make(core, id, page, updates)? {
+        None => match areas::make(core, id, page)? {
             Some(area) => {
                 backers.note_areas(id, &area.pages());
                 area
@@ -34,36 +33,35 @@ pub(super) fn serve(
     }
     core.ledger.clears = area.attributes.backing != Backing::File;
     let (present, is_open) = core.space(id)?.look_up(page);
-    if present.is_none() && touch_overlay(core, id, page, updates)? {
+    if present.is_none() && touch_overlay(core, id, page)? {
         core.ledger.first_touch();
         core.faults.overlay += 1;
         core.touch(id, page);
         return Ok(FaultOutcome::Mapped);
     }
     match present {
-        None | Some(Present::Vacant) if swap::read_in(core, id, page, area, kind, updates)? => {
+        None | Some(Present::Vacant) if swap::read_in(core, id, page, area, kind)? => {
             core.ledger.done.faults_swap += 1;
         }
         None => {
             if is_open && !area.attributes.is_shared() {
-                single_page::map(core, id, page, permissions, updates)?;
+                single_page::map(core, id, page, permissions)?;
             } else {
-                backers.back(context, &Touch { space: id, page, area }, updates)?;
+                backers.back(core, &Touch { space: id, page, area })?;
             }
-            let core = &mut *context.core;
             core.faults.page += 1;
             core.ledger.first_touch();
             core.touch(id, page);
         }
         Some(Present::Vacant) => {
-            single_page::fill_hole(core, id, page, permissions, updates)?;
+            single_page::fill_hole(core, id, page, permissions)?;
             core.faults.hole += 1;
             core.ledger.done.faults_hole += 1;
             core.touch(id, page);
         }
         Some(present) if kind == AccessKind::Write && !present.permissions().write => {
-            copy_on_write::make_writable(core, id, page, area.attributes, updates)?;
-            core.parts(id, updates)?.0.forget_advice(&(page..page + 1));
+            copy_on_write::make_writable(core, id, page, area.attributes)?;
+            core.space_mut(id)?.forget_advice(&(page..page + 1));
             ksm.note_write(core, id, page, present);
             core.faults.copy_on_write += 1;
             core.ledger.done.faults_copy_on_write += 1;
@@ -82,14 +80,9 @@ pub(super) fn serve(
 
 /// Lets the overlay serve the touch of a page; true if it translates the page without a table
 /// entry.
-fn touch_overlay(
-    core: &mut Core,
-    id: SpaceId,
-    page: u64,
-    updates: &mut Vec<Update>,
-) -> Result<bool, OsError> {
-    let (space, mut effects) = core.parts(id, updates)?;
-    space.touch_overlay(page, &mut effects)
+fn touch_overlay(core: &mut Core, id: SpaceId, page: u64) -> Result<bool, OsError> {
+    let space = &mut core.space_mut(id)?;
+    space.touch_overlay(page)
 }
 
 /// Counts an access that the program may not make.

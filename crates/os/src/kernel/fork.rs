@@ -2,46 +2,37 @@
 //! copies it.
 
 use crate::OsError;
-use crate::space::{ALL_PAGES, AddressSpace, Effects, first_of, page_at};
+use crate::space::{ALL_PAGES, AddressSpace, SpaceMut, first_of, page_at};
 
-impl AddressSpace {
+impl SpaceMut<'_> {
     /// Maps everything that this space maps in `child` too, which is empty.
-    pub(super) fn copy_to(
-        &mut self,
-        child: &mut Self,
-        effects: &mut Effects<'_>,
-    ) -> Result<(), OsError> {
+    pub(super) fn copy_to(&mut self, child: &mut AddressSpace) -> Result<(), OsError> {
         child.areas = self.areas.clone();
         child.heap_end = self.heap_end;
-        self.share_swapped(child, &mut effects.memory.swap);
+        self.share_swapped(child);
         for first in self.wide_within(&ALL_PAGES) {
-            self.mechanism(first).copy_to(self, first, child, effects)?;
+            self.mechanism(first).copy_to(self, first, child)?;
         }
         for number in self.regions_within(&ALL_PAGES) {
             if self.has_extent(number) {
                 let first = first_of(number);
-                self.mechanism(first).copy_to(self, first, child, effects)?;
+                self.mechanism(first).copy_to(self, first, child)?;
             } else {
-                self.copy_pages(number, child, effects)?;
+                self.copy_pages(number, child)?;
             }
         }
         Ok(())
     }
 
-    fn copy_pages(
-        &mut self,
-        number: u64,
-        child: &mut Self,
-        effects: &mut Effects<'_>,
-    ) -> Result<(), OsError> {
+    fn copy_pages(&mut self, number: u64, child: &mut AddressSpace) -> Result<(), OsError> {
         for index in self.mapped_pages(number).iter() {
             let page = page_at(number, index);
             let present = self.find(page).expect("mapped page");
             let permissions = self.shared_permissions(page, present.permissions());
             let frame = present.frame().expect("mapped page");
-            child.map_page(page, frame, permissions, effects)?;
-            effects.memory.share(frame);
-            self.protect_page(page, permissions, effects);
+            self.other(child).map_page(page, frame, permissions)?;
+            self.memory.share(frame);
+            self.protect_page(page, permissions);
         }
         Ok(())
     }

@@ -1,9 +1,8 @@
 //! Hard faults: a frame fails while it is in use (P §VI names hard faults among the reasons for a
 //! hole). Its data are copied to another frame, and the frame is never used again.
 
-use perforate_types::{Frame, SpaceId, Update};
+use perforate_types::{Frame, SpaceId};
 
-use super::processes::Processes;
 use super::{Core, migration, reservation};
 use crate::OsError;
 use crate::space::Departure;
@@ -29,14 +28,9 @@ pub enum HardFault {
 }
 
 /// Retires a failing frame if its data can be moved.
-pub(super) fn serve(
-    core: &mut Core,
-    processes: &Processes,
-    frame: Frame,
-    updates: &mut Vec<Update>,
-) -> HardFault {
+pub(super) fn serve(core: &mut Core, frame: Frame) -> HardFault {
     migration::refresh_owners(core);
-    let outcome = move_away(core, processes, frame, updates);
+    let outcome = move_away(core, frame);
     // Retire the frame at once: a demotion allocates a frame for a node, and must not get this one.
     if outcome != HardFault::Uncorrected && !core.memory.retire(frame) {
         return HardFault::Uncorrected;
@@ -44,12 +38,7 @@ pub(super) fn serve(
     outcome
 }
 
-fn move_away(
-    core: &mut Core,
-    processes: &Processes,
-    frame: Frame,
-    updates: &mut Vec<Update>,
-) -> HardFault {
+fn move_away(core: &mut Core, frame: Frame) -> HardFault {
     if frame.number() >= core.memory.usable_frames() {
         return HardFault::Uncorrected;
     }
@@ -57,76 +46,64 @@ fn move_away(
         return HardFault::WasFree;
     }
     if let Some((space, page)) = core.kept_page(frame) {
-        return match replace_kept_frame(core, space, page, updates) {
+        return match replace_kept_frame(core, space, page) {
             Ok(()) => HardFault::Escaped,
             Err(_) => HardFault::Uncorrected,
         };
     }
-    if migration::migrate(core, frame, updates) {
+    if migration::migrate(core, frame) {
         return HardFault::Moved;
     }
     // A recorded owner may have unmapped the frame while it is a part of a 2MB page.
     if core.memory.is_shared(frame) {
         return HardFault::Uncorrected;
     }
-    if reservation::release_frame(core, processes, frame, updates) {
+    if reservation::release_frame(core, frame) {
         return HardFault::WasFree;
     }
-    match extent_around(core, processes, frame) {
-        Some((space, page)) => take_out_of_extent(core, space, page, frame, updates),
+    match extent_around(core, frame) {
+        Some((space, page)) => take_out_of_extent(core, space, page, frame),
         None => HardFault::Uncorrected,
     }
 }
 
 /// Gives a page that an overlay keeps another frame.
-fn replace_kept_frame(
-    core: &mut Core,
-    id: SpaceId,
-    page: u64,
-    updates: &mut Vec<Update>,
-) -> Result<(), OsError> {
-    let (space, mut effects) = core.parts(id, updates)?;
+fn replace_kept_frame(core: &mut Core, id: SpaceId, page: u64) -> Result<(), OsError> {
+    let space = &mut core.space_mut(id)?;
     let mechanism = space.overlay().expect("it keeps the page").mechanism();
-    mechanism.replace_frame(space, page, &mut effects)
+    mechanism.replace_frame(space, page)
 }
 
 /// The page of an extent whose in-place frame is `frame`. Visits all mappings, as frames fail
 /// seldom.
-fn extent_around(core: &Core, processes: &Processes, frame: Frame) -> Option<(SpaceId, u64)> {
-    processes.iter().find_map(|(_, id)| {
-        let space = core.space(id).ok()?;
+fn extent_around(core: &Core, frame: Frame) -> Option<(SpaceId, u64)> {
+    core.live_spaces().find_map(|space| {
         let page = space.page_of_frame(frame)?;
         let (_, extent) = space.extent_at(page)?;
-        (!extent.stays_whole()).then_some((id, page))
+        (!extent.stays_whole()).then_some((space.id(), page))
     })
 }
 
-fn take_out_of_extent(
-    core: &mut Core,
-    id: SpaceId,
-    page: u64,
-    frame: Frame,
-    updates: &mut Vec<Update>,
-) -> HardFault {
-    let Ok((space, mut effects)) = core.parts(id, updates) else {
+fn take_out_of_extent(core: &mut Core, id: SpaceId, page: u64, frame: Frame) -> HardFault {
+    let Ok(space) = &mut core.space_mut(id) else {
         return HardFault::Uncorrected;
     };
     let (first, extent) = space.extent_at(page).expect("it was found there");
     let (mechanism, pages) = (extent.mechanism(), first..first + extent.pages());
-    if space.leave_overlay(&pages, Departure::Remapped, &mut effects).is_err() {
+    if space.leave_overlay(&pages, Departure::Remapped).is_err() {
         return HardFault::Uncorrected;
     }
-    if mechanism.relocate(space, first, &mut effects) {
+    if mechanism.relocate(space, first) {
         core.faults.extents_relocated += 1;
         return HardFault::Relocated;
     }
-    if let Some(detacher) = mechanism.detacher(space) {
+    if let Some(detacher) = space.detacher(page) {
         let permissions = space.extent(first).permissions();
-        let punched = space.detach_with(detacher, page, true, permissions, &mut effects);
+        let punched = space.detach_with(detacher, page, true, permissions);
         return if punched.is_ok() { HardFault::Punched } else { HardFault::Uncorrected };
     }
-    let broken_up = mechanism.break_up(space, first, &mut effects);
-    if broken_up.is_ok() && migration::migrate(core, frame, updates) {
+    let broken_up = mechanism.break_up(space, first);
+    if broken_up.is_ok() && migration::migrate(core, frame) {
         HardFault::Split
     } else {
         HardFault::Uncorrected

@@ -1,6 +1,6 @@
 //! Migration: moves the content of a frame to another frame, under the same page.
 
-use perforate_types::{Frame, SpaceId, Update};
+use perforate_types::{Frame, SpaceId};
 
 use super::Core;
 use crate::memory::Owner;
@@ -18,12 +18,11 @@ pub(super) fn refresh_owners(core: &mut Core) {
 
 /// Copies the content of a frame to another frame and frees it. Returns false if that is
 /// impossible.
-pub(super) fn migrate(core: &mut Core, frame: Frame, updates: &mut Vec<Update>) -> bool {
+pub(super) fn migrate(core: &mut Core, frame: Frame) -> bool {
     let is_moved = match core.memory.owner(frame) {
         Some(Owner::Other(usage, number)) => core.memory.move_other(usage, number, frame),
         Some(Owner::Page(space, page)) => {
-            !core.memory.is_shared(frame)
-                && migrate_page(core, space, page.number(), frame, updates)
+            !core.memory.is_shared(frame) && migrate_page(core, space, page.number(), frame)
         }
         Some(Owner::Retired) | None => false,
     };
@@ -33,14 +32,8 @@ pub(super) fn migrate(core: &mut Core, frame: Frame, updates: &mut Vec<Update>) 
 
 /// Copies the content of `page` to a new frame, if the page has an entry of its own that still maps
 /// `from`.
-fn migrate_page(
-    core: &mut Core,
-    id: SpaceId,
-    page: u64,
-    from: Frame,
-    updates: &mut Vec<Update>,
-) -> bool {
-    let Ok((space, mut effects)) = core.parts(id, updates) else { return false };
+fn migrate_page(core: &mut Core, id: SpaceId, page: u64, from: Frame) -> bool {
+    let Ok(space) = &mut core.space_mut(id) else { return false };
     let permissions = match space.find(page) {
         Some(present) if present.has_own_entry() && present.frame() == Some(from) => {
             present.permissions()
@@ -48,11 +41,11 @@ fn migrate_page(
         _ => return false,
     };
     let page_alone = page..page + 1;
-    if space.leave_overlay(&page_alone, Departure::Remapped, &mut effects).is_err() {
+    if space.leave_overlay(&page_alone, Departure::Remapped).is_err() {
         return false;
     }
-    let Ok(to) = effects.memory.allocate_page() else { return false };
-    let old = space.remap(page, to, permissions, &mut effects);
-    effects.memory.release(old);
+    let Ok(to) = space.memory.allocate_page() else { return false };
+    let old = space.remap(page, to, permissions);
+    space.memory.release(old);
     true
 }

@@ -86,14 +86,13 @@ mod subpage;
 mod swap;
 mod work;
 
-use perforate_types::{AccessKind, Counters, ProgramEvent, SpaceId, Update, VirtualPage};
+use perforate_types::{AccessKind, Counters, ProgramEvent, SpaceId, VirtualPage};
 
 pub use self::core::Core;
 use crate::memory::PhysicalMemory;
 use crate::space::region_of;
 use crate::{AgeingOutcome, OsError, Policy, ageing};
 pub use balloon::SelfBalloonConfig;
-use compaction::Compaction;
 pub use compaction::CompactionCounts;
 pub use config::{EarlyCompaction, KernelConfig, TableFormat, in_words};
 pub use contiguous::Approach;
@@ -102,7 +101,7 @@ pub use daemon::Daemon;
 pub use deferral::Deferral;
 pub use defrag::Defrag;
 use first_touch::Backers;
-pub use first_touch::{Backed, Backer, Context, Touch, layout_counters};
+pub use first_touch::{Backed, Backer, Touch, layout_counters};
 pub use hard_fault::HardFault;
 use khugepaged::Khugepaged;
 pub use khugepaged::{KhugepagedConfig, KhugepagedPass};
@@ -111,7 +110,6 @@ pub use ksm::{KsmConfig, KsmPass};
 pub use levels::Span;
 pub(crate) use populate::POPULATE_WRITE;
 use processes::Processes;
-use reclaim::Reclaim;
 pub use setting::Setting;
 use sharing::SharedObjects;
 pub use sharing::SharedPlace;
@@ -142,8 +140,6 @@ pub struct Kernel {
     core: Core,
     processes: Processes,
     backers: Backers,
-    compaction: Compaction,
-    reclaim: Reclaim,
     shared_objects: SharedObjects,
     ksm: Ksm,
     khugepaged: Khugepaged,
@@ -172,27 +168,25 @@ impl Kernel {
         let KernelConfig { compaction: early_compaction, ksm, khugepaged, contents, .. } = config;
         let mut core = Core::new(config, policy, memory);
         let processes = Processes::new(core.create_space()?);
-        let mut compaction = Compaction::default();
         if early_compaction.is_some() {
-            compaction.compact(&mut core, &mut Vec::new()); // Nothing is mapped: no updates.
+            core.compact(); // Nothing is mapped: no updates.
         }
-        if let Some(contents) = contents {
-            contents::set_distribution(&mut core, contents)?;
-        }
-        Ok(Self {
+        let mut kernel = Self {
             core,
             processes,
             backers,
-            compaction,
-            reclaim: Reclaim::default(),
             shared_objects: SharedObjects::default(),
-            ksm: Ksm::new(ksm.map_or_else(Default::default, |daemon| daemon.knobs)),
-            khugepaged: Khugepaged::new(
-                khugepaged.map_or_else(Default::default, |daemon| daemon.knobs),
-            ),
+            ksm: Ksm::default(),
+            khugepaged: Khugepaged::default(),
             mechanisms_maxima: Counters::default(),
             aged,
-        })
+        };
+        kernel.ksm.config = ksm.map(|daemon| daemon.knobs).unwrap_or_default();
+        kernel.khugepaged.config = khugepaged.map(|daemon| daemon.knobs).unwrap_or_default();
+        if let Some(contents) = contents {
+            kernel.set_content_distribution(contents)?;
+        }
+        Ok(kernel)
     }
 
     /// Serves a request of the running process. [`ProgramEvent::Switch`] changes which process
@@ -200,30 +194,21 @@ impl Kernel {
     ///
     /// # Errors
     /// If memory runs out, or the event names a range outside the address space.
-    pub fn event(
-        &mut self,
-        event: &ProgramEvent,
-        updates: &mut Vec<Update>,
-    ) -> Result<(), OsError> {
-        self.event_in(self.current(), event, updates)
+    pub fn event(&mut self, event: &ProgramEvent) -> Result<(), OsError> {
+        self.event_in(self.current(), event)
     }
 
     /// Serves a request of the process of `space`.
     ///
     /// # Errors
     /// As [`Self::event`], or if there is no such address space.
-    pub fn event_in(
-        &mut self,
-        space: SpaceId,
-        event: &ProgramEvent,
-        updates: &mut Vec<Update>,
-    ) -> Result<(), OsError> {
+    pub fn event_in(&mut self, space: SpaceId, event: &ProgramEvent) -> Result<(), OsError> {
         if removes_mappings(event) {
             self.note_mechanisms();
         }
-        self.operation(updates, |kernel, updates| {
-            kernel.reclaim.relieve(&mut kernel.core, None, updates);
-            kernel.handle(space, event, updates)
+        self.operation(|kernel| {
+            kernel.core.relieve(None);
+            kernel.handle(space, event)
         })
     }
 
@@ -236,17 +221,12 @@ impl Kernel {
         space: SpaceId,
         page: VirtualPage,
         kind: AccessKind,
-        updates: &mut Vec<Update>,
     ) -> Result<FaultOutcome, OsError> {
-        let Self { core, compaction, backers, ksm, reclaim, .. } = self;
+        let Self { core, backers, ksm, .. } = self;
         let (page, place) = (page.number(), (space, region_of(page.number())));
-        reclaim.relieve(core, Some(place), updates);
-        let mut context = Context { core, compaction };
-        let mut result = fault::serve(&mut context, backers, ksm, (space, page), kind, updates);
-        while reclaim.relieves(context.core, &result, place, updates) {
-            result = fault::serve(&mut context, backers, ksm, (space, page), kind, updates);
-        }
-        demotion::conclude(&mut self.core, updates);
+        let serve = |core: &mut Core| fault::serve(core, backers, ksm, space, page, kind);
+        let result = core.with_reclaim(place, serve);
+        demotion::conclude(&mut self.core);
         self.check_policy()?;
         result.map_err(|error| self.core.with_estimate(error))
     }
@@ -270,22 +250,18 @@ impl Kernel {
     ///
     /// # Errors
     /// As [`Self::event`].
-    pub fn proceed(&mut self, updates: &mut Vec<Update>) -> Result<(), OsError> {
-        self.operation(updates, |kernel, updates| {
-            let Self { core, compaction, backers, .. } = kernel;
-            backers.proceed(&mut Context { core, compaction }, updates)
-        })
+    pub fn proceed(&mut self) -> Result<(), OsError> {
+        self.operation(|kernel| kernel.backers.proceed(&mut kernel.core))
     }
 
     /// Does one operation; its shootdowns are sent together at its end.
     fn operation<T>(
         &mut self,
-        updates: &mut Vec<Update>,
-        act: impl FnOnce(&mut Self, &mut Vec<Update>) -> Result<T, OsError>,
+        act: impl FnOnce(&mut Self) -> Result<T, OsError>,
     ) -> Result<T, OsError> {
         self.core.note_peak();
-        let result = act(self, updates);
-        demotion::conclude(&mut self.core, updates);
+        let result = act(self);
+        demotion::conclude(&mut self.core);
         self.check_policy()?;
         result.map_err(|error| self.core.with_estimate(error))
     }

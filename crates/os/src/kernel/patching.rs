@@ -1,7 +1,7 @@
 //! Patching: moves the data of holes back in place, so that the holes become part of their 2MB page
 //! again.
 
-use perforate_types::{Frame, Permissions, SpaceId, Update, VirtualPage};
+use perforate_types::{Frame, Permissions, SpaceId, VirtualPage};
 
 use super::{Core, migration, subpage};
 use crate::memory::complement;
@@ -11,16 +11,10 @@ use crate::space::{Departure, Present, first_of, page_at, pages_of, region_of};
 /// be emptied by migration. Returns the number of patched holes. Two kinds of hole stay. Patching
 /// an unallocated hole would use memory that was never touched. A hole with permissions or a shared
 /// frame of its own cannot be patched.
-pub(super) fn patch_holes(
-    core: &mut Core,
-    id: SpaceId,
-    number: u64,
-    moves: bool,
-    updates: &mut Vec<Update>,
-) -> u64 {
-    let mut patched = patch_equal_permissions(core, id, number, moves, updates);
-    if end_copy_on_write(core, id, number, updates) {
-        patched += patch_equal_permissions(core, id, number, moves, updates);
+pub(super) fn patch_holes(core: &mut Core, id: SpaceId, number: u64, moves: bool) -> u64 {
+    let mut patched = patch_equal_permissions(core, id, number, moves);
+    if end_copy_on_write(core, id, number) {
+        patched += patch_equal_permissions(core, id, number, moves);
     }
     patched
 }
@@ -28,13 +22,13 @@ pub(super) fn patch_holes(
 /// Ends copy-on-write of a 2MB page with holes that no other space maps any more: makes it
 /// writable. Does so only if a hole that was written differs in permissions for this reason alone.
 /// Returns true if the page was made writable.
-fn end_copy_on_write(core: &mut Core, id: SpaceId, number: u64, updates: &mut Vec<Update>) -> bool {
+fn end_copy_on_write(core: &mut Core, id: SpaceId, number: u64) -> bool {
     let Some(permissions) = permissions_after_copies(core, id, number) else { return false };
-    let (space, mut effects) = core.parts(id, updates).expect("it was just looked at");
-    let left = space.leave_overlay(&pages_of(number), Departure::Remapped, &mut effects);
+    let space = &mut core.space_mut(id).expect("it was just looked at");
+    let left = space.leave_overlay(&pages_of(number), Departure::Remapped);
     if left.is_ok() {
         let first = first_of(number);
-        space.mechanism(first).protect(space, first, permissions, &mut effects);
+        space.mechanism(first).protect(space, first, permissions);
     }
     left.is_ok()
 }
@@ -61,32 +55,26 @@ fn permissions_after_copies(core: &Core, id: SpaceId, number: u64) -> Option<Per
 }
 
 /// Patches the holes whose permissions equal those of the page.
-fn patch_equal_permissions(
-    core: &mut Core,
-    id: SpaceId,
-    number: u64,
-    moves: bool,
-    updates: &mut Vec<Update>,
-) -> u64 {
+fn patch_equal_permissions(core: &mut Core, id: SpaceId, number: u64, moves: bool) -> u64 {
     let mut patched = 0;
     // Holes with free in-place frames come first: migration must not use these frames.
     for moves in [false, true].into_iter().take(1 + usize::from(moves)) {
         for (page, in_place) in patchable(core, id, number) {
             let is_free = core.memory.zones().is_free(in_place);
-            if !is_free && (!moves || !migration::migrate(core, in_place, updates)) {
+            if !is_free && (!moves || !migration::migrate(core, in_place)) {
                 continue;
             }
             let page = VirtualPage::new(page);
-            patched += u64::from(subpage::patch(core, id, page, updates).is_ok());
+            patched += u64::from(subpage::patch(core, id, page).is_ok());
         }
     }
     patched
 }
 
 /// Patches holes of the page that is mapped to a block, if exactly one page with holes is.
-pub(super) fn patch_block(core: &mut Core, block: Frame, updates: &mut Vec<Update>) -> u64 {
+pub(super) fn patch_block(core: &mut Core, block: Frame) -> u64 {
     match *core.memory.holed_pages_of(block) {
-        [(id, page)] => patch_holes(core, id, region_of(page.number()), true, updates),
+        [(id, page)] => patch_holes(core, id, region_of(page.number()), true),
         _ => 0,
     }
 }

@@ -3,35 +3,30 @@
 
 use std::ops::Range;
 
-use perforate_types::{HoleSet, Permissions, SpaceId, Update};
+use perforate_types::{HoleSet, Permissions, SpaceId};
 
 use super::Core;
 use crate::OsError;
 use crate::space::{
-    AddressSpace, Area, Attributes, Departure, Effects, Part, Present, allowed, covers, effective,
-    first_of, page_at, subpages_of,
+    Area, Attributes, Departure, Part, Present, SpaceMut, allowed, covers, effective, first_of,
+    page_at, subpages_of,
 };
 
 /// Unmaps all pages of a range and releases their frames; areas stay.
-pub(super) fn unmap(
-    core: &mut Core,
-    id: SpaceId,
-    pages: Range<u64>,
-    updates: &mut Vec<Update>,
-) -> Result<(), OsError> {
-    let (space, mut effects) = core.parts(id, updates)?;
-    space.leave_overlay(&pages, Departure::Unmapped, &mut effects)?;
+pub(super) fn unmap(core: &mut Core, id: SpaceId, pages: Range<u64>) -> Result<(), OsError> {
+    let space = &mut core.space_mut(id)?;
+    space.leave_overlay(&pages, Departure::Unmapped)?;
     core.contents.forget(id, &pages);
-    let (space, mut effects) = core.parts(id, updates)?;
-    space.forget_reclaimed(&pages, &mut effects.memory.swap);
+    let space = &mut core.space_mut(id)?;
+    space.forget_reclaimed(&pages);
     for first in space.wide_within(&pages) {
         if space.has_wide(first) {
-            space.drop_extent(first, &pages, &mut effects)?;
+            space.drop_extent(first, &pages)?;
         }
     }
     for number in space.regions_within(&pages) {
         let subpages = subpages_of(&pages, number);
-        space.drop_subpages(number, &subpages, &mut effects)?;
+        space.drop_subpages(number, &subpages)?;
     }
     Ok(())
 }
@@ -42,16 +37,15 @@ pub(super) fn protect(
     id: SpaceId,
     pages: Range<u64>,
     (permissions, accessible): (Permissions, bool),
-    updates: &mut Vec<Update>,
 ) -> Result<(), OsError> {
-    let (space, mut effects) = core.parts(id, updates)?;
+    let space = &mut core.space_mut(id)?;
     let departure = Departure::Protected(effective(permissions, accessible));
-    space.leave_overlay(&pages, departure, &mut effects)?;
+    space.leave_overlay(&pages, departure)?;
     space.areas.change(pages.clone(), |attributes| {
         attributes.permissions = permissions;
         attributes.accessible = accessible;
     });
-    protect_mappings(core, id, pages, updates)
+    protect_mappings(core, id, pages)
 }
 
 /// Gives the mappings of a range the present permissions of their areas.
@@ -59,69 +53,58 @@ pub(super) fn protect_mappings(
     core: &mut Core,
     id: SpaceId,
     pages: Range<u64>,
-    updates: &mut Vec<Update>,
 ) -> Result<(), OsError> {
-    let (space, mut effects) = core.parts(id, updates)?;
+    let space = &mut core.space_mut(id)?;
     for area in space.areas.within(pages) {
-        space.protect_area(area, &mut effects)?;
+        space.protect_area(area)?;
     }
     Ok(())
 }
 
-impl AddressSpace {
+impl SpaceMut<'_> {
     /// Unmaps an extent and releases its frames; breaks it up if `pages` covers only a part.
-    fn drop_extent(
-        &mut self,
-        first: u64,
-        pages: &Range<u64>,
-        effects: &mut Effects<'_>,
-    ) -> Result<(), OsError> {
+    fn drop_extent(&mut self, first: u64, pages: &Range<u64>) -> Result<(), OsError> {
         let extent = self.extent(first);
         let mechanism = extent.mechanism();
         if !covers(pages, &(first..first + extent.pages())) {
-            return mechanism.break_up(self, first, effects);
+            return mechanism.break_up(self, first);
         }
-        mechanism.unmap(self, first, effects).release(effects.memory);
+        mechanism.unmap(self, first).release(self.memory);
         Ok(())
     }
 
     /// Unmaps sub-pages of a region and releases their frames. An extent that loses a part is
     /// broken up, or the part is detached. Only this step can fail, and it fails before any change.
-    pub(super) fn drop_subpages(
-        &mut self,
-        number: u64,
-        subpages: &HoleSet,
-        effects: &mut Effects<'_>,
-    ) -> Result<(), OsError> {
+    pub(super) fn drop_subpages(&mut self, number: u64, subpages: &HoleSet) -> Result<(), OsError> {
         if !self.has_extent(number) {
-            self.drop_pages(number, subpages, effects);
+            self.drop_pages(number, subpages);
         } else if *subpages == HoleSet::FULL {
             let first = first_of(number);
-            self.mechanism(first).unmap(self, first, effects).release(effects.memory);
+            self.mechanism(first).unmap(self, first).release(self.memory);
         } else {
             let first = first_of(number);
             let mechanism = self.mechanism(first);
-            if mechanism.drop_subpages(self, first, subpages, effects)? == Part::BrokenUp {
-                self.drop_pages(number, subpages, effects);
+            if mechanism.drop_subpages(self, first, subpages)? == Part::BrokenUp {
+                self.drop_pages(number, subpages);
             }
         }
-        self.close_if_empty(number, effects);
+        self.close_if_empty(number);
         Ok(())
     }
 
-    fn drop_pages(&mut self, number: u64, subpages: &HoleSet, effects: &mut Effects<'_>) {
+    fn drop_pages(&mut self, number: u64, subpages: &HoleSet) {
         let mapped = self.mapped_pages(number);
         for index in subpages.iter().filter(|&index| mapped.contains(index)) {
-            let frame = self.unmap_page(page_at(number, index), effects);
-            effects.memory.release(frame);
+            let frame = self.unmap_page(page_at(number, index));
+            self.memory.release(frame);
         }
     }
 
-    fn protect_area(&mut self, area: Area, effects: &mut Effects<'_>) -> Result<(), OsError> {
+    fn protect_area(&mut self, area: Area) -> Result<(), OsError> {
         let (pages, attributes) = (area.pages(), &area.attributes);
         for first in self.wide_within(&pages) {
             if self.has_wide(first) {
-                self.mechanism(first).protect_part(self, first, &pages, attributes, effects)?;
+                self.mechanism(first).protect_part(self, first, &pages, attributes)?;
             }
         }
         for number in self.regions_within(&pages) {
@@ -130,30 +113,24 @@ impl AddressSpace {
             let part = match self.has_extent(number) {
                 true => {
                     let mechanism = self.mechanism(first);
-                    mechanism.protect_part(self, first, &pages, attributes, effects)?
+                    mechanism.protect_part(self, first, &pages, attributes)?
                 }
                 false => Part::BrokenUp,
             };
             if part == Part::BrokenUp {
-                self.protect_pages(number, &subpages, attributes, effects);
+                self.protect_pages(number, &subpages, attributes);
             }
         }
         Ok(())
     }
 
-    fn protect_pages(
-        &mut self,
-        number: u64,
-        subpages: &HoleSet,
-        attributes: &Attributes,
-        effects: &mut Effects<'_>,
-    ) {
+    fn protect_pages(&mut self, number: u64, subpages: &HoleSet, attributes: &Attributes) {
         let mapped = self.mapped_pages(number);
         for index in subpages.iter().filter(|&index| mapped.contains(index)) {
             let page = page_at(number, index);
             let frame = self.find(page).and_then(Present::frame);
-            let shared = frame.is_some_and(|frame| effects.memory.is_shared(frame));
-            self.protect_page(page, allowed(attributes, shared), effects);
+            let shared = frame.is_some_and(|frame| self.memory.is_shared(frame));
+            self.protect_page(page, allowed(attributes, shared));
         }
     }
 }

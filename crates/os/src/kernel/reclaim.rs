@@ -17,7 +17,7 @@
 
 use std::ops::Range;
 
-use perforate_types::{HoleSet, SpaceId, Update};
+use perforate_types::{HoleSet, SpaceId};
 
 use super::deferral::Deferral;
 use super::{Core, SpaceRegion, reservation, swap};
@@ -35,110 +35,100 @@ pub(super) struct Reclaim {
     pub(super) advised_pages: u64,
 }
 
-impl Reclaim {
+impl Core {
     /// Takes memory from programs if it is short. `avoid` is the region of a page that is about to
     /// be touched; it is taken last.
     #[inline]
-    pub(super) fn relieve(
-        &mut self,
-        core: &mut Core,
-        avoid: Option<SpaceRegion>,
-        updates: &mut Vec<Update>,
-    ) {
-        if core.memory.is_short() {
-            self.make_room(core, core.memory.high_watermark(), avoid, updates);
+    pub(super) fn relieve(&mut self, avoid: Option<SpaceRegion>) {
+        if self.memory.is_short() {
+            self.make_room(self.memory.high_watermark(), avoid);
         }
     }
 
     /// Takes memory from programs until `free_frames` frames are free, unless dropping page cache
     /// and slab suffices.
     #[cold]
-    pub(super) fn make_room(
-        &mut self,
-        core: &mut Core,
-        free_frames: u64,
-        avoid: Option<SpaceRegion>,
-        updates: &mut Vec<Update>,
-    ) {
-        if reservation::release(core, free_frames, updates) && core.free_frames() >= free_frames {
+    pub(super) fn make_room(&mut self, free_frames: u64, avoid: Option<SpaceRegion>) {
+        if reservation::release(self, free_frames) && self.free_frames() >= free_frames {
             return;
         }
-        let others = core.memory.reclaimable_frames();
-        if core.free_frames() + others >= free_frames || !may_reclaim(core) {
+        let others = self.memory.reclaimable_frames();
+        if self.free_frames() + others >= free_frames || !may_reclaim(self) {
             return;
         }
-        if !self.rounds.is_due() {
+        if !self.reclaim.rounds.is_due() {
             return;
         }
-        core.note_peak();
+        self.note_peak();
         if others > 0 {
-            core.memory.reclaim();
+            self.memory.reclaim();
         }
-        while core.free_frames() < free_frames && self.reclaim_region(core, avoid, updates) {}
+        while self.free_frames() < free_frames && self.reclaim_region(avoid) {}
+    }
+
+    /// Does `act` for a page of `place`, with memory taken from programs if it is short, and again
+    /// while `act` fails for lack of memory and any can be taken.
+    pub(super) fn with_reclaim<T>(
+        &mut self,
+        place: SpaceRegion,
+        mut act: impl FnMut(&mut Self) -> Result<T, OsError>,
+    ) -> Result<T, OsError> {
+        self.relieve(Some(place));
+        let mut result = act(self);
+        while matches!(result, Err(OsError::OutOfMemory { .. })) && self.relieve_failure(place) {
+            result = act(self);
+        }
+        result
     }
 
     /// Takes memory from programs after an operation on a page of `place` failed for lack of
     /// memory. Returns true if any was taken, so that the operation can be retried. Retries end, as
     /// every call frees memory for good or fills the swap space.
-    pub(super) fn relieves<T>(
-        &mut self,
-        core: &mut Core,
-        result: &Result<T, OsError>,
-        place: SpaceRegion,
-        updates: &mut Vec<Update>,
-    ) -> bool {
-        if !matches!(result, Err(OsError::OutOfMemory { .. })) {
-            return false;
-        }
+    fn relieve_failure(&mut self, place: SpaceRegion) -> bool {
         // Free memory may lie in pieces that are too small, so more is requested.
-        let wanted = core.free_frames() + core.memory.high_watermark();
-        if reservation::release(core, wanted, updates) {
+        let wanted = self.free_frames() + self.memory.high_watermark();
+        if reservation::release(self, wanted) {
             return true;
         }
-        if !may_reclaim(core) {
+        if !may_reclaim(self) {
             return false;
         }
-        core.note_peak();
-        self.reclaim_region(core, Some(place), updates)
+        self.note_peak();
+        self.reclaim_region(Some(place))
     }
 
     /// Takes the pages of one region; returns true if frames were freed.
-    fn reclaim_region(
-        &mut self,
-        core: &mut Core,
-        avoid: Option<SpaceRegion>,
-        updates: &mut Vec<Update>,
-    ) -> bool {
-        if self.drop_advised(core, updates) || self.swap_out_next(core, avoid, updates) {
-            self.rounds.reset();
+    fn reclaim_region(&mut self, avoid: Option<SpaceRegion>) -> bool {
+        if self.drop_advised() || self.swap_out_next(avoid) {
+            self.reclaim.rounds.reset();
             return true;
         }
         // If nothing else is left, the region of the fault itself: its page is not mapped yet, or
         // will be read back from swap.
-        if avoid.is_some_and(|place| swap::write_out(core, place, updates)) {
+        if avoid.is_some_and(|place| swap::write_out(self, place)) {
             return true;
         }
-        self.rounds.failed();
+        self.reclaim.rounds.failed();
         false
     }
 
     /// Drops the pages of a region that were advised free. The advice is forgotten even if a page
     /// stays because other pages map its frame.
-    fn drop_advised(&mut self, core: &mut Core, updates: &mut Vec<Update>) -> bool {
-        for slot in 0..core.spaces.len() {
+    fn drop_advised(&mut self) -> bool {
+        for slot in 0..self.spaces.len() {
             let id = SpaceId(slot as u16);
             while let Some((number, advised)) =
-                core.spaces[slot].as_mut().and_then(|space| space.take_advised())
+                self.spaces[slot].as_mut().and_then(|space| space.take_advised())
             {
-                break_up(core, (id, number), updates);
-                let mut pages = reclaimable(core, id, number);
+                break_up(self, (id, number));
+                let mut pages = reclaimable(self, id, number);
                 pages = pages.iter().filter(|&index| advised.contains(index)).collect();
-                if take_out(core, id, number, &pages, updates) {
+                if take_out(self, id, number, &pages) {
                     for index in pages.iter() {
                         let page = page_at(number, index);
-                        core.contents.forget(id, &(page..page + 1));
+                        self.contents.forget(id, &(page..page + 1));
                     }
-                    self.advised_pages += pages.count() as u64;
+                    self.reclaim.advised_pages += pages.count() as u64;
                     return true;
                 }
             }
@@ -154,17 +144,11 @@ fn may_reclaim(core: &Core) -> bool {
 
 /// Unmaps these pages and frees their frames. Returns false if there are none or unmapping failed.
 /// A 2MB page that loses a part is split or punched, for which a frame may be missing.
-pub(super) fn take_out(
-    core: &mut Core,
-    id: SpaceId,
-    number: u64,
-    pages: &HoleSet,
-    updates: &mut Vec<Update>,
-) -> bool {
+pub(super) fn take_out(core: &mut Core, id: SpaceId, number: u64, pages: &HoleSet) -> bool {
     if pages.is_empty() {
         return false;
     }
-    let Ok((space, mut effects)) = core.parts(id, updates) else { return false };
+    let Ok(space) = &mut core.space_mut(id) else { return false };
     // A larger extent that was not broken up keeps all its pages: some are shared, or no frame was
     // left for a node.
     if space.region(number).is_none() {
@@ -174,8 +158,8 @@ pub(super) fn take_out(
         |index: usize| space.frame_of(page_at(number, index)).is_some() && !pages.contains(index);
     let whole = !(0..HoleSet::SUBPAGES).any(stays);
     let pages = if whole { HoleSet::FULL } else { *pages };
-    space.leave_overlay(&pages_of(number), Departure::Remapped, &mut effects).is_ok()
-        && space.drop_subpages(number, &pages, &mut effects).is_ok()
+    space.leave_overlay(&pages_of(number), Departure::Remapped).is_ok()
+        && space.drop_subpages(number, &pages).is_ok()
 }
 
 /// Mapped pages of a region that can be reclaimed: private anonymous memory that is not shared.
@@ -215,32 +199,27 @@ pub(super) fn reclaimable(core: &Core, id: SpaceId, number: u64) -> HoleSet {
 /// Breaks up an extent of another size than 2MB in a region of which single pages are to be taken.
 /// A shared extent stays, since nothing of it can be taken. Without memory for a node the extent
 /// stays too.
-pub(super) fn break_up(core: &mut Core, (id, number): SpaceRegion, updates: &mut Vec<Update>) {
-    let Ok((space, mut effects)) = core.parts(id, updates) else { return };
+pub(super) fn break_up(core: &mut Core, (id, number): SpaceRegion) {
+    let Ok(space) = &mut core.space_mut(id) else { return };
     let Some(&first) = space.wide_within(&pages_of(number)).first() else { return };
     let extent = space.extent(first);
-    if !extent.stays_whole() && !extent.is_shared(effects.memory) {
+    if !extent.stays_whole() && !extent.is_shared(space.memory) {
         // If this fails, the region has nothing to reclaim.
-        let _ = space.break_up(first, &mut effects);
+        let _ = space.break_up(first);
     }
 }
 
 /// MADV_FREE: mapped pages may be dropped when memory is short. Swapped pages are dropped at once,
 /// as in Linux.
-pub(super) fn advise_free(
-    core: &mut Core,
-    id: SpaceId,
-    pages: Range<u64>,
-    updates: &mut Vec<Update>,
-) -> Result<(), OsError> {
-    let (space, effects) = core.parts(id, updates)?;
+pub(super) fn advise_free(core: &mut Core, id: SpaceId, pages: Range<u64>) -> Result<(), OsError> {
+    let space = &mut core.space_mut(id)?;
     let areas = space.areas.within(pages);
     let mut dropped = Vec::new();
     for area in areas.iter().filter(|area| area.attributes.is_private_anonymous()) {
         let pages = area.pages();
         if space.any_swapped(pages.clone()) {
             dropped.extend(space.swapped_within(pages.clone()));
-            space.forget_reclaimed(&pages, &mut effects.memory.swap);
+            space.forget_reclaimed(&pages);
         }
         for number in space.mapped_regions(&pages) {
             let is_mapped = |&index: &usize| space.frame_of(page_at(number, index)).is_some();

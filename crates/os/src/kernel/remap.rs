@@ -2,13 +2,11 @@
 
 use std::ops::Range;
 
-use perforate_types::{Frame, HoleSet, Permissions, SpaceId, Update};
+use perforate_types::{Frame, HoleSet, Permissions, SpaceId};
 
 use super::{Core, areas, contents, range};
 use crate::OsError;
-use crate::space::{
-    AddressSpace, Departure, Effects, Present, covers, first_of, page_at, subpages_of,
-};
+use crate::space::{Departure, Present, SpaceMut, covers, first_of, page_at, subpages_of};
 
 /// Moves, grows or shrinks a mapping. As in Linux, an empty `from` maps shared memory a second time
 /// and does nothing for private memory. An empty `to` does nothing.
@@ -17,7 +15,6 @@ pub(super) fn remap(
     id: SpaceId,
     from: Range<u64>,
     to: Range<u64>,
-    updates: &mut Vec<Update>,
 ) -> Result<(), OsError> {
     let attributes = {
         let areas = &core.space(id)?.areas;
@@ -30,12 +27,12 @@ pub(super) fn remap(
     }
     if from.start == to.start {
         if to.end < from.end {
-            return areas::unmap(core, id, to.end..from.end, updates);
+            return areas::unmap(core, id, to.end..from.end);
         }
         let more = from.end..to.end;
-        range::unmap(core, id, more.clone(), updates)?;
+        range::unmap(core, id, more.clone())?;
         if !more.is_empty() {
-            core.parts(id, updates)?.0.areas.insert(more, attributes);
+            core.space_mut(id)?.areas.insert(more, attributes);
         }
         return Ok(());
     }
@@ -43,13 +40,13 @@ pub(super) fn remap(
         let length_bytes = (to.end - to.start) << 12;
         return Err(OsError::InvalidRange { start: to.start << 12, length_bytes });
     }
-    let (space, mut effects) = core.parts(id, updates)?;
-    space.leave_overlay(&from, Departure::Moved, &mut effects)?;
-    areas::unmap(core, id, to.clone(), updates)?;
+    let space = &mut core.space_mut(id)?;
+    space.leave_overlay(&from, Departure::Moved)?;
+    areas::unmap(core, id, to.clone())?;
     let length = (from.end - from.start).min(to.end - to.start);
     let moved = from.start..from.start + length;
     contents::move_range(core, id, &moved, to.start)?;
-    let (space, mut effects) = core.parts(id, updates)?;
+    let space = &mut core.space_mut(id)?;
     for part in space.areas.within(moved.clone()) {
         let start = part.start - from.start + to.start;
         let end = part.end - from.start + to.start;
@@ -59,21 +56,16 @@ pub(super) fn remap(
         space.areas.insert(to.start + length..to.end, attributes.moved(from.start, to.start));
     }
     space.move_reclaimed(&moved, to.start);
-    space.move_range(&moved, to.start, &mut effects)?;
-    areas::unmap(core, id, from, updates)
+    space.move_range(&moved, to.start)?;
+    areas::unmap(core, id, from)
 }
 
-impl AddressSpace {
+impl SpaceMut<'_> {
     /// Moves the mappings of `pages` so that the first lies at `to`, where nothing is mapped.
-    fn move_range(
-        &mut self,
-        pages: &Range<u64>,
-        to: u64,
-        effects: &mut Effects<'_>,
-    ) -> Result<(), OsError> {
+    fn move_range(&mut self, pages: &Range<u64>, to: u64) -> Result<(), OsError> {
         for first in self.wide_within(pages) {
             if self.has_wide(first) {
-                self.move_wide(first, pages, to, effects)?;
+                self.move_wide(first, pages, to)?;
             }
         }
         for number in self.regions_within(pages) {
@@ -83,66 +75,54 @@ impl AddressSpace {
                 let (first, mechanism) = (first_of(number), self.mechanism(first_of(number)));
                 let is_all = subpages == HoleSet::FULL;
                 if is_all && mechanism.moves_as_one(self, first, target) {
-                    mechanism.move_to(self, first, target, effects)?;
+                    mechanism.move_to(self, first, target)?;
                     continue;
                 }
                 if self.extent(first).is_whole() {
-                    mechanism.break_up(self, first, effects)?;
+                    mechanism.break_up(self, first)?;
                 }
             }
             for index in subpages.iter() {
                 let page = page_at(number, index);
-                if let Some((frame, permissions)) = self.take_page(page, effects)? {
+                if let Some((frame, permissions)) = self.take_page(page)? {
                     let target = target.wrapping_add(index as u64);
-                    let result = self.place(target, frame, permissions, effects);
+                    let result = self.place(target, frame, permissions);
                     if result.is_err() {
-                        effects.memory.release(frame);
-                        self.close_if_empty(number, effects);
+                        self.memory.release(frame);
+                        self.close_if_empty(number);
                     }
                     result?;
                 }
             }
-            self.close_if_empty(number, effects);
+            self.close_if_empty(number);
         }
         Ok(())
     }
 
     /// Moves an extent in one piece if the range covers the extent and its mechanism supports the
     /// move. Else breaks the extent up and leaves its pages to the caller.
-    fn move_wide(
-        &mut self,
-        first: u64,
-        pages: &Range<u64>,
-        to: u64,
-        effects: &mut Effects<'_>,
-    ) -> Result<(), OsError> {
+    fn move_wide(&mut self, first: u64, pages: &Range<u64>, to: u64) -> Result<(), OsError> {
         let extent = self.extent(first);
         let (mechanism, own) = (extent.mechanism(), first..first + extent.pages());
         let target = first.wrapping_add(to).wrapping_sub(pages.start);
         if covers(pages, &own) && mechanism.moves_as_one(self, first, target) {
-            return mechanism.move_to(self, first, target, effects);
+            return mechanism.move_to(self, first, target);
         }
-        mechanism.break_up(self, first, effects)
+        mechanism.break_up(self, first)
     }
 
     /// Unmaps one page and keeps its frame.
-    fn take_page(
-        &mut self,
-        page: u64,
-        effects: &mut Effects<'_>,
-    ) -> Result<Option<(Frame, Permissions)>, OsError> {
+    fn take_page(&mut self, page: u64) -> Result<Option<(Frame, Permissions)>, OsError> {
         Ok(match self.find(page) {
             None | Some(Present::Vacant) => None,
-            Some(Present::Page(_, permissions)) => {
-                Some((self.unmap_page(page, effects), permissions))
-            }
+            Some(Present::Page(_, permissions)) => Some((self.unmap_page(page), permissions)),
             Some(Present::Detached(_, permissions)) => {
                 let detacher = self.detacher(page).expect("it was detached");
-                Some((detacher.vacate(self, page, effects), permissions))
+                Some((detacher.vacate(self, page), permissions))
             }
             Some(Present::InPlace(_, permissions)) => {
                 let detacher = self.detacher(page).expect("others were broken up");
-                Some((detacher.detach(self, page, effects)?, permissions))
+                Some((detacher.detach(self, page)?, permissions))
             }
         })
     }

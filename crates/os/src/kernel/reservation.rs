@@ -1,24 +1,23 @@
 //! Release of frames that are reserved for a 2MB page and not touched yet: as many as are needed if
 //! memory is short, or a single frame that fails.
 
-use perforate_types::{Frame, HoleSet, PageSize, SpaceId, Update};
+use perforate_types::{Frame, HoleSet, PageSize, SpaceId};
 
 use super::Core;
-use super::processes::Processes;
 
 /// Frees reserved frames that were not touched, from the lowest address of the first address space
 /// on, until `free_frames` are free. Returns true if any was freed.
-pub(super) fn release(core: &mut Core, free_frames: u64, updates: &mut Vec<Update>) -> bool {
+pub(super) fn release(core: &mut Core, free_frames: u64) -> bool {
     let mut released = 0;
     for slot in 0..core.spaces.len() {
         let id = SpaceId(slot as u16);
         let mut next = 0;
         while core.free_frames() < free_frames {
-            let Ok((space, mut effects)) = core.parts(id, updates) else { break };
+            let Ok(space) = &mut core.space_mut(id) else { break };
             let region = (space.usage().reserved > 0).then(|| space.next_region(next));
             let Some(Some(number)) = region else { break };
-            let pages = space.holed_pages().expect("only such pages reserve frames");
-            released += pages.release_reserved(space, number, &HoleSet::FULL, &mut effects);
+            let pages = space.holes.expect("only such pages reserve frames");
+            released += pages.release_reserved(space, number, &HoleSet::FULL);
             next = number + 1;
         }
     }
@@ -26,20 +25,14 @@ pub(super) fn release(core: &mut Core, free_frames: u64, updates: &mut Vec<Updat
 }
 
 /// Frees a reserved frame; returns false if the frame was not reserved.
-pub(super) fn release_frame(
-    core: &mut Core,
-    processes: &Processes,
-    frame: Frame,
-    updates: &mut Vec<Update>,
-) -> bool {
+pub(super) fn release_frame(core: &mut Core, frame: Frame) -> bool {
     let block = frame.align_down(PageSize::Size2M);
     let index = frame.index_in(PageSize::Size2M);
-    let found = processes.iter().find_map(|(_, id)| {
-        let number = core.space(id).ok()?.reserving_region(block, index)?;
-        Some((id, number))
-    });
+    let found = core
+        .live_spaces()
+        .find_map(|space| Some((space.id(), space.reserving_region(block, index)?)));
     let Some((id, number)) = found else { return false };
-    let Ok((space, mut effects)) = core.parts(id, updates) else { return false };
-    let pages = space.holed_pages().expect("only such pages reserve frames");
-    pages.release_reserved(space, number, &[index].into_iter().collect(), &mut effects) == 1
+    let Ok(space) = &mut core.space_mut(id) else { return false };
+    let pages = space.holes.expect("only such pages reserve frames");
+    pages.release_reserved(space, number, &[index].into_iter().collect()) == 1
 }

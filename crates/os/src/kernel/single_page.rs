@@ -1,6 +1,6 @@
 //! Allocation of a single frame for a 4KB page or a hole.
 
-use perforate_types::{Permissions, SpaceId, Update};
+use perforate_types::{Permissions, SpaceId};
 
 use super::{Core, FirstTouch, sharing};
 use crate::OsError;
@@ -12,15 +12,14 @@ pub(super) fn map(
     id: SpaceId,
     page: u64,
     permissions: Permissions,
-    updates: &mut Vec<Update>,
 ) -> Result<(), OsError> {
-    let (space, mut effects) = core.parts(id, updates)?;
-    let frame = effects.memory.allocate_page()?;
-    if let Err(error) = space.map_page(page, frame, permissions, &mut effects) {
-        effects.memory.free(frame, 0);
+    let space = &mut core.space_mut(id)?;
+    let frame = space.memory.allocate_page()?;
+    if let Err(error) = space.map_page(page, frame, permissions) {
+        space.memory.free(frame, 0);
         return Err(error);
     }
-    effects.ledger.bring_in(FirstTouch::Page);
+    space.ledger.bring_in(FirstTouch::Page);
     Ok(())
 }
 
@@ -31,22 +30,19 @@ pub(super) fn fill_hole(
     id: SpaceId,
     page: u64,
     permissions: Permissions,
-    updates: &mut Vec<Update>,
 ) -> Result<(), OsError> {
-    if core.space(id)?.areas.any_shared()
-        && sharing::join_hole(core, id, page, permissions, updates)?
-    {
+    if core.space(id)?.areas.any_shared() && sharing::join_hole(core, id, page, permissions)? {
         return Ok(());
     }
-    let (space, mut effects) = core.parts(id, updates)?;
+    let space = &mut core.space_mut(id)?;
     if space.find(page) != Some(Present::Vacant) {
         return Ok(());
     }
     let detacher = space.detacher(page).expect("the page was detached");
-    if !detacher.fill_in_place(space, page, permissions, &mut effects) {
-        let frame = effects.memory.allocate_page()?;
-        detacher.fill(space, page, frame, permissions, &mut effects);
+    if !detacher.fill_in_place(space, page, permissions) {
+        let frame = space.memory.allocate_page()?;
+        detacher.fill(space, page, frame, permissions);
     }
-    effects.ledger.bring_in(FirstTouch::Hole);
+    space.ledger.bring_in(FirstTouch::Hole);
     Ok(())
 }

@@ -1,10 +1,10 @@
 //! Punching and patching of single sub-pages, for policies, event storms and experiments.
 
-use perforate_types::{PageSize, Permissions, SpaceId, Update, VirtualPage};
+use perforate_types::{PageSize, Permissions, SpaceId, VirtualPage};
 
 use super::{Core, contents, sharing, swap};
 use crate::OsError;
-use crate::space::{Departure, Present, region_of};
+use crate::space::{Departure, Present};
 
 /// Treatment of the data of a sub-page that is punched out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,12 +23,11 @@ pub(super) fn punch(
     id: SpaceId,
     page: u64,
     hole: HoleContent,
-    updates: &mut Vec<Update>,
 ) -> Result<(), OsError> {
     if !core.config.tables.shadow_directories {
         return Err(OsError::NoShadowDirectories);
     }
-    let (space, mut effects) = core.parts(id, updates)?;
+    let space = &mut core.space_mut(id)?;
     let place = (id, VirtualPage::new(page));
     let present = space.find(page).filter(|_| !space.is_kept(page));
     let detacher = space.detacher(page);
@@ -39,15 +38,15 @@ pub(super) fn punch(
         }
         _ => return Err(OsError::NotLarge { space: place.0, page: place.1 }),
     };
-    space.leave_overlay(&(page..page + 1), Departure::Remapped, &mut effects)?;
+    space.leave_overlay(&(page..page + 1), Departure::Remapped)?;
     let frame = present.and_then(Present::frame).expect("it is mapped");
-    let others_map_it = effects.memory.is_shared(frame);
+    let others_map_it = space.memory.is_shared(frame);
     let private = space.areas.find(page).is_none_or(|area| !area.attributes.is_shared());
     match hole {
         HoleContent::Unallocated => {
             space.forget_advice(&(page..page + 1));
-            let frame = detacher.detach(space, page, &mut effects)?;
-            effects.memory.release(frame);
+            let frame = detacher.detach(space, page)?;
+            space.memory.release(frame);
             core.contents.forget(id, &(page..page + 1));
             Ok(())
         }
@@ -55,33 +54,27 @@ pub(super) fn punch(
             if !private && others_map_it {
                 return Err(OsError::SharedMemory { space: place.0, page: place.1 });
             }
-            space.detach_with(detacher, page, true, permissions, &mut effects)
+            space.detach_with(detacher, page, true, permissions)
         }
         HoleContent::Permissions(permissions) => {
             // Private data whose frame is shared are copied before the hole becomes writable.
             let copies = permissions.write && private && others_map_it;
-            space.detach_with(detacher, page, copies, permissions, &mut effects)
+            space.detach_with(detacher, page, copies, permissions)
         }
     }
 }
 
 /// Moves the data of a hole back in place. Errors: [`super::Kernel::patch`].
-pub(super) fn patch(
-    core: &mut Core,
-    space: SpaceId,
-    page: VirtualPage,
-    updates: &mut Vec<Update>,
-) -> Result<(), OsError> {
+pub(super) fn patch(core: &mut Core, space: SpaceId, page: VirtualPage) -> Result<(), OsError> {
     let occupied = OsError::Occupied { space, page };
     let elsewhere = sharing::frame_elsewhere(core, space, page.number());
-    let (found, mut effects) = core.parts(space, updates)?;
+    let found = &mut core.space_mut(space)?;
     let present = found.find(page.number());
     if !matches!(present, Some(Present::Detached(..) | Present::Vacant)) {
         return Err(OsError::NotHole { space, page });
     }
-    found.leave_overlay(&(page.number()..page.number() + 1), Departure::Remapped, &mut effects)?;
-    let holed = found.holed(region_of(page.number())).expect("it has a hole");
-    let pages = found.holed_pages().expect("it has a hole");
+    found.leave_overlay(&(page.number()..page.number() + 1), Departure::Remapped)?;
+    let (pages, holed) = found.holes_around(page.number());
     let in_place = holed.in_place(page.index_in(PageSize::Size2M));
     let area = found.areas.find(page.number());
     if !area.is_some_and(|area| area.attributes.permit(holed.permissions)) {
@@ -95,34 +88,34 @@ pub(super) fn patch(
     {
         // A copy-on-write page must not become writable.
         let waits = holed.permissions.write && !permissions.write;
-        if waits && effects.memory.is_shared(frame) {
+        if waits && found.memory.is_shared(frame) {
             return Err(occupied);
         }
-        pages.attach(found, page.number(), &mut effects);
+        pages.attach(found, page.number());
         return Ok(());
     }
     if let Some(frame) = elsewhere {
         if present != Some(Present::Vacant) || frame != in_place {
             return Err(OsError::SharedMemory { space, page });
         }
-        effects.memory.share(frame);
-        pages.attach(found, page.number(), &mut effects);
+        found.memory.share(frame);
+        pages.attach(found, page.number());
         contents::receive(core, space, page.number());
         return Ok(());
     }
-    if !pages.take_place(found, page.number(), &mut effects) {
+    if !pages.take_place(found, page.number()) {
         return Err(occupied);
     }
     let is_swapped = found.is_swapped(page.number());
-    match pages.attach(found, page.number(), &mut effects) {
+    match pages.attach(found, page.number()) {
         Some(frame) => {
-            effects.ledger.done.frames_copied += 1;
-            effects.memory.release(frame);
+            found.ledger.done.frames_copied += 1;
+            found.memory.release(frame);
         }
         None if is_swapped => {
-            swap::end(core, space, page.number(), updates)?;
+            swap::end(core, space, page.number())?;
         }
-        None => effects.ledger.done.frames_zeroed_4k += 1,
+        None => found.ledger.done.frames_zeroed_4k += 1,
     }
     Ok(())
 }

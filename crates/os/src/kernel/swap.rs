@@ -1,59 +1,51 @@
 //! Swap: writes private anonymous memory to swap space by 2MB regions, and reads it back page by
 //! page.
 
-use perforate_types::{AccessKind, HoleSet, SpaceId, Update};
+use perforate_types::{AccessKind, HoleSet, SpaceId};
 
-use super::reclaim::{self, Reclaim};
+use super::reclaim;
 use super::{Core, SpaceRegion, single_page};
 use crate::space::{
     Area, Departure, Mapping, REGION_PAGES, page_at, pages_of, regions_of, subpages_of,
 };
 use crate::{OsError, Victim};
 
-impl Reclaim {
+impl Core {
     /// Swaps out the next region of the clock that has pages to swap and that the policy does not
     /// spare. If the policy spares all regions, takes one of them. Returns false if nothing was
     /// swapped out.
-    pub(super) fn swap_out_next(
-        &mut self,
-        core: &mut Core,
-        avoid: Option<SpaceRegion>,
-        updates: &mut Vec<Update>,
-    ) -> bool {
+    pub(super) fn swap_out_next(&mut self, avoid: Option<SpaceRegion>) -> bool {
         let mut spares = false;
         let takes = |core: &Core, place| {
             let takes = reclaims(core, place);
             spares |= !takes;
             takes
         };
-        self.swap_out_round(core, avoid, takes, updates)
-            || (spares && self.swap_out_round(core, avoid, |_, _| true, updates))
+        self.swap_out_round(avoid, takes) || (spares && self.swap_out_round(avoid, |_, _| true))
     }
 
     /// Swaps out the first region of one round for which `takes` is true.
     fn swap_out_round(
         &mut self,
-        core: &mut Core,
         avoid: Option<SpaceRegion>,
         mut takes: impl FnMut(&Core, SpaceRegion) -> bool,
-        updates: &mut Vec<Update>,
     ) -> bool {
-        let start = self.hand;
+        let start = self.reclaim.hand;
         let mut wrapped = false;
-        while core.memory.swap.free_slots() > 0 {
-            let Some(place) = core.next_region(self.hand) else {
+        while self.memory.swap.free_slots() > 0 {
+            let Some(place) = self.next_region(self.reclaim.hand) else {
                 if wrapped {
                     return false;
                 }
                 wrapped = true;
-                self.hand = SpaceRegion::default();
+                self.reclaim.hand = SpaceRegion::default();
                 continue;
             };
             if wrapped && place >= start {
                 return false;
             }
-            self.hand = (place.0, place.1 + 1);
-            if Some(place) != avoid && takes(core, place) && write_out(core, place, updates) {
+            self.reclaim.hand = (place.0, place.1 + 1);
+            if Some(place) != avoid && takes(self, place) && write_out(self, place) {
                 return true;
             }
         }
@@ -77,32 +69,24 @@ fn reclaims(core: &Core, (id, number): SpaceRegion) -> bool {
 }
 
 /// Writes the reclaimable pages of a region to swap, as many as there are free slots.
-pub(super) fn write_out(
-    core: &mut Core,
-    (id, number): SpaceRegion,
-    updates: &mut Vec<Update>,
-) -> bool {
-    if write_extents_out(core, (id, number), updates) {
+pub(super) fn write_out(core: &mut Core, (id, number): SpaceRegion) -> bool {
+    if write_extents_out(core, (id, number)) {
         return true;
     }
-    reclaim::break_up(core, (id, number), updates);
+    reclaim::break_up(core, (id, number));
     let room = usize::try_from(core.memory.swap.free_slots()).unwrap_or(usize::MAX);
     let pages: HoleSet = reclaim::reclaimable(core, id, number).iter().take(room).collect();
-    if !reclaim::take_out(core, id, number, &pages, updates) {
+    if !reclaim::take_out(core, id, number, &pages) {
         return false;
     }
-    set_swapped(core, id, pages.iter().map(|index| page_at(number, index)), updates);
+    set_swapped(core, id, pages.iter().map(|index| page_at(number, index)));
     true
 }
 
 /// Swaps out extents of other sizes than 2MB that overlap the region, if all their pages can be
 /// taken. Returns true if there were any. Taking an extent as a whole needs no frame for a node:
 /// memory may have none left.
-fn write_extents_out(
-    core: &mut Core,
-    (id, number): SpaceRegion,
-    updates: &mut Vec<Update>,
-) -> bool {
+fn write_extents_out(core: &mut Core, (id, number): SpaceRegion) -> bool {
     let Ok(space) = core.space(id) else { return false };
     let mut is_any = false;
     for first in space.wide_within(&pages_of(number)) {
@@ -117,29 +101,24 @@ fn write_extents_out(
         if extent.stays_whole() || !has_room || !regions_of(&pages).all(can_go) {
             continue;
         }
-        let Ok((space, mut effects)) = core.parts(id, updates) else { return is_any };
-        if space.leave_overlay(&pages, Departure::Remapped, &mut effects).is_err() {
+        let Ok(space) = &mut core.space_mut(id) else { return is_any };
+        if space.leave_overlay(&pages, Departure::Remapped).is_err() {
             continue;
         }
-        mechanism.unmap(space, first, &mut effects).release(effects.memory);
-        set_swapped(core, id, pages, updates);
+        mechanism.unmap(space, first).release(space.memory);
+        set_swapped(core, id, pages);
         is_any = true;
     }
     is_any
 }
 
 /// Records that the content of unmapped pages is in swap. There must be enough free slots.
-fn set_swapped(
-    core: &mut Core,
-    id: SpaceId,
-    pages: impl Iterator<Item = u64>,
-    updates: &mut Vec<Update>,
-) {
-    let Ok((space, effects)) = core.parts(id, updates) else { return };
+fn set_swapped(core: &mut Core, id: SpaceId, pages: impl Iterator<Item = u64>) {
+    let Ok(space) = &mut core.space_mut(id) else { return };
     for page in pages {
-        let slot = effects.memory.swap.take().expect("there was room");
+        let slot = space.memory.swap.take().expect("there was room");
         space.set_swapped(page, slot);
-        effects.ledger.done.pages_swapped_out += 1;
+        space.ledger.done.pages_swapped_out += 1;
     }
 }
 
@@ -152,12 +131,11 @@ pub(super) fn read_in(
     page: u64,
     area: Area,
     kind: AccessKind,
-    updates: &mut Vec<Update>,
 ) -> Result<bool, OsError> {
     if !core.space(id)?.is_swapped(page) {
         return Ok(false);
     }
-    read(core, id, page, area, kind, updates).map(|()| true)
+    read(core, id, page, area, kind).map(|()| true)
 }
 
 fn read(
@@ -166,15 +144,14 @@ fn read(
     page: u64,
     area: Area,
     kind: AccessKind,
-    updates: &mut Vec<Update>,
 ) -> Result<(), OsError> {
     core.ledger.clears = false;
     let permissions = area.attributes.effective();
     match core.space(id)?.find(page) {
-        Some(_) => single_page::fill_hole(core, id, page, permissions, updates)?,
-        None => single_page::map(core, id, page, permissions, updates)?,
+        Some(_) => single_page::fill_hole(core, id, page, permissions)?,
+        None => single_page::map(core, id, page, permissions)?,
     }
-    let is_shared = end(core, id, page, updates)?;
+    let is_shared = end(core, id, page)?;
     // A write to a slot that is shared would have been a copy on write if the page had stayed in
     // memory.
     if is_shared && kind == AccessKind::Write {
@@ -185,29 +162,19 @@ fn read(
 
 /// Ends the swapping of a page whose content is in memory again. Returns true if another address
 /// space still uses its slot.
-pub(super) fn end(
-    core: &mut Core,
-    id: SpaceId,
-    page: u64,
-    updates: &mut Vec<Update>,
-) -> Result<bool, OsError> {
-    let (space, effects) = core.parts(id, updates)?;
+pub(super) fn end(core: &mut Core, id: SpaceId, page: u64) -> Result<bool, OsError> {
+    let space = &mut core.space_mut(id)?;
     let slot = space.take_swapped(page);
-    effects.ledger.done.pages_swapped_in += 1;
-    Ok(effects.memory.swap.release(slot))
+    space.ledger.done.pages_swapped_in += 1;
+    Ok(space.memory.swap.release(slot))
 }
 
 /// Reads all swapped pages of a region back, before other spaces share the region.
-pub(super) fn read_region_in(
-    core: &mut Core,
-    id: SpaceId,
-    number: u64,
-    updates: &mut Vec<Update>,
-) -> Result<(), OsError> {
+pub(super) fn read_region_in(core: &mut Core, id: SpaceId, number: u64) -> Result<(), OsError> {
     for index in core.space(id)?.swapped_pages(number).iter() {
         let page = page_at(number, index);
         let Some(area) = core.space(id)?.areas.find(page) else { continue };
-        read_in(core, id, page, area, AccessKind::Read, updates)?;
+        read_in(core, id, page, area, AccessKind::Read)?;
     }
     Ok(())
 }

@@ -89,21 +89,8 @@ pub struct ShadowTables {
     by_guest_frame: BTreeSet<(u64, SpaceId, u64)>,
     /// Maxima of the numbers of tables and entries.
     most: (usize, usize),
-}
-
-/// State that operations on shadow tables change besides the tables.
-pub(crate) struct ShadowEffects<'a> {
-    /// The kernel that owns the frames of shadow tables.
-    pub(crate) kernel: &'a mut Kernel,
-    /// Changes of the shadow tables, in order.
-    pub(crate) updates: &'a mut Vec<Update>,
-}
-
-impl ShadowEffects<'_> {
-    fn write(&mut self, operation: TableOperation) {
-        self.kernel.note_operation(&operation);
-        self.updates.push(operation.into());
-    }
+    /// Changes since they were last taken out, in order.
+    pub(crate) updates: Vec<Update>,
 }
 
 impl ShadowTables {
@@ -115,6 +102,7 @@ impl ShadowTables {
             leaves: BTreeMap::new(),
             by_guest_frame: BTreeSet::new(),
             most: (0, 0),
+            updates: Vec::new(),
         }
     }
 
@@ -138,20 +126,24 @@ impl ShadowTables {
         self.guest_tables.untraced(space, page)
     }
 
+    fn write(&mut self, kernel: &mut Kernel, operation: TableOperation) {
+        kernel.note_operation(&operation);
+        self.updates.push(operation.into());
+    }
+
     /// Makes an entry and the tables on its way, and drops the entries in its place.
-    pub(crate) fn map(
-        &mut self,
-        leaf: &ShadowLeaf,
-        effects: &mut ShadowEffects<'_>,
-    ) -> Result<(), OsError> {
+    pub(crate) fn map(&mut self, leaf: &ShadowLeaf, kernel: &mut Kernel) -> Result<(), OsError> {
         let ShadowLeaf { space, page, size, frame, permissions, .. } = *leaf;
-        self.forget(space, page, size, effects);
+        self.forget(space, page, size, kernel);
         for level in (size.leaf_level()..=ROOT).rev() {
             let table = Table::covering(space, level, page);
             if let Entry::Vacant(place) = self.tables.entry(table) {
-                let frame = *place.insert(effects.kernel.allocate_shadow_table()?);
+                let frame = *place.insert(kernel.allocate_shadow_table()?);
                 let page = VirtualPage::new(table.page);
-                effects.write(TableOperation::AddNode { space, level, page, frame, branch: 0 });
+                self.write(
+                    kernel,
+                    TableOperation::AddNode { space, level, page, frame, branch: 0 },
+                );
             }
         }
         if leaf.is_in_tables {
@@ -162,7 +154,7 @@ impl ShadowTables {
         let (tables, entries) = self.most;
         self.most = (tables.max(self.tables.len()), entries.max(self.leaves.len()));
         self.by_guest_frame.insert((guest_frame, space, page.number()));
-        effects.write(TableOperation::Map { space, page, size, frame, permissions });
+        self.write(kernel, TableOperation::Map { space, page, size, frame, permissions });
         Ok(())
     }
 
@@ -171,14 +163,14 @@ impl ShadowTables {
     pub(crate) fn guest_changed(
         &mut self,
         operation: &dyn FormatOperation,
-        effects: &mut ShadowEffects<'_>,
+        kernel: &mut Kernel,
     ) -> Option<Written> {
         let run = operation.pages();
         match operation.downcast_ref() {
-            Some(table) => self.table_changed(table, effects),
+            Some(table) => self.table_changed(table, kernel),
             None => {
-                self.zap(run.space, run.numbers(), effects);
-                self.remove_orphans(run.space, &run.numbers(), effects);
+                self.zap(run.space, run.numbers(), kernel);
+                self.remove_orphans(run.space, &run.numbers(), kernel);
             }
         }
         let written = operation.written();
@@ -194,17 +186,17 @@ impl ShadowTables {
     }
 
     /// Handles a write of the guest to ordinary page tables.
-    fn table_changed(&mut self, operation: &TableOperation, effects: &mut ShadowEffects<'_>) {
+    fn table_changed(&mut self, operation: &TableOperation, kernel: &mut Kernel) {
         self.guest_tables.apply(operation);
         match *operation {
             TableOperation::RemoveNode { space, level, page, .. } => {
                 let pages = Table::covering(space, level, page).pages();
-                self.zap(space, pages.clone(), effects);
-                self.remove_tables(space, &pages, level, effects);
+                self.zap(space, pages.clone(), kernel);
+                self.remove_tables(space, &pages, level, kernel);
             }
             TableOperation::Unmap { space, page, size }
             | TableOperation::Protect { space, page, size, .. } => {
-                self.forget(space, page, size, effects);
+                self.forget(space, page, size, kernel);
             }
             TableOperation::SetControl { .. }
             | TableOperation::AddNode { .. }
@@ -213,11 +205,7 @@ impl ShadowTables {
     }
 
     /// Drops entries that depend on a changed mapping of the host.
-    pub(crate) fn host_changed(
-        &mut self,
-        operation: &TableOperation,
-        effects: &mut ShadowEffects<'_>,
-    ) {
+    pub(crate) fn host_changed(&mut self, operation: &TableOperation, kernel: &mut Kernel) {
         let (TableOperation::Unmap { page, size, .. } | TableOperation::Protect { page, size, .. }) =
             *operation
         else {
@@ -227,25 +215,19 @@ impl ShadowTables {
         let lost = (first, SpaceId(0), 0)..(end, SpaceId(0), 0);
         let lost: Vec<_> = self.by_guest_frame.range(lost).copied().collect();
         for (_, space, page) in lost {
-            self.zap(space, page..page + 1, effects);
+            self.zap(space, page..page + 1, kernel);
         }
     }
 
     /// Drops the entries inside a page of the guest, and the shadow tables below its entry.
-    fn forget(
-        &mut self,
-        space: SpaceId,
-        page: VirtualPage,
-        size: PageSize,
-        effects: &mut ShadowEffects<'_>,
-    ) {
+    fn forget(&mut self, space: SpaceId, page: VirtualPage, size: PageSize, kernel: &mut Kernel) {
         let pages = page.number()..page.number() + size.pages();
-        self.zap(space, pages.clone(), effects);
-        self.remove_tables(space, &pages, size.leaf_level() - 1, effects);
+        self.zap(space, pages.clone(), kernel);
+        self.remove_tables(space, &pages, size.leaf_level() - 1, kernel);
     }
 
     /// Drops the entries that translate any of these pages, each with its shootdown.
-    fn zap(&mut self, space: SpaceId, pages: Range<u64>, effects: &mut ShadowEffects<'_>) {
+    fn zap(&mut self, space: SpaceId, pages: Range<u64>, kernel: &mut Kernel) {
         if pages.is_empty() {
             return;
         }
@@ -260,8 +242,8 @@ impl ShadowTables {
             self.leaves.remove(&(space, number));
             self.by_guest_frame.remove(&(guest_frame, space, number));
             let page = VirtualPage::new(number);
-            effects.write(TableOperation::Unmap { space, page, size });
-            effects.updates.push(Update::Shootdown(match size {
+            self.write(kernel, TableOperation::Unmap { space, page, size });
+            self.updates.push(Update::Shootdown(match size {
                 PageSize::Size4K => Shootdown::Page { space, page },
                 _ => Shootdown::Large { space, page, size },
             }));
@@ -274,26 +256,21 @@ impl ShadowTables {
         space: SpaceId,
         pages: &Range<u64>,
         up_to: Level,
-        effects: &mut ShadowEffects<'_>,
+        kernel: &mut Kernel,
     ) {
         for level in 1..=up_to {
             for table in self.tables_within(space, pages, level) {
-                self.remove_table(table, effects);
+                self.remove_table(table, kernel);
             }
         }
     }
 
     /// Removes those empty tables of these pages that have no counterpart in the guest.
-    fn remove_orphans(
-        &mut self,
-        space: SpaceId,
-        pages: &Range<u64>,
-        effects: &mut ShadowEffects<'_>,
-    ) {
+    fn remove_orphans(&mut self, space: SpaceId, pages: &Range<u64>, kernel: &mut Kernel) {
         for level in 1..=ROOT {
             for table in self.tables_within(space, pages, level) {
                 if !self.guest_tables.has(table) {
-                    self.remove_table(table, effects);
+                    self.remove_table(table, kernel);
                 }
             }
         }
@@ -308,13 +285,13 @@ impl ShadowTables {
 
     /// Removes an empty table. Walk caches may hold a pointer to it even if it maps nothing, so it
     /// needs a shootdown too.
-    fn remove_table(&mut self, table: Table, effects: &mut ShadowEffects<'_>) {
+    fn remove_table(&mut self, table: Table, kernel: &mut Kernel) {
         let Some(frame) = self.tables.remove(&table) else { return };
         self.guest_tables.untrace(table);
         let Table { space, level, page } = table;
         let page = VirtualPage::new(page);
-        effects.write(TableOperation::RemoveNode { space, level, page, branch: 0 });
-        effects.updates.push(Update::Shootdown(Shootdown::Page { space, page }));
-        effects.kernel.free_shadow_table(frame);
+        self.write(kernel, TableOperation::RemoveNode { space, level, page, branch: 0 });
+        self.updates.push(Update::Shootdown(Shootdown::Page { space, page }));
+        kernel.free_shadow_table(frame);
     }
 }

@@ -1,5 +1,7 @@
 //! Hand-worked tests of shadow tables.
 
+use std::mem::take;
+
 use perforate_types::{GapTolerance, PageRun};
 
 use super::*;
@@ -31,20 +33,14 @@ impl Bench {
 
     /// True if the guest's write was trapped, and the updates of the shadow tables.
     fn guest(&mut self, change: &dyn FormatOperation) -> (bool, Vec<Update>) {
-        let mut updates = Vec::new();
-        let kernel = &mut self.kernel;
-        let mut effects = ShadowEffects { kernel, updates: &mut updates };
-        let trapped = self.tables.guest_changed(change, &mut effects);
+        let trapped = self.tables.guest_changed(change, &mut self.kernel);
         assert!(trapped.is_none_or(|written| written == change.written()));
-        (trapped.is_some(), updates)
+        (trapped.is_some(), take(&mut self.tables.updates))
     }
 
     fn host(&mut self, change: &TableOperation) -> Vec<Update> {
-        let mut updates = Vec::new();
-        let kernel = &mut self.kernel;
-        let mut effects = ShadowEffects { kernel, updates: &mut updates };
-        self.tables.host_changed(change, &mut effects);
-        updates
+        self.tables.host_changed(change, &mut self.kernel);
+        take(&mut self.tables.updates)
     }
 
     fn map(&mut self, page: u64, size: PageSize, guest_frame: u64) -> Vec<Update> {
@@ -67,11 +63,8 @@ impl Bench {
             permissions: Permissions::READ,
             is_in_tables,
         };
-        let mut updates = Vec::new();
-        let kernel = &mut self.kernel;
-        let mut effects = ShadowEffects { kernel, updates: &mut updates };
-        self.tables.map(&leaf, &mut effects).unwrap();
-        updates
+        self.tables.map(&leaf, &mut self.kernel).unwrap();
+        take(&mut self.tables.updates)
     }
 
     /// Frames of tables on the way to page 7 that are not traced.

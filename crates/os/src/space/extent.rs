@@ -13,7 +13,7 @@ use std::ops::Range;
 
 use perforate_types::{Frame, HoleSet, Permissions, VirtualPage};
 
-use super::{AddressSpace, Attributes, Effects, Entries, FrameVisitor, Holed, Usage};
+use super::{AddressSpace, Attributes, Entries, FrameVisitor, Holed, SpaceMut, Usage};
 use crate::OsError;
 use crate::memory::{PhysicalMemory, Recount};
 
@@ -81,7 +81,7 @@ pub trait Extent: Any + Send {
     /// Translation of page number `offset` of the extent.
     fn find(&self, offset: u64) -> Present;
 
-    /// 4KB entries of detached pages, by offset; `None` if the mechanism cannot detach pages.
+    /// 4KB entries of detached pages, by offset; `None` if the extent has none.
     fn entries(&self) -> Option<&Entries> {
         None
     }
@@ -94,6 +94,12 @@ pub trait Extent: Any + Send {
     /// State of the extent as a 2MB page with holes; `None` if the mechanism has no holes.
     fn holed(&self) -> Option<Holed> {
         None
+    }
+
+    /// True if [`HoledPages`](super::HoledPages) can detach single pages of the extent, in an address
+    /// space with such a mechanism.
+    fn may_have_holes(&self) -> bool {
+        false
     }
 
     /// True if no page of the extent is mapped.
@@ -184,40 +190,23 @@ pub trait Mechanism: Sync {
     /// If memory for tables runs out.
     fn map(
         &self,
-        space: &mut AddressSpace,
+        space: &mut SpaceMut<'_>,
         first: u64,
         extent: Box<dyn Extent>,
-        effects: &mut Effects<'_>,
     ) -> Result<(), OsError>;
 
     /// Unmaps an extent with its detached pages; all references pass to the caller.
-    fn unmap(
-        &self,
-        space: &mut AddressSpace,
-        first: u64,
-        effects: &mut Effects<'_>,
-    ) -> Box<dyn Extent>;
+    fn unmap(&self, space: &mut SpaceMut<'_>, first: u64) -> Box<dyn Extent>;
 
     /// Changes the permissions of all in-place pages.
-    fn protect(
-        &self,
-        space: &mut AddressSpace,
-        first: u64,
-        permissions: Permissions,
-        effects: &mut Effects<'_>,
-    );
+    fn protect(&self, space: &mut SpaceMut<'_>, first: u64, permissions: Permissions);
 
     /// Breaks an extent up into smaller pages, without moving data. After a failure, nothing has
     /// changed.
     ///
     /// # Errors
     /// If memory for tables runs out.
-    fn break_up(
-        &self,
-        space: &mut AddressSpace,
-        first: u64,
-        effects: &mut Effects<'_>,
-    ) -> Result<(), OsError>;
+    fn break_up(&self, space: &mut SpaceMut<'_>, first: u64) -> Result<(), OsError>;
 
     /// Unmaps some pages of an extent of 2MB and releases their frames. After a failure, nothing
     /// has changed. The caller breaks up extents of other sizes first.
@@ -226,12 +215,11 @@ pub trait Mechanism: Sync {
     /// If memory for tables runs out.
     fn drop_subpages(
         &self,
-        space: &mut AddressSpace,
+        space: &mut SpaceMut<'_>,
         first: u64,
         _subpages: &HoleSet,
-        effects: &mut Effects<'_>,
     ) -> Result<Part, OsError> {
-        self.break_up(space, first, effects).map(|()| Part::BrokenUp)
+        self.break_up(space, first).map(|()| Part::BrokenUp)
     }
 
     /// Gives the pages of an extent that lie in `pages` the permissions of their area.
@@ -240,11 +228,10 @@ pub trait Mechanism: Sync {
     /// If memory for tables runs out.
     fn protect_part(
         &self,
-        space: &mut AddressSpace,
+        space: &mut SpaceMut<'_>,
         first: u64,
         pages: &Range<u64>,
         attributes: &Attributes,
-        effects: &mut Effects<'_>,
     ) -> Result<Part, OsError>;
 
     /// fork: maps the same frames in the child. Private pages are read-only in both until a write
@@ -254,17 +241,16 @@ pub trait Mechanism: Sync {
     /// If memory for the child's tables runs out.
     fn copy_to(
         &self,
-        space: &mut AddressSpace,
+        space: &mut SpaceMut<'_>,
         first: u64,
         child: &mut AddressSpace,
-        effects: &mut Effects<'_>,
     ) -> Result<(), OsError> {
         let extent = space.extent(first);
         let permissions = space.shared_permissions(first, extent.permissions());
         let copy = extent.with_permissions(permissions);
-        self.map(child, first, copy, effects)?;
-        space.extent(first).share(effects.memory);
-        self.protect(space, first, permissions, effects);
+        self.map(&mut space.other(child), first, copy)?;
+        space.space.extent(first).share(space.memory);
+        self.protect(space, first, permissions);
         Ok(())
     }
 
@@ -276,92 +262,19 @@ pub trait Mechanism: Sync {
     ///
     /// # Errors
     /// If memory for tables runs out.
-    fn move_to(
-        &self,
-        space: &mut AddressSpace,
-        first: u64,
-        target: u64,
-        effects: &mut Effects<'_>,
-    ) -> Result<(), OsError> {
-        let extent = self.unmap(space, first, effects);
+    fn move_to(&self, space: &mut SpaceMut<'_>, first: u64, target: u64) -> Result<(), OsError> {
+        let extent = self.unmap(space, first);
         let permissions = extent.permissions();
-        let moved = self.map(space, target, extent.with_permissions(permissions), effects);
+        let moved = self.map(space, target, extent.with_permissions(permissions));
         if moved.is_err() {
-            extent.release(effects.memory);
+            extent.release(space.memory);
         }
         moved
     }
 
     /// Moves an extent to other frames of the same kind because one of its frames fails. Returns
     /// false if that is impossible. The old frames are free then.
-    fn relocate(&self, _space: &mut AddressSpace, _first: u64, _effects: &mut Effects<'_>) -> bool {
+    fn relocate(&self, _space: &mut SpaceMut<'_>, _first: u64) -> bool {
         false
     }
-
-    /// Detaches single pages of extents; `None` if extents must be broken up instead.
-    fn detacher(&self, _space: &AddressSpace) -> Option<&'static dyn Detacher> {
-        None
-    }
-}
-
-/// Operations of mechanisms whose extents may have detached pages.
-pub trait Detacher: Sync {
-    /// Detaches an in-place page, which is then vacant. The reference to its frame passes to the
-    /// caller.
-    ///
-    /// # Errors
-    /// If memory for tables runs out.
-    fn detach(
-        &self,
-        space: &mut AddressSpace,
-        page: u64,
-        effects: &mut Effects<'_>,
-    ) -> Result<Frame, OsError>;
-
-    /// Attaches a page again; the caller provides the reference to the in-place frame. If the page
-    /// was mapped, returns its old frame, whose reference passes to the caller.
-    fn attach(
-        &self,
-        space: &mut AddressSpace,
-        page: u64,
-        effects: &mut Effects<'_>,
-    ) -> Option<Frame>;
-
-    /// In-place frame of a page.
-    fn place_of(&self, space: &AddressSpace, page: u64) -> Frame;
-
-    /// Maps a vacant page by a 4KB entry.
-    fn fill(
-        &self,
-        space: &mut AddressSpace,
-        page: u64,
-        frame: Frame,
-        permissions: Permissions,
-        effects: &mut Effects<'_>,
-    );
-
-    /// Maps a vacant page to its in-place frame if that frame is available. Returns false if it is
-    /// not.
-    fn fill_in_place(
-        &self,
-        space: &mut AddressSpace,
-        page: u64,
-        permissions: Permissions,
-        effects: &mut Effects<'_>,
-    ) -> bool;
-
-    /// Unmaps a detached page, which is then vacant. The reference to its frame passes to the
-    /// caller.
-    fn vacate(&self, space: &mut AddressSpace, page: u64, effects: &mut Effects<'_>) -> Frame;
-
-    /// Maps a detached page to another frame or with other permissions. Returns its old frame,
-    /// whose reference passes to the caller.
-    fn refill(
-        &self,
-        space: &mut AddressSpace,
-        page: u64,
-        frame: Frame,
-        permissions: Permissions,
-        effects: &mut Effects<'_>,
-    ) -> Frame;
 }

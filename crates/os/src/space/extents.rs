@@ -5,8 +5,11 @@ use std::ops::Range;
 
 use perforate_types::{Frame, Permissions};
 
-use super::extent::{Detacher, Extent, Mechanism, Present};
-use super::{AddressSpace, Attributes, Effects, Mapping, Region, first_of, region_of, regions_of};
+use super::extent::{Extent, Mechanism, Present};
+use super::{
+    AddressSpace, Attributes, HoledPages, Mapping, Region, SpaceMut, first_of, region_of,
+    regions_of,
+};
 use crate::OsError;
 
 /// True if `pages` contains all of `part`.
@@ -63,8 +66,9 @@ impl AddressSpace {
 
     /// Detaches single pages of the extent that contains `page`. `None` if that extent must be
     /// broken up instead, or there is no extent.
-    pub(crate) fn detacher(&self, page: u64) -> Option<&'static dyn Detacher> {
-        self.extent_at(page)?.1.mechanism().detacher(self)
+    pub(crate) fn detacher(&self, page: u64) -> Option<&'static dyn HoledPages> {
+        let (_, extent) = self.extent_at(page)?;
+        self.holes.filter(|_| extent.may_have_holes())
     }
 
     /// The extent that maps a region, if it has type `T`.
@@ -137,24 +141,6 @@ impl AddressSpace {
         changeable.map(|(&first, _)| first.max(page))
     }
 
-    /// Inserts an extent that level-2 entries of a special format map, where nothing is mapped. The
-    /// mechanism reports the truth and the format operations.
-    ///
-    /// # Errors
-    /// If memory for tables runs out.
-    pub fn insert_extent(
-        &mut self,
-        first: u64,
-        extent: Box<dyn Extent>,
-        effects: &mut Effects<'_>,
-    ) -> Result<(), OsError> {
-        self.tables.extend(first, 2, effects)?;
-        self.tables.attach_region(first);
-        self.usage.wide_pages += extent.pages();
-        self.insert_wide(first, extent);
-        Ok(())
-    }
-
     /// Removes an extent that [`Self::insert_extent`] inserted. Keeps the nodes above it for the
     /// next mapping or for [`Self::prune`].
     pub fn take_extent(&mut self, first: u64) -> Box<dyn Extent> {
@@ -162,11 +148,6 @@ impl AddressSpace {
         self.usage.wide_pages -= extent.pages();
         self.tables.detach_region(first);
         extent
-    }
-
-    /// Removes the nodes above a page that are empty.
-    pub fn prune(&mut self, page: u64, effects: &mut Effects<'_>) {
-        self.tables.prune(page, effects);
     }
 
     /// The extent that [`Self::insert_extent`] inserted at `first`, mutably, if it has type `T`.
@@ -218,13 +199,39 @@ impl AddressSpace {
         Permissions { write: permissions.write && shared, ..permissions }
     }
 
+    /// The part of the 2MB block of a region that another mapping can map as one piece, limited to
+    /// the sub-pages in `wanted`. `None` if none of them is in place.
+    pub(crate) fn shared_block(
+        &self,
+        number: u64,
+        wanted: &perforate_types::HoleSet,
+    ) -> Option<super::SharedBlock> {
+        let (first, extent) = self.extent_at(first_of(number))?;
+        extent.shared_block(number - region_of(first), wanted)
+    }
+}
+
+impl SpaceMut<'_> {
+    /// Inserts an extent that level-2 entries of a special format map, where nothing is mapped. The
+    /// mechanism reports the truth and the format operations.
+    ///
+    /// # Errors
+    /// If memory for tables runs out.
+    pub fn insert_extent(&mut self, first: u64, extent: Box<dyn Extent>) -> Result<(), OsError> {
+        self.extend_tables(first, 2)?;
+        self.tables.attach_region(first);
+        self.usage.wide_pages += extent.pages();
+        self.insert_wide(first, extent);
+        Ok(())
+    }
+
     /// Breaks the extent that contains `page` up into smaller pages.
     ///
     /// # Errors
     /// If memory for tables runs out; nothing has changed then.
-    pub(crate) fn break_up(&mut self, page: u64, effects: &mut Effects<'_>) -> Result<(), OsError> {
+    pub(crate) fn break_up(&mut self, page: u64) -> Result<(), OsError> {
         let (first, extent) = self.extent_at(page).expect("an extent");
-        extent.mechanism().break_up(self, first, effects)
+        extent.mechanism().break_up(self, first)
     }
 
     /// Detaches an in-place page so that it can have its own permissions. With `copies`, it gets a
@@ -234,27 +241,26 @@ impl AddressSpace {
     /// If memory runs out; nothing has changed then.
     pub(crate) fn detach_with(
         &mut self,
-        detacher: &dyn Detacher,
+        detacher: &dyn HoledPages,
         page: u64,
         copies: bool,
         permissions: Permissions,
-        effects: &mut Effects<'_>,
     ) -> Result<(), OsError> {
         if !copies {
-            let frame = detacher.detach(self, page, effects)?;
-            detacher.fill(self, page, frame, permissions, effects);
+            let frame = detacher.detach(self, page)?;
+            detacher.fill(self, page, frame, permissions);
             return Ok(());
         }
-        let new = effects.memory.allocate_page()?;
-        match detacher.detach(self, page, effects) {
+        let new = self.memory.allocate_page()?;
+        match detacher.detach(self, page) {
             Ok(frame) => {
-                detacher.fill(self, page, new, permissions, effects);
-                effects.ledger.done.frames_copied += 1;
-                effects.memory.release(frame);
+                detacher.fill(self, page, new, permissions);
+                self.ledger.done.frames_copied += 1;
+                self.memory.release(frame);
                 Ok(())
             }
             Err(error) => {
-                effects.memory.free(new, 0);
+                self.memory.free(new, 0);
                 Err(error)
             }
         }
@@ -262,31 +268,20 @@ impl AddressSpace {
 
     /// Maps a page that has an entry of its own to another frame or with other permissions. Returns
     /// its old frame, whose reference passes to the caller.
-    pub(crate) fn remap(
-        &mut self,
-        page: u64,
-        frame: Frame,
-        permissions: Permissions,
-        effects: &mut Effects<'_>,
-    ) -> Frame {
+    pub(crate) fn remap(&mut self, page: u64, frame: Frame, permissions: Permissions) -> Frame {
         match self.detacher(page) {
-            Some(detacher) => detacher.refill(self, page, frame, permissions, effects),
-            None => self.remap_page(page, frame, permissions, effects),
+            Some(detacher) => detacher.refill(self, page, frame, permissions),
+            None => self.remap_page(page, frame, permissions),
         }
     }
 
     /// Changes the permissions of a page that has an entry of its own.
-    pub(crate) fn protect_own(
-        &mut self,
-        page: u64,
-        permissions: Permissions,
-        effects: &mut Effects<'_>,
-    ) {
+    pub(crate) fn protect_own(&mut self, page: u64, permissions: Permissions) {
         let Some(detacher) = self.detacher(page) else {
-            return self.protect_page(page, permissions, effects);
+            return self.protect_page(page, permissions);
         };
         let frame = self.find(page).and_then(Present::frame).expect("a mapped page");
-        detacher.refill(self, page, frame, permissions, effects);
+        detacher.refill(self, page, frame, permissions);
     }
 
     /// Maps a frame to a page that is not mapped: a vacant page of an extent, or a 4KB page.
@@ -298,25 +293,13 @@ impl AddressSpace {
         page: u64,
         frame: Frame,
         permissions: Permissions,
-        effects: &mut Effects<'_>,
     ) -> Result<(), OsError> {
         match self.detacher(page) {
             Some(detacher) if self.find(page) == Some(Present::Vacant) => {
-                detacher.fill(self, page, frame, permissions, effects);
+                detacher.fill(self, page, frame, permissions);
                 Ok(())
             }
-            _ => self.map_page(page, frame, permissions, effects),
+            _ => self.map_page(page, frame, permissions),
         }
-    }
-
-    /// The part of the 2MB block of a region that another mapping can map as one piece, limited to
-    /// the sub-pages in `wanted`. `None` if none of them is in place.
-    pub(crate) fn shared_block(
-        &self,
-        number: u64,
-        wanted: &perforate_types::HoleSet,
-    ) -> Option<super::SharedBlock> {
-        let (first, extent) = self.extent_at(first_of(number))?;
-        extent.shared_block(number - region_of(first), wanted)
     }
 }

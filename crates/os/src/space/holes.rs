@@ -3,7 +3,7 @@
 
 use perforate_types::{Frame, HoleSet, Permissions};
 
-use super::{AddressSpace, Detacher, Effects, Entries, Large, Mapping, Mechanism};
+use super::{AddressSpace, Entries, Large, Mapping, Mechanism, SpaceMut, region_of};
 use crate::OsError;
 
 /// Present state of a 2MB page with holes.
@@ -26,20 +26,19 @@ impl Holed {
     }
 }
 
-/// Makes and changes 2MB pages with holes. Single sub-pages are detached and attached as with every
-/// [`Detacher`].
-pub trait HoledPages: Mechanism + Detacher {
+/// Makes and changes 2MB pages with holes. A sub-page that is detached is a hole: vacant, or mapped
+/// by a 4KB entry of its own.
+pub trait HoledPages: Mechanism {
     /// Maps a block to a region that is not mapped. Sub-pages in `holes` stay vacant.
     ///
     /// # Errors
     /// If memory for tables runs out.
     fn map_around(
         &self,
-        space: &mut AddressSpace,
+        space: &mut SpaceMut<'_>,
         number: u64,
         large: Large,
         holes: HoleSet,
-        effects: &mut Effects<'_>,
     ) -> Result<(), OsError>;
 
     /// Reserves frames of a block for their sub-pages and maps nothing yet (P §VI). The caller has
@@ -49,11 +48,10 @@ pub trait HoledPages: Mechanism + Detacher {
     /// If memory for tables runs out.
     fn reserve(
         &self,
-        space: &mut AddressSpace,
+        space: &mut SpaceMut<'_>,
         number: u64,
         large: Large,
         reserved: HoleSet,
-        effects: &mut Effects<'_>,
     ) -> Result<(), OsError>;
 
     /// Replaces the 4KB pages of a region by a block with vacant `holes`. Returns the old entries;
@@ -61,32 +59,61 @@ pub trait HoledPages: Mechanism + Detacher {
     /// [`AddressSpace::allocate_node`].
     fn replace_pages(
         &self,
-        space: &mut AddressSpace,
+        space: &mut SpaceMut<'_>,
         number: u64,
         large: Large,
         holes: HoleSet,
         node: Frame,
-        effects: &mut Effects<'_>,
     ) -> Entries;
+
+    /// Detaches an in-place page, which is then vacant. The reference to its frame passes to the
+    /// caller.
+    ///
+    /// # Errors
+    /// If memory for tables runs out.
+    fn detach(&self, space: &mut SpaceMut<'_>, page: u64) -> Result<Frame, OsError>;
+
+    /// Attaches a page again; the caller provides the reference to the in-place frame. If the page
+    /// was mapped, returns its old frame, whose reference passes to the caller.
+    fn attach(&self, space: &mut SpaceMut<'_>, page: u64) -> Option<Frame>;
+
+    /// Maps a vacant page by a 4KB entry.
+    fn fill(&self, space: &mut SpaceMut<'_>, page: u64, frame: Frame, permissions: Permissions);
+
+    /// Maps a vacant page to its in-place frame if that frame is available. Returns false if it is
+    /// not.
+    fn fill_in_place(&self, space: &mut SpaceMut<'_>, page: u64, permissions: Permissions) -> bool;
+
+    /// Unmaps a detached page, which is then vacant. The reference to its frame passes to the
+    /// caller.
+    fn vacate(&self, space: &mut SpaceMut<'_>, page: u64) -> Frame;
+
+    /// Maps a detached page to another frame or with other permissions. Returns its old frame,
+    /// whose reference passes to the caller.
+    fn refill(
+        &self,
+        space: &mut SpaceMut<'_>,
+        page: u64,
+        frame: Frame,
+        permissions: Permissions,
+    ) -> Frame;
 
     /// Takes the in-place frame of a hole for the hole: a frame reserved for it, or a free one.
     /// Returns false if the frame is neither.
-    fn take_place(&self, space: &mut AddressSpace, page: u64, effects: &mut Effects<'_>) -> bool;
+    fn take_place(&self, space: &mut SpaceMut<'_>, page: u64) -> bool;
 
     /// Frees the frames that are reserved for these sub-pages; returns their number.
-    fn release_reserved(
-        &self,
-        space: &mut AddressSpace,
-        number: u64,
-        subpages: &HoleSet,
-        effects: &mut Effects<'_>,
-    ) -> u64;
+    fn release_reserved(&self, space: &mut SpaceMut<'_>, number: u64, subpages: &HoleSet) -> u64;
 }
 
 impl AddressSpace {
-    /// The mechanism of 2MB pages with holes; `None` if 2MB pages are split when a part changes.
-    pub(crate) fn holed_pages(&self) -> Option<&'static dyn HoledPages> {
-        self.holes
+    /// The mechanism of 2MB pages with holes, and the one of these pages that a hole belongs to.
+    ///
+    /// # Panics
+    /// If no such page maps the region of `page`.
+    pub(crate) fn holes_around(&self, page: u64) -> (&'static dyn HoledPages, Holed) {
+        let holed = self.holed(region_of(page)).expect("a 2MB page with holes");
+        (self.holes.expect("a mechanism of such pages"), holed)
     }
 
     /// The 2MB page with holes that maps a region; `None` if another mapping does.

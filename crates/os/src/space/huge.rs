@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use perforate_types::{Frame, HoleSet, PageSize, Permissions, TableOperation, VirtualPage};
+use perforate_types::{Frame, HoleSet, PageSize, Permissions, VirtualPage};
 
 use super::extent::{Extent, Mechanism, Part, Present, SharedBlock};
 use super::{
-    AddressSpace, Attributes, Effects, FrameVisitor, GIGABYTE_PAGES, GIGABYTE_REGIONS, Large,
-    REGION_PAGES, Usage, allowed, covers, gigabyte_of, region_of,
+    AddressSpace, Attributes, FrameVisitor, GIGABYTE_PAGES, GIGABYTE_REGIONS, Large, REGION_PAGES,
+    SpaceMut, Usage, allowed, covers, gigabyte_of, region_of,
 };
 use crate::memory::{PhysicalMemory, Recount, blocks_of_huge, complement};
 use crate::{FrameClass, OsError};
@@ -99,90 +99,61 @@ pub(crate) struct HugePages;
 impl Mechanism for HugePages {
     fn map(
         &self,
-        space: &mut AddressSpace,
+        space: &mut SpaceMut<'_>,
         first: u64,
         extent: Box<dyn Extent>,
-        effects: &mut Effects<'_>,
     ) -> Result<(), OsError> {
         let huge = *extent.downcast::<Huge>();
-        let page = VirtualPage::new(first);
-        space.tables.extend(first, 3, effects)?;
+        space.extend_tables(first, 3)?;
         space.tables.attach_huge(first);
         space.insert_wide(first, Box::new(huge));
         space.usage.huge_pages += 1;
         let Huge { run: frame, permissions } = huge;
-        space.tell_mapped((first, GIGABYTE_PAGES), frame, permissions, effects);
-        effects.table(TableOperation::Map {
-            space: space.id,
-            page,
-            size: SIZE,
-            frame,
-            permissions,
-        });
+        space.report_mapped(first, GIGABYTE_PAGES, frame, permissions);
+        space.write_entry(first, SIZE, frame, permissions);
         Ok(())
     }
 
-    fn unmap(
-        &self,
-        space: &mut AddressSpace,
-        first: u64,
-        effects: &mut Effects<'_>,
-    ) -> Box<dyn Extent> {
-        space.tell_unmapped(first, GIGABYTE_PAGES, effects);
-        let huge = space.take_huge(first, effects);
+    fn unmap(&self, space: &mut SpaceMut<'_>, first: u64) -> Box<dyn Extent> {
+        space.report_unmapped(first, GIGABYTE_PAGES);
+        let huge = space.take_huge(first);
         space.tables.detach_huge(first);
-        space.tables.prune(first, effects);
+        space.prune(first);
         Box::new(huge)
     }
 
-    fn protect(
-        &self,
-        space: &mut AddressSpace,
-        first: u64,
-        permissions: Permissions,
-        effects: &mut Effects<'_>,
-    ) {
+    fn protect(&self, space: &mut SpaceMut<'_>, first: u64, permissions: Permissions) {
         let huge: &mut Huge = space.wide_mut(first).expect("a 1GB page");
         if huge.permissions == permissions {
             return;
         }
         huge.permissions = permissions;
-        let page = VirtualPage::new(first);
-        let id = space.id;
-        space.tell_protected((first, GIGABYTE_PAGES), permissions, effects);
-        effects.table(TableOperation::Protect { space: id, page, size: SIZE, permissions });
-        space.shootdown_large(first, SIZE, effects);
+        space.protect_entry(first, SIZE, permissions);
     }
 
-    fn break_up(
-        &self,
-        space: &mut AddressSpace,
-        first: u64,
-        effects: &mut Effects<'_>,
-    ) -> Result<(), OsError> {
-        let node = space.tables.allocate_directory(effects.memory)?;
-        let Huge { run, permissions } = space.take_huge(first, effects);
-        effects.ledger.done.huge_pages_split += 1;
-        space.tables.replace_huge(first, node, effects);
+    fn break_up(&self, space: &mut SpaceMut<'_>, first: u64) -> Result<(), OsError> {
+        let node = space.allocate_directory()?;
+        let Huge { run, permissions } = space.take_huge(first);
+        space.ledger.done.huge_pages_split += 1;
+        space.replace_huge(first, node);
         for (block, region) in blocks_of_huge(run).zip(region_of(first)..) {
-            space.insert_large(region, Large { block, permissions }, effects);
+            space.insert_large(region, Large { block, permissions });
         }
         Ok(())
     }
 
     fn protect_part(
         &self,
-        space: &mut AddressSpace,
+        space: &mut SpaceMut<'_>,
         first: u64,
         pages: &Range<u64>,
         attributes: &Attributes,
-        effects: &mut Effects<'_>,
     ) -> Result<Part, OsError> {
         if !covers(pages, &(first..first + GIGABYTE_PAGES)) {
-            return self.break_up(space, first, effects).map(|()| Part::BrokenUp);
+            return self.break_up(space, first).map(|()| Part::BrokenUp);
         }
-        let shared = space.extent(first).is_shared(effects.memory);
-        self.protect(space, first, allowed(attributes, shared), effects);
+        let shared = space.extent(first).is_shared(space.memory);
+        self.protect(space, first, allowed(attributes, shared));
         Ok(Part::Done)
     }
 
@@ -192,21 +163,21 @@ impl Mechanism for HugePages {
 }
 
 impl AddressSpace {
-    /// Clears the entry of a 1GB page. The caller reports the fate of its pages.
-    fn take_huge(&mut self, first: u64, effects: &mut Effects<'_>) -> Huge {
-        let huge = self.take_wide(first).downcast::<Huge>();
-        let page = VirtualPage::new(first);
-        effects.table(TableOperation::Unmap { space: self.id, page, size: SIZE });
-        self.shootdown_large(first, SIZE, effects);
-        self.usage.huge_pages -= 1;
-        *huge
-    }
-
     /// True if nothing is mapped in the 1GB around `page`, and none of its pages is in swap.
     pub(crate) fn is_gigabyte_empty(&self, page: u64) -> bool {
         let pages = super::pages_of_gigabyte(gigabyte_of(page));
         !self.tables.has_directory(page)
             && !self.wide.contains_key(&pages.start)
             && !self.any_swapped(pages)
+    }
+}
+
+impl SpaceMut<'_> {
+    /// Clears the entry of a 1GB page. The caller reports the fate of its pages.
+    fn take_huge(&mut self, first: u64) -> Huge {
+        let huge = self.take_wide(first).downcast::<Huge>();
+        self.clear_entry(first, SIZE);
+        self.usage.huge_pages -= 1;
+        *huge
     }
 }

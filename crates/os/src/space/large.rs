@@ -2,16 +2,18 @@
 
 use std::ops::Range;
 
-use perforate_types::{Frame, HoleSet, PageSize, Permissions, TableOperation, VirtualPage};
+use perforate_types::{Frame, HoleSet, PageSize, Permissions, VirtualPage};
 
-use super::extent::{Detacher, Extent, Mechanism, Part, Present, SharedBlock};
+use super::extent::{Extent, Mechanism, Part, Present, SharedBlock};
 use super::{
-    AddressSpace, Attributes, Effects, Entries, FrameVisitor, Mapping, PAGES, Pages, REGION_PAGES,
-    Region, RegionPlace, Usage, allowed, first_of, first_page, leaf, pages_of, region_of,
+    AddressSpace, Attributes, Entries, FrameVisitor, Mapping, PAGES, Pages, REGION_PAGES, Region,
+    RegionPlace, SpaceMut, Usage, allowed, first_of, leaf, page_at, pages_of, region_of,
     subpages_of,
 };
 use crate::memory::{PhysicalMemory, Recount, complement};
 use crate::{FrameClass, OsError};
+
+const SIZE: PageSize = PageSize::Size2M;
 
 /// An ordinary 2MB page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +39,10 @@ impl Extent for Large {
 
     fn find(&self, offset: u64) -> Present {
         Present::InPlace(self.block.add(offset), self.permissions)
+    }
+
+    fn may_have_holes(&self) -> bool {
+        true
     }
 
     fn is_shared(&self, memory: &PhysicalMemory) -> bool {
@@ -93,215 +99,76 @@ pub(crate) struct LargePages;
 impl Mechanism for LargePages {
     fn map(
         &self,
-        space: &mut AddressSpace,
+        space: &mut SpaceMut<'_>,
         first: u64,
         extent: Box<dyn Extent>,
-        effects: &mut Effects<'_>,
     ) -> Result<(), OsError> {
-        let large = extent.downcast_ref::<Large>().expect("an ordinary 2MB page");
-        space.map_large(region_of(first), large.block, large.permissions, effects)
+        space.map_large(region_of(first), *extent.downcast())
     }
 
-    fn unmap(
-        &self,
-        space: &mut AddressSpace,
-        first: u64,
-        effects: &mut Effects<'_>,
-    ) -> Box<dyn Extent> {
-        Box::new(space.unmap_large(region_of(first), effects))
+    fn unmap(&self, space: &mut SpaceMut<'_>, first: u64) -> Box<dyn Extent> {
+        space.report_unmapped(first, REGION_PAGES);
+        let large = space.take_large(region_of(first));
+        space.close_region(region_of(first));
+        Box::new(large)
     }
 
-    fn protect(
-        &self,
-        space: &mut AddressSpace,
-        first: u64,
-        permissions: Permissions,
-        effects: &mut Effects<'_>,
-    ) {
-        space.protect_large(region_of(first), permissions, effects);
+    fn protect(&self, space: &mut SpaceMut<'_>, first: u64, permissions: Permissions) {
+        let large = space.large_mut(region_of(first));
+        if large.permissions != permissions {
+            large.permissions = permissions;
+            space.protect_entry(first, SIZE, permissions);
+        }
     }
 
-    fn break_up(
-        &self,
-        space: &mut AddressSpace,
-        first: u64,
-        effects: &mut Effects<'_>,
-    ) -> Result<(), OsError> {
-        space.split_large(region_of(first), &HoleSet::FULL, effects).map(|_| ())
+    fn break_up(&self, space: &mut SpaceMut<'_>, first: u64) -> Result<(), OsError> {
+        space.split_large(region_of(first), &HoleSet::FULL).map(|_| ())
     }
 
     fn drop_subpages(
         &self,
-        space: &mut AddressSpace,
+        space: &mut SpaceMut<'_>,
         first: u64,
         subpages: &HoleSet,
-        effects: &mut Effects<'_>,
     ) -> Result<Part, OsError> {
         if let Some(holes) = space.holes {
-            return holes.drop_subpages(space, first, subpages, effects);
+            return holes.drop_subpages(space, first, subpages);
         }
-        let large = space.split_large(region_of(first), &complement(subpages), effects)?;
-        effects.memory.release_block(large.block, subpages);
+        let large = space.split_large(region_of(first), &complement(subpages))?;
+        space.memory.release_block(large.block, subpages);
         Ok(Part::Done)
     }
 
     fn protect_part(
         &self,
-        space: &mut AddressSpace,
+        space: &mut SpaceMut<'_>,
         first: u64,
         pages: &Range<u64>,
         attributes: &Attributes,
-        effects: &mut Effects<'_>,
     ) -> Result<Part, OsError> {
         let number = region_of(first);
         let subpages = subpages_of(pages, number);
         let large = *space.large_mut(number);
-        let permissions = allowed(attributes, effects.memory.any_shared(large.block, &subpages));
+        let permissions = allowed(attributes, space.memory.any_shared(large.block, &subpages));
         if large.permissions == permissions {
             return Ok(Part::Done);
         }
         if subpages == HoleSet::FULL {
-            space.protect_large(number, permissions, effects);
+            self.protect(space, first, permissions);
             return Ok(Part::Done);
         }
         match space.holes {
-            Some(holes) => holes.protect_part(space, first, pages, attributes, effects),
-            None => self.break_up(space, first, effects).map(|()| Part::BrokenUp),
+            Some(holes) => holes.protect_part(space, first, pages, attributes),
+            None => self.break_up(space, first).map(|()| Part::BrokenUp),
         }
     }
 
     fn moves_as_one(&self, _space: &AddressSpace, _first: u64, target: u64) -> bool {
         target.is_multiple_of(REGION_PAGES)
     }
-
-    fn detacher(&self, space: &AddressSpace) -> Option<&'static dyn Detacher> {
-        space.holes.and_then(|holes| holes.detacher(space))
-    }
 }
 
 impl AddressSpace {
-    /// Maps a 2MB page to a region that is not mapped.
-    pub fn map_large(
-        &mut self,
-        number: u64,
-        block: Frame,
-        permissions: Permissions,
-        effects: &mut Effects<'_>,
-    ) -> Result<(), OsError> {
-        self.write_large(number, Large { block, permissions }, effects)?;
-        self.tell_mapped((first_of(number), REGION_PAGES), block, permissions, effects);
-        Ok(())
-    }
-
-    /// Writes the entry of a 2MB page without reporting a mapping, because the region was mapped by
-    /// other means before.
-    pub fn write_large(
-        &mut self,
-        number: u64,
-        large: Large,
-        effects: &mut Effects<'_>,
-    ) -> Result<(), OsError> {
-        self.tables.extend(first_of(number), 2, effects)?;
-        self.insert_large(number, large, effects);
-        Ok(())
-    }
-
-    /// Like [`Self::write_large`], but the level-2 node must exist.
-    pub(super) fn insert_large(&mut self, number: u64, large: Large, effects: &mut Effects<'_>) {
-        self.tables.attach_region(first_of(number));
-        let region = Region { mapping: Mapping::Extent(Box::new(large)), fragment: None };
-        assert!(self.regions.insert(number, region).is_none(), "mapped twice");
-        self.usage.large_pages += 1;
-        effects.table(TableOperation::Map {
-            space: self.id,
-            page: first_page(number),
-            size: PageSize::Size2M,
-            frame: large.block,
-            permissions: large.permissions,
-        });
-    }
-
-    /// Unmaps a 2MB page; the references to its frames pass to the caller.
-    pub(crate) fn unmap_large(&mut self, number: u64, effects: &mut Effects<'_>) -> Large {
-        self.tell_unmapped(first_of(number), REGION_PAGES, effects);
-        let large = self.take_large(number, effects);
-        self.close_region(number, effects);
-        large
-    }
-
-    /// Changes the permissions of a 2MB page.
-    pub(crate) fn protect_large(
-        &mut self,
-        number: u64,
-        permissions: Permissions,
-        effects: &mut Effects<'_>,
-    ) {
-        let large = self.large_mut(number);
-        if large.permissions == permissions {
-            return;
-        }
-        large.permissions = permissions;
-        let page = first_page(number);
-        let (space, size) = (self.id, PageSize::Size2M);
-        self.tell_protected((page.number(), REGION_PAGES), permissions, effects);
-        effects.table(TableOperation::Protect { space, page, size, permissions });
-        self.shootdown_large(page.number(), size, effects);
-    }
-
-    /// Splits a 2MB page into 4KB pages. Sub-pages outside `keep` are unmapped; the references to
-    /// their frames pass to the caller.
-    pub fn split_large(
-        &mut self,
-        number: u64,
-        keep: &HoleSet,
-        effects: &mut Effects<'_>,
-    ) -> Result<Large, OsError> {
-        let node = self.allocate_node(effects)?;
-        self.tell_subpages_unmapped(number, &complement(keep), effects);
-        let large = self.take_large(number, effects);
-        effects.ledger.done.large_pages_split += 1;
-        self.add_node(number, node, PAGES, effects);
-        let mut entries = Entries::default();
-        for index in keep.iter() {
-            let frame = large.block.add(index as u64);
-            entries.replace(index, leaf(frame, large.permissions));
-            effects.memory.set_owner(frame, self.id, first_page(number).add(index as u64));
-            effects.table(TableOperation::Map {
-                space: self.id,
-                page: first_page(number).add(index as u64),
-                size: PageSize::Size4K,
-                frame,
-                permissions: large.permissions,
-            });
-        }
-        let used = keep.count() as u32;
-        self.usage.pages += u64::from(used);
-        let region = self.regions.get_mut(&number).expect("mapped region");
-        region.mapping = Mapping::Pages(Pages { node, used, entries });
-        self.close_pages_if_empty(number, effects);
-        Ok(large)
-    }
-
-    /// Maps a 2MB page to another block; returns its old block, whose references pass to the
-    /// caller.
-    pub(crate) fn move_large(
-        &mut self,
-        number: u64,
-        to: Frame,
-        effects: &mut Effects<'_>,
-    ) -> Frame {
-        self.tell_unmapped(first_of(number), REGION_PAGES, effects);
-        let Large { block, permissions } = self.take_large(number, effects);
-        let large = Large { block: to, permissions };
-        let region = self.regions.get_mut(&number).expect("its record was left");
-        region.mapping = Mapping::Extent(Box::new(large));
-        self.usage.large_pages += 1;
-        let (space, page, size) = (self.id, first_page(number), PageSize::Size2M);
-        self.tell_mapped((page.number(), REGION_PAGES), to, permissions, effects);
-        effects.table(TableOperation::Map { space, page, size, frame: to, permissions });
-        block
-    }
-
     /// Ordinary 2MB pages that may be moved: their blocks and places.
     pub(crate) fn movable_large_pages(&self) -> impl Iterator<Item = (Frame, RegionPlace)> + '_ {
         self.regions.iter().filter_map(|(number, region)| {
@@ -311,21 +178,92 @@ impl AddressSpace {
         })
     }
 
+    pub(super) fn large_mut(&mut self, number: u64) -> &mut Large {
+        self.region_extent_mut(number).expect("an ordinary 2MB page")
+    }
+}
+
+impl SpaceMut<'_> {
+    /// Maps a 2MB page to a region that is not mapped.
+    pub fn map_large(&mut self, number: u64, large: Large) -> Result<(), OsError> {
+        self.write_large(number, large)?;
+        self.report_mapped(first_of(number), REGION_PAGES, large.block, large.permissions);
+        Ok(())
+    }
+
+    /// Writes the entry of a 2MB page without reporting a mapping, because the region was mapped by
+    /// other means before.
+    pub fn write_large(&mut self, number: u64, large: Large) -> Result<(), OsError> {
+        self.extend_tables(first_of(number), 2)?;
+        self.insert_large(number, large);
+        Ok(())
+    }
+
+    /// Like [`Self::write_large`], but the level-2 node must exist.
+    pub(super) fn insert_large(&mut self, number: u64, large: Large) {
+        self.tables.attach_region(first_of(number));
+        let region = Region { mapping: Mapping::Extent(Box::new(large)), fragment: None };
+        assert!(self.regions.insert(number, region).is_none(), "mapped twice");
+        self.usage.large_pages += 1;
+        self.write_entry(first_of(number), SIZE, large.block, large.permissions);
+    }
+
+    /// Replaces the 4KB pages of a region by a 2MB page. Returns the old entries; the references to
+    /// their frames pass to the caller.
+    pub(crate) fn replace_by_large(&mut self, number: u64, large: Large) -> Entries {
+        let entries = self.take_pages(number, Box::new(large));
+        self.usage.large_pages += 1;
+        let (first, Large { block, permissions }) = (first_of(number), large);
+        self.report_mapped(first, REGION_PAGES, block, permissions);
+        self.write_entry(first, SIZE, block, permissions);
+        entries
+    }
+
+    /// Splits a 2MB page into 4KB pages. Sub-pages outside `keep` are unmapped; the references to
+    /// their frames pass to the caller.
+    pub fn split_large(&mut self, number: u64, keep: &HoleSet) -> Result<Large, OsError> {
+        let node = self.allocate_node()?;
+        self.report_subpages_unmapped(number, &complement(keep));
+        let large = self.take_large(number);
+        self.ledger.done.large_pages_split += 1;
+        self.add_node(number, node, PAGES);
+        let mut entries = Entries::default();
+        for index in keep.iter() {
+            let (page, frame) = (page_at(number, index), large.block.add(index as u64));
+            entries.replace(index, leaf(frame, large.permissions));
+            self.memory.set_owner(frame, self.id, VirtualPage::new(page));
+            self.write_entry(page, PageSize::Size4K, frame, large.permissions);
+        }
+        let used = keep.count() as u32;
+        self.usage.pages += u64::from(used);
+        let region = self.regions.get_mut(&number).expect("mapped region");
+        region.mapping = Mapping::Pages(Pages { node, used, entries });
+        self.close_pages_if_empty(number);
+        Ok(large)
+    }
+
+    /// Maps a 2MB page to another block; returns its old block, whose references pass to the
+    /// caller.
+    pub(crate) fn move_large(&mut self, number: u64, to: Frame) -> Frame {
+        self.report_unmapped(first_of(number), REGION_PAGES);
+        let Large { block, permissions } = self.take_large(number);
+        let large = Large { block: to, permissions };
+        let region = self.regions.get_mut(&number).expect("its record was left");
+        region.mapping = Mapping::Extent(Box::new(large));
+        self.usage.large_pages += 1;
+        self.report_mapped(first_of(number), REGION_PAGES, to, permissions);
+        self.write_entry(first_of(number), SIZE, to, permissions);
+        block
+    }
+
     /// Clears the entry of a 2MB page but keeps the record of its region. The caller reports the
     /// fate of the sub-pages.
-    fn take_large(&mut self, number: u64, effects: &mut Effects<'_>) -> Large {
+    fn take_large(&mut self, number: u64) -> Large {
         let large = *self.large_mut(number);
         let region = self.regions.get_mut(&number).expect("mapped region");
         region.mapping = Mapping::Changing;
-        let page = first_page(number);
-        let (space, size) = (self.id, PageSize::Size2M);
-        effects.table(TableOperation::Unmap { space, page, size });
-        self.shootdown_large(page.number(), size, effects);
+        self.clear_entry(first_of(number), SIZE);
         self.usage.large_pages -= 1;
         large
-    }
-
-    pub(super) fn large_mut(&mut self, number: u64) -> &mut Large {
-        self.region_extent_mut(number).expect("an ordinary 2MB page")
     }
 }

@@ -16,16 +16,15 @@ mod number_map;
 mod numbers;
 mod overlay;
 mod pages;
-mod promote;
 mod reclaimed;
 mod region;
+mod report;
 mod tables;
-mod truth;
 mod vacate;
 
 use std::collections::BTreeMap;
 use std::iter::successors;
-use std::ops::Range;
+use std::ops::{Deref, DerefMut, Range};
 
 use perforate_types::{
     Frame, HoleSet, PageSize, PageTableEntry, Permissions, Shootdown, SpaceId, TableOperation,
@@ -39,7 +38,7 @@ pub use area::LargePageAdvice;
 pub use area::{Area, Attributes};
 pub(crate) use area::{Areas, SharedObject, effective};
 pub use entries::Entries;
-pub use extent::{Detacher, Extent, Mechanism, Part, Present, SharedBlock};
+pub use extent::{Extent, Mechanism, Part, Present, SharedBlock};
 pub use extents::{allowed, covers};
 pub use frames::{FrameVisitor, visit_entries, visit_run};
 pub use holes::{Holed, HoledPages};
@@ -59,8 +58,11 @@ use reclaimed::Reclaimed;
 pub(crate) use region::{Mapping, Pages, Region};
 use tables::Tables;
 
-/// State that operations on an address space change besides the address space.
-pub struct Effects<'a> {
+/// An address space to be changed, with the state that changes with it. It dereferences to the
+/// address space.
+pub struct SpaceMut<'a> {
+    /// The address space alone, where another field is in use at the same time.
+    pub space: &'a mut AddressSpace,
     /// Physical memory of the machine.
     pub memory: &'a mut PhysicalMemory,
     /// Changes and shootdowns, in order.
@@ -69,7 +71,27 @@ pub struct Effects<'a> {
     pub(crate) ledger: &'a mut Ledger,
 }
 
-impl Effects<'_> {
+impl Deref for SpaceMut<'_> {
+    type Target = AddressSpace;
+
+    fn deref(&self) -> &AddressSpace {
+        self.space
+    }
+}
+
+impl DerefMut for SpaceMut<'_> {
+    fn deref_mut(&mut self) -> &mut AddressSpace {
+        self.space
+    }
+}
+
+impl SpaceMut<'_> {
+    /// Another address space, with the same memory, updates and account.
+    pub fn other<'a>(&'a mut self, space: &'a mut AddressSpace) -> SpaceMut<'a> {
+        let Self { memory, updates, ledger, .. } = self;
+        SpaceMut { space, memory, updates, ledger }
+    }
+
     /// Reports which pages are mapped where from now on.
     pub(crate) fn truth(&mut self, truth: Truth) {
         self.updates.push(Update::Truth(truth));
@@ -132,29 +154,31 @@ impl Effects<'_> {
     }
 }
 
-/// Number of mapped pages of each kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// Number of 4KB pages.
-    pub pages: u64,
-    /// Number of ordinary 2MB pages.
-    pub large_pages: u64,
-    /// Number of 1GB pages.
-    pub huge_pages: u64,
-    /// Number of perforated pages.
-    pub perforated_pages: u64,
-    /// Holes that have a frame.
-    pub holes_allocated: u64,
-    /// Holes without a frame.
-    pub holes_unallocated: u64,
-    /// Unallocated holes whose in-place frames are reserved.
-    pub reserved: u64,
-    /// Frames of all level-1 nodes, including nodes of holes.
-    pub leaf_nodes: u64,
-    /// 4KB pages of other extents that level-2 entries map, such as gap-tolerant superpages.
-    pub wide_pages: u64,
-    /// 4KB pages that an overlay translates and no table entry does.
-    pub overlay_pages: u64,
+crate::fieldwise! {
+    /// Number of mapped pages of each kind.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Usage {
+        /// Number of 4KB pages.
+        pub pages: u64,
+        /// Number of ordinary 2MB pages.
+        pub large_pages: u64,
+        /// Number of 1GB pages.
+        pub huge_pages: u64,
+        /// Number of perforated pages.
+        pub perforated_pages: u64,
+        /// Holes that have a frame.
+        pub holes_allocated: u64,
+        /// Holes without a frame.
+        pub holes_unallocated: u64,
+        /// Unallocated holes whose in-place frames are reserved.
+        pub reserved: u64,
+        /// Frames of all level-1 nodes, including nodes of holes.
+        pub leaf_nodes: u64,
+        /// 4KB pages of other extents that level-2 entries map, such as gap-tolerant superpages.
+        pub wide_pages: u64,
+        /// 4KB pages that an overlay translates and no table entry does.
+        pub overlay_pages: u64,
+    }
 }
 
 impl Usage {
@@ -193,9 +217,8 @@ pub struct AddressSpace {
     regions: NumberMap<Region>,
     /// Extents of other sizes than 2MB, by first page.
     wide: BTreeMap<u64, Box<dyn Extent>>,
-    /// Mechanism that makes holes when a page of a 2MB page is detached; without it 2MB pages are
-    /// split.
-    holes: Option<&'static dyn HoledPages>,
+    /// Mechanism of 2MB pages with holes; without it 2MB pages are split when a part changes.
+    pub(crate) holes: Option<&'static dyn HoledPages>,
     usage: Usage,
     reclaimed: Reclaimed,
     /// Mechanism that translates pages beside the page tables.
@@ -215,7 +238,7 @@ impl AddressSpace {
             heap_end: None,
             touched: NumberMap::default(),
             punched: Vec::new(),
-            tables: Tables::new(id, format),
+            tables: Tables::new(format),
             regions: NumberMap::default(),
             wide: BTreeMap::new(),
             holes,
@@ -364,20 +387,22 @@ impl AddressSpace {
     pub(crate) fn fragments(&self) -> impl Iterator<Item = Fragment> + '_ {
         self.regions.values().filter_map(|region| region.fragment)
     }
+}
 
+impl SpaceMut<'_> {
     /// Allocates a frame for a level-1 node, before anything else changes.
     ///
     /// # Errors
     /// If memory is out.
-    pub fn allocate_node(&mut self, effects: &mut Effects<'_>) -> Result<Frame, OsError> {
-        let frame = effects.memory.allocate_nodes(0)?;
+    pub fn allocate_node(&mut self) -> Result<Frame, OsError> {
+        let frame = self.memory.allocate_nodes(0)?;
         self.usage.leaf_nodes += 1;
         Ok(frame)
     }
 
     /// Frees a frame from [`Self::allocate_node`].
-    pub fn give_back_node(&mut self, node: Frame, effects: &mut Effects<'_>) {
-        effects.memory.free(node, 0);
+    pub fn give_back_node(&mut self, node: Frame) {
+        self.memory.free(node, 0);
         self.usage.leaf_nodes -= 1;
     }
 
@@ -385,76 +410,65 @@ impl AddressSpace {
     ///
     /// # Errors
     /// If memory for tables runs out.
-    pub fn open_node(
-        &mut self,
-        number: u64,
-        branch: u8,
-        effects: &mut Effects<'_>,
-    ) -> Result<Frame, OsError> {
+    pub fn open_node(&mut self, number: u64, branch: u8) -> Result<Frame, OsError> {
         let page = first_of(number);
-        self.tables.extend(page, 2, effects)?;
-        let node = self.allocate_node(effects);
+        self.extend_tables(page, 2)?;
+        let node = self.allocate_node();
         match node {
             Ok(frame) => {
-                self.add_node(number, frame, branch, effects);
+                self.add_node(number, frame, branch);
                 self.tables.attach_region(page);
             }
-            Err(_) => self.tables.prune(page, effects),
+            Err(_) => self.prune(page),
         }
         node
     }
 
     /// Reports a new level-1 node. `branch` is 0 for nodes of 4KB pages; other values depend on the
     /// format.
-    pub fn add_node(&self, number: u64, frame: Frame, branch: u8, effects: &mut Effects<'_>) {
+    pub fn add_node(&mut self, number: u64, frame: Frame, branch: u8) {
         let page = first_page(number);
-        effects.table(TableOperation::AddNode { space: self.id, level: 1, page, frame, branch });
+        self.table(TableOperation::AddNode { space: self.id, level: 1, page, frame, branch });
     }
 
     /// Removes an empty level-1 node and frees its frame.
-    pub fn remove_node(
-        &mut self,
-        number: u64,
-        frame: Frame,
-        branch: u8,
-        effects: &mut Effects<'_>,
-    ) {
+    pub fn remove_node(&mut self, number: u64, frame: Frame, branch: u8) {
         let page = first_page(number);
-        effects.table(TableOperation::RemoveNode { space: self.id, level: 1, page, branch });
-        effects.memory.free(frame, 0);
+        self.table(TableOperation::RemoveNode { space: self.id, level: 1, page, branch });
+        self.memory.free(frame, 0);
         self.usage.leaf_nodes -= 1;
     }
 
     /// Unmaps the rest of a region without any translation: a level-1 node without entries, or a
     /// 2MB page of which all sub-pages are unallocated holes.
-    pub(crate) fn close_if_empty(&mut self, number: u64, effects: &mut Effects<'_>) {
-        self.close_pages_if_empty(number, effects);
+    pub(crate) fn close_if_empty(&mut self, number: u64) {
+        self.close_pages_if_empty(number);
         let extent = self.regions.get(&number).and_then(|region| region.mapping.extent());
         if extent.is_some_and(Extent::maps_nothing) {
             let first = first_of(number);
-            self.mechanism(first).unmap(self, first, effects).release(effects.memory);
+            self.mechanism(first).unmap(self, first).release(self.memory);
         }
     }
 
     /// Removes the record of a region without mappings, and empty nodes above it.
-    pub fn close_region(&mut self, number: u64, effects: &mut Effects<'_>) {
+    pub fn close_region(&mut self, number: u64) {
         let region = self.regions.remove(&number).expect("mapped region");
         if let Some(fragment) = region.fragment {
-            effects.memory.park(fragment);
+            self.memory.park(fragment);
         }
         let page = first_of(number);
         self.tables.detach_region(page);
-        self.tables.prune(page, effects);
+        self.prune(page);
     }
 
     /// Reports that all cached 4KB translations of a page are invalid.
-    pub fn shootdown_page(&self, page: u64, effects: &mut Effects<'_>) {
-        effects.shootdown(Shootdown::Page { space: self.id, page: VirtualPage::new(page) });
+    pub fn shootdown_page(&mut self, page: u64) {
+        self.shootdown(Shootdown::Page { space: self.id, page: VirtualPage::new(page) });
     }
 
     /// Reports that all cached entries of this size around a page are invalid.
-    pub fn shootdown_large(&self, page: u64, size: PageSize, effects: &mut Effects<'_>) {
-        effects.shootdown(Shootdown::Large { space: self.id, page: VirtualPage::new(page), size });
+    pub fn shootdown_large(&mut self, page: u64, size: PageSize) {
+        self.shootdown(Shootdown::Large { space: self.id, page: VirtualPage::new(page), size });
     }
 }
 

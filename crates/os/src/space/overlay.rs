@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use perforate_types::{Frame, Permissions, VirtualPage};
 
-use super::{AddressSpace, Effects, FrameVisitor};
+use super::{AddressSpace, FrameVisitor, SpaceMut};
 use crate::OsError;
 use crate::memory::{PhysicalMemory, Recount};
 
@@ -112,10 +112,9 @@ pub trait OverlayMechanism: Sync {
     /// If memory for tables runs out.
     fn leave(
         &self,
-        space: &mut AddressSpace,
+        space: &mut SpaceMut<'_>,
         pages: &Range<u64>,
         departure: Departure,
-        effects: &mut Effects<'_>,
     ) -> Result<(), OsError>;
 
     /// Serves the touch of a page without a table entry. Returns false if the overlay does not
@@ -123,12 +122,7 @@ pub trait OverlayMechanism: Sync {
     ///
     /// # Errors
     /// If memory for tables runs out.
-    fn touch(
-        &self,
-        _space: &mut AddressSpace,
-        _page: u64,
-        _effects: &mut Effects<'_>,
-    ) -> Result<bool, OsError> {
+    fn touch(&self, _space: &mut SpaceMut<'_>, _page: u64) -> Result<bool, OsError> {
         Ok(false)
     }
 
@@ -137,12 +131,7 @@ pub trait OverlayMechanism: Sync {
     ///
     /// # Errors
     /// If memory runs out.
-    fn replace_frame(
-        &self,
-        _space: &mut AddressSpace,
-        _page: u64,
-        _effects: &mut Effects<'_>,
-    ) -> Result<(), OsError> {
+    fn replace_frame(&self, _space: &mut SpaceMut<'_>, _page: u64) -> Result<(), OsError> {
         unreachable!("it keeps no page")
     }
 }
@@ -208,7 +197,9 @@ impl AddressSpace {
     pub fn idle_pages(&self) -> u64 {
         self.overlay().map_or(0, Overlay::idle_pages)
     }
+}
 
+impl SpaceMut<'_> {
     /// Tells the overlay about a change of pages that it may translate. Call it before the change.
     ///
     /// # Errors
@@ -217,10 +208,9 @@ impl AddressSpace {
         &mut self,
         pages: &Range<u64>,
         departure: Departure,
-        effects: &mut Effects<'_>,
     ) -> Result<(), OsError> {
         match self.overlay().map(Overlay::mechanism) {
-            Some(mechanism) => mechanism.leave(self, pages, departure, effects),
+            Some(mechanism) => mechanism.leave(self, pages, departure),
             None => Ok(()),
         }
     }
@@ -230,13 +220,9 @@ impl AddressSpace {
     ///
     /// # Errors
     /// If memory for tables runs out.
-    pub(crate) fn touch_overlay(
-        &mut self,
-        page: u64,
-        effects: &mut Effects<'_>,
-    ) -> Result<bool, OsError> {
+    pub(crate) fn touch_overlay(&mut self, page: u64) -> Result<bool, OsError> {
         match self.overlay().map(Overlay::mechanism) {
-            Some(mechanism) => mechanism.touch(self, page, effects),
+            Some(mechanism) => mechanism.touch(self, page),
             None => Ok(false),
         }
     }

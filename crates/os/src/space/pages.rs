@@ -1,129 +1,14 @@
 //! Operations on 4KB pages.
 
-use perforate_types::{Frame, HoleSet, PageSize, Permissions, TableOperation, VirtualPage};
+use perforate_types::{Frame, HoleSet, PageSize, Permissions, VirtualPage};
 
 use super::{
-    AddressSpace, Effects, Entries, Mapping, PAGES, Pages, Region, first_of, index_of, leaf,
-    pages_of, region_of,
+    AddressSpace, Entries, Extent, Mapping, PAGES, Pages, Region, SpaceMut, first_of, index_of,
+    leaf, page_at, pages_of, region_of,
 };
 use crate::OsError;
 
 impl AddressSpace {
-    /// Ensures that `page` has a level-1 node. No 2MB page may map its region; wider extents are
-    /// broken up.
-    pub fn open_pages(&mut self, page: u64, effects: &mut Effects<'_>) -> Result<(), OsError> {
-        let number = region_of(page);
-        if self.regions.contains_key(&number) {
-            return Ok(());
-        }
-        if let Some(&first) = self.wide_within(&pages_of(number)).first() {
-            self.mechanism(first).break_up(self, first, effects)?;
-            return self.open_pages(page, effects);
-        }
-        let node = self.open_node(number, PAGES, effects)?;
-        let mapping = Mapping::Pages(Pages { node, used: 0, entries: Entries::default() });
-        self.regions.insert(number, Region { mapping, fragment: None });
-        Ok(())
-    }
-
-    /// Opens a region with 4KB pages that were mapped by other means before. `node` is a frame from
-    /// [`Effects::allocate_table`].
-    pub fn open_region(
-        &mut self,
-        number: u64,
-        node: Frame,
-        pages: impl IntoIterator<Item = (u64, Frame, Permissions)>,
-        effects: &mut Effects<'_>,
-    ) {
-        self.usage.leaf_nodes += 1;
-        self.tables.attach_region(first_of(number));
-        self.regions.insert(number, Region { mapping: Mapping::Changing, fragment: None });
-        self.refill_region(number, node, pages, effects);
-    }
-
-    /// Like [`Self::open_region`], for a region whose extent was removed.
-    pub fn refill_region(
-        &mut self,
-        number: u64,
-        node: Frame,
-        pages: impl IntoIterator<Item = (u64, Frame, Permissions)>,
-        effects: &mut Effects<'_>,
-    ) {
-        self.add_node(number, node, PAGES, effects);
-        let region = self.regions.get_mut(&number).expect("its record was left");
-        region.mapping = Mapping::Pages(Pages { node, used: 0, entries: Entries::default() });
-        for (page, frame, permissions) in pages {
-            self.write_page(page, frame, permissions, effects).expect("the node is there");
-        }
-        self.close_pages_if_empty(number, effects);
-    }
-
-    /// Removes the level-1 node of the region if it is empty.
-    pub(crate) fn close_pages_if_empty(&mut self, number: u64, effects: &mut Effects<'_>) {
-        let Some(Region { mapping: Mapping::Pages(pages), .. }) = self.regions.get(&number) else {
-            return;
-        };
-        if pages.used == 0 {
-            let node = pages.node;
-            self.remove_node(number, node, PAGES, effects);
-            self.close_region(number, effects);
-        }
-    }
-
-    /// Maps a 4KB page that is not mapped.
-    pub fn map_page(
-        &mut self,
-        page: u64,
-        frame: Frame,
-        permissions: Permissions,
-        effects: &mut Effects<'_>,
-    ) -> Result<(), OsError> {
-        self.write_page(page, frame, permissions, effects)?;
-        self.tell_mapped((page, 1), frame, permissions, effects);
-        Ok(())
-    }
-
-    /// Writes the entry of a 4KB page without reporting a mapping, because the page was mapped by
-    /// other means before.
-    pub fn write_page(
-        &mut self,
-        page: u64,
-        frame: Frame,
-        permissions: Permissions,
-        effects: &mut Effects<'_>,
-    ) -> Result<(), OsError> {
-        // Most pages are not the first of their region, so one look-up suffices.
-        if !self.set_page(page, frame, permissions) {
-            self.open_pages(page, effects)?;
-            assert!(self.set_page(page, frame, permissions), "just opened");
-        }
-        self.usage.pages += 1;
-        effects.memory.set_owner(frame, self.id, VirtualPage::new(page));
-        effects.table(TableOperation::Map {
-            space: self.id,
-            page: VirtualPage::new(page),
-            size: PageSize::Size4K,
-            frame,
-            permissions,
-        });
-        Ok(())
-    }
-
-    /// Maps a 4KB page to another frame. Returns its old frame, whose reference passes to the
-    /// caller.
-    pub fn remap_page(
-        &mut self,
-        page: u64,
-        frame: Frame,
-        permissions: Permissions,
-        effects: &mut Effects<'_>,
-    ) -> Frame {
-        let old = self.unmap_page(page, effects);
-        let mapped = self.map_page(page, frame, permissions, effects);
-        mapped.expect("the node is there");
-        old
-    }
-
     /// Writes the entry of an unmapped page; false if the region has no node.
     fn set_page(&mut self, page: u64, frame: Frame, permissions: Permissions) -> bool {
         let Some(region) = self.regions.get_mut(&region_of(page)) else { return false };
@@ -134,47 +19,6 @@ impl AddressSpace {
         assert!(!before.is_present(), "mapped twice");
         pages.used += 1;
         true
-    }
-
-    /// Unmaps a 4KB page. Returns its frame, whose reference passes to the caller. The node stays
-    /// until [`Self::close_pages_if_empty`].
-    pub(crate) fn unmap_page(&mut self, page: u64, effects: &mut Effects<'_>) -> Frame {
-        let pages = self.pages_mut(page);
-        let entry = pages.entries.take(index_of(page));
-        assert!(entry.is_present(), "not mapped");
-        pages.used -= 1;
-        self.usage.pages -= 1;
-        self.tell_unmapped(page, 1, effects);
-        effects.table(TableOperation::Unmap {
-            space: self.id,
-            page: VirtualPage::new(page),
-            size: PageSize::Size4K,
-        });
-        self.shootdown_page(page, effects);
-        entry.frame()
-    }
-
-    /// Changes the permissions of a 4KB page.
-    pub(crate) fn protect_page(
-        &mut self,
-        page: u64,
-        permissions: Permissions,
-        effects: &mut Effects<'_>,
-    ) {
-        let entries = &mut self.pages_mut(page).entries;
-        let entry = entries[index_of(page)];
-        if entry.permissions() == permissions {
-            return;
-        }
-        entries.replace(index_of(page), leaf(entry.frame(), permissions));
-        self.tell_protected((page, 1), permissions, effects);
-        effects.table(TableOperation::Protect {
-            space: self.id,
-            page: VirtualPage::new(page),
-            size: PageSize::Size4K,
-            permissions,
-        });
-        self.shootdown_page(page, effects);
     }
 
     /// Indices of the mapped 4KB pages of a region.
@@ -193,5 +37,147 @@ impl AddressSpace {
             Mapping::Pages(pages) => pages,
             _ => unreachable!("{page:#x} is mapped by a 2MB page"),
         }
+    }
+}
+
+impl SpaceMut<'_> {
+    /// Ensures that `page` has a level-1 node. No 2MB page may map its region; wider extents are
+    /// broken up.
+    pub fn open_pages(&mut self, page: u64) -> Result<(), OsError> {
+        let number = region_of(page);
+        if self.regions.contains_key(&number) {
+            return Ok(());
+        }
+        if let Some(&first) = self.wide_within(&pages_of(number)).first() {
+            self.mechanism(first).break_up(self, first)?;
+            return self.open_pages(page);
+        }
+        let node = self.open_node(number, PAGES)?;
+        let mapping = Mapping::Pages(Pages { node, used: 0, entries: Entries::default() });
+        self.regions.insert(number, Region { mapping, fragment: None });
+        Ok(())
+    }
+
+    /// Opens a region with 4KB pages that were mapped by other means before. `node` is a frame from
+    /// [`SpaceMut::allocate_table`].
+    pub fn open_region(
+        &mut self,
+        number: u64,
+        node: Frame,
+        pages: impl IntoIterator<Item = (u64, Frame, Permissions)>,
+    ) {
+        self.usage.leaf_nodes += 1;
+        self.tables.attach_region(first_of(number));
+        self.regions.insert(number, Region { mapping: Mapping::Changing, fragment: None });
+        self.refill_region(number, node, pages);
+    }
+
+    /// Like [`Self::open_region`], for a region whose extent was removed.
+    pub fn refill_region(
+        &mut self,
+        number: u64,
+        node: Frame,
+        pages: impl IntoIterator<Item = (u64, Frame, Permissions)>,
+    ) {
+        self.add_node(number, node, PAGES);
+        let region = self.regions.get_mut(&number).expect("its record was left");
+        region.mapping = Mapping::Pages(Pages { node, used: 0, entries: Entries::default() });
+        for (page, frame, permissions) in pages {
+            self.write_page(page, frame, permissions).expect("the node is there");
+        }
+        self.close_pages_if_empty(number);
+    }
+
+    /// Removes the level-1 node of the region if it is empty.
+    pub(crate) fn close_pages_if_empty(&mut self, number: u64) {
+        let Some(Region { mapping: Mapping::Pages(pages), .. }) = self.regions.get(&number) else {
+            return;
+        };
+        if pages.used == 0 {
+            let node = pages.node;
+            self.remove_node(number, node, PAGES);
+            self.close_region(number);
+        }
+    }
+
+    /// Maps a 4KB page that is not mapped.
+    pub fn map_page(
+        &mut self,
+        page: u64,
+        frame: Frame,
+        permissions: Permissions,
+    ) -> Result<(), OsError> {
+        self.write_page(page, frame, permissions)?;
+        self.report_mapped(page, 1, frame, permissions);
+        Ok(())
+    }
+
+    /// Writes the entry of a 4KB page without reporting a mapping, because the page was mapped by
+    /// other means before.
+    pub fn write_page(
+        &mut self,
+        page: u64,
+        frame: Frame,
+        permissions: Permissions,
+    ) -> Result<(), OsError> {
+        // Most pages are not the first of their region, so one look-up suffices.
+        if !self.set_page(page, frame, permissions) {
+            self.open_pages(page)?;
+            assert!(self.set_page(page, frame, permissions), "just opened");
+        }
+        self.usage.pages += 1;
+        self.memory.set_owner(frame, self.id, VirtualPage::new(page));
+        self.write_entry(page, PageSize::Size4K, frame, permissions);
+        Ok(())
+    }
+
+    /// Maps a 4KB page to another frame. Returns its old frame, whose reference passes to the
+    /// caller.
+    pub fn remap_page(&mut self, page: u64, frame: Frame, permissions: Permissions) -> Frame {
+        let old = self.unmap_page(page);
+        let mapped = self.map_page(page, frame, permissions);
+        mapped.expect("the node is there");
+        old
+    }
+
+    /// Unmaps a 4KB page. Returns its frame, whose reference passes to the caller. The node stays
+    /// until [`Self::close_pages_if_empty`].
+    pub(crate) fn unmap_page(&mut self, page: u64) -> Frame {
+        let pages = self.pages_mut(page);
+        let entry = pages.entries.take(index_of(page));
+        assert!(entry.is_present(), "not mapped");
+        pages.used -= 1;
+        self.usage.pages -= 1;
+        self.report_unmapped(page, 1);
+        self.clear_entry(page, PageSize::Size4K);
+        entry.frame()
+    }
+
+    /// Changes the permissions of a 4KB page.
+    pub(crate) fn protect_page(&mut self, page: u64, permissions: Permissions) {
+        let entries = &mut self.pages_mut(page).entries;
+        let entry = entries[index_of(page)];
+        if entry.permissions() == permissions {
+            return;
+        }
+        entries.replace(index_of(page), leaf(entry.frame(), permissions));
+        self.protect_entry(page, PageSize::Size4K, permissions);
+    }
+
+    /// Unmaps the 4KB pages of a region, removes their node and sets `extent` as the mapping of the
+    /// region. Returns the old entries. The directory above keeps its entry.
+    pub fn take_pages(&mut self, number: u64, extent: Box<dyn Extent>) -> Entries {
+        let mapping = Mapping::Extent(extent);
+        self.report_subpages_unmapped(number, &self.mapped_pages(number));
+        let region = self.regions.get_mut(&number).expect("mapped region");
+        let Mapping::Pages(pages) = std::mem::replace(&mut region.mapping, mapping) else {
+            unreachable!("region {number:#x} is a 2MB page already");
+        };
+        for (index, _) in pages.entries.present() {
+            self.clear_entry(page_at(number, index), PageSize::Size4K);
+        }
+        self.usage.pages -= u64::from(pages.used);
+        self.remove_node(number, pages.node, PAGES);
+        pages.entries
     }
 }

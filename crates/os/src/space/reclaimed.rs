@@ -6,8 +6,7 @@ use std::ops::Range;
 
 use perforate_types::HoleSet;
 
-use super::{AddressSpace, index_of, page_at, pages_of, region_of, regions_of};
-use crate::memory::Swap;
+use super::{AddressSpace, SpaceMut, index_of, page_at, pages_of, region_of, regions_of};
 
 /// Pages that reclaim has written to swap, or may drop without writing.
 #[derive(Default)]
@@ -68,28 +67,6 @@ impl AddressSpace {
         self.reclaimed.swapped.remove(&page).expect("swapped page")
     }
 
-    /// Drops the swapped contents of these pages, and the advice on them. Returns the number of
-    /// swapped pages.
-    pub(crate) fn forget_reclaimed(&mut self, pages: &Range<u64>, swap: &mut Swap) -> u64 {
-        self.forget_advice(pages);
-        let mut dropped = 0;
-        while let Some((&page, &slot)) = self.reclaimed.swapped.range(pages.clone()).next() {
-            self.reclaimed.swapped.remove(&page);
-            swap.release(slot);
-            dropped += 1;
-        }
-        dropped
-    }
-
-    /// fork: lets the empty child refer to the same slots. Its pages are not advised free, since
-    /// their frames are shared and stay.
-    pub(crate) fn share_swapped(&self, child: &mut Self, swap: &mut Swap) {
-        for &slot in self.reclaimed.swapped.values() {
-            swap.share(slot);
-        }
-        child.reclaimed.swapped = self.reclaimed.swapped.clone();
-    }
-
     /// mremap: moves the records of `pages` to the pages from `to` on, which have no records.
     pub(crate) fn move_reclaimed(&mut self, pages: &Range<u64>, to: u64) {
         let target = |page: u64| page - pages.start + to;
@@ -144,5 +121,29 @@ impl AddressSpace {
     /// Removes and returns the advice on the first region that has any.
     pub(crate) fn take_advised(&mut self) -> Option<(u64, HoleSet)> {
         self.reclaimed.advised.pop_first()
+    }
+}
+
+impl SpaceMut<'_> {
+    /// Drops the swapped contents of these pages, and the advice on them. Returns the number of
+    /// swapped pages.
+    pub(crate) fn forget_reclaimed(&mut self, pages: &Range<u64>) -> u64 {
+        self.forget_advice(pages);
+        let mut dropped = 0;
+        while let Some((&page, &slot)) = self.reclaimed.swapped.range(pages.clone()).next() {
+            self.reclaimed.swapped.remove(&page);
+            self.memory.swap.release(slot);
+            dropped += 1;
+        }
+        dropped
+    }
+
+    /// fork: lets the empty child refer to the same slots. Its pages are not advised free, since
+    /// their frames are shared and stay.
+    pub(crate) fn share_swapped(&mut self, child: &mut AddressSpace) {
+        for &slot in self.space.reclaimed.swapped.values() {
+            self.memory.swap.share(slot);
+        }
+        child.reclaimed.swapped = self.reclaimed.swapped.clone();
     }
 }

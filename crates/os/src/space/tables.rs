@@ -6,11 +6,9 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use perforate_types::{Frame, SpaceId, TableOperation, VirtualPage};
+use perforate_types::{Frame, TableOperation, VirtualPage};
 
-use super::{first_of_gigabyte, gigabyte_of};
-use crate::memory::PhysicalMemory;
-use crate::space::Effects;
+use super::{SpaceMut, first_of_gigabyte, gigabyte_of};
 use crate::{OsError, TableFormat};
 
 struct Node {
@@ -20,7 +18,6 @@ struct Node {
 
 /// Directory nodes of one address space.
 pub(crate) struct Tables {
-    space: SpaceId,
     format: TableFormat,
     directory_order: u32,
     root: Option<Node>,
@@ -32,9 +29,8 @@ pub(crate) struct Tables {
 
 impl Tables {
     /// Tables without any node.
-    pub(crate) fn new(space: SpaceId, format: TableFormat) -> Self {
+    pub(crate) fn new(format: TableFormat) -> Self {
         Self {
-            space,
             format,
             directory_order: format.directory_order(),
             root: None,
@@ -73,57 +69,6 @@ impl Tables {
         self.level2.contains_key(&gigabyte_of(page))
     }
 
-    /// Ensures that the nodes for `page` exist from level 4 down to `level` (3 or 2).
-    pub(crate) fn extend(
-        &mut self,
-        page: u64,
-        level: u8,
-        effects: &mut Effects<'_>,
-    ) -> Result<(), OsError> {
-        let result = self.extend_nodes(page, level, effects);
-        if result.is_err() {
-            // Nodes added on the way have no entry yet.
-            self.prune(page, effects);
-        }
-        result
-    }
-
-    fn extend_nodes(
-        &mut self,
-        page: u64,
-        level: u8,
-        effects: &mut Effects<'_>,
-    ) -> Result<(), OsError> {
-        if self.root.is_none() {
-            let frame = effects.memory.allocate_nodes(0)?;
-            self.root = Some(Node { frame, entries: 0 });
-            if let Some(mode) = self.format.gap_tolerance {
-                let (space, control) = (self.space, mode.control());
-                effects.table(TableOperation::SetControl { space, control });
-            }
-            effects.table(self.added(4, 0, frame));
-        }
-        if let Entry::Vacant(place) = self.level3.entry(page >> 27) {
-            let frame = effects.memory.allocate_nodes(0)?;
-            place.insert(Node { frame, entries: 0 });
-            self.root.as_mut().expect("just made").entries += 1;
-            effects.table(self.added(3, page >> 27 << 27, frame));
-        }
-        if level <= 2 && !self.has_directory(page) {
-            let frame = effects.memory.allocate_nodes(self.directory_order)?;
-            self.level2.insert(gigabyte_of(page), Node { frame, entries: 0 });
-            self.level3.get_mut(&(page >> 27)).expect("just made").entries += 1;
-            self.report_directory(first_of_gigabyte(gigabyte_of(page)), frame, effects);
-        }
-        Ok(())
-    }
-
-    /// Reports a new level-2 node and counts its further frames, which must be cleared.
-    fn report_directory(&self, page: u64, frame: Frame, effects: &mut Effects<'_>) {
-        effects.table(self.added(2, page, frame));
-        effects.work().frames_zeroed_tables += (1 << self.directory_order) - 1;
-    }
-
     /// Counts the entry of `page` in its level-2 node as used.
     pub(crate) fn attach_region(&mut self, page: u64) {
         self.level2.get_mut(&gigabyte_of(page)).expect("directory").entries += 1;
@@ -143,48 +88,94 @@ impl Tables {
     pub(crate) fn detach_huge(&mut self, page: u64) {
         self.level3.get_mut(&(page >> 27)).expect("directory pointers").entries -= 1;
     }
+}
+
+impl SpaceMut<'_> {
+    /// Ensures that the nodes for `page` exist from level 4 down to `level` (3 or 2).
+    pub(super) fn extend_tables(&mut self, page: u64, level: u8) -> Result<(), OsError> {
+        let result = self.extend_nodes(page, level);
+        if result.is_err() {
+            // Nodes added on the way have no entry yet.
+            self.prune(page);
+        }
+        result
+    }
+
+    fn extend_nodes(&mut self, page: u64, level: u8) -> Result<(), OsError> {
+        if self.tables.root.is_none() {
+            let frame = self.memory.allocate_nodes(0)?;
+            self.tables.root = Some(Node { frame, entries: 0 });
+            if let Some(mode) = self.tables.format.gap_tolerance {
+                let (space, control) = (self.id, mode.control());
+                self.table(TableOperation::SetControl { space, control });
+            }
+            self.report_node(4, 0, frame);
+        }
+        if let Entry::Vacant(place) = self.space.tables.level3.entry(page >> 27) {
+            let frame = self.memory.allocate_nodes(0)?;
+            place.insert(Node { frame, entries: 0 });
+            self.tables.root.as_mut().expect("just made").entries += 1;
+            self.report_node(3, page >> 27 << 27, frame);
+        }
+        if level <= 2 && !self.tables.has_directory(page) {
+            let frame = self.allocate_directory()?;
+            self.tables.level2.insert(gigabyte_of(page), Node { frame, entries: 0 });
+            self.tables.level3.get_mut(&(page >> 27)).expect("just made").entries += 1;
+            self.report_directory(first_of_gigabyte(gigabyte_of(page)), frame);
+        }
+        Ok(())
+    }
+
+    /// Reports a new level-2 node and counts its further frames, which must be cleared.
+    fn report_directory(&mut self, page: u64, frame: Frame) {
+        self.report_node(2, page, frame);
+        let further = (1 << self.tables.directory_order) - 1;
+        self.work().frames_zeroed_tables += further;
+    }
 
     /// Replaces the 1GB page at `page` by a level-2 node. Its frame was allocated before, so
     /// nothing can fail half-way.
-    pub(crate) fn replace_huge(&mut self, page: u64, frame: Frame, effects: &mut Effects<'_>) {
-        self.level2.insert(gigabyte_of(page), Node { frame, entries: 0 });
-        self.report_directory(page, frame, effects);
+    pub(super) fn replace_huge(&mut self, page: u64, frame: Frame) {
+        self.tables.level2.insert(gigabyte_of(page), Node { frame, entries: 0 });
+        self.report_directory(page, frame);
     }
 
     /// Allocates the frames of a level-2 node.
-    pub(crate) fn allocate_directory(&self, memory: &mut PhysicalMemory) -> Result<Frame, OsError> {
-        memory.allocate_nodes(self.directory_order)
+    pub(super) fn allocate_directory(&mut self) -> Result<Frame, OsError> {
+        let order = self.tables.directory_order;
+        self.memory.allocate_nodes(order)
     }
 
     /// Removes empty nodes on the way to `page`, lowest first.
-    pub(crate) fn prune(&mut self, page: u64, effects: &mut Effects<'_>) {
+    pub fn prune(&mut self, page: u64) {
         let (gigabyte, top) = (gigabyte_of(page), page >> 27);
-        if self.level2.get(&gigabyte).is_some_and(|node| node.entries == 0) {
-            let node = self.level2.remove(&gigabyte).expect("found");
-            effects.table(self.removed(2, first_of_gigabyte(gigabyte)));
-            effects.memory.free(node.frame, self.directory_order);
-            self.level3.get_mut(&top).expect("parent").entries -= 1;
+        if self.tables.level2.get(&gigabyte).is_some_and(|node| node.entries == 0) {
+            let node = self.tables.level2.remove(&gigabyte).expect("found");
+            self.report_node_removed(2, first_of_gigabyte(gigabyte));
+            let order = self.tables.directory_order;
+            self.memory.free(node.frame, order);
+            self.tables.level3.get_mut(&top).expect("parent").entries -= 1;
         }
-        if self.level3.get(&top).is_some_and(|node| node.entries == 0) {
-            let node = self.level3.remove(&top).expect("found");
-            effects.table(self.removed(3, top << 27));
-            effects.memory.free(node.frame, 0);
-            self.root.as_mut().expect("parent").entries -= 1;
+        if self.tables.level3.get(&top).is_some_and(|node| node.entries == 0) {
+            let node = self.tables.level3.remove(&top).expect("found");
+            self.report_node_removed(3, top << 27);
+            self.memory.free(node.frame, 0);
+            self.tables.root.as_mut().expect("parent").entries -= 1;
         }
-        if self.root.as_ref().is_some_and(|node| node.entries == 0) {
-            let node = self.root.take().expect("found");
-            effects.table(self.removed(4, 0));
-            effects.memory.free(node.frame, 0);
+        if self.tables.root.as_ref().is_some_and(|node| node.entries == 0) {
+            let node = self.tables.root.take().expect("found");
+            self.report_node_removed(4, 0);
+            self.memory.free(node.frame, 0);
         }
     }
 
-    fn added(&self, level: u8, page: u64, frame: Frame) -> TableOperation {
+    fn report_node(&mut self, level: u8, page: u64, frame: Frame) {
         let page = VirtualPage::new(page);
-        TableOperation::AddNode { space: self.space, level, page, frame, branch: 0 }
+        self.table(TableOperation::AddNode { space: self.id, level, page, frame, branch: 0 });
     }
 
-    fn removed(&self, level: u8, page: u64) -> TableOperation {
+    fn report_node_removed(&mut self, level: u8, page: u64) {
         let page = VirtualPage::new(page);
-        TableOperation::RemoveNode { space: self.space, level, page, branch: 0 }
+        self.table(TableOperation::RemoveNode { space: self.id, level, page, branch: 0 });
     }
 }

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use super::{AddressSpace, Effects, first_of, page_at, pages_of};
+use super::{SpaceMut, first_of, page_at, pages_of};
 use crate::OsError;
 
-impl AddressSpace {
+impl SpaceMut<'_> {
     /// Prepares `pages` for a run: breaks up extents that reach out of `pages` or contain a page in
     /// `left_out`, which the run will not map. Only this step can fail, and then everything is
     /// translated as before.
@@ -17,7 +17,6 @@ impl AddressSpace {
         &mut self,
         pages: &Range<u64>,
         left_out: &BTreeSet<u64>,
-        effects: &mut Effects<'_>,
     ) -> Result<(), OsError> {
         let must_break = |range: &Range<u64>| {
             range.start < pages.start
@@ -26,12 +25,12 @@ impl AddressSpace {
         };
         for first in self.wide_within(pages) {
             if self.has_wide(first) && must_break(&(first..first + self.extent(first).pages())) {
-                self.mechanism(first).break_up(self, first, effects)?;
+                self.mechanism(first).break_up(self, first)?;
             }
         }
         for number in self.regions_within(pages) {
             if must_break(&pages_of(number)) && self.has_extent(number) {
-                self.mechanism(first_of(number)).break_up(self, first_of(number), effects)?;
+                self.mechanism(first_of(number)).break_up(self, first_of(number))?;
             }
         }
         Ok(())
@@ -39,37 +38,32 @@ impl AddressSpace {
 
     /// Unmaps the pages that [`Self::prepare_run`] prepared, except those in `left_out`, whose data
     /// lie in the run from now on. Returns the number of pages with data in memory, and in swap.
-    pub fn vacate_for_run(
-        &mut self,
-        pages: &Range<u64>,
-        left_out: &BTreeSet<u64>,
-        effects: &mut Effects<'_>,
-    ) -> (u64, u64) {
+    pub fn vacate_for_run(&mut self, pages: &Range<u64>, left_out: &BTreeSet<u64>) -> (u64, u64) {
         let before = self.usage().mapped_pages();
         for first in self.wide_within(pages) {
-            self.mechanism(first).unmap(self, first, effects).release(effects.memory);
+            self.mechanism(first).unmap(self, first).release(self.memory);
         }
         let stays = |page: u64| !pages.contains(&page) || left_out.contains(&page);
         for number in self.regions_within(pages) {
             if self.has_extent(number) {
                 let first = first_of(number);
-                self.mechanism(first).unmap(self, first, effects).release(effects.memory);
+                self.mechanism(first).unmap(self, first).release(self.memory);
                 continue;
             }
             for index in self.mapped_pages(number).iter() {
                 let page = page_at(number, index);
                 if !stays(page) {
-                    let frame = self.unmap_page(page, effects);
-                    effects.memory.release(frame);
+                    let frame = self.unmap_page(page);
+                    self.memory.release(frame);
                 }
             }
-            self.close_pages_if_empty(number, effects);
+            self.close_pages_if_empty(number);
         }
         let moved = before - self.usage().mapped_pages();
         let mut swapped = 0;
         let mut start = pages.start;
         for end in left_out.iter().copied().chain([pages.end]) {
-            swapped += self.forget_reclaimed(&(start..end), &mut effects.memory.swap);
+            swapped += self.forget_reclaimed(&(start..end));
             start = end + 1;
         }
         (moved, swapped)

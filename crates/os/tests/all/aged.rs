@@ -3,8 +3,7 @@
 use crate::machine::policy;
 use perforate_config::read;
 use perforate_os::{
-    Ageing, CompactionCounts, Defrag, FaultMap, Kernel, KernelConfig, OtherUse, TableFormat,
-    ZoneLayout,
+    Ageing, CompactionCounts, Defrag, FaultMap, Kernel, KernelConfig, TableFormat, ZoneLayout,
 };
 use perforate_types::{
     AccessKind, Backing, Counters, Permissions, ProgramEvent, VirtualAddress, VirtualPage,
@@ -20,7 +19,6 @@ fn config(memory_bytes: u64) -> KernelConfig {
 
 /// Maps `bytes` at [`BASE`] and touches every page.
 fn touch(kernel: &mut Kernel, bytes: u64) {
-    let mut updates = Vec::new();
     let event = ProgramEvent::Map {
         start: VirtualAddress::new(BASE),
         length: bytes,
@@ -30,11 +28,11 @@ fn touch(kernel: &mut Kernel, bytes: u64) {
         shared: false,
         populate: false,
     };
-    kernel.event(&event, &mut updates).unwrap();
+    kernel.event(&event).unwrap();
     for page in 0..bytes / 4096 {
-        updates.clear();
+        kernel.updates().clear();
         let page = VirtualPage::new(BASE / 4096 + page);
-        kernel.fault(kernel.current(), page, AccessKind::Write, &mut updates).unwrap();
+        kernel.fault(kernel.current(), page, AccessKind::Write).unwrap();
     }
 }
 
@@ -100,7 +98,7 @@ fn aged_coverage(policy_name: &str, defrag: Defrag, compacts: bool) -> (f64, Com
     let config = KernelConfig { age: ageing, defrag, faulty, ..config(512 * MB) };
     let mut kernel = Kernel::new(config, policy(policy_name)).unwrap();
     if compacts {
-        kernel.compact(&mut Vec::new());
+        kernel.compact();
     }
     touch(&mut kernel, 128 * MB);
     kernel.check_invariants().expect("records agree");
@@ -126,15 +124,14 @@ fn compaction_moves_a_programs_pages_without_losing_them() {
     let mut kernel = Kernel::new(config, policy("base-pages")).unwrap();
     touch(&mut kernel, 16 * MB);
     // Every second page is unmapped: all blocks are half full.
-    let mut updates = Vec::new();
     for page in (0..16 * MB / 4096).step_by(2) {
         let start = VirtualAddress::new(BASE + page * 4096);
         let event = ProgramEvent::Unmap { start, length: 4096 };
-        kernel.event(&event, &mut updates).unwrap();
+        kernel.event(&event).unwrap();
     }
     let mapped = counter(&kernel, "mapped_bytes");
     let free_blocks = kernel.zones().free_blocks(9) + 2 * kernel.zones().free_blocks(10);
-    let done = kernel.compact(&mut updates);
+    let done = kernel.compact();
     assert_eq!(counter(&kernel, "mapped_bytes"), mapped);
     let after = kernel.zones().free_blocks(9) + 2 * kernel.zones().free_blocks(10);
     // Eight half-full blocks fit into four.
@@ -149,7 +146,7 @@ fn pressure_drops_page_cache_before_memory_runs_out() {
     let mut kernel =
         Kernel::new(KernelConfig { age: ageing, ..config(256 * MB) }, policy("base-pages"))
             .unwrap();
-    let cached = counter(&kernel, OtherUse::PageCache.counter());
+    let cached = counter(&kernel, "page_cache_bytes");
     assert!(counter(&kernel, "free_bytes") < 16 * MB, "the build depleted memory");
     touch(&mut kernel, 64 * MB);
     assert!(counter(&kernel, "page_cache_bytes") < cached - 48 * MB);

@@ -33,7 +33,7 @@ fn the_host_punches_where_it_would_split() {
         let mut guest = Machine::new("thp", GUEST);
         let mut host = host(policy);
         let free = host.counter("free_bytes");
-        let taken = guest.act(|kernel, updates| Ok(kernel.inflate_balloon(3, updates))).unwrap();
+        let taken = guest.act(|kernel| Ok(kernel.inflate_balloon(3))).unwrap();
         assert_eq!((taken.len(), guest.kernel.balloon_bytes()), (3, 3 * PAGE));
         guest.assert_memory_adds_up();
         drop_frames(&mut host, &taken);
@@ -57,7 +57,7 @@ fn the_host_punches_where_it_would_split() {
 #[test]
 fn the_balloon_takes_what_there_is_and_no_more() {
     let mut guest = Machine::new("base-pages", 4 * MB);
-    let taken = guest.act(|kernel, updates| Ok(kernel.inflate_balloon(5000, updates))).unwrap();
+    let taken = guest.act(|kernel| Ok(kernel.inflate_balloon(5000))).unwrap();
     assert_eq!(taken.len() as u64 * PAGE, 4 * MB);
     assert_eq!(guest.counter("free_bytes"), 0);
     guest.assert_memory_adds_up();
@@ -68,7 +68,7 @@ fn the_balloon_swaps_programs_out() {
     let config = KernelConfig { swap: Size(8 * MB), ..KernelConfig::new(4 * MB) };
     let mut guest = Machine::configured("base-pages", config);
     guest.event(populate(BASE, 3 * MB));
-    let taken = guest.act(|kernel, updates| Ok(kernel.inflate_balloon(600, updates))).unwrap();
+    let taken = guest.act(|kernel| Ok(kernel.inflate_balloon(600))).unwrap();
     assert_eq!(taken.len(), 600);
     assert!(guest.counter("swapped_bytes") > MB);
     guest.assert_memory_adds_up();

@@ -25,14 +25,11 @@ fn fragmented(hot_add_bytes: u64) -> Machine {
 fn self_ballooning_makes_contiguous_memory_without_copies() {
     let mut machine = fragmented(128 * MB);
     assert!(machine.kernel.longest_run_bytes(true) < 4 * MB);
-    let create = |machine: &mut Machine| {
-        machine.act(|kernel, updates| kernel.create_segment(SPACE, updates))
-    };
+    let create = |machine: &mut Machine| machine.act(|kernel| kernel.create_segment(SPACE));
     assert!(matches!(create(&mut machine), Err(OsError::NoContiguousMemory { .. })));
     let before = (machine.counter("balloon_bytes"), machine.counter("free_bytes"));
-    let given = machine
-        .act(|kernel, updates| kernel.self_balloon(96 * FRAMES_PER_MB, updates))
-        .expect("there is room");
+    let given =
+        machine.act(|kernel| kernel.self_balloon(96 * FRAMES_PER_MB)).expect("there is room");
     assert_eq!(given.len() as u64, 96 * FRAMES_PER_MB);
     assert!(given.iter().all(|frame| frame.number() < 256 * FRAMES_PER_MB));
     let after = (machine.counter("balloon_bytes"), machine.counter("free_bytes"));
@@ -59,13 +56,9 @@ fn added_memory_is_whole_where_fragmentation_is_injected() {
     let mut machine = Machine::configured("base-pages", config);
     machine.map(BASE, 96 * MB);
     machine.event(populate(BASE, 8 * MB));
-    let create = |machine: &mut Machine| {
-        machine.act(|kernel, updates| kernel.create_segment(SPACE, updates))
-    };
+    let create = |machine: &mut Machine| machine.act(|kernel| kernel.create_segment(SPACE));
     assert!(matches!(create(&mut machine), Err(OsError::NoContiguousMemory { .. })));
-    machine
-        .act(|kernel, updates| kernel.self_balloon(96 * FRAMES_PER_MB, updates))
-        .expect("there is room");
+    machine.act(|kernel| kernel.self_balloon(96 * FRAMES_PER_MB)).expect("there is room");
     let made = create(&mut machine).expect("the memory that was added");
     assert_eq!(made.frame, Frame::new(256 * FRAMES_PER_MB));
     assert_eq!(machine.counter("balloon_bytes"), 96 * MB);
@@ -80,7 +73,7 @@ fn self_ballooning_makes_blocks_for_large_pages() {
     let mut machine = fragmented(128 * MB);
     let make = |machine: &mut Machine, blocks| {
         let config = SelfBalloonConfig { blocks: Count::new(blocks) };
-        machine.act(|kernel, updates| kernel.self_balloon_blocks(config, updates)).expect("memory")
+        machine.act(|kernel| kernel.self_balloon_blocks(config)).expect("memory")
     };
     // Frame 1000 × k lies in block 1000 × k ÷ 512: of 128 blocks, 66 have a faulty frame and 62
     // have none.
@@ -99,13 +92,13 @@ fn self_ballooning_makes_blocks_for_large_pages() {
 fn what_cannot_be_exchanged_stays() {
     let mut machine = fragmented(128 * MB);
     let free = machine.counter("free_bytes");
-    let too_much = machine.act(|kernel, updates| kernel.self_balloon(129 * FRAMES_PER_MB, updates));
+    let too_much = machine.act(|kernel| kernel.self_balloon(129 * FRAMES_PER_MB));
     let (asked_bytes, left_bytes) = (129 * MB, 128 * MB);
     assert_eq!(too_much, Err(OsError::NoRoomToAdd { asked_bytes, left_bytes }));
     // Requests more than is free.
     machine.event(populate(BASE + 512 * MB, 160 * MB));
     let balloon = machine.counter("balloon_bytes");
-    let too_much = machine.act(|kernel, updates| kernel.self_balloon(128 * FRAMES_PER_MB, updates));
+    let too_much = machine.act(|kernel| kernel.self_balloon(128 * FRAMES_PER_MB));
     assert!(matches!(too_much, Err(OsError::OutOfMemory { .. })), "{too_much:?}");
     assert_eq!(machine.counter("balloon_bytes"), balloon);
     machine.event(unmap(BASE + 512 * MB, 160 * MB));
@@ -139,9 +132,8 @@ fn moving_memory_from_below_the_gap_makes_it_contiguous() {
     // One segment holds almost all of the guest's memory.
     reclaimed.map(1 << 40, 7900 * MB);
     let rule = SegmentRule { compacts: false, ..SegmentRule::default() };
-    let made = reclaimed
-        .act(|kernel, updates| kernel.create_segment_with(SPACE, rule, updates))
-        .expect("a run of 7900MB");
+    let made =
+        reclaimed.act(|kernel| kernel.create_segment_with(SPACE, rule)).expect("a run of 7900MB");
     assert_eq!(made.frame, Frame::new(4 << 18));
     let invalid = KernelConfig {
         io_gap: Some(IoGap { start_bytes: 8 << 30, ..IoGap::PC }),

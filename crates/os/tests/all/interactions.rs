@@ -12,7 +12,7 @@ const PERFORATED: &str = "perforated";
 
 fn hard_fault(machine: &mut Machine, frame: u64) -> HardFault {
     let failing = Frame::new(frame);
-    machine.act(|kernel, updates| Ok(kernel.hard_fault(failing, updates))).expect("cannot fail")
+    machine.act(|kernel| Ok(kernel.hard_fault(failing))).expect("cannot fail")
 }
 
 fn exit(process: u16) -> ProgramEvent {
@@ -59,7 +59,7 @@ fn compaction_moves_what_was_shared_once() {
     for index in (0..2048).step_by(2) {
         machine.event(unmap(BASE + index * PAGE, PAGE));
     }
-    let done = machine.act(|kernel, updates| Ok(kernel.compact(updates))).expect("cannot fail");
+    let done = machine.act(|kernel| Ok(kernel.compact())).expect("cannot fail");
     assert!(done.blocks_emptied >= 1, "{done:?}");
     assert_sound(&machine);
 }
@@ -114,15 +114,13 @@ fn a_fork_without_memory_leaves_no_child() {
     let space = machine.kernel.current();
     let mut touched = 0;
     while machine
-        .act(|kernel, updates| {
-            kernel.fault(space, page(BASE + touched * PAGE), AccessKind::Write, updates)
-        })
+        .act(|kernel| kernel.fault(space, page(BASE + touched * PAGE), AccessKind::Write))
         .is_ok()
     {
         touched += 1;
     }
     let before = machine.counter("mapped_bytes");
-    let result = machine.act(|kernel, updates| kernel.event(&fork(1), updates));
+    let result = machine.act(|kernel| kernel.event(&fork(1)));
     assert!(matches!(result, Err(OsError::OutOfMemory { .. })), "{result:?}");
     assert_eq!(machine.kernel.processes().count(), 1);
     assert_eq!(machine.counter("mapped_bytes"), before);
@@ -167,7 +165,7 @@ fn sharing_a_page_of_several_permissions_ends_as_other_operations_do() {
     let from = machine.kernel.current();
     machine.event(switch(1));
     let to = machine.kernel.current();
-    machine.act(|kernel, updates| kernel.share(from, page(BASE), to, updates)).expect("shared");
+    machine.act(|kernel| kernel.share(from, page(BASE), to)).expect("shared");
     assert_eq!(machine.counter("perforated_pages"), 2);
     assert_sound(&machine);
 }

@@ -47,7 +47,7 @@ fn set(machine: &mut Machine, knobs: &str) {
 }
 
 fn pass(machine: &mut Machine) -> KhugepagedPass {
-    let pass = machine.act(|kernel, updates| Ok(kernel.khugepaged_pass(updates))).unwrap();
+    let pass = machine.act(|kernel| Ok(kernel.khugepaged_pass())).unwrap();
     machine.assert_memory_adds_up();
     machine.assert_copies_on_write();
     machine.assert_account();
@@ -59,7 +59,7 @@ fn counters<const N: usize>(machine: &Machine, names: [&str; N]) -> [u64; N] {
 }
 
 fn retire(machine: &mut Machine, frame: u64) -> HardFault {
-    machine.act(|kernel, updates| Ok(kernel.hard_fault(Frame::new(frame), updates))).unwrap()
+    machine.act(|kernel| Ok(kernel.hard_fault(Frame::new(frame)))).unwrap()
 }
 
 fn unmaps(subpages: impl Iterator<Item = u64>) -> Vec<Update> {
@@ -443,7 +443,7 @@ fn wrong_settings_are_explained() {
     assert_eq!(default, KhugepagedConfig::default());
     let text =
         "pages-to-scan=4096,max-ptes-none=511,max-ptes-swap=64,max-ptes-shared=256,defrag=yes";
-    assert_eq!(default.to_string(), text);
+    assert_eq!(perforate_config::write(&default), text);
     for (text, reason) in [
         ("pages-to-scan=0", "pages-to-scan: is at least 1, not 0"),
         ("max-ptes-none=512", "max-ptes-none: is at most 511, not 512"),

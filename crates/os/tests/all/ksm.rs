@@ -28,7 +28,7 @@ fn set(machine: &mut Machine, space: SpaceId, subpage: u64, content: u64) {
 fn scan(machine: &mut Machine, times: u64) -> u64 {
     let mut merged = 0;
     for _ in 0..times {
-        let pass = machine.act(|kernel, updates| Ok(kernel.ksm_pass(updates))).unwrap();
+        let pass = machine.act(|kernel| Ok(kernel.ksm_pass())).unwrap();
         assert!(pass.ended_full_scan);
         merged += pass.pages_merged;
     }
@@ -205,7 +205,7 @@ fn passes_go_on_where_the_last_one_ended() {
     let mut machine = two_processes("base-pages");
     machine.kernel.set_ksm(perforate_config::read("pages-to-scan=400").unwrap());
     let passes: Vec<_> = (0..4)
-        .map(|_| machine.act(|kernel, updates| Ok(kernel.ksm_pass(updates))).unwrap())
+        .map(|_| machine.act(|kernel| Ok(kernel.ksm_pass())).unwrap())
         .map(|pass| (pass.pages_scanned, pass.ended_full_scan))
         .collect();
     assert_eq!(passes, [(400, false), (400, false), (224, true), (400, false)]);

@@ -8,7 +8,7 @@ use perforate_types::{AccessKind, Frame, Permissions, ProcessId, ProgramEvent};
 /// Number and class of blocks, in runs.
 fn blocks(machine: &Machine) -> Vec<(u64, BlockClass)> {
     let map = machine.kernel.memory_map();
-    map.cells(usize::MAX).runs.iter().map(|run| (run.cells, run.class)).collect()
+    map.runs().iter().map(|run| (run.blocks, run.frames.class())).collect()
 }
 
 /// Frames of the first block of a class.
@@ -120,7 +120,6 @@ fn a_large_memory_costs_what_is_in_it() {
     // Runs of large blocks, free blocks and table nodes.
     assert_eq!(map.runs().len(), 3);
     assert_eq!(map.blocks_of(BlockClass::Large), 32);
-    assert_eq!(map.cells(1).blocks_per_cell, 32 << 20);
     machine.event(switch(1));
     assert_eq!(machine.kernel.memory_map(), map);
 }
@@ -130,7 +129,7 @@ fn a_large_memory_costs_what_is_in_it() {
 fn the_block_of_a_perforated_page_of_holes_alone_may_be_free() {
     let mut machine = Machine::new("perforated", 256 * MB);
     // A failing frame leaves small free pieces, into which frames can be migrated.
-    machine.act(|kernel, updates| Ok(kernel.hard_fault(Frame::new(0), updates))).unwrap();
+    machine.act(|kernel| Ok(kernel.hard_fault(Frame::new(0)))).unwrap();
     // The first two 2MB pages lie beside the broken block and the bitmap; the third lies beside a
     // free block.
     machine.event(populate(BASE, 6 * MB));
@@ -139,7 +138,7 @@ fn the_block_of_a_perforated_page_of_holes_alone_may_be_free() {
     machine.event(protect(third + 4096, 2 * MB - 4096, Permissions::READ));
     assert_eq!(machine.counter("holes_allocated"), 511);
     let free = machine.kernel.memory_map().frames(FrameClass::Free);
-    machine.act(|kernel, updates| Ok(kernel.compact(updates))).unwrap();
+    machine.act(|kernel| Ok(kernel.compact())).unwrap();
     assert_eq!(machine.counter("compaction_frames_migrated"), 511);
     assert_eq!(machine.kernel.memory_map().frames(FrameClass::Free), free);
     machine.assert_memory_adds_up();

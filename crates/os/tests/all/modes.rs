@@ -51,10 +51,10 @@ fn run(
     let mut given = 0;
     for &instruction in instructions {
         guest
-            .act(|guest, guest_updates| {
-                host.act(|host, host_updates| {
-                    let mut guest = Side { kernel: guest, space: SPACE, updates: guest_updates };
-                    let mut host = Side { kernel: host, space: SPACE, updates: host_updates };
+            .act(|guest| {
+                host.act(|host| {
+                    let mut guest = Side { kernel: guest, space: SPACE };
+                    let mut host = Side { kernel: host, space: SPACE };
                     given += policy.step(instruction, &mut guest, &mut host)?.len();
                     Ok(())
                 })
@@ -92,11 +92,10 @@ fn compaction_of_the_host_is_slow() {
         for step in 0..100 {
             let before = host.kernel.compaction().frames_migrated;
             guest
-                .act(|guest, guest_updates| {
-                    host.act(|host, host_updates| {
-                        let mut guest =
-                            Side { kernel: guest, space: SPACE, updates: guest_updates };
-                        let mut host = Side { kernel: host, space: SPACE, updates: host_updates };
+                .act(|guest| {
+                    host.act(|host| {
+                        let mut guest = Side { kernel: guest, space: SPACE };
+                        let mut host = Side { kernel: host, space: SPACE };
                         policy.step(step * INTERVAL, &mut guest, &mut host).map(drop)
                     })
                 })
@@ -141,10 +140,10 @@ fn memory_is_not_added_again_after_a_failure() {
     let mut given = Vec::new();
     for instruction in [0, INTERVAL, 3 * INTERVAL, 7 * INTERVAL] {
         guest
-            .act(|guest, guest_updates| {
-                host.act(|host, host_updates| {
-                    let mut guest = Side { kernel: guest, space: SPACE, updates: guest_updates };
-                    let mut host = Side { kernel: host, space: SPACE, updates: host_updates };
+            .act(|guest| {
+                host.act(|host| {
+                    let mut guest = Side { kernel: guest, space: SPACE };
+                    let mut host = Side { kernel: host, space: SPACE };
                     given.push(policy.step(instruction, &mut guest, &mut host)?.len());
                     Ok(())
                 })
@@ -183,10 +182,10 @@ fn a_lost_segment_is_logged_and_made_again() {
     let mut policy = ModePolicy::new(plan, SegmentRule::default(), INTERVAL, u64::MAX);
     let mut step = |guest: &mut Machine, instruction| {
         guest
-            .act(|guest, guest_updates| {
-                host.act(|host, host_updates| {
-                    let mut guest = Side { kernel: guest, space: SPACE, updates: guest_updates };
-                    let mut host = Side { kernel: host, space: SPACE, updates: host_updates };
+            .act(|guest| {
+                host.act(|host| {
+                    let mut guest = Side { kernel: guest, space: SPACE };
+                    let mut host = Side { kernel: host, space: SPACE };
                     policy.step(instruction, &mut guest, &mut host)
                 })
             })

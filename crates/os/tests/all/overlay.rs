@@ -7,11 +7,11 @@ use std::ops::Range;
 use perforate_config::{Count, Size};
 use perforate_types::{
     AccessKind, Advice, Backing, Counters, Frame, Permissions, ProcessId, ProgramEvent, ThreadId,
-    Update, VirtualAddress, VirtualPage,
+    VirtualAddress, VirtualPage,
 };
 
 use perforate_os::mechanism::{
-    ALL_PAGES, AddressSpace, Departure, Effects, Overlay, OverlayMechanism, Present, Recount,
+    ALL_PAGES, AddressSpace, Departure, Overlay, OverlayMechanism, Present, Recount, SpaceMut,
 };
 use perforate_os::{
     BasePages, HoleContent, Kernel, KernelConfig, KsmConfig, OsError, Policy, TableFormat, Thp,
@@ -33,10 +33,9 @@ struct Copies;
 impl OverlayMechanism for Copies {
     fn leave(
         &self,
-        space: &mut AddressSpace,
+        space: &mut SpaceMut<'_>,
         pages: &Range<u64>,
         departure: Departure,
-        _: &mut Effects<'_>,
     ) -> Result<(), OsError> {
         let copy = space.overlay_mut().expect("it acts for one");
         let copy: &mut Copy = copy.downcast_mut().expect("its own");
@@ -66,7 +65,6 @@ impl Overlay for Copy {
 
 struct Machine {
     kernel: Kernel,
-    updates: Vec<Update>,
 }
 
 impl Machine {
@@ -81,11 +79,11 @@ impl Machine {
             _ => Box::new(Perforated::new(PerforationOptions::DEFAULT).expect("it is sound")),
         };
         let kernel = Kernel::new(config, policy);
-        Self { kernel: kernel.expect("a kernel"), updates: Vec::new() }
+        Self { kernel: kernel.expect("a kernel") }
     }
 
     fn event(&mut self, event: ProgramEvent) {
-        self.kernel.event(&event, &mut self.updates).expect("the event is right");
+        self.kernel.event(&event).expect("the event is right");
     }
 
     fn map(&mut self, start: u64, length: u64) {
@@ -104,7 +102,7 @@ impl Machine {
         let space = self.kernel.current();
         for page in pages {
             let (page, kind) = (VirtualPage::new(page), AccessKind::Write);
-            self.kernel.fault(space, page, kind, &mut self.updates).expect("there is memory");
+            self.kernel.fault(space, page, kind).expect("there is memory");
         }
     }
 
@@ -116,7 +114,7 @@ impl Machine {
     /// Gives the running process an overlay with a copy of its present page tables.
     fn copy(&mut self) {
         let id = self.kernel.current();
-        let copied = self.kernel.change_space(id, &mut self.updates, |space, _| {
+        let copied = self.kernel.change_space(id, |space| {
             let mut copy = Copy::default();
             for page in space.areas_within(ALL_PAGES).flat_map(|area| area.pages()) {
                 let present = space.find(page);
@@ -203,7 +201,7 @@ fn merging() {
         let config = KsmConfig { pages_to_scan: Count::new(2048), ..KsmConfig::default() };
         machine.kernel.set_ksm(config);
         for _ in 0..3 {
-            machine.kernel.ksm_pass(&mut machine.updates);
+            machine.kernel.ksm_pass();
         }
         assert_eq!(machine.check(), 1020, "{policy}");
     }
@@ -215,7 +213,7 @@ fn failing_frames() {
         let mut machine = two_regions(policy);
         let space = machine.kernel.space(machine.kernel.current()).expect("it lives");
         let frame = space.find(BASE >> 12).and_then(Present::frame).expect("it is mapped");
-        machine.kernel.hard_fault(frame, &mut machine.updates);
+        machine.kernel.hard_fault(frame);
         assert!((512..1024).contains(&machine.check()), "{policy}");
     }
 }
@@ -244,7 +242,7 @@ fn promotion() {
         machine.advise(BASE, 2 * MB, Advice::HugePage);
         machine.copy();
         for _ in 0..2 {
-            machine.kernel.khugepaged_pass(&mut machine.updates);
+            machine.kernel.khugepaged_pass();
         }
         machine.check();
         let mut counters = Counters::default();
@@ -258,9 +256,9 @@ fn promotion() {
 fn holes_come_and_go() {
     let mut machine = two_regions("perforated");
     let (space, page) = (machine.kernel.current(), VirtualPage::new(BASE >> 12));
-    machine.kernel.punch(space, page, HoleContent::Moved, &mut machine.updates).expect("punched");
+    machine.kernel.punch(space, page, HoleContent::Moved).expect("punched");
     assert_eq!(machine.check(), 1023);
-    machine.kernel.patch(space, page, &mut machine.updates).expect("patched");
+    machine.kernel.patch(space, page).expect("patched");
     assert_eq!(machine.check(), 1023);
 }
 

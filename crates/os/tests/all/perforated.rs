@@ -63,9 +63,9 @@ fn punch_and_patch() {
     // A hole cannot be patched if its in-place frame is in use.
     machine.punch(address, HoleContent::Unallocated).unwrap();
     machine
-        .act(|kernel, updates| {
+        .act(|kernel| {
             let event = machine::populate(BASE + 16 * MB, 60 << 10);
-            kernel.event(&event, updates)
+            kernel.event(&event)
         })
         .unwrap();
     while machine.patch(address).is_ok() {

@@ -138,7 +138,7 @@ fn large_blocks_run_out_before_frames_do() {
         let space = machine.kernel.current();
         let page = machine::page(BASE + touched * 4096);
         if machine.translate(BASE + touched * 4096).is_none() {
-            let fault = machine.act(|k, updates| k.fault(space, page, AccessKind::Write, updates));
+            let fault = machine.act(|k| k.fault(space, page, AccessKind::Write));
             match fault {
                 Ok(outcome) => assert_eq!(outcome, FaultOutcome::Mapped),
                 Err(error) => break error,

@@ -84,7 +84,7 @@ fn background_promotion_patches_what_was_copied_on_write() {
     }
     let pass = |machine: &mut Machine| {
         let before = machine.kernel.work();
-        machine.act(|kernel, updates| Ok(kernel.khugepaged_pass(updates))).unwrap();
+        machine.act(|kernel| Ok(kernel.khugepaged_pass())).unwrap();
         machine.assert_memory_adds_up();
         machine.assert_copies_on_write();
         machine.assert_account();
@@ -114,7 +114,7 @@ fn a_shared_block_outlives_its_first_owner_and_holes_are_their_own() {
     machine.punch(BASE + 0x2000, HoleContent::Permissions(Permissions::READ)).unwrap();
     machine.event(switch(1));
     let other = machine.kernel.current();
-    machine.act(|kernel, updates| kernel.share(SPACE, page(BASE), other, updates)).unwrap();
+    machine.act(|kernel| kernel.share(SPACE, page(BASE), other)).unwrap();
     let translate =
         |machine: &Machine, space, address: u64| machine.oracle.translate(space, page(address));
     // P Fig. 1: the other space may write where this space may only read.

@@ -48,7 +48,7 @@ fn exhaust(machine: &mut Machine, start: u64) -> u64 {
     for touched in 0.. {
         let page = machine::page(start + touched * PAGE);
         let kind = AccessKind::Write;
-        match machine.act(|kernel, updates| kernel.fault(space, page, kind, updates)) {
+        match machine.act(|kernel| kernel.fault(space, page, kind)) {
             Ok(_) => {}
             Err(OsError::OutOfMemory { .. }) => return touched,
             Err(error) => panic!("{error}"),
@@ -402,8 +402,7 @@ fn modes_of_fault_time_compaction() {
             machine.write(start);
             assert_eq!(machine.counter("large_pages"), u64::from(large), "{what}");
             assert_eq!(machine.counter("compaction_frames_migrated") > 0, large, "{what}");
-            let mut pass =
-                || machine.act(|kernel, updates| Ok(kernel.kcompactd_pass(updates))).unwrap();
+            let mut pass = || machine.act(|kernel| Ok(kernel.kcompactd_pass())).unwrap();
             let first = pass();
             assert_eq!(first.blocks_emptied > 0, wakes, "{what}: {first:?}");
             assert_eq!(pass(), CompactionCounts::default(), "{what}: it sleeps again");
@@ -431,7 +430,7 @@ fn kcompactd_gives_up_for_a_while() {
     let mut passes = Vec::new();
     for region in 0..16 {
         machine.write(BASE + 64 * MB + region * REGION);
-        let pass = machine.act(|kernel, updates| Ok(kernel.kcompactd_pass(updates))).unwrap();
+        let pass = machine.act(|kernel| Ok(kernel.kcompactd_pass())).unwrap();
         assert_eq!(pass.blocks_emptied, 0);
         if pass.blocks_scanned > 0 {
             passes.push(region);

@@ -117,7 +117,7 @@ fn a_failing_frame_that_is_only_reserved_costs_nothing() {
     let mut machine = reserved();
     let block = machine.frame(BASE).unwrap();
     let failing = Frame::new(block + 5);
-    let outcome = machine.act(|kernel, updates| Ok(kernel.hard_fault(failing, updates)));
+    let outcome = machine.act(|kernel| Ok(kernel.hard_fault(failing)));
     assert_eq!(outcome, Ok(HardFault::WasFree));
     machine.write(BASE + 5 * PAGE);
     let elsewhere = machine.frame(BASE + 5 * PAGE).unwrap();
@@ -185,7 +185,7 @@ fn compaction_patches_holes_by_moving_what_lies_in_them() {
         assert!(machine.frame(BASE + index * PAGE).unwrap() / 512 != block / 512);
     }
     assert_eq!(machine.counter("holes_allocated"), 4);
-    machine.act(|kernel, updates| Ok(kernel.compact(updates))).unwrap();
+    machine.act(|kernel| Ok(kernel.compact())).unwrap();
     assert_eq!(machine.counter("perforated_pages"), 0, "it is an ordinary page again");
     for index in 0..4 {
         assert_eq!(machine.frame(BASE + index * PAGE), Some(block + index));
@@ -210,7 +210,7 @@ fn khugepaged_patches_holes_at_a_price_below_what_they_cost() {
             machine.write(BASE + index * PAGE);
         }
         machine.kernel.set_khugepaged(perforate_config::read(knobs).unwrap());
-        machine.act(|kernel, updates| Ok(kernel.khugepaged_pass(updates))).unwrap();
+        machine.act(|kernel| Ok(kernel.khugepaged_pass())).unwrap();
         assert_eq!(machine.counter("holes_allocated"), left, "{policy} {knobs}");
         assert_eq!(machine.counter("khugepaged_holes_patched"), 4 - left, "{policy} {knobs}");
         machine.assert_memory_adds_up();
@@ -225,7 +225,7 @@ fn khugepaged_patches_what_is_free_if_that_is_worth_a_copy() {
             machine.write(BASE + index * PAGE);
         }
         machine.event(unmap(BASE + 16 * MB, 64 * MB));
-        machine.act(|kernel, updates| Ok(kernel.khugepaged_pass(updates))).unwrap();
+        machine.act(|kernel| Ok(kernel.khugepaged_pass())).unwrap();
         assert_eq!(machine.counter("holes_allocated"), left, "{policy}");
     }
 }
@@ -233,7 +233,7 @@ fn khugepaged_patches_what_is_free_if_that_is_worth_a_copy() {
 #[test]
 fn compaction_leaves_holes_that_nobody_touched() {
     let (mut machine, _) = mixed("perforated");
-    machine.act(|kernel, updates| Ok(kernel.compact(updates))).unwrap();
+    machine.act(|kernel| Ok(kernel.compact())).unwrap();
     assert_eq!(machine.counter("holes_unallocated"), 4);
     machine.assert_memory_adds_up();
 }

@@ -48,16 +48,16 @@ fn escaped(address: u64) -> Update {
 }
 
 fn enable(machine: &mut Machine) {
-    machine.act(|kernel, updates| kernel.enable_segment(SPACE, updates)).expect("a segment");
+    machine.act(|kernel| kernel.enable_segment(SPACE)).expect("a segment");
 }
 
 fn disable(machine: &mut Machine) {
-    machine.act(|kernel, updates| kernel.disable_segment(SPACE, updates)).expect("a segment");
+    machine.act(|kernel| kernel.disable_segment(SPACE)).expect("a segment");
 }
 
 fn fail(machine: &mut Machine, frame: u64) -> HardFault {
     let frame = Frame::new(frame);
-    machine.act(|kernel, updates| Ok(kernel.hard_fault(frame, updates))).expect("cannot fail")
+    machine.act(|kernel| Ok(kernel.hard_fault(frame))).expect("cannot fail")
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn without_contiguous_memory_there_are_pages_and_a_figure() {
     machine.map(BASE + 512 * MB, KB4);
     machine.write(BASE + 512 * MB);
     machine.map(BASE, 252 * MB);
-    let error = machine.act(|kernel, updates| kernel.create_segment(SPACE, updates));
+    let error = machine.act(|kernel| kernel.create_segment(SPACE));
     // The frame could be migrated, the nodes cannot.
     let (asked_bytes, longest_bytes) = (252 * MB, 250 * MB);
     assert_eq!(error, Err(OsError::NoContiguousMemory { asked_bytes, longest_bytes }));
@@ -142,7 +142,7 @@ fn a_segment_leaves_memory_for_all_else() {
     let mut machine = machine();
     machine.map(BASE, 256 * MB);
     // Linux's high watermark of 256MB is 3MB: 253MB remain, 126 whole blocks.
-    let error = machine.act(|kernel, updates| kernel.create_segment(SPACE, updates));
+    let error = machine.act(|kernel| kernel.create_segment(SPACE));
     let (asked_bytes, longest_bytes) = (256 * MB, 252 * MB);
     assert_eq!(error, Err(OsError::NoContiguousMemory { asked_bytes, longest_bytes }));
     machine.write(BASE);
@@ -241,9 +241,7 @@ fn cleared_registers_leave_memory_to_paging_in_place() {
     assert_eq!(machine.counter("large_pages"), 1);
     assert_eq!(machine.frame(BASE + 4 * MB), Some(1024));
     // An escaped page in the 2MB page splits it.
-    machine
-        .act(|kernel, updates| kernel.escape_page(SPACE, page(BASE + 4 * MB), updates))
-        .expect("of the segment");
+    machine.act(|kernel| kernel.escape_page(SPACE, page(BASE + 4 * MB))).expect("of the segment");
     assert_eq!((machine.counter("large_pages"), machine.counter("base_pages")), (0, 512));
     assert_eq!(state(&machine).paged_pages, 511);
     machine.write(BASE);
@@ -252,7 +250,7 @@ fn cleared_registers_leave_memory_to_paging_in_place() {
     assert_eq!(machine.counter("mapped_bytes"), 32 * MB);
     assert_eq!(machine.counter("segments_active"), 1);
     machine.assert_memory_adds_up();
-    let space = machine.act(|kernel, updates| kernel.disable_segment(SpaceId(1), updates));
+    let space = machine.act(|kernel| kernel.disable_segment(SpaceId(1)));
     assert_eq!(space, Err(OsError::UnknownSpace { space: SpaceId(1) }));
 }
 
@@ -263,7 +261,7 @@ fn a_dissolved_segment_is_pages_where_it_lay() {
     {
         let mut machine = with_segment(policy);
         machine.write(BASE + 6 * MB); // Paged in place: its region is 4KB pages for good.
-        machine.act(|kernel, updates| kernel.dissolve_segment(SPACE, updates)).expect("a segment");
+        machine.act(|kernel| kernel.dissolve_segment(SPACE)).expect("a segment");
         assert_eq!((machine.counter("large_pages"), machine.counter("base_pages")), (large, base));
         assert_eq!(machine.frame(BASE + 31 * MB), Some(31 * 256));
         assert_eq!(machine.kernel.segment(SPACE), None);
@@ -273,7 +271,7 @@ fn a_dissolved_segment_is_pages_where_it_lay() {
         let outcome = fail(&mut machine, 3 * 512 + 5);
         assert!(matches!(outcome, HardFault::Moved), "{outcome:?}");
         machine.assert_account();
-        let again = machine.act(|kernel, updates| kernel.dissolve_segment(SPACE, updates));
+        let again = machine.act(|kernel| kernel.dissolve_segment(SPACE));
         assert_eq!(again, Err(SegmentError::None { space: SPACE }.into()));
     }
 }
@@ -340,9 +338,7 @@ fn a_segment_of_touched_memory_takes_its_data_along() {
     machine.event(advise(BASE + 2 * MB, KB4, Advice::HugePage));
     let mapped = machine.counter("mapped_bytes");
     let work = machine.kernel.work();
-    let made = machine
-        .act(|kernel, updates| kernel.create_segment(SPACE, updates))
-        .expect("there is room");
+    let made = machine.act(|kernel| kernel.create_segment(SPACE)).expect("there is room");
     assert_eq!((made.pages, made.is_active), (16_384, true));
     let more = machine.kernel.work() - work;
     assert_eq!(more.frames_migrated * KB4, mapped);
@@ -351,7 +347,7 @@ fn a_segment_of_touched_memory_takes_its_data_along() {
     assert_eq!(machine.counter("page_table_bytes"), 0);
     machine.assert_memory_adds_up();
     machine.assert_account();
-    let second = machine.act(|kernel, updates| kernel.create_segment(SPACE, updates));
+    let second = machine.act(|kernel| kernel.create_segment(SPACE));
     assert_eq!(second, Err(SegmentError::Second { space: SPACE }.into()));
 }
 
@@ -371,9 +367,7 @@ fn background_compaction_makes_room_for_a_segment() {
         assert!(machine.kernel.longest_run_bytes(true) > 200 * MB);
         let before: Vec<_> = machine.oracle.mappings(SpaceId(1)).map(|(page, _)| page).collect();
         let work = machine.kernel.work();
-        let made = machine
-            .act(|kernel, updates| kernel.create_segment(SPACE, updates))
-            .expect("compaction makes it");
+        let made = machine.act(|kernel| kernel.create_segment(SPACE)).expect("compaction makes it");
         assert_eq!(made.pages, 25_600);
         let migrated = (machine.kernel.work() - work).frames_migrated;
         // At most half of the run was in use, or slightly less where it extends into free memory.
@@ -443,9 +437,9 @@ fn scanners_leave_a_segment_alone() {
         .set_content_distribution(perforate_config::read("zero=100%").expect("valid"))
         .expect("valid");
     for _ in 0..4 {
-        machine.act(|kernel, updates| Ok(kernel.ksm_pass(updates))).expect("cannot fail");
-        machine.act(|kernel, updates| Ok(kernel.khugepaged_pass(updates))).expect("cannot fail");
-        machine.act(|kernel, updates| Ok(kernel.compact(updates))).expect("cannot fail");
+        machine.act(|kernel| Ok(kernel.ksm_pass())).expect("cannot fail");
+        machine.act(|kernel| Ok(kernel.khugepaged_pass())).expect("cannot fail");
+        machine.act(|kernel| Ok(kernel.compact())).expect("cannot fail");
         assert!(machine.updates.is_empty());
     }
     assert_eq!(state(&machine).paged_pages, 2048);
@@ -488,9 +482,7 @@ fn a_2mb_page_of_a_segment_cannot_be_shared() {
         assert_eq!(machine.counter("large_pages"), if is_enabled { 1 } else { 2 });
         machine.event(switch(1));
         let to = machine.kernel.current();
-        let mut share = |address| {
-            machine.act(|kernel, updates| kernel.share(SPACE, page(address), to, updates))
-        };
+        let mut share = |address| machine.act(|kernel| kernel.share(SPACE, page(address), to));
         let refused = Err(OsError::NotLarge { space: SPACE, page: page(BASE) });
         assert_eq!(share(BASE), refused, "{is_enabled}");
         // A 2MB page outside the segment can be.

@@ -375,9 +375,8 @@ fn copy_on_write_pages_cannot_be_shared() {
     machine.event(fork(1));
     machine.event(switch(2));
     let third = machine.kernel.current();
-    let share = |machine: &mut Machine| {
-        machine.act(|kernel, updates| kernel.share(SpaceId(0), page(BASE), third, updates))
-    };
+    let share =
+        |machine: &mut Machine| machine.act(|kernel| kernel.share(SpaceId(0), page(BASE), third));
     let refused = share(&mut machine);
     assert!(matches!(refused, Err(OsError::CopyOnWrite { .. })), "{refused:?}");
     assert_eq!(machine.kernel.shared_place(SpaceId(0), page(BASE)), None);
@@ -409,8 +408,7 @@ fn shared_pages_can_be_shared_with_more_spaces() {
         for process in [1, 2, 3] {
             machine.event(switch(process));
             let to = machine.kernel.current();
-            let share =
-                machine.act(|kernel, updates| kernel.share(SpaceId(0), page(BASE), to, updates));
+            let share = machine.act(|kernel| kernel.share(SpaceId(0), page(BASE), to));
             assert!(share.is_ok(), "{process}: {share:?}");
             assert_eq!(touch(&mut machine, process, BASE), frame);
         }

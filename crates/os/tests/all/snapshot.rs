@@ -53,15 +53,13 @@ fn map(kernel: &mut Kernel, bytes: u64) {
         shared: false,
         populate: false,
     };
-    kernel.event(&event, &mut Vec::new()).unwrap();
+    kernel.event(&event).unwrap();
 }
 
 fn touch(kernel: &mut Kernel, page: u64) -> Result<Vec<Update>, String> {
-    let (mut updates, page) = (Vec::new(), VirtualPage::new(START / 4096 + page));
-    kernel
-        .fault(kernel.current(), page, AccessKind::Write, &mut updates)
-        .map_err(|error| error.to_string())?;
-    Ok(updates)
+    let page = VirtualPage::new(START / 4096 + page);
+    kernel.fault(kernel.current(), page, AccessKind::Write).map_err(|error| error.to_string())?;
+    Ok(std::mem::take(kernel.updates()))
 }
 
 fn count(kernel: &Kernel, name: &str) -> u64 {

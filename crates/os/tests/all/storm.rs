@@ -222,7 +222,7 @@ fn perform(machine: &mut Machine, action: &Action) {
             };
             let (Some(from), Some(to)) = (find(*from), find(*to)) else { return };
             let page = machine::page(*address);
-            match machine.act(|kernel, updates| kernel.share(from, page, to, updates)) {
+            match machine.act(|kernel| kernel.share(from, page, to)) {
                 Ok(())
                 | Err(
                     OsError::NotLarge { .. }
@@ -235,26 +235,24 @@ fn perform(machine: &mut Machine, action: &Action) {
         Action::Ksm(pages_to_scan) => {
             let (pages_to_scan, max_page_sharing) = (Count::new(*pages_to_scan), Count::new(5));
             machine.kernel.set_ksm(KsmConfig { pages_to_scan, max_page_sharing });
-            machine.act(|kernel, updates| Ok(kernel.ksm_pass(updates))).expect("cannot fail");
+            machine.act(|kernel| Ok(kernel.ksm_pass())).expect("cannot fail");
         }
         Action::Promote(knobs) => {
             machine.kernel.set_khugepaged(*knobs);
-            machine
-                .act(|kernel, updates| Ok(kernel.khugepaged_pass(updates)))
-                .expect("cannot fail");
+            machine.act(|kernel| Ok(kernel.khugepaged_pass())).expect("cannot fail");
         }
         Action::PagesInPlace(start) => pages_in_place(machine, *start),
         Action::Compact => {
-            let done = machine.act(|kernel, updates| Ok(kernel.compact(updates)));
+            let done = machine.act(|kernel| Ok(kernel.compact()));
             done.expect("cannot fail");
         }
         Action::Background => {
-            let done = machine.act(|kernel, updates| Ok(kernel.kcompactd_pass(updates)));
+            let done = machine.act(|kernel| Ok(kernel.kcompactd_pass()));
             done.expect("cannot fail");
         }
         Action::HardFault(frame) => {
             let failing = Frame::new(*frame);
-            let outcome = machine.act(|kernel, updates| Ok(kernel.hard_fault(failing, updates)));
+            let outcome = machine.act(|kernel| Ok(kernel.hard_fault(failing)));
             let outcome = outcome.expect("cannot fail");
             let is_free = machine.kernel.zones().is_free(failing);
             assert!(!is_free || outcome == HardFault::Uncorrected, "{outcome:?}");
@@ -267,13 +265,11 @@ fn perform(machine: &mut Machine, action: &Action) {
             }
         }
         Action::Segment(action) => act_on_segment(machine, *action),
-        Action::SelfBalloon(frames) => {
-            match machine.act(|kernel, updates| kernel.self_balloon(*frames, updates)) {
-                Ok(given) => assert_eq!(given.len() as u64, *frames),
-                Err(OsError::NoRoomToAdd { .. } | OsError::OutOfMemory { .. }) => {}
-                Err(error) => panic!("{error}"),
-            }
-        }
+        Action::SelfBalloon(frames) => match machine.act(|kernel| kernel.self_balloon(*frames)) {
+            Ok(given) => assert_eq!(given.len() as u64, *frames),
+            Err(OsError::NoRoomToAdd { .. } | OsError::OutOfMemory { .. }) => {}
+            Err(error) => panic!("{error}"),
+        },
     }
 }
 
@@ -281,20 +277,15 @@ fn act_on_segment(machine: &mut Machine, action: SegmentAction) {
     let space = machine.kernel.current();
     let before = machine.kernel.segment(space);
     let result = match action {
-        SegmentAction::Create(rule) => machine
-            .act(|kernel, updates| kernel.create_segment_with(space, rule, updates).map(|_| ())),
-        SegmentAction::Enable => {
-            machine.act(|kernel, updates| kernel.enable_segment(space, updates))
+        SegmentAction::Create(rule) => {
+            machine.act(|kernel| kernel.create_segment_with(space, rule).map(|_| ()))
         }
-        SegmentAction::Disable => {
-            machine.act(|kernel, updates| kernel.disable_segment(space, updates))
-        }
-        SegmentAction::Dissolve => {
-            machine.act(|kernel, updates| kernel.dissolve_segment(space, updates))
-        }
+        SegmentAction::Enable => machine.act(|kernel| kernel.enable_segment(space)),
+        SegmentAction::Disable => machine.act(|kernel| kernel.disable_segment(space)),
+        SegmentAction::Dissolve => machine.act(|kernel| kernel.dissolve_segment(space)),
         SegmentAction::Escape(address) => {
             let page = machine::page(address);
-            machine.act(|kernel, updates| kernel.escape_page(space, page, updates))
+            machine.act(|kernel| kernel.escape_page(space, page))
         }
         SegmentAction::HardFault(address) => {
             let Some(frame) = machine.frame(address) else { return };
@@ -322,13 +313,12 @@ fn perform_if_possible(machine: &mut Machine, action: &Action) {
     let exists = machine.spaces().contains(&machine.kernel.current());
     match action {
         Action::Event(event) if exists => {
-            tolerate(machine.act(|kernel, updates| kernel.event(event, updates)));
+            tolerate(machine.act(|kernel| kernel.event(event)));
         }
         Action::Access(address, kind) if exists => {
             let (space, page) = (machine.kernel.current(), machine::page(*address));
-            let fault = |kernel: &mut perforate_os::Kernel, updates: &mut Vec<_>| {
-                kernel.fault(space, page, *kind, updates).map(|_| ())
-            };
+            let fault =
+                |kernel: &mut perforate_os::Kernel| kernel.fault(space, page, *kind).map(|_| ());
             tolerate(machine.act(fault));
         }
         // These actions may be impossible for other reasons too.
@@ -337,7 +327,7 @@ fn perform_if_possible(machine: &mut Machine, action: &Action) {
             let (page, spaces) = (machine::page(*address), machine.spaces());
             let space = |place: u16| spaces.get(usize::from(place)).copied();
             let (Some(from), Some(to)) = (space(*from), space(*to)) else { return };
-            drop(machine.act(|kernel, updates| kernel.share(from, page, to, updates)));
+            drop(machine.act(|kernel| kernel.share(from, page, to)));
         }
         action => perform(machine, action),
     }

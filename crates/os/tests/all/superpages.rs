@@ -37,7 +37,7 @@ fn retire(machine: &mut Machine, frames: impl IntoIterator<Item = u64>) {
 
 fn hard_fault(machine: &mut Machine, frame: u64) -> HardFault {
     let frame = Frame::new(frame);
-    machine.act(|kernel, updates| Ok(kernel.hard_fault(frame, updates))).unwrap()
+    machine.act(|kernel| Ok(kernel.hard_fault(frame))).unwrap()
 }
 
 fn superpages_mapped(machine: &Machine) -> usize {
@@ -379,7 +379,7 @@ fn a_part_cannot_go_without_frames_for_the_nodes() {
     let mut touch = |machine: &mut Machine| {
         let page = machine::page(address);
         address += PAGE;
-        machine.act(|kernel, updates| kernel.fault(space, page, AccessKind::Write, updates))
+        machine.act(|kernel| kernel.fault(space, page, AccessKind::Write))
     };
     while touch(&mut machine).is_ok() {}
     let last = (0..24 * MB / PAGE).rev().map(|page| BASE + page * PAGE);
@@ -389,7 +389,7 @@ fn a_part_cannot_go_without_frames_for_the_nodes() {
     }
     assert_eq!(machine.counter("free_bytes"), PAGE);
     let part = unmap(BASE + PAGE, PAGE);
-    let result = machine.act(|kernel, updates| kernel.event(&part, updates));
+    let result = machine.act(|kernel| kernel.event(&part));
     assert!(matches!(result, Err(OsError::OutOfMemory { .. })));
     assert_eq!((machine.frame(BASE + PAGE), machine.counter("free_bytes")), (Some(1), PAGE));
     machine.assert_memory_adds_up();
@@ -521,7 +521,7 @@ fn advice_to_free_holds_for_superpages() {
     for address in pages.take(free_pages as usize) {
         let page = machine::page(address);
         let kind = AccessKind::Write;
-        machine.act(|kernel, updates| kernel.fault(space, page, kind, updates)).unwrap();
+        machine.act(|kernel| kernel.fault(space, page, kind)).unwrap();
     }
     assert_eq!(machine.counter("superpage_bytes"), 8 * MB, "4MB less, 4MB more");
     let is_mapped = |page: u64| machine.frame(BASE + page * PAGE).is_some();

@@ -84,7 +84,7 @@ fn a_superpage_is_the_runs_of_its_blocks() {
     // B-blocks of 32 frames: those that contain frames 40 and 100 are not used.
     for frame in [40, 100] {
         let frame = Frame::new(frame);
-        machine.act(|kernel, updates| Ok(kernel.hard_fault(frame, updates))).unwrap();
+        machine.act(|kernel| Ok(kernel.hard_fault(frame))).unwrap();
     }
     machine.map(BASE, 4 * MB);
     machine.write(BASE);
@@ -118,15 +118,15 @@ fn a_segment_is_what_no_entry_maps() {
     assert_eq!(machine.truths, []);
     let escape = |machine: &mut Machine, subpage: u64| {
         let page = page(BASE + subpage * PAGE);
-        machine.act(|kernel, updates| kernel.escape_page(SPACE, page, updates)).unwrap();
+        machine.act(|kernel| kernel.escape_page(SPACE, page)).unwrap();
     };
     escape(&mut machine, 20);
     assert_eq!(machine.truths, [], "it escaped where it is");
     let switch = |machine: &mut Machine, active: bool| {
         machine
-            .act(|kernel, updates| match active {
-                true => kernel.enable_segment(SPACE, updates),
-                false => kernel.disable_segment(SPACE, updates),
+            .act(|kernel| match active {
+                true => kernel.enable_segment(SPACE),
+                false => kernel.disable_segment(SPACE),
             })
             .unwrap();
     };
@@ -136,7 +136,7 @@ fn a_segment_is_what_no_entry_maps() {
     let covered = [(0, 9), (10, 10), (21, 8171)];
     assert_eq!(machine.truths, covered.map(|(at, pages)| mapped(at, pages, first + at)));
     let dissolve = |machine: &mut Machine| {
-        machine.act(|kernel, updates| kernel.dissolve_segment(SPACE, updates)).unwrap();
+        machine.act(|kernel| kernel.dissolve_segment(SPACE)).unwrap();
     };
     dissolve(&mut machine);
     assert_eq!(machine.truths, [], "all of it has entries where it was");

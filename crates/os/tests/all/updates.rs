@@ -205,12 +205,11 @@ fn wrong_operations_are_refused() {
         Err(OsError::NotLarge { space: SPACE, page: anywhere })
     );
     let nobody = SpaceId(9);
-    let error =
-        machine.act(|kernel, updates| kernel.fault(nobody, anywhere, AccessKind::Read, updates));
+    let error = machine.act(|kernel| kernel.fault(nobody, anywhere, AccessKind::Read));
     assert_eq!(error, Err(OsError::UnknownSpace { space: nobody }));
     for (start, length) in [(u64::MAX - 4095, 8192), (0x7fff_ffff_f000, 8192), (1 << 50, 4096)] {
         let event = machine::map(start, length);
-        let error = machine.act(|kernel, updates| kernel.event(&event, updates)).unwrap_err();
+        let error = machine.act(|kernel| kernel.event(&event)).unwrap_err();
         assert!(matches!(error, OsError::InvalidRange { .. }), "{error}");
     }
     assert_eq!(HoleSet::EMPTY.count(), 0);

@@ -253,7 +253,7 @@ fn a_split_and_a_migration() {
     machine.write(BASE);
     let frame = machine.translate(BASE).unwrap().0;
     let before = machine.kernel.work();
-    let outcome = machine.act(|kernel, updates| Ok(kernel.hard_fault(frame, updates)));
+    let outcome = machine.act(|kernel| Ok(kernel.hard_fault(frame)));
     assert_eq!(outcome.unwrap(), HardFault::Split);
     let split = Work {
         frames_zeroed_tables: 1,
@@ -278,7 +278,7 @@ fn a_scan() {
     machine.write(BASE);
     machine.write(BASE + 4096);
     let before = machine.kernel.work();
-    let pass = machine.act(|kernel, updates| Ok(kernel.ksm_pass(updates))).unwrap();
+    let pass = machine.act(|kernel| Ok(kernel.ksm_pass())).unwrap();
     assert_eq!(pass.pages_scanned, 2);
     let work = since(&machine, before);
     assert_eq!(work, Work { frames_scanned: 2, ..Work::default() });

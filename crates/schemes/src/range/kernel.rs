@@ -5,11 +5,11 @@ use std::iter::successors;
 use std::ops::Range;
 
 use perforate_os::mechanism::{
-    AddressSpace, Area, Backed, Backer, Context, Core, Departure, Effects, Overlay,
-    OverlayMechanism, Recount, Touch,
+    AddressSpace, Area, Backed, Backer, Core, Departure, Overlay, OverlayMechanism, Recount,
+    SpaceMut, Touch,
 };
 use perforate_os::{BlockUse, OsError, Policy};
-use perforate_types::{AccessKind, Counters, Frame, HoleSet, SpaceId, Update, figures};
+use perforate_types::{AccessKind, Counters, Frame, HoleSet, SpaceId, figures};
 
 use super::table::{RangeEntry, RangeOperation, nodes};
 
@@ -57,12 +57,7 @@ struct Waiting {
 
 impl Backer for EagerBacker {
     /// Pages that could not be backed in advance are backed at first touch, as in other policies.
-    fn back(
-        &mut self,
-        _: &mut Context<'_>,
-        _: &Touch,
-        _: &mut Vec<Update>,
-    ) -> Result<Backed, OsError> {
+    fn back(&mut self, _: &mut Core, _: &Touch) -> Result<Backed, OsError> {
         Ok(Backed::No)
     }
 
@@ -74,17 +69,14 @@ impl Backer for EagerBacker {
         !self.waiting.is_empty()
     }
 
-    fn proceed(
-        &mut self,
-        context: &mut Context<'_>,
-        updates: &mut Vec<Update>,
-    ) -> Result<(), OsError> {
+    fn proceed(&mut self, core: &mut Core) -> Result<(), OsError> {
         let Some(Waiting { space: id, pages, tried }) = self.waiting.pop_front() else {
             return Ok(());
         };
-        let area = context.space(id)?.areas_within(pages.clone()).find(suits);
+        let area = core.space(id)?.areas_within(pages.clone()).find(suits);
         let Some(area) = area else { return Ok(()) };
-        let gives_up = context.is_memory_short() || tried >= MOST_TRIED * context.memory_pages();
+        let gives_up =
+            core.is_memory_short() || tried >= MOST_TRIED * core.config.memory_bytes / 4096;
         let most = if gives_up { u64::MAX } else { PIECE_PAGES };
         let piece = area.start..area.end.min(area.start.saturating_add(most));
         if piece.end < pages.end {
@@ -93,14 +85,14 @@ impl Backer for EagerBacker {
             self.waiting.push_front(rest);
         }
         if !gives_up {
-            match self.back_piece(context, id, &area, piece.clone(), updates) {
+            match self.back_piece(core, id, &area, piece.clone()) {
                 // The remaining pages are backed at first touch.
                 Ok(()) | Err(OsError::OutOfMemory { .. }) => {}
                 Err(error) => return Err(error),
             }
         }
-        let (space, mut effects) = context.parts(id, updates)?;
-        add_ranges(space, piece, &mut effects);
+        let space = &mut core.space_mut(id)?;
+        add_ranges(space, piece);
         Ok(())
     }
 
@@ -151,22 +143,21 @@ impl EagerBacker {
     /// Backs the unmapped pages in a piece of an area.
     fn back_piece(
         &mut self,
-        context: &mut Context<'_>,
+        core: &mut Core,
         id: SpaceId,
         area: &Area,
         piece: Range<u64>,
-        updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
-        let how = (area.attributes.effective(), area.attributes.is_advised());
+        let (permissions, large) = (area.attributes.effective(), area.attributes.is_advised());
         let mut next = piece.start;
         while next < piece.end {
-            let space = context.space(id)?;
+            let space = core.space(id)?;
             let end = next_mapped(space, next..piece.end).unwrap_or(piece.end);
             if end == next {
                 next += 1;
                 continue;
             }
-            let backed = context.back_in_advance(id, next..end, how, updates)?;
+            let backed = core.back_in_advance(id, next..end, permissions, large)?;
             self.pages_backed += backed;
             next = match backed {
                 0 => (next / REGION_PAGES + 1) * REGION_PAGES,
@@ -190,10 +181,6 @@ fn ranges_of(space: &AddressSpace) -> Option<&Ranges> {
     space.overlay()?.downcast_ref()
 }
 
-fn ranges_mut(space: &mut AddressSpace) -> Option<&mut Ranges> {
-    space.overlay_mut()?.downcast_mut()
-}
-
 /// The parts of `pages` in each 2MB region with any mapping. Unmapped regions are skipped, as areas
 /// may be vast.
 fn mapped_parts(space: &AddressSpace, pages: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
@@ -212,7 +199,7 @@ fn next_mapped(space: &AddressSpace, pages: Range<u64>) -> Option<u64> {
 }
 
 /// Adds the ranges of contiguous mappings in `pages`.
-fn add_ranges(space: &mut AddressSpace, pages: Range<u64>, effects: &mut Effects<'_>) {
+fn add_ranges(space: &mut SpaceMut<'_>, pages: Range<u64>) {
     let found = find_ranges(space, pages);
     if found.is_empty() {
         return;
@@ -220,11 +207,22 @@ fn add_ranges(space: &mut AddressSpace, pages: Range<u64>, effects: &mut Effects
     if space.overlay().is_none() {
         space.set_overlay(Box::new(Ranges::default()));
     }
-    let id = space.id();
-    if let Some(ranges) = ranges_mut(space) {
+    change_ranges(space, |ranges| {
         found.into_iter().for_each(|range| ranges.add(range));
-        ranges.write(id, effects);
+        true
+    });
+}
+
+/// Changes the ranges of an address space, if it has any, and writes their nodes if `change` returns
+/// true.
+fn change_ranges(space: &mut SpaceMut<'_>, change: impl FnOnce(&mut Ranges) -> bool) {
+    let Some(mut overlay) = space.take_overlay() else { return };
+    if let Some(ranges) = overlay.downcast_mut::<Ranges>()
+        && change(ranges)
+    {
+        ranges.write(space);
     }
+    space.set_overlay(overlay);
 }
 
 /// The ranges of contiguous mappings in `pages`, of at least [`LEAST_PAGES`] pages.
@@ -293,12 +291,13 @@ impl Ranges {
 
     /// Writes the nodes that changed. If no memory is available for a node, all ranges are dropped;
     /// page tables still map their pages.
-    fn write(&mut self, space: SpaceId, effects: &mut Effects<'_>) {
+    fn write(&mut self, space: &mut SpaceMut<'_>) {
+        let id = space.id();
         let entries: Vec<RangeEntry> = self.entries.values().copied().collect();
         let mut tree = nodes(&entries);
         let root = self.nodes.first().map(|node| node.0);
         while self.nodes.len() < tree.len() {
-            match effects.allocate_table() {
+            match space.allocate_table() {
                 Ok(frame) => self.nodes.push((frame, Box::default())),
                 Err(_) => {
                     self.entries.clear();
@@ -311,16 +310,16 @@ impl Ranges {
             let now = node.words(&frames);
             if *words != now {
                 words.clone_from(&now);
-                effects.format(RangeOperation::Node { space, frame: *frame, words: now });
+                space.format(RangeOperation::Node { space: id, frame: *frame, words: now });
             }
         }
         let new_root = frames.first().copied().filter(|_| !tree.is_empty());
         if new_root != root {
-            effects.format(RangeOperation::Root { space, root: new_root });
+            space.format(RangeOperation::Root { space: id, root: new_root });
         }
         for (frame, _) in self.nodes.drain(tree.len()..) {
-            effects.format(RangeOperation::Clear { space, frame });
-            effects.free_table(frame);
+            space.format(RangeOperation::Clear { space: id, frame });
+            space.free_table(frame);
         }
     }
 }
@@ -332,16 +331,11 @@ impl OverlayMechanism for RangeMechanism {
     /// Removes pages from their ranges before any change of their mapping.
     fn leave(
         &self,
-        space: &mut AddressSpace,
+        space: &mut SpaceMut<'_>,
         pages: &Range<u64>,
         _: Departure,
-        effects: &mut Effects<'_>,
     ) -> Result<(), OsError> {
-        let id = space.id();
-        let Some(ranges) = ranges_mut(space) else { return Ok(()) };
-        if ranges.remove(pages) {
-            ranges.write(id, effects);
-        }
+        change_ranges(space, |ranges| ranges.remove(pages));
         Ok(())
     }
 }

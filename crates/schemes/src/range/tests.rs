@@ -4,7 +4,7 @@ use perforate_mmu::{Case, Mmu, MmuConfig, Radix, TlbGeometry};
 use perforate_os::{Kernel, KernelConfig};
 use perforate_types::{
     AccessKind, Action, Advice, Backing, Counters, Frame, PageSize, Permissions, PhysicalAddress,
-    ProcessId, ProgramEvent, Purpose, SpaceId, Steps, TableOperation, Unit, Update, VirtualAddress,
+    ProcessId, ProgramEvent, Purpose, SpaceId, Steps, TableOperation, Unit, VirtualAddress,
     VirtualPage,
 };
 
@@ -48,18 +48,17 @@ impl System {
         system
     }
 
-    fn apply(&mut self, updates: &mut Vec<Update>) {
-        updates.drain(..).for_each(|update| self.mmu.apply(&update));
+    fn apply(&mut self) {
+        self.kernel.updates().drain(..).for_each(|update| self.mmu.apply(&update));
     }
 
     /// Runs an event and all work in advance that follows.
     fn event(&mut self, event: &ProgramEvent) {
-        let mut updates = Vec::new();
-        self.kernel.event(event, &mut updates).expect("the event is right");
-        self.apply(&mut updates);
+        self.kernel.event(event).expect("the event is right");
+        self.apply();
         while self.kernel.has_work_in_advance() {
-            self.kernel.proceed(&mut updates).expect("the space is there");
-            self.apply(&mut updates);
+            self.kernel.proceed().expect("the space is there");
+            self.apply();
         }
         self.kernel.check_invariants().expect("ranges say what page tables say");
     }
@@ -77,11 +76,10 @@ impl System {
     }
 
     fn fault(&mut self, page: u64, kind: AccessKind) {
-        let mut updates = Vec::new();
         let space = self.kernel.current();
         let page = VirtualPage::new(page);
-        self.kernel.fault(space, page, kind, &mut updates).expect("there is memory");
-        self.apply(&mut updates);
+        self.kernel.fault(space, page, kind).expect("there is memory");
+        self.apply();
         self.kernel.check_invariants().expect("ranges say what page tables say");
     }
 

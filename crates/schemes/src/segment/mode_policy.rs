@@ -10,7 +10,7 @@
 use std::fmt;
 
 use perforate_os::{Approach, Kernel, OsError};
-use perforate_types::{Frame, SpaceId, Update};
+use perforate_types::{Frame, SpaceId};
 
 use super::{DirectSegments, SegmentError, SegmentRule};
 
@@ -129,14 +129,12 @@ pub struct ModeTransition {
     pub why: &'static str,
 }
 
-/// A kernel, one of its address spaces, and the destination of its updates.
+/// A kernel and one of its address spaces.
 pub struct Side<'a> {
     /// Kernel of the guest or of the host.
     pub kernel: &'a mut Kernel,
     /// The process in the guest, or the virtual machine in the host.
     pub space: SpaceId,
-    /// Receives the kernel's updates.
-    pub updates: &'a mut Vec<Update>,
 }
 
 impl Side<'_> {
@@ -148,9 +146,9 @@ impl Side<'_> {
     /// active.
     fn make_segment(&mut self, rule: SegmentRule) -> Result<bool, OsError> {
         if self.kernel.segment(self.space).is_some() {
-            return self.kernel.enable_segment(self.space, self.updates).map(|()| true);
+            return self.kernel.enable_segment(self.space).map(|()| true);
         }
-        match self.kernel.create_segment_with(self.space, rule, self.updates) {
+        match self.kernel.create_segment_with(self.space, rule) {
             Ok(_) => Ok(true),
             Err(OsError::NoContiguousMemory { .. } | OsError::OutOfMemory { .. }) => Ok(false),
             Err(OsError::Mechanism(error))
@@ -277,7 +275,7 @@ impl ModePolicy {
             && self.plan.compacts_host
             && let Some(run) = host.kernel.segment_frames_wanted(host.space, &rule)
         {
-            match host.kernel.approach_run(run, self.frames, host.updates) {
+            match host.kernel.approach_run(run, self.frames) {
                 Approach::Free => outcome = host.make_segment(rule)?,
                 Approach::Nearer => is_nearer = true,
                 Approach::Impossible => {}
@@ -304,7 +302,7 @@ impl ModePolicy {
         let Some(frames) = wanted.filter(|_| may_balloon) else {
             return Ok((false, why));
         };
-        match guest.kernel.self_balloon(frames, guest.updates) {
+        match guest.kernel.self_balloon(frames) {
             Ok(frames) => given.extend(frames),
             Err(OsError::NoRoomToAdd { .. } | OsError::OutOfMemory { .. }) => {
                 return Ok((false, why));

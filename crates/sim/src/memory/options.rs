@@ -4,8 +4,8 @@ use std::path::Path;
 
 use perforate_config::{ConfigError, Given, Key, Row, Size, Table, options};
 use perforate_os::{Fragmentation, KernelConfig, Setting};
-use perforate_trace::layout::LayoutFile;
 use perforate_types::PageSize;
+use perforate_workloads::layout::LayoutFile;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

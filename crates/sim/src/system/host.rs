@@ -1,12 +1,14 @@
 //! Host side of a system: the hypervisor's actions and their counters.
 
+use std::mem;
+
 use perforate_mmu::{Dimension, Host, HostFault, MmuConfig, Nested, RegisteredRun, allow};
 use perforate_os::{FaultOutcome, Hypervisor, Kernel, OsError, Span};
 use perforate_schemes::Hardware;
 use perforate_schemes::segment::DirectSegments;
 use perforate_schemes::shadow::Shadow;
 use perforate_types::{
-    AccessKind, Counter, Counters, Frame, GuestFrame, PageSize, Prominence, Update, VirtualPage,
+    AccessKind, Counter, Counters, Frame, GuestFrame, PageSize, Prominence, VirtualPage,
 };
 
 use super::System;
@@ -74,9 +76,9 @@ impl System {
         };
         let located = match start {
             Some(start) if places.iter().enumerate().all(follows) => Some(start),
-            _ => self.change_host(|host, updates| {
-                Ok(host.back_contiguously(first..first.add(pages), updates).ok())
-            })?,
+            _ => {
+                self.change_host(|host| Ok(host.back_contiguously(first..first.add(pages)).ok()))?
+            }
         };
         if let Some(located) = located {
             self.mmu.set_register(RegisteredRun { first, pages, located });
@@ -135,13 +137,14 @@ impl System {
     /// In a native system.
     pub fn change_host<T>(
         &mut self,
-        act: impl FnOnce(&mut Hypervisor, &mut Vec<Update>) -> Result<T, OsError>,
+        act: impl FnOnce(&mut Hypervisor) -> Result<T, OsError>,
     ) -> Result<T, SimError> {
         let hypervisor = self.hypervisor.as_mut().expect("the system is virtualized");
         self.updates.clear();
         let several = self.hardware.are_several();
         let before = several.then(|| hypervisor.kernel().work());
-        let outcome = act(hypervisor, &mut self.updates);
+        let outcome = act(hypervisor);
+        mem::swap(hypervisor.kernel_mut().updates(), &mut self.updates);
         self.publish_host()?;
         if let Some(before) = before {
             self.send_shootdowns(before, true);
@@ -163,7 +166,7 @@ impl System {
     /// As [`Self::change_host`].
     pub fn change_host_in_background(
         &mut self,
-        act: impl FnOnce(&mut Hypervisor, &mut Vec<Update>) -> Result<(), OsError>,
+        act: impl FnOnce(&mut Hypervisor) -> Result<(), OsError>,
     ) -> Result<(), SimError> {
         let work = |system: &Self| system.hypervisor().map(|host| host.kernel().work());
         let before = work(self).unwrap_or_default();
@@ -224,8 +227,7 @@ impl System {
     /// Lets the host's kernel back a page of the guest's memory. Returns true if the kernel allows the
     /// access; counts a refused access.
     pub(crate) fn back_in_host(&mut self, fault: HostFault) -> Result<bool, SimError> {
-        let outcome =
-            self.change_host(|host, updates| host.fault(fault.page, fault.kind, updates))?;
+        let outcome = self.change_host(|host| host.fault(fault.page, fault.kind))?;
         let exists = self.hypervisor.as_ref().is_some_and(|host| host.has_memory(fault.page));
         let refused = exists && outcome == FaultOutcome::Segfault;
         self.refused += u64::from(refused);

@@ -5,6 +5,8 @@ mod modes;
 mod population;
 mod shootdowns;
 
+use std::mem;
+
 use perforate_mmu::{Attempt, Mmu, PageFault, Translated};
 use perforate_oracle::{Disagreement, Oracle};
 use perforate_os::{FaultOutcome, Hypervisor, Kernel, Span, Work};
@@ -58,9 +60,8 @@ pub struct System {
     pub(crate) mmu: Mmu,
     pub(crate) connections: Connections,
     oracles: Option<Oracles>,
+    /// Updates of the last operation of either kernel.
     pub(crate) updates: Vec<Update>,
-    /// Updates of the shadow tables, under shadow paging.
-    pub(crate) shadow_updates: Vec<Update>,
     steps: Steps,
     scheme: String,
     seed: u64,
@@ -139,7 +140,6 @@ impl System {
             connections,
             oracles: options.check.then(|| Oracles::new(virtual_machine)),
             updates: Vec::new(),
-            shadow_updates: Vec::new(),
             steps: if options.counts_only { Steps::counts_only() } else { Steps::new() },
             scheme,
             seed,
@@ -161,7 +161,7 @@ impl System {
             system.register_guest_bitmap()?;
         }
         while system.hypervisor().is_some_and(|host| host.kernel().has_work_in_advance()) {
-            system.change_host(Hypervisor::proceed)?;
+            system.change_host(|host| host.kernel_mut().proceed())?;
         }
         Ok(system)
     }
@@ -238,7 +238,7 @@ impl System {
     /// As [`Self::change`].
     pub fn change_in_background(
         &mut self,
-        act: impl FnOnce(&mut Kernel, &mut Vec<Update>) -> Result<(), perforate_os::OsError>,
+        act: impl FnOnce(&mut Kernel) -> Result<(), perforate_os::OsError>,
     ) -> Result<(), SimError> {
         let (before, exits) = (self.kernel.work(), self.host.exits);
         self.hardware.is_background = true;
@@ -283,11 +283,12 @@ impl System {
     /// The kernel's error, or an update that the oracle refuses.
     pub fn change<T>(
         &mut self,
-        act: impl FnOnce(&mut Kernel, &mut Vec<Update>) -> Result<T, perforate_os::OsError>,
+        act: impl FnOnce(&mut Kernel) -> Result<T, perforate_os::OsError>,
     ) -> Result<T, SimError> {
         self.updates.clear();
         let before = self.hardware.are_several().then(|| self.kernel.work());
-        let outcome = act(&mut self.kernel, &mut self.updates);
+        let outcome = act(&mut self.kernel);
+        mem::swap(self.kernel.updates(), &mut self.updates);
         self.publish()?;
         if let Some(before) = before {
             self.send_shootdowns(before, false);
@@ -417,7 +418,7 @@ impl System {
     ) -> Result<bool, SimError> {
         let space = self.kernel.current();
         let page = address.page();
-        let outcome = self.change(|kernel, updates| kernel.fault(space, page, kind, updates))?;
+        let outcome = self.change(|kernel| kernel.fault(space, page, kind))?;
         self.prepare()?;
         self.refused += u64::from(outcome == FaultOutcome::Segfault);
         Ok(outcome == FaultOutcome::Mapped)

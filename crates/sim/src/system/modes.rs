@@ -1,5 +1,7 @@
 //! Mode switches of a system with direct segments, at run time.
 
+use std::mem;
+
 use perforate_os::SelfBalloonConfig;
 
 use super::System;
@@ -20,14 +22,14 @@ impl System {
         let Some(hypervisor) = &self.hypervisor else { return Ok(()) };
         let has_segment = hypervisor.kernel().segment(hypervisor.space()).is_some();
         let mut given = Vec::new();
-        self.change_in_background(|kernel, updates| {
-            given = kernel.self_balloon_blocks(config, updates).unwrap_or_default();
+        self.change_in_background(|kernel| {
+            given = kernel.self_balloon_blocks(config).unwrap_or_default();
             Ok(())
         })?;
         if given.is_empty() || has_segment {
             return Ok(());
         }
-        self.change_host_in_background(|host, updates| host.take_back(&given, updates))
+        self.change_host_in_background(|host| host.take_back(&given))
     }
 
     /// Runs a step of the policy of D Table III for the segments of guest and host. Memory that the
@@ -42,21 +44,21 @@ impl System {
         instruction: u64,
     ) -> Result<(), SimError> {
         let hypervisor = self.hypervisor.as_mut().expect("the system is virtualized");
-        let (mut guest_updates, mut host_updates) = (Vec::new(), Vec::new());
         let (space, virtual_machine) = (self.kernel.current(), hypervisor.space());
         let before = (self.kernel.work(), hypervisor.kernel().work());
-        let mut guest = Side { kernel: &mut self.kernel, space, updates: &mut guest_updates };
+        let mut guest = Side { kernel: &mut self.kernel, space };
         let kernel = hypervisor.kernel_mut();
-        let mut host = Side { kernel, space: virtual_machine, updates: &mut host_updates };
+        let mut host = Side { kernel, space: virtual_machine };
         let outcome = policy.step(instruction, &mut guest, &mut host);
         // Drivers and daemons do this work on other processors.
         let work = self.kernel.work() - before.0;
         let host_work = hypervisor.kernel().work() - before.1;
         let has_segment = hypervisor.kernel().segment(virtual_machine).is_some();
+        let host_updates = mem::take(hypervisor.kernel_mut().updates());
         self.background += self.apart_from_sent(work);
         self.host.background += self.apart_from_sent(host_work);
         self.hardware.is_background = true;
-        self.updates = guest_updates;
+        self.updates = mem::take(self.kernel.updates());
         self.publish()?;
         self.send_shootdowns(before.0, false);
         self.updates = host_updates;
@@ -71,6 +73,6 @@ impl System {
         if given.is_empty() || has_segment {
             return Ok(());
         }
-        self.change_host_in_background(|host, updates| host.take_back(&given, updates))
+        self.change_host_in_background(|host| host.take_back(&given))
     }
 }

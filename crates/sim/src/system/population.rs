@@ -39,11 +39,11 @@ impl System {
     /// mechanisms that the guest's kernel has written.
     pub(super) fn prepare(&mut self) -> Result<(), SimError> {
         while self.kernel.has_work_in_advance() {
-            self.populating(|kernel, updates| kernel.proceed(updates))?;
+            self.populating(|kernel| kernel.proceed())?;
         }
         while let Some(frame) = self.written_tables.pop() {
             let run = frame.number()..frame.number() + 1;
-            self.change_host(|host, updates| host.back(run, updates))?;
+            self.change_host(|host| host.back(run))?;
         }
         Ok(())
     }
@@ -55,7 +55,7 @@ impl System {
                 if let ProgramEvent::Map { populate, .. } = &mut unpopulated {
                     *populate = false;
                 }
-                self.change(|kernel, updates| kernel.event(&unpopulated, updates))?;
+                self.change(|kernel| kernel.event(&unpopulated))?;
                 self.prepare()?;
                 self.populate_in_pieces(*start, *length)
             }
@@ -65,7 +65,7 @@ impl System {
             {
                 self.populating_event(event)
             }
-            _ => self.change(|kernel, updates| kernel.event(event, updates)),
+            _ => self.change(|kernel| kernel.event(event)),
         }
     }
 
@@ -87,10 +87,10 @@ impl System {
         if wanted <= segment.pages + 2 * PageSize::Size2M.pages() {
             return Ok(());
         }
-        self.change(|kernel, updates| {
-            kernel.dissolve_segment(space, updates)?;
+        self.change(|kernel| {
+            kernel.dissolve_segment(space)?;
             // The kernel counts a failure if there is no room.
-            kernel.create_segment(space, updates).map(|_| ()).or(Ok(()))
+            kernel.create_segment(space).map(|_| ()).or(Ok(()))
         })
     }
 
@@ -116,13 +116,13 @@ impl System {
     }
 
     fn populating_event(&mut self, event: &ProgramEvent) -> Result<(), SimError> {
-        self.populating(|kernel, updates| kernel.event(event, updates))
+        self.populating(|kernel| kernel.event(event))
     }
 
     /// Lets `act` populate memory, and the host back the frames that the guest's kernel writes.
     fn populating<T>(
         &mut self,
-        act: impl FnOnce(&mut Kernel, &mut Vec<Update>) -> Result<T, OsError>,
+        act: impl FnOnce(&mut Kernel) -> Result<T, OsError>,
     ) -> Result<T, SimError> {
         let outcome = self.change(act)?;
         if self.hypervisor.is_none() || self.updates.is_empty() {
@@ -133,7 +133,7 @@ impl System {
         for run in written {
             for piece in pieces(run) {
                 let before = self.pages_backed();
-                self.change_host(|host, updates| host.back(piece, updates))?;
+                self.change_host(|host| host.back(piece))?;
                 // Each page that the host maps would be a violation of its own.
                 self.host.exits.nested_fault += self.pages_backed() - before;
             }

@@ -112,9 +112,7 @@ fn perforated_and_bitmap_entries() {
         read(&mut system, A, &pages);
         let space = system.kernel().current();
         let hole = VirtualAddress::new(START + 5 * 4096).page();
-        system
-            .change(|kernel, updates| kernel.punch(space, hole, HoleContent::Moved, updates))
-            .unwrap();
+        system.change(|kernel| kernel.punch(space, hole, HoleContent::Moved)).unwrap();
         assert_eq!(read(&mut system, A, &[5]), read(&mut system, B, &[5]));
         assert_eq!(read(&mut system, A, &[6]), read(&mut system, B, &[6]));
         system.mmu_mut().flush();
@@ -142,11 +140,7 @@ fn a_bitmap_changed_by_a_sharer_is_read_again() {
         let punch = |system: &mut System, process, page| {
             switch(system, process);
             let (space, page) = (system.kernel().current(), hole(page));
-            system
-                .change(|kernel, updates| {
-                    kernel.punch(space, page, HoleContent::Unallocated, updates)
-                })
-                .unwrap();
+            system.change(|kernel| kernel.punch(space, page, HoleContent::Unallocated)).unwrap();
         };
         punch(&mut system, B, 60); // sets B's filter bit of the first 64 pages
         let frame = read(&mut system, B, &[7]);

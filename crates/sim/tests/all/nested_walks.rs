@@ -148,8 +148,8 @@ fn the_register_follows_the_bitmaps_of_the_guest() {
     };
     let failing = place(&system).unwrap();
     system
-        .change_host(|host, updates| {
-            host.kernel_mut().hard_fault(failing, updates);
+        .change_host(|host| {
+            host.kernel_mut().hard_fault(failing);
             Ok(())
         })
         .unwrap();
@@ -171,9 +171,9 @@ fn what_the_host_forbids_is_refused_until_it_is_allowed() {
             permissions,
             accessible: true,
         };
-        let outcome = system.change_host(|host, updates| {
+        let outcome = system.change_host(|host| {
             let space = host.space();
-            host.kernel_mut().event_in(space, &event, updates)
+            host.kernel_mut().event_in(space, &event)
         });
         outcome.unwrap();
     };

@@ -26,7 +26,7 @@ use perforate_sim::{
     SystemOptions, TimedWindows, scheme,
 };
 use perforate_testing::sequences::{Choices, Random, Step, sequence, write};
-use perforate_types::{Chunk, Update};
+use perforate_types::Chunk;
 
 /// Sequences of the short test, several for each scheme and pair.
 const SHORT: u64 = 2_000;
@@ -101,7 +101,7 @@ impl Trial {
         system.set_processors(&ProcessorOptions { cores, ..ProcessorOptions::default() })?;
         if self.random.one_in(4) {
             let contents = read("zero=2%,duplicate=30%,distinct=40").expect("valid");
-            system.change(|kernel, _| kernel.set_content_distribution(contents))?;
+            system.change(|kernel| kernel.set_content_distribution(contents))?;
         }
         for (number, step) in steps.iter().enumerate() {
             system.at_instruction(number as u64);
@@ -129,11 +129,11 @@ impl Trial {
     /// Runs a kernel thread in some steps.
     fn run_kernel_thread(&mut self, system: &mut System) -> Result<(), SimError> {
         let choice = self.random.below(40);
-        let pass = |kernel: &mut Kernel, updates: &mut Vec<Update>| {
+        let pass = |kernel: &mut Kernel| {
             match choice {
-                0 => drop(kernel.kcompactd_pass(updates)),
-                1 => drop(kernel.khugepaged_pass(updates)),
-                _ => drop(kernel.ksm_pass(updates)),
+                0 => drop(kernel.kcompactd_pass()),
+                1 => drop(kernel.khugepaged_pass()),
+                _ => drop(kernel.ksm_pass()),
             }
             Ok(())
         };

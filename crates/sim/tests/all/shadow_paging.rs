@@ -76,7 +76,7 @@ pub fn exits(system: &System) -> Exits {
 
 /// Takes the machine's frames behind some guest pages back, like a balloon.
 fn take_back(system: &mut System, frames: &[Frame]) -> Result<(), SimError> {
-    system.change_host(|host, updates| host.take_back(frames, updates))
+    system.change_host(|host| host.take_back(frames))
 }
 
 /// As many references as the smaller page size has levels, all in one dimension.
@@ -231,7 +231,7 @@ fn storm(pair: &str, seed: u64, events: u64) -> Result<Exits, SimError> {
     let memory = MemoryState { host, ..MemoryState::of(24 << 20) };
     let mut system = system_on(&machine, pair, &memory, seed, None);
     let contents = read("zero=5%,duplicate=50%,distinct=20").unwrap();
-    system.change_host(|host, _| host.kernel_mut().set_content_distribution(contents))?;
+    system.change_host(|host| host.kernel_mut().set_content_distribution(contents))?;
     let mut processes = vec![ProcessId(0)];
     system.event(&map(0, REGIONS * 512, Permissions::READ_WRITE))?;
     for event in 0..events {
@@ -307,19 +307,19 @@ fn change_host(system: &mut System, random: &mut Random) -> Result<(), SimError>
     let choice = random.below(5);
     let frames: Vec<Frame> =
         (0..random.below(200)).map(|_| Frame::new(random.below(GUEST_FRAMES))).collect();
-    ignore_out_of_memory(system.change_host(|host, updates| {
+    ignore_out_of_memory(system.change_host(|host| {
         let kernel = host.kernel_mut();
         match choice {
-            0 => drop(kernel.compact(updates)),
+            0 => drop(kernel.compact()),
             1 => {
                 kernel.set_ksm(read("pages-to-scan=500,max-page-sharing=8").expect("knobs"));
-                kernel.ksm_pass(updates);
+                kernel.ksm_pass();
             }
             2 => {
                 kernel.set_khugepaged(KhugepagedConfig::default());
-                kernel.khugepaged_pass(updates);
+                kernel.khugepaged_pass();
             }
-            _ => host.take_back(&frames, updates)?,
+            _ => host.take_back(&frames)?,
         }
         Ok(())
     }))

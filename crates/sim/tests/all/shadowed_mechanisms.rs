@@ -39,12 +39,12 @@ fn causes(system: &System) -> (u64, u64, u64) {
 
 fn punch(system: &mut System, page: u64, hole: HoleContent) {
     let (space, page) = (system.kernel().current(), address(page).page());
-    system.change(|kernel, updates| kernel.punch(space, page, hole, updates)).unwrap();
+    system.change(|kernel| kernel.punch(space, page, hole)).unwrap();
 }
 
 fn patch(system: &mut System, page: u64) {
     let (space, page) = (system.kernel().current(), address(page).page());
-    system.change(|kernel, updates| kernel.patch(space, page, updates)).unwrap();
+    system.change(|kernel| kernel.patch(space, page)).unwrap();
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn segment_registers_are_emulated() {
     let (_, in_place) = entry(&system, 7).unwrap();
     let space = system.kernel().current();
     let page = address(7).page();
-    system.change(|kernel, updates| kernel.escape_page(space, page, updates)).unwrap();
+    system.change(|kernel| kernel.escape_page(space, page)).unwrap();
     assert_eq!((causes(&system), shadow(&system)), ((3, 0, 8), (3, 1)));
     access(&mut system, Read, 7);
     access(&mut system, Read, 8);
@@ -136,7 +136,7 @@ fn segment_registers_are_emulated() {
     assert!(system.translate(Write, address(7)).unwrap().is_none(), "it is read-only now");
     // Clearing the registers removes the shadow entries of the segment. The guest has tables for page
     // 7.
-    system.change(|kernel, updates| kernel.disable_segment(space, updates)).unwrap();
+    system.change(|kernel| kernel.disable_segment(space)).unwrap();
     assert_eq!((causes(&system).2, shadow(&system)), (9, (4, 0)));
     access(&mut system, Write, 600);
     assert_eq!(entry(&system, 7), None);
@@ -151,7 +151,7 @@ fn an_escape_is_seen_through_the_shadow_entry() {
     let before = entry(&system, 7).unwrap();
     let segment = system.kernel().segment(system.kernel().current()).unwrap();
     let failing = segment.frame.add(address(7).page().number() - segment.page.number());
-    system.change(|kernel, updates| Ok(kernel.hard_fault(failing, updates))).unwrap();
+    system.change(|kernel| Ok(kernel.hard_fault(failing))).unwrap();
     access(&mut system, Write, 7);
     let after = entry(&system, 7).unwrap();
     assert_eq!((before.0, after.0), (Size2M, Size4K));

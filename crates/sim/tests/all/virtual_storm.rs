@@ -21,8 +21,8 @@ use perforate_os::{
 };
 use perforate_sim::{Composition, SimError};
 use perforate_types::{
-    AccessKind, Advice, Frame, GuestFrame, Permissions, ProcessId, ProgramEvent, Update,
-    VirtualAddress, VirtualPage,
+    AccessKind, Advice, Frame, GuestFrame, Permissions, ProcessId, ProgramEvent, VirtualAddress,
+    VirtualPage,
 };
 
 /// Default number of events of a storm; `STORM_EVENTS` overrides it.
@@ -62,7 +62,7 @@ impl VirtualStorm {
         let has_segments = pair.host.is_some_and(storms::has_segments);
         let (done, holes) = (Done::default(), Vec::new());
         let mut storm = Self { guest, weights, has_segments, done, holes };
-        storm.host(|host, _| host.kernel_mut().set_content_distribution(contents)).unwrap();
+        storm.host(|host| host.kernel_mut().set_content_distribution(contents)).unwrap();
         storm
     }
 
@@ -73,7 +73,7 @@ impl VirtualStorm {
     /// Lets the host change the virtual machine; running out of memory is no error.
     fn host(
         &mut self,
-        act: impl FnOnce(&mut Hypervisor, &mut Vec<Update>) -> Result<(), OsError>,
+        act: impl FnOnce(&mut Hypervisor) -> Result<(), OsError>,
     ) -> Result<(), SimError> {
         forgive(self.guest.system.change_host(act), ())
     }
@@ -83,9 +83,9 @@ impl VirtualStorm {
     }
 
     fn host_event(&mut self, event: ProgramEvent) -> Result<(), SimError> {
-        self.host(|host, updates| {
+        self.host(|host| {
             let space = host.space();
-            host.kernel_mut().event_in(space, &event, updates)
+            host.kernel_mut().event_in(space, &event)
         })
     }
 
@@ -156,12 +156,12 @@ impl VirtualStorm {
         let anywhere = Frame::new(self.below(frames));
         let failing = self.page().1.unwrap_or(anywhere);
         let choice = self.below(6);
-        self.host(|host, updates| {
+        self.host(|host| {
             match choice {
-                0 => drop(host.kernel_mut().compact(updates)),
-                1 => drop(host.kernel_mut().kcompactd_pass(updates)),
-                2 => drop(host.kernel_mut().hard_fault(anywhere, updates)),
-                _ => drop(host.kernel_mut().hard_fault(failing, updates)),
+                0 => drop(host.kernel_mut().compact()),
+                1 => drop(host.kernel_mut().kcompactd_pass()),
+                2 => drop(host.kernel_mut().hard_fault(anywhere)),
+                _ => drop(host.kernel_mut().hard_fault(failing)),
             }
             Ok(())
         })
@@ -176,9 +176,9 @@ impl VirtualStorm {
             max_ptes_shared: Count::new([0, 511][self.below(2) as usize]),
             defrag: self.guest.random.one_in(2),
         };
-        self.host(|host, updates| {
+        self.host(|host| {
             host.kernel_mut().set_khugepaged(config);
-            host.kernel_mut().khugepaged_pass(updates);
+            host.kernel_mut().khugepaged_pass();
             Ok(())
         })
     }
@@ -189,9 +189,9 @@ impl VirtualStorm {
             pages_to_scan: Count::new(pages_to_scan),
             max_page_sharing: Count::new(2 + self.below(20)),
         };
-        self.host(|host, updates| {
+        self.host(|host| {
             host.kernel_mut().set_ksm(config);
-            host.kernel_mut().ksm_pass(updates);
+            host.kernel_mut().ksm_pass();
             Ok(())
         })
     }
@@ -200,23 +200,23 @@ impl VirtualStorm {
     fn inflate(&mut self) -> Result<(), SimError> {
         let frames = [1, 20, 600][self.below(3) as usize];
         let adds = self.guest.random.one_in(3);
-        let given = self.guest.system.change(|kernel, updates| {
+        let given = self.guest.system.change(|kernel| {
             if adds && frames == 20 {
-                kernel.self_balloon_blocks(SelfBalloonConfig { blocks: Count::new(3) }, updates)
+                kernel.self_balloon_blocks(SelfBalloonConfig { blocks: Count::new(3) })
             } else if adds {
-                kernel.self_balloon(frames, updates)
+                kernel.self_balloon(frames)
             } else {
-                Ok(kernel.inflate_balloon(frames, updates))
+                Ok(kernel.inflate_balloon(frames))
             }
         });
         let given = forgive(given, Vec::new())?;
-        self.host(|host, updates| host.take_back(&given, updates))
+        self.host(|host| host.take_back(&given))
     }
 
     /// The guest takes memory back, which is not backed yet.
     fn deflate(&mut self) -> Result<(), SimError> {
         let frames = 1 + self.below(1000);
-        self.guest.system.change(|kernel, _| {
+        self.guest.system.change(|kernel| {
             kernel.deflate_balloon(frames);
             Ok(())
         })
@@ -265,9 +265,9 @@ impl VirtualStorm {
             return self.host_event(ProgramEvent::Exit { process: SNAPSHOT });
         }
         let pages: Vec<_> = (0..20).map(|_| VirtualPage::new(self.page().0.number())).collect();
-        self.host(|host, updates| {
+        self.host(|host| {
             for page in pages {
-                host.kernel_mut().fault(copy, page, AccessKind::Write, updates)?;
+                host.kernel_mut().fault(copy, page, AccessKind::Write)?;
             }
             Ok(())
         })
@@ -282,10 +282,10 @@ impl VirtualStorm {
             HoleContent::Permissions(Permissions::ALL),
         ][self.below(4) as usize];
         let mut is_done = false;
-        self.host(|host, updates| {
+        self.host(|host| {
             let space = host.space();
             // A page that cannot be punched stays as it is.
-            is_done = host.kernel_mut().punch(space, page, hole, updates).is_ok();
+            is_done = host.kernel_mut().punch(space, page, hole).is_ok();
             Ok(())
         })?;
         if is_done {
@@ -300,9 +300,9 @@ impl VirtualStorm {
         let any = VirtualPage::new(self.page().0.number());
         let page = self.holes.pop().unwrap_or(any);
         let mut is_done = false;
-        self.host(|host, updates| {
+        self.host(|host| {
             let space = host.space();
-            is_done = host.kernel_mut().patch(space, page, updates).is_ok();
+            is_done = host.kernel_mut().patch(space, page).is_ok();
             Ok(())
         })?;
         self.done.patched += u64::from(is_done);
@@ -313,9 +313,9 @@ impl VirtualStorm {
     fn segment(&mut self) -> Result<(), SimError> {
         let page = VirtualPage::new(self.page().0.number());
         let action = SegmentAction::draw(&mut self.guest.random, page);
-        self.host(|host, updates| {
+        self.host(|host| {
             let space = host.space();
-            action.act(host.kernel_mut(), space, updates);
+            action.act(host.kernel_mut(), space);
             Ok(())
         })
     }

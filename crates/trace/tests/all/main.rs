@@ -1,4 +1,4 @@
-//! Tests of traces, foreign formats and workloads through the public interface.
+//! Tests of traces and foreign formats through the public interface.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -7,4 +7,3 @@ mod foreign;
 mod foreign_formats;
 mod foreign_writing;
 mod round_trip;
-mod workloads;

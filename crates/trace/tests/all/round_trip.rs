@@ -1,12 +1,12 @@
 //! Round trips: written traces read back unchanged.
 
-use crate::common::{any_chunk, append, array_loop, instruction, map, read, read_all, write_all};
+use crate::common::{any_chunk, array_loop, instruction, map, read, read_all, write_all};
 use std::path::Path;
 use std::process::Command;
 
 use perforate_trace::{
-    CHUNK_INSTRUCTIONS, Limited, Source, StoppedBy, TraceError, TraceMetadata, TraceReader,
-    TraceSummary, TraceWriter, WorkloadSpec, WriterOptions, convert, metadata_for, open,
+    CHUNK_INSTRUCTIONS, Source, StoppedBy, TraceError, TraceMetadata, TraceReader, TraceSummary,
+    TraceWriter, WriterOptions, open,
 };
 use perforate_types::{AccessKind, Chunk, MemoryAccess};
 use proptest::prelude::*;
@@ -71,7 +71,7 @@ fn slices_cross_chunks_and_stay_within_their_limit() {
     let (mut all, mut slice) = (Chunk::default(), Chunk::default());
     while reader.next_chunk(&mut slice).unwrap() {
         assert!(slice.instructions.len() <= CHUNK_INSTRUCTIONS);
-        append(&mut all, &slice);
+        all.append(&slice);
     }
     assert_eq!(all, chunk);
     assert!(!reader.next_chunk(&mut slice).unwrap() && slice == Chunk::default());
@@ -230,24 +230,6 @@ fn a_trace_on_a_full_disk_is_whole() {
     assert!((1_000..1_000_000).contains(&summary.instructions), "{summary:?}");
     assert_whole(&path, summary);
     assert!(Command::new("umount").arg(folder.path()).status().unwrap().success());
-}
-
-#[test]
-fn a_workload_converts() {
-    let folder = tempdir().unwrap();
-    let path = folder.path().join("a.trace");
-    let spec = WorkloadSpec::parse("zipf:size=1M,writes=10%").unwrap();
-    let mut source = spec.source(1, Some(100_000));
-    let metadata = metadata_for(&*source);
-    let writer = TraceWriter::create(&path, &metadata).unwrap();
-    assert_eq!(convert(&mut *source, writer).unwrap().instructions, 100_000);
-    let expected = read_all(&mut *spec.source(1, Some(100_000))).0;
-    assert_eq!(read_all(&mut *open(&path).unwrap()).0, expected);
-    let mut limited = Limited::new(open(&path).unwrap(), 10_001);
-    assert_eq!(limited.metadata().instructions, Some(10_001));
-    let (first, _) = read_all(&mut limited);
-    assert_eq!(first.instructions, expected.instructions[..10_001]);
-    assert_eq!(first.accesses, expected.accesses[..first.accesses.len()]);
 }
 
 #[test]

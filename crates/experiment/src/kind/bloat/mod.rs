@@ -10,7 +10,7 @@ mod tests;
 use perforate_config::{Changes, Count};
 use perforate_os::KhugepagedConfig;
 use perforate_sim::{Machine, MemoryState, PhasedRun, Scheme, SimError};
-use perforate_trace::StoreOptions;
+use perforate_workloads::StoreOptions;
 use schemars::JsonSchema;
 use serde::Deserialize;
 

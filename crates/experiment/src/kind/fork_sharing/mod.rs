@@ -16,7 +16,7 @@ mod tests;
 use perforate_config::Changes;
 use perforate_schemes::perforated::{Perforated, PerforationOptions};
 use perforate_sim::Machine;
-use perforate_trace::ForkOptions;
+use perforate_workloads::ForkOptions;
 use schemars::JsonSchema;
 use serde::Deserialize;
 

@@ -1,7 +1,7 @@
 //! A small heap: what must hold exactly does, and closed forms agree within sampling error. Every
 //! translation is compared with the oracle.
 
-use perforate_trace::ForkCase;
+use perforate_workloads::ForkCase;
 
 use super::*;
 use crate::kind::tests::{check, settings};

@@ -15,7 +15,7 @@ use perforate_sim::{
     Machine, MemoryOptions, MemorySnapshot, MemoryState, PhasedRun, Scheme, SimError, SizeOptions,
     System,
 };
-use perforate_trace::ReadersOptions;
+use perforate_workloads::ReadersOptions;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -123,7 +123,7 @@ impl SamePageMerging {
     ) -> Result<Measurement, SimError> {
         let (place, options) = ((&self.machine, &self.memory), (self.is_timed, self.check));
         let mut run = PhasedRun::new(place, scheme, &self.readers.workload(), seed, options)?;
-        run.simulation.system_mut().change(|kernel, _| {
+        run.simulation.system_mut().change(|kernel| {
             kernel.set_content_distribution(ContentDistribution { seed, ..self.contents })?;
             kernel.set_ksm(unlimited_ksm());
             Ok(())
@@ -140,7 +140,7 @@ impl SamePageMerging {
         progress(0.45);
         run.simulation.reset_counts();
         let system = run.simulation.system_mut();
-        merge(|| system.change(|kernel, updates| Ok(kernel.ksm_pass(updates))))?;
+        merge(|| system.change(|kernel| Ok(kernel.ksm_pass())))?;
         let (cycles, merging) = (system_cycles(&self.machine, system), counters(system));
         figures.extend(named([
             ("merging_operating_system_cycles", cycles as f64),

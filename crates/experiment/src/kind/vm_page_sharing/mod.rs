@@ -12,10 +12,10 @@ use perforate_config::{BoundedSize, Changes, Count, Share};
 use perforate_os::{ContentDistribution, Hypervisor, Kernel, KernelConfig, OsError};
 use perforate_schemes::segment;
 use perforate_sim::{Composition, Machine, MemoryState, PhasedRun, SimError, System};
-use perforate_trace::ReadersOptions;
 use perforate_types::{
     AccessKind, Chunk, Counters, ProgramEvent, SpaceId, TableOperation, Truth, Update, VirtualPage,
 };
+use perforate_workloads::ReadersOptions;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -175,7 +175,7 @@ impl VmPageSharing {
         let place = (&self.machine, &memory);
         let mut run =
             PhasedRun::new(place, pair, &self.readers.workload(), seed, (false, self.check))?;
-        run.simulation.system_mut().change_host(|hypervisor, _| {
+        run.simulation.system_mut().change_host(|hypervisor| {
             let kernel = hypervisor.kernel_mut();
             kernel.set_content_distribution(ContentDistribution { seed, ..self.contents })?;
             kernel.set_ksm(unlimited_ksm());
@@ -184,9 +184,9 @@ impl VmPageSharing {
         run.run_until("uniform-warm-up")?;
         let config = KernelConfig::new(guest_mb << 20);
         let maps = self.maps(seed)?;
-        run.simulation.system_mut().change_host(|hypervisor, updates| {
+        run.simulation.system_mut().change_host(|hypervisor| {
             let guest = Kernel::new(config, (pair.own.policy)(&memory.policy_options())?)?;
-            second_machine(hypervisor, guest, &maps, updates)
+            second_machine(hypervisor, guest, &maps)
         })?;
         Ok(run)
     }
@@ -227,9 +227,7 @@ fn host_counters(system: &System) -> Counters {
 }
 
 fn merge_on_host(system: &mut System) -> Result<(), SimError> {
-    merge(|| {
-        system.change_host(|hypervisor, updates| Ok(hypervisor.kernel_mut().ksm_pass(updates)))
-    })
+    merge(|| system.change_host(|hypervisor| Ok(hypervisor.kernel_mut().ksm_pass())))
 }
 
 /// Another virtual machine, whose guest's kernel maps what its program asks for and touches what it
@@ -238,12 +236,10 @@ fn second_machine(
     hypervisor: &mut Hypervisor,
     mut guest: Kernel,
     maps: &[ProgramEvent],
-    updates: &mut Vec<Update>,
 ) -> Result<(), OsError> {
     let space = hypervisor.add_machine(&guest.memory_slots())?;
-    let mut guest_updates = Vec::new();
-    maps.iter().try_for_each(|map| guest.event(map, &mut guest_updates))?;
-    for update in guest_updates {
+    maps.iter().try_for_each(|map| guest.event(map))?;
+    for update in guest.updates().drain(..) {
         let (frame, pages) = match update {
             Update::Truth(Truth::Map { run, frame, .. }) => (frame, run.pages),
             Update::Table(TableOperation::AddNode { frame, .. }) => (frame, 1),
@@ -251,21 +247,16 @@ fn second_machine(
         };
         let kernel = hypervisor.kernel_mut();
         for number in frame.number()..frame.number() + pages {
-            touch(kernel, space, VirtualPage::new(number), updates)?;
+            touch(kernel, space, VirtualPage::new(number))?;
         }
     }
     Ok(())
 }
 
 /// A write of the guest to a page of its memory that may not be backed yet.
-fn touch(
-    kernel: &mut Kernel,
-    space: SpaceId,
-    page: VirtualPage,
-    updates: &mut Vec<Update>,
-) -> Result<(), OsError> {
+fn touch(kernel: &mut Kernel, space: SpaceId, page: VirtualPage) -> Result<(), OsError> {
     if kernel.content(space, page).is_none() {
-        kernel.fault(space, page, AccessKind::Write, updates)?;
+        kernel.fault(space, page, AccessKind::Write)?;
     }
     Ok(())
 }

@@ -1,9 +1,9 @@
 //! Backs a region with a 2MB block: whole, with holes at the frames of others, or only reserved at
 //! first.
 
-use perforate_types::{HoleSet, Permissions, SpaceId, Update};
+use perforate_types::{HoleSet, Permissions, SpaceId};
 
-use super::{Backed, Backer, Context, Touch};
+use super::{Backed, Backer, Touch};
 use crate::kernel::claim::ClaimedBlock;
 use crate::kernel::{Core, FirstTouch, single_page};
 use crate::memory::complement;
@@ -29,32 +29,26 @@ pub(super) fn reserves(policy: &dyn Policy) -> bool {
 }
 
 impl Backer for Blocks {
-    fn back(
-        &mut self,
-        context: &mut Context<'_>,
-        touch: &Touch,
-        updates: &mut Vec<Update>,
-    ) -> Result<Backed, OsError> {
-        let Context { core, compaction } = context;
+    fn back(&mut self, core: &mut Core, touch: &Touch) -> Result<Backed, OsError> {
         let &Touch { space: id, page, ref area } = touch;
         let number = touch.region();
         if !touch.orders(core)?.contains(Orders::LARGE) {
             return Ok(Backed::No);
         }
-        let claimed = compaction.claim_block(core, area.attributes.is_advised(), updates);
+        let claimed = core.claim_block(area.attributes.is_advised());
         let Some(ClaimedBlock { block, holes }) = claimed else { return Ok(Backed::No) };
         let permissions = touch.permissions();
         let large = Large { block, permissions };
-        if let Err(error) = map(core, id, number, large, &holes, self.reserves, updates) {
+        if let Err(error) = map(core, id, number, large, &holes, self.reserves) {
             core.memory.free_frames_of(block, &complement(&holes));
             return Err(error);
         }
         let eager = BlockUse::WithHoles(HoleAllocation::Eager);
         let fills = !holes.is_empty() && core.policy.use_block(&holes) == eager;
         if fills && !self.reserves {
-            fill_holes(core, id, number, &holes, permissions, updates)?;
+            fill_holes(core, id, number, &holes, permissions)?;
         }
-        single_page::fill_hole(core, id, page, permissions, updates)?;
+        single_page::fill_hole(core, id, page, permissions)?;
         Ok(Backed::Yes)
     }
 }
@@ -68,26 +62,25 @@ pub(super) fn map(
     large: Large,
     holes: &HoleSet,
     reserves: bool,
-    updates: &mut Vec<Update>,
 ) -> Result<(), OsError> {
     let in_place = complement(holes);
-    let (space, mut effects) = core.parts(id, updates)?;
-    let mapped = match space.holed_pages() {
+    let space = &mut core.space_mut(id)?;
+    let mapped = match space.holes {
         Some(pages) if reserves => {
-            pages.reserve(space, number, large, in_place, &mut effects)?;
+            pages.reserve(space, number, large, in_place)?;
             FirstTouch::WithHoles { in_place: 0 }
         }
         Some(pages) if !holes.is_empty() => {
-            pages.map_around(space, number, large, *holes, &mut effects)?;
+            pages.map_around(space, number, large, *holes)?;
             FirstTouch::WithHoles { in_place: in_place.count() as u64 }
         }
         _ => {
             assert!(holes.is_empty(), "a policy without 2MB pages with holes takes whole blocks");
-            space.map_large(number, large.block, large.permissions, &mut effects)?;
+            space.map_large(number, large)?;
             FirstTouch::Large
         }
     };
-    effects.ledger.bring_in(mapped);
+    space.ledger.bring_in(mapped);
     Ok(())
 }
 
@@ -98,10 +91,9 @@ pub(super) fn fill_holes(
     number: u64,
     holes: &HoleSet,
     permissions: Permissions,
-    updates: &mut Vec<Update>,
 ) -> Result<(), OsError> {
     for index in holes.iter() {
-        single_page::fill_hole(core, id, page_at(number, index), permissions, updates)?;
+        single_page::fill_hole(core, id, page_at(number, index), permissions)?;
     }
     Ok(())
 }

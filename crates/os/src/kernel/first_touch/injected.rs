@@ -2,10 +2,10 @@
 //! for it, mapped as a page with holes. If the policy makes none, the block only holds the frames
 //! of others.
 
-use perforate_types::{Permissions, SpaceId, Update};
+use perforate_types::{Permissions, SpaceId};
 
 use super::block::{self, reserves};
-use super::{Backed, Backer, Context, Touch};
+use super::{Backed, Backer, Touch};
 use crate::kernel::{Core, single_page};
 use crate::memory::{Fragment, complement};
 use crate::space::Large;
@@ -29,35 +29,28 @@ impl InjectedFragments {
         fragment: Fragment,
         permissions: Permissions,
         when: HoleAllocation,
-        updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
         let Fragment { region, block } = fragment;
         let fragmentation = core.config.fragmentation.expect("there are fragments");
         let holes = core.injected_holes(region).expect("fragmented");
         let large = Large { block, permissions };
-        if let Err(error) = block::map(core, id, region, large, &holes, self.reserves, updates) {
+        if let Err(error) = block::map(core, id, region, large, &holes, self.reserves) {
             core.memory.release_block(block, &complement(&holes));
             core.memory.park(fragment);
             return Err(error);
         }
-        core.parts(id, updates)?.0.set_fragment(region, fragment);
+        core.space_mut(id)?.set_fragment(region, fragment);
         // Unallocated holes are never touched, as the program has no data there.
         let fills = when == HoleAllocation::Eager && !self.reserves;
         if fills && fragmentation.allocated {
-            block::fill_holes(core, id, region, &holes, permissions, updates)?;
+            block::fill_holes(core, id, region, &holes, permissions)?;
         }
         Ok(())
     }
 }
 
 impl Backer for InjectedFragments {
-    fn back(
-        &mut self,
-        context: &mut Context<'_>,
-        touch: &Touch,
-        updates: &mut Vec<Update>,
-    ) -> Result<Backed, OsError> {
-        let core = &mut *context.core;
+    fn back(&mut self, core: &mut Core, touch: &Touch) -> Result<Backed, OsError> {
         let &Touch { space: id, page, .. } = touch;
         let (number, permissions) = (touch.region(), touch.permissions());
         if !touch.orders(core)?.contains(Orders::LARGE) {
@@ -68,18 +61,18 @@ impl Backer for InjectedFragments {
             BlockUse::WithHoles(when) if core.config.tables.shadow_directories => {
                 match core.memory.allocate_fragment(number, &holes) {
                     Some(fragment) => {
-                        self.map_around(core, id, fragment, permissions, when, updates)?;
-                        single_page::fill_hole(core, id, page, permissions, updates)?;
+                        self.map_around(core, id, fragment, permissions, when)?;
+                        single_page::fill_hole(core, id, page, permissions)?;
                     }
-                    None => single_page::map(core, id, page, permissions, updates)?,
+                    None => single_page::map(core, id, page, permissions)?,
                 }
             }
             _ => {
                 let fragment = core.memory.occupy_fragment(number, &holes);
-                let result = single_page::map(core, id, page, permissions, updates);
+                let result = single_page::map(core, id, page, permissions);
                 match (fragment, &result) {
                     (Some(fragment), Ok(())) => {
-                        core.parts(id, updates)?.0.set_fragment(number, fragment);
+                        core.space_mut(id)?.set_fragment(number, fragment);
                     }
                     (Some(fragment), Err(_)) => core.memory.park(fragment),
                     (None, _) => {}

@@ -1,8 +1,8 @@
 //! Backs first touches with the page sizes of a layout.
 
-use perforate_types::{Counter, Counters, HoleSet, PageSize, Update, figures, registered};
+use perforate_types::{Counter, Counters, HoleSet, PageSize, figures, registered};
 
-use super::{Backed, Backer, Context, Touch, block, huge};
+use super::{Backed, Backer, Touch, block, huge};
 use crate::kernel::Core;
 use crate::space::Large;
 use crate::{Orders, OsError, PageLayout};
@@ -43,16 +43,11 @@ impl LaidOutPages {
 }
 
 impl Backer for LaidOutPages {
-    fn back(
-        &mut self,
-        context: &mut Context<'_>,
-        touch: &Touch,
-        updates: &mut Vec<Update>,
-    ) -> Result<Backed, OsError> {
+    fn back(&mut self, core: &mut Core, touch: &Touch) -> Result<Backed, OsError> {
         let backed = match self.layout.size_at(touch.page) {
             PageSize::Size4K => return Ok(Backed::No),
-            PageSize::Size2M => map_large(context, touch, updates)?,
-            PageSize::Size1G => huge::map(context, touch, updates)?,
+            PageSize::Size2M => map_large(core, touch)?,
+            PageSize::Size1G => huge::map(core, touch)?,
         };
         match backed {
             Backed::Yes => self.figures.pages += 1,
@@ -66,19 +61,14 @@ impl Backer for LaidOutPages {
     }
 }
 
-fn map_large(
-    context: &mut Context<'_>,
-    touch: &Touch,
-    updates: &mut Vec<Update>,
-) -> Result<Backed, OsError> {
-    let core = &mut *context.core;
+fn map_large(core: &mut Core, touch: &Touch) -> Result<Backed, OsError> {
     let number = touch.region();
     if !touch.orders(core)?.contains(Orders::LARGE) {
         return Ok(Backed::No);
     }
     let Some(frame) = core.memory.allocate_block() else { return Ok(Backed::No) };
     let large = Large { block: frame, permissions: touch.permissions() };
-    let mapped = block::map(core, touch.space, number, large, &HoleSet::EMPTY, false, updates);
+    let mapped = block::map(core, touch.space, number, large, &HoleSet::EMPTY, false);
     if let Err(error) = mapped {
         core.memory.free_frames_of(frame, &HoleSet::FULL);
         return Err(error);

@@ -14,23 +14,54 @@
 //! - The scanner does not pause after a failed allocation, but fruitless searches for blocks are
 //!   deferred like those of faults.
 
-mod config;
 mod perform;
 mod plan;
 mod region;
 
-use perforate_types::{
-    Counter, CounterUnit, Counters, Prominence, SpaceId, Update, figures, registered, spaced,
-};
+use perforate_config::Count;
+use perforate_types::{Counter, Counters, SpaceId, figures, registered};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use super::first_touch::Context;
 use super::{Core, SpaceRegion, migration, patching, swap};
 use crate::Promotion;
 use crate::memory::FRAME_BYTES;
 use crate::space::REGION_PAGES;
-pub use config::KhugepagedConfig;
 use plan::{Plan, Search};
 use region::Refusal;
+
+/// Linux's maximum for the three limits: one page less than a region has.
+const MOST_PAGES: u64 = 511;
+
+/// Knobs of the scanner, with Linux's names and defaults
+/// (`/sys/kernel/mm/transparent_hugepage/khugepaged`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct KhugepagedConfig {
+    /// Pages scanned by one pass (Linux: before each sleep), rounded up to whole regions of 512.
+    pub pages_to_scan: Count<1>,
+    /// Pages of a region that may be absent; they become zero pages, that is, bloat.
+    pub max_ptes_none: Count<0, MOST_PAGES>,
+    /// Pages of a region that may be swapped out; they are read back.
+    pub max_ptes_swap: Count<0, MOST_PAGES>,
+    /// Pages of a region whose frame others may map as well; they are copied.
+    pub max_ptes_shared: Count<0, MOST_PAGES>,
+    /// Compact a block for a region if necessary (Linux: `khugepaged/defrag`); page faults have an
+    /// option of their own ([`crate::Defrag`]).
+    pub defrag: bool,
+}
+
+impl Default for KhugepagedConfig {
+    fn default() -> Self {
+        Self {
+            pages_to_scan: Count::new(4096),
+            max_ptes_none: Count::new(511),
+            max_ptes_swap: Count::new(64),
+            max_ptes_shared: Count::new(256),
+            defrag: true,
+        }
+    }
+}
 
 /// Result of one pass of the scanner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,7 +91,7 @@ struct Counts {
     frames_zeroed: u64,
     holes: u64,
     /// Number of regions not promoted, indexed by [`Refusal`].
-    refused: [u64; Refusal::ALL.len()],
+    refused: [u64; Refusal::Memory as usize + 1],
     /// Number of holes patched.
     patched: u64,
 }
@@ -68,7 +99,8 @@ struct Counts {
 /// State of the promotion scanner.
 #[derive(Default)]
 pub(super) struct Khugepaged {
-    config: KhugepagedConfig,
+    /// Parameters of the scanner.
+    pub(super) config: KhugepagedConfig,
     /// Region at which the next pass continues.
     cursor: SpaceRegion,
     /// The search for blocks that can be emptied.
@@ -79,29 +111,15 @@ pub(super) struct Khugepaged {
 }
 
 impl Khugepaged {
-    /// A scanner at the start of memory.
-    pub(super) fn new(config: KhugepagedConfig) -> Self {
-        Self { config, ..Self::default() }
-    }
-
-    /// Sets the parameters of background promotion.
-    pub(super) fn set(&mut self, config: KhugepagedConfig) {
-        self.config = config;
-    }
-
     /// One pass of the scanner over the next `pages_to_scan` pages, or up to the end of all
     /// address spaces. A region for which memory is short stays as it is.
-    pub(super) fn pass(
-        &mut self,
-        context: &mut Context<'_>,
-        updates: &mut Vec<Update>,
-    ) -> KhugepagedPass {
-        context.core.note_peak();
-        migration::refresh_owners(context.core);
+    pub(super) fn pass(&mut self, core: &mut Core) -> KhugepagedPass {
+        core.note_peak();
+        migration::refresh_owners(core);
         let Counts { collapsed, perforated, .. } = self.counts;
         let mut pass = KhugepagedPass::default();
         while pass.pages_scanned < self.config.pages_to_scan.get() {
-            let Some((id, number)) = self.next_candidate(context.core) else {
+            let Some((id, number)) = self.next_candidate(core) else {
                 self.counts.full_scans += 1;
                 self.cursor = SpaceRegion::default();
                 pass.ended_full_scan = true;
@@ -109,38 +127,32 @@ impl Khugepaged {
             };
             self.cursor = (id, number + 1);
             pass.pages_scanned += REGION_PAGES;
-            if has_holes(context.core, id, number) {
-                self.counts.patched += self.patch_cheap_holes(context.core, id, number, updates);
-            } else if let Err(refusal) = self.consider(context, id, number, updates) {
+            if has_holes(core, id, number) {
+                self.counts.patched += self.patch_cheap_holes(core, id, number);
+            } else if let Err(refusal) = self.consider(core, id, number) {
                 self.counts.refused[refusal as usize] += 1;
             }
             // One region is one operation: its shootdowns are sent together.
-            context.core.ledger.send();
+            core.ledger.send();
         }
         let counts = &mut self.counts;
         counts.scanned += pass.pages_scanned;
         pass.regions_collapsed = counts.collapsed - collapsed;
         pass.regions_perforated = counts.perforated - perforated;
-        context.core.ledger.scanned(pass.pages_scanned);
+        core.ledger.scanned(pass.pages_scanned);
         pass
     }
 
     /// Patches the holes of a page if the policy accepts the cost: one copy if the in-place frame
     /// is free, two if it must be emptied first. Returns the number of patched holes.
-    fn patch_cheap_holes(
-        &mut self,
-        core: &mut Core,
-        id: SpaceId,
-        number: u64,
-        updates: &mut Vec<Update>,
-    ) -> u64 {
+    fn patch_cheap_holes(&mut self, core: &mut Core, id: SpaceId, number: u64) -> u64 {
         let rule = core.policy.hole_rule();
         let patches = |frames_copied| rule.is_none_or(|rule| rule.patches(frames_copied));
         if !patches(1) {
             return 0;
         }
         let moves = self.config.defrag && patches(2);
-        patching::patch_holes(core, id, number, moves, updates)
+        patching::patch_holes(core, id, number, moves)
     }
 
     /// The next region from the cursor on that has holes, or that 4KB pages map and that may be
@@ -161,25 +173,18 @@ impl Khugepaged {
     }
 
     /// Promotes one region if parameters, memory and policy allow it.
-    fn consider(
-        &mut self,
-        context: &mut Context<'_>,
-        id: SpaceId,
-        number: u64,
-        updates: &mut Vec<Update>,
-    ) -> Result<(), Refusal> {
-        let core = &mut *context.core;
+    fn consider(&mut self, core: &mut Core, id: SpaceId, number: u64) -> Result<(), Refusal> {
         let mut census = region::census(core, id, number).expect("the scanner found it");
         self.check_limits(core, number, &census)?;
         if !census.swapped.is_empty() {
-            swap::read_region_in(core, id, number, updates).map_err(|_| Refusal::Memory)?;
+            swap::read_region_in(core, id, number).map_err(|_| Refusal::Memory)?;
             census = region::census(core, id, number).expect("it is still mapped by 4KB pages");
         }
-        let plan = self.plan(context, &census)?;
-        if !perform::carry_out(context, (id, number), &census, &plan, updates) {
+        let plan = self.plan(core, &census)?;
+        if !perform::carry_out(core, (id, number), &census, &plan) {
             return Err(Refusal::Memory);
         }
-        self.note_promotion(context.core, &plan);
+        self.note_promotion(core, &plan);
         Ok(())
     }
 
@@ -204,9 +209,6 @@ impl Khugepaged {
             return;
         }
         out.record(KHUGEPAGED, counts);
-        for refusal in Refusal::ALL {
-            out.set(refusal.counter(), counts.refused[refusal as usize]);
-        }
     }
 }
 
@@ -239,21 +241,36 @@ figures! {
         khugepaged_holes_left, Count, Listed: |it| it.holes;
         /// Holes of perforated pages that it patched.
         khugepaged_holes_patched, Count, Listed: |it| it.patched;
+        /// Regions left alone: more pages are absent than max_ptes_none.
+        khugepaged_refused_absent, Count, Listed:
+            |it| it.refused[Refusal::Absent as usize];
+        /// Regions left alone: more pages are swapped out than max_ptes_swap.
+        khugepaged_refused_swapped, Count, Listed:
+            |it| it.refused[Refusal::Swapped as usize];
+        /// Regions left alone: more pages are shared than max_ptes_shared.
+        khugepaged_refused_shared, Count, Listed:
+            |it| it.refused[Refusal::Shared as usize];
+        /// Regions left alone: a page allows other accesses than its area, writes apart.
+        khugepaged_refused_permissions, Count, Listed:
+            |it| it.refused[Refusal::Permissions as usize];
+        /// Regions left alone: injected fragmentation covers them.
+        khugepaged_refused_injected, Count, Listed:
+            |it| it.refused[Refusal::Injected as usize];
+        /// Regions left alone: no block was to be had in a way that the policy wants.
+        khugepaged_refused_no_block, Count, Listed:
+            |it| it.refused[Refusal::NoBlock as usize];
+        /// Regions left alone: the policy wanted none of the ways there were.
+        khugepaged_refused_by_policy, Count, Listed:
+            |it| it.refused[Refusal::Policy as usize];
+        /// Regions left alone: memory was short half-way.
+        khugepaged_refused_memory, Count, Listed:
+            |it| it.refused[Refusal::Memory as usize];
     }
 }
 
 /// Counters of background promotion, which results have if a pass was made.
 pub(super) fn counters() -> Vec<Counter> {
-    let refused = |refusal: Refusal| Counter {
-        id: refusal.counter().into(),
-        label: spaced(refusal.counter()).into(),
-        unit: CounterUnit::Count,
-        group: "Background promotion",
-        meaning: format!("Regions left alone: {}.", refusal.reason()).into(),
-        prominence: Prominence::Listed,
-        part: None,
-    };
-    [registered(KHUGEPAGED), Refusal::ALL.map(refused).into()].concat()
+    registered(KHUGEPAGED)
 }
 
 fn has_holes(core: &Core, id: SpaceId, number: u64) -> bool {

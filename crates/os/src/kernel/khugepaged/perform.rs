@@ -1,8 +1,7 @@
 //! Carries out a planned promotion.
 
-use perforate_types::{Frame, HoleSet, Update};
+use perforate_types::{Frame, HoleSet};
 
-use super::super::first_touch::Context;
 use super::super::{Core, SpaceRegion};
 use super::plan::{Plan, Source};
 use super::region::{Census, census as census_of};
@@ -11,38 +10,26 @@ use crate::space::{Departure, Entries, Large, page_at, pages_of};
 
 /// Promotes the region as planned. If memory runs out, returns false; everything stays as it was,
 /// except for frames that compaction has moved already.
-pub(super) fn carry_out(
-    context: &mut Context<'_>,
-    place: SpaceRegion,
-    census: &Census,
-    plan: &Plan,
-    updates: &mut Vec<Update>,
-) -> bool {
-    let Some((block, taken)) = take_block(context, plan, updates) else { return false };
-    let core = &mut *context.core;
-    let replaced = replace(core, place, census, block, &plan.price.holes, updates);
+pub(super) fn carry_out(core: &mut Core, place: SpaceRegion, census: &Census, plan: &Plan) -> bool {
+    let Some((block, taken)) = take_block(core, plan) else { return false };
+    let replaced = replace(core, place, census, block, &plan.price.holes);
     let Some(entries) = replaced else {
         core.memory.free_frames_of(block, &taken);
         return false;
     };
-    settle_old_frames(core, place, census, block, &plan.price.holes, &entries, updates);
+    settle_old_frames(core, place, census, block, &plan.price.holes, &entries);
     true
 }
 
 /// Takes the block of the plan; returns the block and the frames that were taken.
-fn take_block(
-    context: &mut Context<'_>,
-    plan: &Plan,
-    updates: &mut Vec<Update>,
-) -> Option<(Frame, HoleSet)> {
-    let Context { core, compaction } = context;
+fn take_block(core: &mut Core, plan: &Plan) -> Option<(Frame, HoleSet)> {
     match plan.source {
         Source::Free => Some((core.memory.allocate_block()?, HoleSet::FULL)),
         Source::Used(block, contents) => {
-            if !compaction.evacuate(core, block, &contents, updates) {
+            if !core.evacuate(block, &contents) {
                 return None;
             }
-            compaction.note_block_taken(&contents.fixed);
+            core.note_block_taken(&contents.fixed);
             Some((block, complement(&contents.fixed)))
         }
         Source::Own(block, free) => {
@@ -59,28 +46,27 @@ fn replace(
     census: &Census,
     block: Frame,
     holes: &HoleSet,
-    updates: &mut Vec<Update>,
 ) -> Option<Entries> {
-    let (space, mut effects) = core.parts(id, updates).ok()?;
-    space.leave_overlay(&pages_of(number), Departure::Remapped, &mut effects).ok()?;
+    let space = &mut core.space_mut(id).ok()?;
+    space.leave_overlay(&pages_of(number), Departure::Remapped).ok()?;
     let node = match holes.is_empty() {
         true => None,
-        false => Some(space.allocate_node(&mut effects).ok()?),
+        false => Some(space.allocate_node().ok()?),
     };
     // Compaction may have moved the region's pages, and reclaim may have unmapped some to make
     // room.
     let is_same = census_of(core, id, number).is_some_and(|now| now.agrees(census));
-    let (space, mut effects) = core.parts(id, updates).ok()?;
+    let space = &mut core.space_mut(id).ok()?;
     let large = Large { block, permissions: census.permissions };
     match node {
-        None if is_same => Some(space.replace_by_large(number, large, &mut effects)),
+        None if is_same => Some(space.replace_by_large(number, large)),
         Some(node) if is_same => {
-            let pages = space.holed_pages()?;
-            Some(pages.replace_pages(space, number, large, *holes, node, &mut effects))
+            let pages = space.holes?;
+            Some(pages.replace_pages(space, number, large, *holes, node))
         }
         None => None,
         Some(node) => {
-            space.give_back_node(node, &mut effects);
+            space.give_back_node(node);
             None
         }
     }
@@ -94,19 +80,18 @@ fn settle_old_frames(
     block: Frame,
     holes: &HoleSet,
     entries: &Entries,
-    updates: &mut Vec<Update>,
 ) {
-    let Ok((space, mut effects)) = core.parts(id, updates) else { return };
+    let Ok(space) = &mut core.space_mut(id) else { return };
     for index in census.mapped.iter() {
         let entry = entries[index];
         if holes.contains(index) {
             let page = page_at(number, index);
-            let pages = space.holed_pages().expect("it was just made with holes");
-            pages.fill(space, page, entry.frame(), entry.permissions(), &mut effects);
+            let pages = space.holes.expect("it was just made with holes");
+            pages.fill(space, page, entry.frame(), entry.permissions());
         } else if entry.frame() == block.add(index as u64) {
-            effects.memory.forget_owner(entry.frame());
+            space.memory.forget_owner(entry.frame());
         } else {
-            effects.memory.release(entry.frame());
+            space.memory.release(entry.frame());
         }
     }
 }

@@ -2,16 +2,16 @@
 
 use std::ops::Range;
 
-use perforate_types::{Frame, Permissions, SpaceId, Update};
+use perforate_types::{Frame, Permissions, SpaceId};
 
 use super::{Ksm, candidate};
 use crate::OsError;
 use crate::kernel::{Core, SpacePage, contents, copy_on_write};
-use crate::space::{Departure, Effects, Present};
+use crate::space::{Departure, Present, SpaceMut};
 
 /// Numbers of 2MB pages split and sub-pages punched so far.
-fn breakage(effects: &Effects<'_>) -> (u64, u64) {
-    (effects.ledger.done.large_pages_split, effects.ledger.done.subpages_punched)
+fn breakage(space: &SpaceMut<'_>) -> (u64, u64) {
+    (space.ledger.done.large_pages_split, space.ledger.done.subpages_punched)
 }
 
 impl Ksm {
@@ -22,11 +22,10 @@ impl Ksm {
         place: SpacePage,
         identity: u64,
         frame: Frame,
-        updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
         let (_, own) = candidate(core, place).expect("it was found by the scan");
         let to = (own != frame).then_some(frame);
-        self.map_alone(core, place, to, updates)?;
+        self.map_alone(core, place, to)?;
         let nodes = self.stable.get_mut(&identity).expect("found there");
         let node = nodes.iter_mut().find(|node| node.frame == frame).expect("found there");
         if !node.sharers.contains(&place) {
@@ -44,35 +43,33 @@ impl Ksm {
         core: &mut Core,
         (id, page): SpacePage,
         to: Option<Frame>,
-        updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
         let (present, own) = candidate(core, (id, page)).expect("a candidate");
         let permissions = Permissions { write: false, ..present.permissions() };
         let frame = to.unwrap_or(own);
-        let (space, mut effects) = core.parts(id, updates)?;
-        let effects = &mut effects;
-        space.leave_overlay(&(page..page + 1), Departure::Remapped, effects)?;
-        let (split_before, punched_before) = breakage(effects);
+        let space = &mut core.space_mut(id)?;
+        space.leave_overlay(&(page..page + 1), Departure::Remapped)?;
+        let (split_before, punched_before) = breakage(space);
         let was_whole = space.extent_at(page).is_some_and(|(_, extent)| extent.is_whole());
         if !present.has_own_entry() && space.detacher(page).is_none() {
-            space.break_up(page, effects)?;
+            space.break_up(page)?;
         }
         match space.detacher(page) {
             Some(detacher) if !present.has_own_entry() => {
-                detacher.detach(space, page, effects)?;
-                detacher.fill(space, page, frame, permissions, effects);
+                detacher.detach(space, page)?;
+                detacher.fill(space, page, frame, permissions);
             }
             _ if to.is_some() => {
-                space.remap(page, frame, permissions, effects);
+                space.remap(page, frame, permissions);
             }
             Some(_) if !present.permissions().write => {}
-            _ => space.protect_own(page, permissions, effects),
+            _ => space.protect_own(page, permissions),
         }
         if to.is_some() {
-            effects.memory.share(frame);
-            effects.memory.release(own);
+            space.memory.share(frame);
+            space.memory.release(own);
         }
-        let (split, punched) = breakage(effects);
+        let (split, punched) = breakage(space);
         let was_punched = punched > punched_before;
         self.counts.split += split - split_before;
         self.counts.perforated += u64::from(was_punched && was_whole);
@@ -102,7 +99,6 @@ impl Ksm {
         core: &mut Core,
         id: SpaceId,
         pages: Range<u64>,
-        updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
         let range = (id, pages.start)..(id, pages.end);
         let places: Vec<(SpacePage, (u64, Frame))> =
@@ -110,7 +106,7 @@ impl Ksm {
         for (place, (identity, frame)) in places {
             if maps_merged(core, place, identity, frame) {
                 let area = core.space(id)?.areas.find(place.1).expect("area of a candidate");
-                copy_on_write::make_writable(core, id, place.1, area.attributes, updates)?;
+                copy_on_write::make_writable(core, id, place.1, area.attributes)?;
             }
             self.merged.remove(&place);
         }

@@ -16,21 +16,39 @@
 //! - 1GB pages are skipped (as hugetlbfs pages are in Linux).
 //! - Zero pages are merged like all others (`use_zero_pages` = 0).
 
-mod config;
 mod counts;
 mod merge;
 
 use std::collections::{BTreeMap, HashMap};
 
-use perforate_types::{Frame, Update};
+use perforate_config::Count;
+use perforate_types::Frame;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::{Core, SpacePage, demotion};
 use crate::OsError;
 use crate::space::{Present, pages_of, region_of};
-pub use config::KsmConfig;
 use counts::Counts;
 pub(super) use counts::counters;
 use merge::maps_merged;
+
+/// Knobs of the scanner; the defaults are Linux's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct KsmConfig {
+    /// Pages scanned by one pass (Linux: before each sleep).
+    pub pages_to_scan: Count<1>,
+    /// Pages that may map one merged frame; the next ones get another. At least 2: fewer share
+    /// nothing. A fork makes more of them, as it takes no notice of merging.
+    pub max_page_sharing: Count<2>,
+}
+
+impl Default for KsmConfig {
+    fn default() -> Self {
+        Self { pages_to_scan: Count::new(100), max_page_sharing: Count::new(256) }
+    }
+}
 
 /// Result of one pass of the scanner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,7 +71,8 @@ struct Node {
 /// State of the merging scanner.
 #[derive(Default)]
 pub(super) struct Ksm {
-    config: KsmConfig,
+    /// Parameters of the scanner.
+    pub(super) config: KsmConfig,
     /// Page at which the next pass continues.
     cursor: SpacePage,
     /// Merged frames by content. Frames that accept another sharer come last.
@@ -68,19 +87,9 @@ pub(super) struct Ksm {
 }
 
 impl Ksm {
-    /// A scanner at the start of memory.
-    pub(super) fn new(config: KsmConfig) -> Self {
-        Self { config, ..Self::default() }
-    }
-
-    /// Sets the parameters of same-page merging.
-    pub(super) fn set(&mut self, config: KsmConfig) {
-        self.config = config;
-    }
-
     /// One pass of the scanner over the next `pages_to_scan` pages, or up to the end of all address
     /// spaces. If memory for a table node is short, a page stays unmerged.
-    pub(super) fn pass(&mut self, core: &mut Core, updates: &mut Vec<Update>) -> KsmPass {
+    pub(super) fn pass(&mut self, core: &mut Core) -> KsmPass {
         core.note_peak();
         let merged_before = self.counts.merged;
         let mut pass = KsmPass::default();
@@ -92,14 +101,14 @@ impl Ksm {
             };
             self.cursor = (place.0, place.1 + 1);
             pass.pages_scanned += 1;
-            if self.scan(core, place, updates).is_err() {
+            if self.scan(core, place).is_err() {
                 self.counts.failed += 1;
             }
         }
         self.counts.scanned += pass.pages_scanned;
         pass.pages_merged = self.counts.merged - merged_before;
         core.ledger.scanned(pass.pages_scanned);
-        demotion::conclude(core, updates);
+        demotion::conclude(core);
         pass
     }
 
@@ -119,12 +128,7 @@ impl Ksm {
     }
 
     /// Scans one page (Linux: `cmp_and_merge_page`).
-    fn scan(
-        &mut self,
-        core: &mut Core,
-        place: SpacePage,
-        updates: &mut Vec<Update>,
-    ) -> Result<(), OsError> {
+    fn scan(&mut self, core: &mut Core, place: SpacePage) -> Result<(), OsError> {
         let Some((_, frame)) = candidate(core, place) else { return Ok(()) };
         let identity = core.contents.identity(place.0, place.1);
         let is_merged = self.merged.get(&place) == Some(&(identity, frame));
@@ -133,7 +137,7 @@ impl Ksm {
         }
         self.merged.remove(&place);
         if let Some(node) = self.stable_frame(core, identity, frame) {
-            return self.join(core, place, identity, node, updates);
+            return self.join(core, place, identity, node);
         }
         if self.seen.insert(place, identity) != Some(identity) {
             self.counts.changing += 1;
@@ -150,8 +154,8 @@ impl Ksm {
             // After a fork the two pages share their frame already.
             Some((_, same)) if same == frame => {}
             Some((other, _)) => {
-                self.map_alone(core, place, None, updates)?;
-                self.map_alone(core, other, Some(frame), updates)?;
+                self.map_alone(core, place, None)?;
+                self.map_alone(core, other, Some(frame))?;
                 self.unstable.remove(&identity);
                 let node = Node { frame, sharers: vec![place, other] };
                 self.stable.entry(identity).or_default().push(node);

@@ -1,16 +1,15 @@
 //! Touches of shared memory that another mapping has frames for: maps the same frames, as a part of
 //! a 2MB or 1GB page if possible.
 
-use perforate_types::{Frame, HoleSet, Permissions, SpaceId, Update};
+use perforate_types::{Frame, HoleSet, Permissions, SpaceId};
 
 use super::{Elsewhere, elsewhere, frame_elsewhere, others_map_any};
-use crate::kernel::first_touch::{Backed, Backer, Context, Touch};
+use crate::kernel::first_touch::{Backed, Backer, Touch};
 use crate::kernel::{Core, FirstTouch, contents, single_page};
 use crate::memory::complement;
 use crate::space::{
-    AddressSpace, Area, Effects, GIGABYTE_PAGES, Huge, HugePages, Large, Mechanism, Present,
-    REGION_PAGES, SharedBlock, gigabyte_of, page_at, pages_of, pages_of_gigabyte, region_of,
-    subpages_of,
+    Area, GIGABYTE_PAGES, Huge, HugePages, Large, Mechanism, Present, REGION_PAGES, SharedBlock,
+    SpaceMut, gigabyte_of, index_of, page_at, pages_of, pages_of_gigabyte, region_of, subpages_of,
 };
 use crate::{Orders, OsError};
 
@@ -19,58 +18,40 @@ use crate::{Orders, OsError};
 pub(in crate::kernel) struct SharedMemory;
 
 impl Backer for SharedMemory {
-    fn back(
-        &mut self,
-        context: &mut Context<'_>,
-        touch: &Touch,
-        updates: &mut Vec<Update>,
-    ) -> Result<Backed, OsError> {
+    fn back(&mut self, core: &mut Core, touch: &Touch) -> Result<Backed, OsError> {
         let &Touch { space, page, area } = touch;
-        let is_joined =
-            area.attributes.is_shared() && join(context.core, space, page, area, updates)?;
+        let is_joined = area.attributes.is_shared() && join(core, space, page, area)?;
         Ok(if is_joined { Backed::Yes } else { Backed::No })
     }
 }
 
 /// Maps an untouched page of shared memory to the frame that another mapping has. Returns true if
 /// the page is mapped now.
-fn join(
-    core: &mut Core,
-    id: SpaceId,
-    page: u64,
-    area: Area,
-    updates: &mut Vec<Update>,
-) -> Result<bool, OsError> {
+fn join(core: &mut Core, id: SpaceId, page: u64, area: Area) -> Result<bool, OsError> {
     let permissions = area.attributes.effective();
     let region = pages_of(region_of(page));
     let may_be_large = core.orders_at_touch(id, page, &area)?.contains(Orders::LARGE);
-    if may_be_large && join_large(core, id, page, &area, updates)? {
+    if may_be_large && join_large(core, id, page, &area)? {
         return Ok(true);
     }
     let Some(frame) = frame_elsewhere(core, id, page) else {
         let stays_small = may_be_large && others_map_any(core, id, &area, &region);
         if stays_small {
-            single_page::map(core, id, page, permissions, updates)?;
+            single_page::map(core, id, page, permissions)?;
         }
         return Ok(stays_small);
     };
-    let (space, mut effects) = core.parts(id, updates)?;
-    space.map_page(page, frame, permissions, &mut effects)?;
-    effects.memory.share(frame);
-    effects.ledger.join(FirstTouch::Page);
+    let space = &mut core.space_mut(id)?;
+    space.map_page(page, frame, permissions)?;
+    space.memory.share(frame);
+    space.ledger.join(FirstTouch::Page);
     contents::receive(core, id, page);
     core.faults.shared_memory += 1;
     Ok(true)
 }
 
 /// Maps the 2MB or 1GB page around `page` that another mapping has at a congruent address.
-fn join_large(
-    core: &mut Core,
-    id: SpaceId,
-    page: u64,
-    area: &Area,
-    updates: &mut Vec<Update>,
-) -> Result<bool, OsError> {
+fn join_large(core: &mut Core, id: SpaceId, page: u64, area: &Area) -> Result<bool, OsError> {
     let Some(object) = area.attributes.object else { return Ok(false) };
     let permissions = area.attributes.effective();
     let number = region_of(page);
@@ -81,7 +62,7 @@ fn join_large(
             continue;
         }
         if let Some(run) = huge_to_join(core, id, page, area, part)? {
-            join_huge(core, id, page, run, permissions, updates)?;
+            join_huge(core, id, page, run, permissions)?;
             let gigabyte = pages_of_gigabyte(gigabyte_of(page));
             let parts = elsewhere(core, id, object, &gigabyte);
             receive_contents(core, id, &parts, part);
@@ -94,11 +75,11 @@ fn join_large(
             .fold(HoleSet::EMPTY, |sum, part| sum.union(&subpages_of(&part.pages, other_region)));
         let block = core.space(part.space)?.shared_block(other_region, &of_object);
         let Some(block) = block.filter(|block| core.accepts(&block.holes)) else { continue };
-        let (space, mut effects) = core.parts(id, updates)?;
-        space.map_shared_block(number, &block, permissions, &mut effects)?;
+        let space = &mut core.space_mut(id)?;
+        space.map_shared_block(number, &block, permissions)?;
         receive_contents(core, id, &parts, part);
         core.faults.shared_memory += 1;
-        single_page::fill_hole(core, id, page, permissions, updates)?;
+        single_page::fill_hole(core, id, page, permissions)?;
         return Ok(true);
     }
     Ok(false)
@@ -135,14 +116,13 @@ fn join_huge(
     page: u64,
     run: Frame,
     permissions: Permissions,
-    updates: &mut Vec<Update>,
 ) -> Result<(), OsError> {
-    let (space, mut effects) = core.parts(id, updates)?;
+    let space = &mut core.space_mut(id)?;
     let huge = Huge { run, permissions };
     let first = pages_of_gigabyte(gigabyte_of(page)).start;
-    HugePages.map(space, first, Box::new(huge), &mut effects)?;
-    effects.memory.share_huge(run);
-    effects.ledger.join(FirstTouch::Huge);
+    HugePages.map(space, first, Box::new(huge))?;
+    space.memory.share_huge(run);
+    space.ledger.join(FirstTouch::Huge);
     core.faults.shared_memory += 1;
     Ok(())
 }
@@ -154,52 +134,49 @@ pub(in crate::kernel) fn join_hole(
     id: SpaceId,
     page: u64,
     permissions: Permissions,
-    updates: &mut Vec<Update>,
 ) -> Result<bool, OsError> {
     if core.space(id)?.find(page) != Some(Present::Vacant) {
         return Ok(false);
     }
     let Some(frame) = frame_elsewhere(core, id, page) else { return Ok(false) };
-    let (space, mut effects) = core.parts(id, updates)?;
-    let detacher = space.detacher(page).expect("the page was detached");
-    let (_, extent) = space.extent_at(page).expect("the page was detached");
-    let belongs = frame == detacher.place_of(space, page)
-        && extent.permissions() == permissions
+    let space = &mut core.space_mut(id)?;
+    let (pages, holed) = space.holes_around(page);
+    let belongs = frame == holed.in_place(index_of(page))
+        && holed.permissions == permissions
         && space.is_shared_as_in_place(page);
-    effects.memory.share(frame);
+    space.memory.share(frame);
     if belongs {
-        detacher.attach(space, page, &mut effects);
+        pages.attach(space, page);
     } else {
-        detacher.fill(space, page, frame, permissions, &mut effects);
+        pages.fill(space, page, frame, permissions);
     }
     contents::receive(core, id, page);
     core.faults.shared_memory += 1;
     Ok(true)
 }
 
-impl AddressSpace {
+impl SpaceMut<'_> {
     /// Maps another mapping's block of an object to a region that is not mapped.
     pub(super) fn map_shared_block(
         &mut self,
         number: u64,
         shared: &SharedBlock,
         permissions: Permissions,
-        effects: &mut Effects<'_>,
     ) -> Result<(), OsError> {
         let &SharedBlock { block, holes, ref moved } = shared;
         if holes.is_empty() {
-            self.map_large(number, block, permissions, effects)?;
-            effects.ledger.join(FirstTouch::Large);
+            self.map_large(number, Large { block, permissions })?;
+            self.ledger.join(FirstTouch::Large);
         } else {
-            let pages = self.holed_pages().expect("every address space makes the same pages");
-            pages.map_around(self, number, Large { block, permissions }, holes, effects)?;
-            effects.ledger.join(FirstTouch::WithHoles { in_place: 0 });
+            let pages = self.holes.expect("every address space makes the same pages");
+            pages.map_around(self, number, Large { block, permissions }, holes)?;
+            self.ledger.join(FirstTouch::WithHoles { in_place: 0 });
         }
-        effects.memory.share_block(block, &complement(&holes));
+        self.memory.share_block(block, &complement(&holes));
         for &(index, frame) in moved {
-            let pages = self.holed_pages().expect("it was just mapped with holes");
-            pages.fill(self, page_at(number, index), frame, permissions, effects);
-            effects.memory.share(frame);
+            let pages = self.holes.expect("it was just mapped with holes");
+            pages.fill(self, page_at(number, index), frame, permissions);
+            self.memory.share(frame);
         }
         Ok(())
     }

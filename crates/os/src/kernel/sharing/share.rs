@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use perforate_types::{HoleSet, SpaceId, Update, VirtualPage};
+use perforate_types::{HoleSet, SpaceId, VirtualPage};
 
 use super::{SharedObjects, frame_at};
 use crate::OsError;
@@ -18,7 +18,6 @@ pub(in crate::kernel) fn share_region(
     from: SpaceId,
     page: VirtualPage,
     to: SpaceId,
-    updates: &mut Vec<Update>,
 ) -> Result<(), OsError> {
     let number = region_of(page.number());
     let pages = pages_of(number);
@@ -35,30 +34,30 @@ pub(in crate::kernel) fn share_region(
     if from == to || mapped || !target.areas.within(pages.clone()).is_empty() {
         return Err(OsError::Occupied { space: to, page });
     }
-    swap::read_region_in(core, from, number, updates)?;
-    ksm.unmerge(core, from, pages.clone(), updates)?;
+    swap::read_region_in(core, from, number)?;
+    ksm.unmerge(core, from, pages.clone())?;
     if let Some(page) = waits_for_copy(core, from, &pages)? {
         return Err(OsError::CopyOnWrite { space: from, page: VirtualPage::new(page) });
     }
     if let Some(block) = core.space(from)?.shared_block(number, &HoleSet::FULL) {
-        let (target, mut effects) = core.parts(to, updates)?;
-        target.map_shared_block(number, &block, permissions, &mut effects)?;
+        let target = &mut core.space_mut(to)?;
+        target.map_shared_block(number, &block, permissions)?;
     }
     core.contents.copy(from, pages.clone(), to, pages.start);
     let object = objects.make(pages.start);
-    let (source, _) = core.parts(from, updates)?;
+    let source = &mut core.space_mut(from)?;
     source.areas.change(pages.clone(), |attributes| {
         attributes.object = attributes.object.or(Some(object));
     });
     let areas = source.areas.within(pages.clone());
-    let (target, _) = core.parts(to, updates)?;
+    let target = &mut core.space_mut(to)?;
     for area in areas {
         target.areas.insert(area.pages(), area.attributes);
     }
     // Areas within one 2MB page may differ in permissions.
-    let result = range::protect_mappings(core, to, pages.clone(), updates);
+    let result = range::protect_mappings(core, to, pages.clone());
     if result.is_err() {
-        areas::unmap(core, to, pages, updates)?;
+        areas::unmap(core, to, pages)?;
     }
     result
 }

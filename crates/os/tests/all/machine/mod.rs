@@ -86,13 +86,12 @@ impl Machine {
     /// Runs an action on the kernel and passes its updates to inspector and oracle.
     pub fn act<T>(
         &mut self,
-        act: impl FnOnce(&mut Kernel, &mut Vec<Update>) -> Result<T, OsError>,
+        act: impl FnOnce(&mut Kernel) -> Result<T, OsError>,
     ) -> Result<T, OsError> {
         self.updates.clear();
         self.truths.clear();
-        let mut updates = Vec::new();
-        let result = act(&mut self.kernel, &mut updates);
-        for update in updates {
+        let result = act(&mut self.kernel);
+        for update in self.kernel.updates().drain(..) {
             match update {
                 Update::Truth(truth) => self.truths.push(truth),
                 update => self.updates.push(update),
@@ -107,13 +106,13 @@ impl Machine {
     }
 
     pub fn event(&mut self, event: ProgramEvent) {
-        self.act(|kernel, updates| kernel.event(&event, updates)).expect("event");
+        self.act(|kernel| kernel.event(&event)).expect("event");
     }
 
     pub fn fault(&mut self, address: u64, kind: AccessKind) -> FaultOutcome {
         let space = self.kernel.current();
         let page = VirtualAddress::new(address).page();
-        self.act(|kernel, updates| kernel.fault(space, page, kind, updates)).expect("fault")
+        self.act(|kernel| kernel.fault(space, page, kind)).expect("fault")
     }
 
     pub fn write(&mut self, address: u64) {
@@ -154,13 +153,13 @@ impl Machine {
     pub fn punch(&mut self, address: u64, hole: HoleContent) -> Result<(), OsError> {
         let space = self.kernel.current();
         let page = VirtualAddress::new(address).page();
-        self.act(|kernel, updates| kernel.punch(space, page, hole, updates))
+        self.act(|kernel| kernel.punch(space, page, hole))
     }
 
     pub fn patch(&mut self, address: u64) -> Result<(), OsError> {
         let space = self.kernel.current();
         let page = VirtualAddress::new(address).page();
-        self.act(|kernel, updates| kernel.patch(space, page, updates))
+        self.act(|kernel| kernel.patch(space, page))
     }
 
     pub fn counter(&self, name: &str) -> u64 {

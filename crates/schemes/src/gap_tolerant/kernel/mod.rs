@@ -17,11 +17,9 @@ mod superpage;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use perforate_os::mechanism::{
-    Backed, Backer, Context, Core, FirstTouch, FreeIndex, REGION_PAGES, Touch,
-};
+use perforate_os::mechanism::{Backed, Backer, Core, FirstTouch, FreeIndex, REGION_PAGES, Touch};
 use perforate_os::{Kernel, OsError};
-use perforate_types::{Counters, GapTolerance, HoleSet, Permissions, SpaceId, Update, figures};
+use perforate_types::{Counters, GapTolerance, HoleSet, Permissions, SpaceId, figures};
 
 use super::SuperpageRule;
 pub(super) use granularities::Granularities;
@@ -64,41 +62,40 @@ pub fn availability_vectors(kernel: &Kernel) -> &[u64] {
 impl Superpages {
     /// Draws injected fragmentation for as much memory as superpages were tried for. Superpages
     /// thus have the same choice as 2MB pages, which have one block per region.
-    fn draw_slices(&mut self, context: &mut Context<'_>, id: SpaceId, pages: &Range<u64>) {
-        if !context.is_fragmented() {
+    fn draw_slices(&mut self, core: &mut Core, id: SpaceId, pages: &Range<u64>) {
+        if core.config.fragmentation.is_none() {
             return;
         }
         if self.tried.insert((id, pages.start)) {
             self.wanted_pages += pages.end - pages.start;
         }
         loop {
-            let Some(slices) = context.memory().free_index::<Granularities>() else { return };
+            let Some(slices) = core.memory.free_index::<Granularities>() else { return };
             let frames = slices.next_to_draw();
             if slices.drawn_frames() >= self.wanted_pages || frames.is_empty() {
                 return;
             }
             let block_frames = HoleSet::SUBPAGES as u64;
-            context.inject_fragmentation(frames.start / block_frames..frames.end / block_frames);
-            let slices: Option<&mut Granularities> = context.memory().free_index_mut();
+            core.inject_fragmentation(frames.start / block_frames..frames.end / block_frames);
+            let slices: Option<&mut Granularities> = core.memory.free_index_mut();
             slices.expect("found above").note_drawn(&frames);
         }
     }
 
     fn map_all(
         &mut self,
-        context: &mut Context<'_>,
+        core: &mut Core,
         mode: GapTolerance,
         (id, first): (SpaceId, u64),
         places: &[Selected],
         permissions: Permissions,
-        updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
         for (index, &place) in places.iter().enumerate() {
-            let (space, mut effects) = context.parts(id, updates)?;
+            let space = &mut core.space_mut(id)?;
             let page = first + index as u64 * mode.entry_pages();
             let superpage = Superpage { place, permissions, mode };
-            if let Err(error) = map_superpage(space, page, superpage, &mut effects) {
-                places[index..].iter().for_each(|&place| free(context, mode, place));
+            if let Err(error) = map_superpage(space, page, superpage) {
+                places[index..].iter().for_each(|&place| free(core, mode, place));
                 return Err(error);
             }
             self.made += 1;
@@ -109,32 +106,27 @@ impl Superpages {
 
 impl Backer for Superpages {
     /// Maps the piece around the page with superpages, if area, policy and memory allow.
-    fn back(
-        &mut self,
-        context: &mut Context<'_>,
-        touch: &Touch,
-        updates: &mut Vec<Update>,
-    ) -> Result<Backed, OsError> {
+    fn back(&mut self, core: &mut Core, touch: &Touch) -> Result<Backed, OsError> {
         let &Touch { space: id, page, ref area } = touch;
         let attributes = &area.attributes;
-        let Some(mode) = context.space(id)?.tables().gap_tolerance else {
+        let Some(mode) = core.space(id)?.tables().gap_tolerance else {
             return Ok(Backed::No);
         };
-        if attributes.is_shared() || !context.wants_large(attributes) {
+        if attributes.is_shared() || !core.wants_large(attributes) {
             return Ok(Backed::No);
         }
         let size = mode.entry_pages().max(REGION_PAGES);
         let pages = page & !(size - 1)..(page & !(size - 1)) + size;
-        if !area.spans(&pages) || !context.space(id)?.is_clear(&pages) {
+        if !area.spans(&pages) || !core.space(id)?.is_clear(&pages) {
             return Ok(Backed::No);
         }
-        self.draw_slices(context, id, &pages);
-        let Some(places) = allocate_all(context, mode, size / mode.entry_pages()) else {
+        self.draw_slices(core, id, &pages);
+        let Some(places) = allocate_all(core, mode, size / mode.entry_pages()) else {
             self.failed += 1;
             return Ok(Backed::No);
         };
         let place = (id, pages.start);
-        match self.map_all(context, mode, place, &places, touch.permissions(), updates) {
+        match self.map_all(core, mode, place, &places, touch.permissions()) {
             // The superpages left no frames for table nodes; 4KB pages leave some.
             Err(OsError::OutOfMemory { .. }) => {
                 self.failed += 1;
@@ -142,8 +134,8 @@ impl Backer for Superpages {
             }
             mapped => mapped?,
         }
-        let (_, mut effects) = context.parts(id, updates)?;
-        effects.bring_in(FirstTouch::Superpage { pages: size });
+        let space = &mut core.space_mut(id)?;
+        space.bring_in(FirstTouch::Superpage { pages: size });
         Ok(Backed::Yes)
     }
 
@@ -154,7 +146,7 @@ impl Backer for Superpages {
     /// Writes the counters of superpages. They describe the present state, except for superpages
     /// made and failed attempts.
     fn counters(&self, core: &Core, out: &mut Counters) {
-        let slices = core.memory().free_index::<Granularities>();
+        let slices = core.memory.free_index::<Granularities>();
         let state = State {
             pages: core.usage().wide_pages,
             made: self.made,
@@ -207,17 +199,13 @@ figures! {
 }
 
 /// Allocates frames for `count` entries. After a failure, frees the frames and returns `None`.
-fn allocate_all(
-    context: &mut Context<'_>,
-    mode: GapTolerance,
-    count: u64,
-) -> Option<Vec<Selected>> {
+fn allocate_all(core: &mut Core, mode: GapTolerance, count: u64) -> Option<Vec<Selected>> {
     let mut places = Vec::new();
     for _ in 0..count {
-        match granularities::allocate(context.memory(), mode) {
+        match granularities::allocate(&mut core.memory, mode) {
             Some(place) => places.push(place),
             None => {
-                places.iter().for_each(|&place| free(context, mode, place));
+                places.iter().for_each(|&place| free(core, mode, place));
                 return None;
             }
         }
@@ -225,8 +213,8 @@ fn allocate_all(
     Some(places)
 }
 
-fn free(context: &mut Context<'_>, mode: GapTolerance, place: Selected) {
+fn free(core: &mut Core, mode: GapTolerance, place: Selected) {
     for block in place.blocks(mode) {
-        context.memory().free(block, mode.block_order());
+        core.memory.free(block, mode.block_order());
     }
 }

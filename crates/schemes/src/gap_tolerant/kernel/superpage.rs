@@ -7,8 +7,8 @@
 use std::ops::Range;
 
 use perforate_os::mechanism::{
-    AddressSpace, Attributes, Effects, Extent, FrameVisitor, Mechanism, Part, PhysicalMemory,
-    Present, Recount, Usage, allowed, covers, expect, first_of, region_of, regions_of, visit_run,
+    AddressSpace, Attributes, Extent, FrameVisitor, Mechanism, Part, PhysicalMemory, Present,
+    Recount, SpaceMut, Usage, allowed, covers, expect, first_of, region_of, regions_of, visit_run,
 };
 use perforate_os::{FrameClass, OsError};
 use perforate_types::{Frame, GapTolerance, Permissions, Shootdown, VirtualPage};
@@ -115,64 +115,83 @@ pub(super) struct Superpages;
 impl Mechanism for Superpages {
     fn map(
         &self,
-        space: &mut AddressSpace,
+        space: &mut SpaceMut<'_>,
         first: u64,
         extent: Box<dyn Extent>,
-        effects: &mut Effects<'_>,
     ) -> Result<(), OsError> {
         let superpage = *extent.downcast::<Superpage>();
-        map_superpage(space, first, superpage, effects)
+        map_superpage(space, first, superpage)
     }
 
-    fn unmap(
-        &self,
-        space: &mut AddressSpace,
-        first: u64,
-        effects: &mut Effects<'_>,
-    ) -> Box<dyn Extent> {
-        space.tell_unmapped(first, space.extent(first).pages(), effects);
-        let superpage = take_superpage(space, first, effects);
-        space.prune(first, effects);
+    fn unmap(&self, space: &mut SpaceMut<'_>, first: u64) -> Box<dyn Extent> {
+        space.report_unmapped(first, space.extent(first).pages());
+        let superpage = take_superpage(space, first);
+        space.prune(first);
         Box::new(superpage)
     }
 
-    fn protect(
-        &self,
-        space: &mut AddressSpace,
-        first: u64,
-        permissions: Permissions,
-        effects: &mut Effects<'_>,
-    ) {
-        protect_superpage(space, first, permissions, effects);
+    fn protect(&self, space: &mut SpaceMut<'_>, first: u64, permissions: Permissions) {
+        let page = first;
+        let superpage: &mut Superpage = space.extent_mut(page).expect("a superpage");
+        if superpage.permissions == permissions {
+            return;
+        }
+        superpage.permissions = permissions;
+        let (mode, pages) = (superpage.mode, superpage.pages());
+        space.report_protected(page, pages, permissions);
+        space.work().pages_protected += 1;
+        let (id, page) = (space.id(), VirtualPage::new(page));
+        space.format(SuperpageOperation::Protect { space: id, page, mode, permissions });
+        space.shootdown(Shootdown::Superpage { space: id, page, mode });
     }
 
-    fn break_up(
-        &self,
-        space: &mut AddressSpace,
-        first: u64,
-        effects: &mut Effects<'_>,
-    ) -> Result<(), OsError> {
-        demote_superpages(space, first, effects)
+    /// Demotes the superpages in the regions of the entry to 4KB pages in place.
+    fn break_up(&self, space: &mut SpaceMut<'_>, first: u64) -> Result<(), OsError> {
+        let page = first;
+        let regions = regions_of(&(page..page + space.extent(page).pages()));
+        let mut nodes = Vec::new();
+        for _ in regions.clone() {
+            match space.allocate_table() {
+                Ok(node) => nodes.push(node),
+                Err(error) => {
+                    nodes.iter().for_each(|&node| space.free_table(node));
+                    return Err(error);
+                }
+            }
+        }
+        let mut pages = Vec::new();
+        for page in space.wide_within(&(first_of(regions.start)..first_of(regions.end))) {
+            let superpage = take_superpage(space, page);
+            space.work().superpages_demoted += 1;
+            let frames = superpage.frames();
+            pages.extend(
+                (page..).zip(frames).map(|(page, frame)| (page, frame, superpage.permissions)),
+            );
+        }
+        for (number, node) in regions.zip(nodes) {
+            let of_region = pages.iter().filter(|(page, ..)| region_of(*page) == number);
+            space.open_region(number, node, of_region.copied());
+        }
+        Ok(())
     }
 
     fn protect_part(
         &self,
-        space: &mut AddressSpace,
+        space: &mut SpaceMut<'_>,
         first: u64,
         pages: &Range<u64>,
         attributes: &Attributes,
-        effects: &mut Effects<'_>,
     ) -> Result<Part, OsError> {
         let extent = space.extent(first);
-        let permissions = allowed(attributes, extent.is_shared(effects.memory));
+        let permissions = allowed(attributes, extent.is_shared(space.memory));
         if covers(pages, &(first..first + extent.pages())) {
-            protect_superpage(space, first, permissions, effects);
+            self.protect(space, first, permissions);
             return Ok(Part::Done);
         }
         if extent.permissions() == permissions {
             return Ok(Part::Done);
         }
-        demote_superpages(space, first, effects).map(|()| Part::BrokenUp)
+        self.break_up(space, first).map(|()| Part::BrokenUp)
     }
 
     fn moves_as_one(&self, space: &AddressSpace, first: u64, target: u64) -> bool {
@@ -182,34 +201,33 @@ impl Mechanism for Superpages {
     }
 
     /// Moves the superpages to other B-blocks, unless another mapping shares their frames.
-    fn relocate(&self, space: &mut AddressSpace, first: u64, effects: &mut Effects<'_>) -> bool {
-        if space.extent(first).is_shared(effects.memory) {
+    fn relocate(&self, space: &mut SpaceMut<'_>, first: u64) -> bool {
+        if space.extent(first).is_shared(space.memory) {
             return false;
         }
         let Some(mode) = space.tables().gap_tolerance else { return false };
-        let Some(place) = granularities::allocate(effects.memory, mode) else { return false };
-        space.tell_unmapped(first, space.extent(first).pages(), effects);
-        let old = take_superpage(space, first, effects);
-        let moved = map_superpage(space, first, Superpage { place, ..old }, effects);
+        let Some(place) = granularities::allocate(space.memory, mode) else { return false };
+        space.report_unmapped(first, space.extent(first).pages());
+        let old = take_superpage(space, first);
+        let moved = map_superpage(space, first, Superpage { place, ..old });
         moved.expect("the directory is there");
-        effects.migrated(old.pages());
-        old.release(effects.memory);
+        space.migrated(old.pages());
+        old.release(space.memory);
         true
     }
 }
 
 /// Maps a superpage entry at `page`, where no page is mapped.
 pub(super) fn map_superpage(
-    space: &mut AddressSpace,
+    space: &mut SpaceMut<'_>,
     page: u64,
     superpage: Superpage,
-    effects: &mut Effects<'_>,
 ) -> Result<(), OsError> {
-    space.insert_extent(page, Box::new(superpage), effects)?;
+    space.insert_extent(page, Box::new(superpage))?;
     let Superpage { place: Selected { slice, second, selection }, permissions, mode } = superpage;
-    tell_superpage_mapped(space, page, superpage, effects);
-    effects.work().pages_mapped += 1;
-    effects.format(SuperpageOperation::Map {
+    report_superpage_mapped(space, page, superpage);
+    space.work().pages_mapped += 1;
+    space.format(SuperpageOperation::Map {
         space: space.id(),
         page: VirtualPage::new(page),
         mode,
@@ -222,12 +240,7 @@ pub(super) fn map_superpage(
 }
 
 /// Reports the pages of a superpage entry as mapped; contiguous B-blocks form one run.
-fn tell_superpage_mapped(
-    space: &AddressSpace,
-    page: u64,
-    superpage: Superpage,
-    effects: &mut Effects<'_>,
-) {
+fn report_superpage_mapped(space: &mut SpaceMut<'_>, page: u64, superpage: Superpage) {
     let Superpage { place, permissions, mode } = superpage;
     let block_frames = mode.block_frames();
     let mut blocks = place.blocks(mode).peekable();
@@ -237,71 +250,19 @@ fn tell_superpage_mapped(
         while blocks.next_if_eq(&first.add(pages)).is_some() {
             pages += block_frames;
         }
-        space.tell_mapped((first_page, pages), first, permissions, effects);
+        space.report_mapped(first_page, pages, first, permissions);
         first_page += pages;
     }
 }
 
-/// Changes the permissions of the superpage entry at `page`.
-fn protect_superpage(
-    space: &mut AddressSpace,
-    page: u64,
-    permissions: Permissions,
-    effects: &mut Effects<'_>,
-) {
-    let superpage: &mut Superpage = space.extent_mut(page).expect("a superpage");
-    if superpage.permissions == permissions {
-        return;
-    }
-    superpage.permissions = permissions;
-    let (mode, pages) = (superpage.mode, superpage.pages());
-    space.tell_protected((page, pages), permissions, effects);
-    effects.work().pages_protected += 1;
-    let (space, page) = (space.id(), VirtualPage::new(page));
-    effects.format(SuperpageOperation::Protect { space, page, mode, permissions });
-    effects.shootdown(Shootdown::Superpage { space, page, mode });
-}
-
-/// Demotes the superpages in the regions of the entry at `page` to 4KB pages in place.
-fn demote_superpages(
-    space: &mut AddressSpace,
-    page: u64,
-    effects: &mut Effects<'_>,
-) -> Result<(), OsError> {
-    let regions = regions_of(&(page..page + space.extent(page).pages()));
-    let mut nodes = Vec::new();
-    for _ in regions.clone() {
-        match effects.allocate_table() {
-            Ok(node) => nodes.push(node),
-            Err(error) => {
-                nodes.iter().for_each(|&node| effects.free_table(node));
-                return Err(error);
-            }
-        }
-    }
-    let mut pages = Vec::new();
-    for page in space.wide_within(&(first_of(regions.start)..first_of(regions.end))) {
-        let superpage = take_superpage(space, page, effects);
-        effects.work().superpages_demoted += 1;
-        let frames = superpage.frames();
-        pages
-            .extend((page..).zip(frames).map(|(page, frame)| (page, frame, superpage.permissions)));
-    }
-    for (number, node) in regions.zip(nodes) {
-        let of_region = pages.iter().filter(|(page, ..)| region_of(*page) == number);
-        space.open_region(number, node, of_region.copied(), effects);
-    }
-    Ok(())
-}
-
 /// Clears the entry but keeps the nodes above it. The caller decides about its pages.
-fn take_superpage(space: &mut AddressSpace, page: u64, effects: &mut Effects<'_>) -> Superpage {
+fn take_superpage(space: &mut SpaceMut<'_>, page: u64) -> Superpage {
     let extent = space.take_extent(page);
     let superpage = *extent.downcast::<Superpage>();
-    let (space, mode) = (space.id(), superpage.mode);
+    let (id, mode) = (space.id(), superpage.mode);
     let page = VirtualPage::new(page);
-    effects.work().pages_unmapped += 1;
-    effects.format(SuperpageOperation::Unmap { space, page, mode });
-    effects.shootdown(Shootdown::Superpage { space, page, mode });
+    space.work().pages_unmapped += 1;
+    space.format(SuperpageOperation::Unmap { space: id, page, mode });
+    space.shootdown(Shootdown::Superpage { space: id, page, mode });
     superpage
 }

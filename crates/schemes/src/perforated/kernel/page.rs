@@ -97,6 +97,10 @@ impl Extent for PerforatedPage {
         Some(Holed { block, permissions, holes, reserved })
     }
 
+    fn may_have_holes(&self) -> bool {
+        true
+    }
+
     fn maps_nothing(&self) -> bool {
         self.holes == HoleSet::FULL && self.allocated == 0
     }

@@ -1,8 +1,8 @@
 //! Requests to a kernel about direct segments, other than those of its programs.
 
-use perforate_os::mechanism::{AddressSpace, Effects};
+use perforate_os::mechanism::SpaceMut;
 use perforate_os::{Kernel, OsError, Policy};
-use perforate_types::{SpaceId, Update, VirtualPage};
+use perforate_types::{SpaceId, VirtualPage};
 
 use super::record::{self, segment_of};
 use super::{SegmentState, Segments, make};
@@ -24,11 +24,7 @@ pub trait DirectSegments {
     /// # Errors
     /// If there is a segment already, no area is large enough, no contiguous memory is available or
     /// can be made available, or memory for tables runs out.
-    fn create_segment(
-        &mut self,
-        space: SpaceId,
-        updates: &mut Vec<Update>,
-    ) -> Result<SegmentState, OsError>;
+    fn create_segment(&mut self, space: SpaceId) -> Result<SegmentState, OsError>;
 
     /// Like [`Self::create_segment`], with `rule` instead of the policy's conditions.
     ///
@@ -38,44 +34,33 @@ pub trait DirectSegments {
         &mut self,
         space: SpaceId,
         rule: SegmentRule,
-        updates: &mut Vec<Update>,
     ) -> Result<SegmentState, OsError>;
 
     /// Sets the registers of a segment again, and escapes its escaped pages again.
     ///
     /// # Errors
     /// If there is no segment.
-    fn enable_segment(&mut self, space: SpaceId, updates: &mut Vec<Update>) -> Result<(), OsError>;
+    fn enable_segment(&mut self, space: SpaceId) -> Result<(), OsError>;
 
     /// Clears the registers of a segment (BASE = LIMIT). Its memory stays reserved, and faults map
     /// it in place: by 2MB pages where policy and alignment allow, else by 4KB pages.
     ///
     /// # Errors
     /// If there is no segment.
-    fn disable_segment(&mut self, space: SpaceId, updates: &mut Vec<Update>)
-    -> Result<(), OsError>;
+    fn disable_segment(&mut self, space: SpaceId) -> Result<(), OsError>;
 
     /// Dissolves a segment: all its pages become ordinary pages in place.
     ///
     /// # Errors
     /// If there is no segment, or memory for tables runs out; the segment then stays.
-    fn dissolve_segment(
-        &mut self,
-        space: SpaceId,
-        updates: &mut Vec<Update>,
-    ) -> Result<(), OsError>;
+    fn dissolve_segment(&mut self, space: SpaceId) -> Result<(), OsError>;
 
     /// Escapes a page from its segment: it becomes an ordinary 4KB page with the same frame. For
     /// policies that treat single pages differently (D §V).
     ///
     /// # Errors
     /// If no segment translates the page, or memory for tables runs out.
-    fn escape_page(
-        &mut self,
-        space: SpaceId,
-        page: VirtualPage,
-        updates: &mut Vec<Update>,
-    ) -> Result<(), OsError>;
+    fn escape_page(&mut self, space: SpaceId, page: VirtualPage) -> Result<(), OsError>;
 }
 
 impl DirectSegments for Kernel {
@@ -87,13 +72,9 @@ impl DirectSegments for Kernel {
         make::frames_wanted(self.space(space).ok()?, rule)
     }
 
-    fn create_segment(
-        &mut self,
-        space: SpaceId,
-        updates: &mut Vec<Update>,
-    ) -> Result<SegmentState, OsError> {
-        self.with_backer(without_rule, updates, |segments, context, updates| {
-            segments.create_largest(context, space, segments.background_rule(), updates)
+    fn create_segment(&mut self, space: SpaceId) -> Result<SegmentState, OsError> {
+        self.with_backer(without_rule, |segments, core| {
+            segments.create_largest(core, space, segments.background_rule())
         })
     }
 
@@ -101,50 +82,34 @@ impl DirectSegments for Kernel {
         &mut self,
         space: SpaceId,
         rule: SegmentRule,
-        updates: &mut Vec<Update>,
     ) -> Result<SegmentState, OsError> {
-        self.with_backer(without_rule, updates, |segments, context, updates| {
-            segments.create_largest(context, space, rule, updates)
-        })
+        self.with_backer(without_rule, |segments, core| segments.create_largest(core, space, rule))
     }
 
-    fn enable_segment(&mut self, space: SpaceId, updates: &mut Vec<Update>) -> Result<(), OsError> {
-        change(self, space, updates, |space, effects| {
-            record::activate(space, effects);
+    fn enable_segment(&mut self, space: SpaceId) -> Result<(), OsError> {
+        change(self, space, |space| {
+            record::activate(space);
             Ok(())
         })
     }
 
-    fn disable_segment(
-        &mut self,
-        space: SpaceId,
-        updates: &mut Vec<Update>,
-    ) -> Result<(), OsError> {
-        change(self, space, updates, |space, effects| {
-            record::deactivate(space, effects);
+    fn disable_segment(&mut self, space: SpaceId) -> Result<(), OsError> {
+        change(self, space, |space| {
+            record::deactivate(space);
             Ok(())
         })
     }
 
-    fn dissolve_segment(
-        &mut self,
-        space: SpaceId,
-        updates: &mut Vec<Update>,
-    ) -> Result<(), OsError> {
-        change(self, space, updates, record::dissolve)
+    fn dissolve_segment(&mut self, space: SpaceId) -> Result<(), OsError> {
+        change(self, space, record::dissolve)
     }
 
-    fn escape_page(
-        &mut self,
-        space: SpaceId,
-        page: VirtualPage,
-        updates: &mut Vec<Update>,
-    ) -> Result<(), OsError> {
-        self.change_space(space, updates, |found, effects| {
+    fn escape_page(&mut self, space: SpaceId, page: VirtualPage) -> Result<(), OsError> {
+        self.change_space(space, |found| {
             if !found.is_kept(page.number()) {
                 return Err(SegmentError::Outside { space, page }.into());
             }
-            record::escape_in_place(found, &[page.number()], effects)
+            record::escape_in_place(found, &[page.number()])
         })
     }
 }
@@ -158,11 +123,10 @@ fn without_rule(policy: &dyn Policy) -> Segments {
 fn change(
     kernel: &mut Kernel,
     id: SpaceId,
-    updates: &mut Vec<Update>,
-    act: fn(&mut AddressSpace, &mut Effects<'_>) -> Result<(), OsError>,
+    act: fn(&mut SpaceMut<'_>) -> Result<(), OsError>,
 ) -> Result<(), OsError> {
-    kernel.change_space(id, updates, |space, effects| match segment_of(space) {
-        Some(_) => act(space, effects),
+    kernel.change_space(id, |space| match segment_of(space) {
+        Some(_) => act(space),
         None => Err(SegmentError::None { space: id }.into()),
     })
 }

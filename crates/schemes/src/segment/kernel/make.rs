@@ -4,10 +4,8 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use perforate_os::OsError;
-use perforate_os::mechanism::{
-    ALL_PAGES, AddressSpace, Area, Context, FirstTouch, Touch, regions_of,
-};
-use perforate_types::{Frame, HoleSet, PageSize, SpaceId, Update};
+use perforate_os::mechanism::{ALL_PAGES, AddressSpace, Area, Core, FirstTouch, Touch, regions_of};
+use perforate_types::{Frame, HoleSet, PageSize, SpaceId};
 
 use super::record::{self, Segment, segment_of};
 use super::{MissingRun, SegmentState, Segments};
@@ -19,23 +17,22 @@ impl Segments {
     /// Creates a segment over the largest suitable area, in the background.
     pub(super) fn create_largest(
         &mut self,
-        context: &mut Context<'_>,
+        core: &mut Core,
         id: SpaceId,
         rule: SegmentRule,
-        updates: &mut Vec<Update>,
     ) -> Result<SegmentState, OsError> {
-        let space = context.space(id)?;
+        let space = core.space(id)?;
         if space.overlay().is_some() {
             return Err(SegmentError::Second { space: id }.into());
         }
         let largest = largest_area(space, &rule);
         let least_bytes = rule.min_bytes;
         let (area, pages) = largest.ok_or(SegmentError::NoArea { space: id, least_bytes })?;
-        context.clear_new_frames();
-        let made = self.make(context, id, &area, pages, rule, updates);
+        core.clear_new_frames();
+        let made = self.make(core, id, &area, pages, rule);
         self.failed += u64::from(made.is_err());
         made?;
-        segment_of(context.space(id)?)
+        segment_of(core.space(id)?)
             .map(SegmentState::from)
             .ok_or(SegmentError::None { space: id }.into())
     }
@@ -45,15 +42,10 @@ impl Segments {
     ///
     /// # Errors
     /// If prescribed bounds are only partly inside this area.
-    pub(super) fn begin(
-        &mut self,
-        context: &mut Context<'_>,
-        touch: &Touch,
-        updates: &mut Vec<Update>,
-    ) -> Result<bool, OsError> {
+    pub(super) fn begin(&mut self, core: &mut Core, touch: &Touch) -> Result<bool, OsError> {
         let Some(rule) = self.rule else { return Ok(false) };
         let &Touch { space: id, ref area, .. } = touch;
-        if context.space(id)?.overlay().is_some() {
+        if core.space(id)?.overlay().is_some() {
             return Ok(false);
         }
         lies_inside(area, &rule)?;
@@ -61,10 +53,10 @@ impl Segments {
         if !self.back_off.is_due() {
             return Ok(false);
         }
-        let releases = context.releases();
+        let releases = core.memory.zones().releases();
         let wanted = Some(MissingRun { space: id, pages: pages.clone(), releases });
         let is_missing = !rule.compacts && self.missing == wanted;
-        let made = !is_missing && self.make(context, id, area, pages, rule, updates).is_ok();
+        let made = !is_missing && self.make(core, id, area, pages, rule).is_ok();
         match made {
             true => self.back_off.reset(),
             false => self.back_off.failed(),
@@ -78,23 +70,22 @@ impl Segments {
     /// so that 2MB entries can map them in place.
     fn make(
         &mut self,
-        context: &mut Context<'_>,
+        core: &mut Core,
         id: SpaceId,
         area: &Area,
         pages: Range<u64>,
         rule: SegmentRule,
-        updates: &mut Vec<Update>,
     ) -> Result<(), OsError> {
-        let frames = context.take_run(&pages, rule.faulty_pages, rule.compacts, updates)?;
+        let frames = core.take_run_for(&pages, rule.faulty_pages, rule.compacts)?;
         let page_at = |faulty: Frame| pages.start + (faulty.number() - frames.start);
-        let faulty = context.faulty_frames(&frames);
+        let faulty = core.memory.retired_within(&frames);
         let escaped: BTreeSet<u64> = faulty.into_iter().map(page_at).collect();
-        let (space, mut effects) = context.parts(id, updates)?;
-        if let Err(error) = space.prepare_run(&pages, &escaped, &mut effects) {
-            context.give_back_run(frames);
+        let space = &mut core.space_mut(id)?;
+        if let Err(error) = space.prepare_run(&pages, &escaped) {
+            core.give_back_run(frames);
             return Err(error);
         }
-        let (moved, swapped) = space.vacate_for_run(&pages, &escaped, &mut effects);
+        let (moved, swapped) = space.vacate_for_run(&pages, &escaped);
         let cleared = (pages.end - pages.start) - escaped.len() as u64 - moved - swapped;
         let Range { start, end } = pages;
         let permissions = area.attributes.effective();
@@ -109,10 +100,10 @@ impl Segments {
             large_pages: self.large_pages,
             most_escapes: self.rule.unwrap_or_default().faulty_pages,
         };
-        record::set(space, segment, &mut effects);
-        effects.bring_in(FirstTouch::Run { cleared });
-        effects.work().pages_swapped_in += swapped;
-        effects.migrated(moved);
+        record::set(space, segment);
+        space.bring_in(FirstTouch::Run { cleared });
+        space.work().pages_swapped_in += swapped;
+        space.migrated(moved);
         self.made += 1;
         Ok(())
     }

@@ -16,10 +16,8 @@ mod record;
 use std::ops::Range;
 
 use perforate_os::OsError;
-use perforate_os::mechanism::{Backed, Backer, Context, Core, Deferral, Touch};
-use perforate_types::{
-    Counters, Frame, PageSize, Permissions, SpaceId, Update, VirtualPage, figures,
-};
+use perforate_os::mechanism::{Backed, Backer, Core, Deferral, Touch};
+use perforate_types::{Counters, Frame, PageSize, Permissions, SpaceId, VirtualPage, figures};
 
 use super::SegmentRule;
 pub use calls::DirectSegments;
@@ -95,14 +93,9 @@ impl Segments {
 }
 
 impl Backer for Segments {
-    fn back(
-        &mut self,
-        context: &mut Context<'_>,
-        touch: &Touch,
-        updates: &mut Vec<Update>,
-    ) -> Result<Backed, OsError> {
-        let is_made = self.begin(context, touch, updates)?;
-        let is_inside = is_made && context.space(touch.space)?.is_kept(touch.page);
+    fn back(&mut self, core: &mut Core, touch: &Touch) -> Result<Backed, OsError> {
+        let is_made = self.begin(core, touch)?;
+        let is_inside = is_made && core.space(touch.space)?.is_kept(touch.page);
         Ok(if is_inside { Backed::Yes } else { Backed::No })
     }
 

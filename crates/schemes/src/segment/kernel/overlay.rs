@@ -1,4 +1,4 @@
-//! Effects of other operations on a direct segment.
+//! SpaceMut of other operations on a direct segment.
 //!
 //! - Unmapping, MADV_DONTNEED, mremap and fork *dissolve* it: all its pages get table entries in
 //!   place. If the whole segment is unmapped, it is removed.
@@ -13,8 +13,8 @@
 use std::ops::Range;
 
 use perforate_os::mechanism::{
-    AddressSpace, Area, Departure, Effects, FirstTouch, FrameVisitor, Overlay, OverlayMechanism,
-    Recount, covers, expect, region_of, visit_run,
+    AddressSpace, Area, Departure, FirstTouch, FrameVisitor, Overlay, OverlayMechanism, Recount,
+    SpaceMut, covers, expect, region_of, visit_run,
 };
 use perforate_os::{FrameClass, OsError};
 use perforate_types::{Frame, Permissions};
@@ -27,74 +27,60 @@ struct SegmentMechanism;
 impl OverlayMechanism for SegmentMechanism {
     fn leave(
         &self,
-        space: &mut AddressSpace,
+        space: &mut SpaceMut<'_>,
         pages: &Range<u64>,
         departure: Departure,
-        effects: &mut Effects<'_>,
     ) -> Result<(), OsError> {
         let Some(segment) = segment_of(space) else { return Ok(()) };
         match departure {
             // Pages that the segment keeps are never remapped, and other pages do not concern it.
             Departure::Remapped => Ok(()),
-            Departure::Forked => record::dissolve(space, effects),
+            Departure::Forked => record::dissolve(space),
             _ if !segment.meets(pages) => Ok(()),
-            Departure::Moved => record::dissolve(space, effects),
-            Departure::Protected(permissions) => protect(space, pages, permissions, effects),
-            Departure::Unmapped if !covers(pages, &segment.pages()) => {
-                record::dissolve(space, effects)
-            }
+            Departure::Moved => record::dissolve(space),
+            Departure::Protected(permissions) => protect(space, pages, permissions),
+            Departure::Unmapped if !covers(pages, &segment.pages()) => record::dissolve(space),
             Departure::Unmapped => {
-                for frames in record::end(space, effects) {
-                    effects.memory.free_range(frames);
+                for frames in record::end(space) {
+                    space.memory.free_range(frames);
                 }
                 Ok(())
             }
         }
     }
 
-    fn touch(
-        &self,
-        space: &mut AddressSpace,
-        page: u64,
-        effects: &mut Effects<'_>,
-    ) -> Result<bool, OsError> {
+    fn touch(&self, space: &mut SpaceMut<'_>, page: u64) -> Result<bool, OsError> {
         let Some(segment) = segment_of(space).filter(|segment| segment.translates(page)) else {
             return Ok(false);
         };
         let number = region_of(page);
         if !segment.is_active && segment.large_pages && is_region_held(space, number) {
-            record::region_in_place(space, number, effects)?;
-            effects.join(FirstTouch::Large);
+            record::region_in_place(space, number)?;
+            space.join(FirstTouch::Large);
         } else {
-            record::page_in_place(space, page, effects)?;
-            effects.join(FirstTouch::Page);
+            record::page_in_place(space, page)?;
+            space.join(FirstTouch::Page);
         }
         Ok(true)
     }
 
     /// The page escapes to the new frame.
-    fn replace_frame(
-        &self,
-        space: &mut AddressSpace,
-        page: u64,
-        effects: &mut Effects<'_>,
-    ) -> Result<(), OsError> {
-        let to = effects.memory.allocate_page()?;
-        let escaped = record::escape_to(space, page, to, effects);
+    fn replace_frame(&self, space: &mut SpaceMut<'_>, page: u64) -> Result<(), OsError> {
+        let to = space.memory.allocate_page()?;
+        let escaped = record::escape_to(space, page, to);
         let free = *escaped.as_ref().unwrap_or(&to);
-        effects.memory.free(free, 0);
+        space.memory.free(free, 0);
         escaped?;
-        effects.migrated(1);
+        space.migrated(1);
         Ok(())
     }
 }
 
 /// Changes the permissions of some pages: few pages escape, many dissolve the segment.
 fn protect(
-    space: &mut AddressSpace,
+    space: &mut SpaceMut<'_>,
     pages: &Range<u64>,
     permissions: Permissions,
-    effects: &mut Effects<'_>,
 ) -> Result<(), OsError> {
     let segment = segment_of(space).expect("a segment");
     if permissions == segment.permissions {
@@ -105,12 +91,12 @@ fn protect(
     let leaving = inside.filter(|&page| segment.translates(page));
     let leaving: Vec<u64> = leaving.take(room + 1).collect();
     if leaving.len() > room {
-        return record::dissolve(space, effects);
+        return record::dissolve(space);
     }
     if leaving.is_empty() {
         return Ok(());
     }
-    record::escape_in_place(space, &leaving, effects)
+    record::escape_in_place(space, &leaving)
 }
 
 impl Overlay for Segment {

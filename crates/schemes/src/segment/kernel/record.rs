@@ -16,7 +16,7 @@ use std::ops::Range;
 
 use perforate_os::OsError;
 use perforate_os::mechanism::{
-    AddressSpace, Effects, Large, first_of, page_at, pages_of, region_of, regions_of, subpages_of,
+    AddressSpace, Large, SpaceMut, first_of, page_at, pages_of, region_of, regions_of, subpages_of,
 };
 use perforate_types::{Frame, HoleSet, Permissions, Shootdown, VirtualPage};
 
@@ -106,63 +106,63 @@ fn existing_segment(space: &AddressSpace) -> &Segment {
 
 /// Adds a segment to an address space and activates it. Pages that have not escaped must have no
 /// table entry. The segment owns the frames of the run, except those of escaped pages.
-pub(super) fn set(space: &mut AddressSpace, segment: Segment, effects: &mut Effects<'_>) {
+pub(super) fn set(space: &mut SpaceMut<'_>, segment: Segment) {
     space.set_overlay(Box::new(Segment { is_active: false, ..segment }));
-    activate(space, effects);
+    activate(space);
 }
 
 /// Sets the registers, which maps the held pages, and flushes the address space's cached
 /// translations.
-pub(super) fn activate(space: &mut AddressSpace, effects: &mut Effects<'_>) {
+pub(super) fn activate(space: &mut SpaceMut<'_>) {
     let id = space.id();
-    let Some(segment) = segment_of(space).filter(|segment| !segment.is_active) else { return };
+    let inactive = segment_of(space).filter(|segment| !segment.is_active);
+    let Some(segment) = inactive.cloned() else { return };
     for held in held_ranges(space) {
         let (pages, frame) = (held.end - held.start, segment.run_frame(held.start));
-        space.tell_mapped((held.start, pages), frame, segment.permissions, effects);
+        space.report_mapped(held.start, pages, frame, segment.permissions);
     }
-    let segment = segment_mut(space);
-    segment.is_active = true;
-    effects.work().segments_switched += 1;
-    effects.format(SegmentOperation::Set {
+    segment_mut(space).is_active = true;
+    space.work().segments_switched += 1;
+    space.format(SegmentOperation::Set {
         space: id,
         page: VirtualPage::new(segment.start),
         pages: segment.end - segment.start,
         frame: segment.frame,
         permissions: segment.permissions,
     });
-    for &page in &segment.escaped {
-        effects.work().pages_escaped += 1;
-        effects.format(SegmentOperation::Escape { space: id, page: VirtualPage::new(page) });
+    for page in segment.escaped {
+        space.work().pages_escaped += 1;
+        space.format(SegmentOperation::Escape { space: id, page: VirtualPage::new(page) });
     }
-    effects.shootdown(Shootdown::Space { space: id });
+    space.shootdown(Shootdown::Space { space: id });
 }
 
 /// Clears the registers, which unmaps the held pages, and flushes the address space's cached
 /// translations.
-pub(super) fn deactivate(space: &mut AddressSpace, effects: &mut Effects<'_>) {
+pub(super) fn deactivate(space: &mut SpaceMut<'_>) {
     let id = space.id();
     if segment_of(space).is_none_or(|segment| !segment.is_active) {
         return;
     }
     for held in held_ranges(space) {
-        space.tell_unmapped(held.start, held.end - held.start, effects);
+        space.report_unmapped(held.start, held.end - held.start);
     }
     segment_mut(space).is_active = false;
-    effects.work().segments_switched += 1;
-    effects.format(SegmentOperation::Clear { space: id });
-    effects.shootdown(Shootdown::Space { space: id });
+    space.work().segments_switched += 1;
+    space.format(SegmentOperation::Clear { space: id });
+    space.shootdown(Shootdown::Space { space: id });
 }
 
 /// Removes the segment: its pages with table entries become ordinary pages. Returns the frames of
 /// held pages, which the caller takes over.
-pub(super) fn end(space: &mut AddressSpace, effects: &mut Effects<'_>) -> Vec<Range<u64>> {
-    deactivate(space, effects);
+pub(super) fn end(space: &mut SpaceMut<'_>) -> Vec<Range<u64>> {
+    deactivate(space);
     let held = held_ranges(space);
     let Some(segment) = segment_of(space).cloned() else { return Vec::new() };
     space.take_overlay();
     let entries = space.own_entries(&segment.pages()).into_iter();
     for (page, frame) in entries.filter(|(page, _)| segment.translates(page.number())) {
-        effects.memory.set_owner(frame, space.id(), page);
+        space.memory.set_owner(frame, space.id(), page);
     }
     held.iter().map(|pages| segment.frames_of(pages)).collect()
 }
@@ -188,35 +188,27 @@ pub(super) fn held_ranges(space: &AddressSpace) -> Vec<Range<u64>> {
 }
 
 /// Maps a held page in place by a 4KB entry.
-pub(super) fn page_in_place(
-    space: &mut AddressSpace,
-    page: u64,
-    effects: &mut Effects<'_>,
-) -> Result<(), OsError> {
+pub(super) fn page_in_place(space: &mut SpaceMut<'_>, page: u64) -> Result<(), OsError> {
     let segment = existing_segment(space);
     let (frame, permissions) = (segment.run_frame(page), segment.permissions);
     if segment.is_active {
-        space.write_page(page, frame, permissions, effects)?;
+        space.write_page(page, frame, permissions)?;
     } else {
-        space.map_page(page, frame, permissions, effects)?;
+        space.map_page(page, frame, permissions)?;
     }
-    effects.memory.forget_owner(frame);
+    space.memory.forget_owner(frame);
     segment_mut(space).paged += 1;
     Ok(())
 }
 
 /// Maps a region of held pages in place by a 2MB entry.
-pub(super) fn region_in_place(
-    space: &mut AddressSpace,
-    number: u64,
-    effects: &mut Effects<'_>,
-) -> Result<(), OsError> {
+pub(super) fn region_in_place(space: &mut SpaceMut<'_>, number: u64) -> Result<(), OsError> {
     let segment = existing_segment(space);
     let (block, permissions) = (segment.run_frame(first_of(number)), segment.permissions);
     if segment.is_active {
-        space.write_large(number, Large { block, permissions }, effects)?;
+        space.write_large(number, Large { block, permissions })?;
     } else {
-        space.map_large(number, block, permissions, effects)?;
+        space.map_large(number, Large { block, permissions })?;
     }
     segment_mut(space).paged += HoleSet::SUBPAGES as u64;
     Ok(())
@@ -237,24 +229,24 @@ pub(super) fn is_region_held(space: &AddressSpace, number: u64) -> bool {
 
 /// Dissolves the segment: all its pages become ordinary pages in place. After an error, the pages
 /// mapped so far stay mapped and the segment stays.
-pub(super) fn dissolve(space: &mut AddressSpace, effects: &mut Effects<'_>) -> Result<(), OsError> {
-    page_all_in_place(space, effects)?;
-    let held = end(space, effects);
+pub(super) fn dissolve(space: &mut SpaceMut<'_>) -> Result<(), OsError> {
+    page_all_in_place(space)?;
+    let held = end(space);
     debug_assert!(held.is_empty(), "all pages have table entries");
     Ok(())
 }
 
 /// Maps every held page in place, by 2MB entries where possible.
-fn page_all_in_place(space: &mut AddressSpace, effects: &mut Effects<'_>) -> Result<(), OsError> {
+fn page_all_in_place(space: &mut SpaceMut<'_>) -> Result<(), OsError> {
     let large = segment_of(space).is_some_and(|segment| segment.large_pages);
     for held in held_ranges(space) {
         for number in regions_of(&held) {
             if large && is_region_held(space, number) {
-                region_in_place(space, number, effects)?;
+                region_in_place(space, number)?;
                 continue;
             }
             for index in subpages_of(&held, number).iter() {
-                page_in_place(space, page_at(number, index), effects)?;
+                page_in_place(space, page_at(number, index))?;
             }
         }
     }
@@ -263,83 +255,65 @@ fn page_all_in_place(space: &mut AddressSpace, effects: &mut Effects<'_>) -> Res
 
 /// Prepares a page of the segment for its own 4KB entry. This is the only step of an escape that
 /// can fail; it then changes no translation.
-fn open_for_escape(
-    space: &mut AddressSpace,
-    page: u64,
-    effects: &mut Effects<'_>,
-) -> Result<(), OsError> {
+fn open_for_escape(space: &mut SpaceMut<'_>, page: u64) -> Result<(), OsError> {
     let number = region_of(page);
     if space.has_extent(number) {
-        let large = space.split_large(number, &HoleSet::FULL, effects)?;
-        effects.memory.forget_owners(large.block, &HoleSet::FULL);
+        let large = space.split_large(number, &HoleSet::FULL)?;
+        space.memory.forget_owners(large.block, &HoleSet::FULL);
     }
-    space.open_pages(page, effects)
+    space.open_pages(page)
 }
 
 /// Escapes pages in place: each gets an ordinary 4KB entry.
-pub(super) fn escape_in_place(
-    space: &mut AddressSpace,
-    pages: &[u64],
-    effects: &mut Effects<'_>,
-) -> Result<(), OsError> {
+pub(super) fn escape_in_place(space: &mut SpaceMut<'_>, pages: &[u64]) -> Result<(), OsError> {
     for &page in pages {
-        open_for_escape(space, page, effects)?;
+        open_for_escape(space, page)?;
         if space.find(page).is_none() {
-            page_in_place(space, page, effects)?;
+            page_in_place(space, page)?;
         }
     }
     for &page in pages {
-        let frame = note_escape(space, page, true, effects);
-        effects.memory.set_owner(frame, space.id(), VirtualPage::new(page));
+        let frame = note_escape(space, page, true);
+        space.memory.set_owner(frame, space.id(), VirtualPage::new(page));
     }
-    shoot_down_escape(space, effects);
+    shoot_down_escape(space);
     Ok(())
 }
 
 /// Escapes a page to another frame. Returns the frame of the run, which the caller takes over.
-pub(super) fn escape_to(
-    space: &mut AddressSpace,
-    page: u64,
-    to: Frame,
-    effects: &mut Effects<'_>,
-) -> Result<Frame, OsError> {
-    open_for_escape(space, page, effects)?;
+pub(super) fn escape_to(space: &mut SpaceMut<'_>, page: u64, to: Frame) -> Result<Frame, OsError> {
+    open_for_escape(space, page)?;
     let permissions = existing_segment(space).permissions;
     let is_paged = space.find(page).is_some();
-    let frame = note_escape(space, page, is_paged, effects);
-    shoot_down_escape(space, effects);
+    let frame = note_escape(space, page, is_paged);
+    shoot_down_escape(space);
     if is_paged {
-        space.remap_page(page, to, permissions, effects);
+        space.remap_page(page, to, permissions);
     } else {
-        space.map_page(page, to, permissions, effects).expect("the node is there");
+        space.map_page(page, to, permissions).expect("the node is there");
     }
     Ok(frame)
 }
 
-fn note_escape(
-    space: &mut AddressSpace,
-    page: u64,
-    is_paged: bool,
-    effects: &mut Effects<'_>,
-) -> Frame {
+fn note_escape(space: &mut SpaceMut<'_>, page: u64, is_paged: bool) -> Frame {
     let id = space.id();
     let segment = segment_mut(space);
     segment.escaped.insert(page);
     segment.paged -= u64::from(is_paged);
     let (frame, is_active) = (segment.run_frame(page), segment.is_active);
     if is_active && !is_paged {
-        space.tell_unmapped(page, 1, effects);
+        space.report_unmapped(page, 1);
     }
     if is_active {
-        effects.work().pages_escaped += 1;
-        effects.format(SegmentOperation::Escape { space: id, page: VirtualPage::new(page) });
+        space.work().pages_escaped += 1;
+        space.format(SegmentOperation::Escape { space: id, page: VirtualPage::new(page) });
     }
     frame
 }
 
 /// Flushes the whole address space, since a combined entry of 2MB may hold the page.
-fn shoot_down_escape(space: &AddressSpace, effects: &mut Effects<'_>) {
+fn shoot_down_escape(space: &mut SpaceMut<'_>) {
     if segment_of(space).is_some_and(|segment| segment.is_active) {
-        effects.shootdown(Shootdown::Space { space: space.id() });
+        space.shootdown(Shootdown::Space { space: space.id() });
     }
 }

@@ -22,7 +22,7 @@ use perforate_sim::{
 };
 use perforate_types::{
     AccessKind, Advice, Backing, Frame, HoleSet, PageSize, Permissions, ProcessId, ProgramEvent,
-    SpaceId, ThreadId, Update, VirtualAddress, VirtualPage,
+    SpaceId, ThreadId, VirtualAddress, VirtualPage,
 };
 
 pub use agreement::{check_all_tables, check_some_tables};
@@ -230,8 +230,7 @@ impl Storm {
         system.set_processors(&processors).unwrap();
         let contents = format!("zero=2%,duplicate={}%,distinct=40", random.below(60).max(1));
         let contents = read(&contents).expect("valid");
-        let set_contents =
-            |kernel: &mut Kernel, _: &mut Vec<Update>| kernel.set_content_distribution(contents);
+        let set_contents = |kernel: &mut Kernel| kernel.set_content_distribution(contents);
         system.change(set_contents).unwrap();
         let subpages = (0..4 + random.below(28)).map(|_| random.below(512)).collect();
         let weights = std::array::from_fn(|_| random.below(4));
@@ -400,8 +399,8 @@ impl Storm {
         let space = self.system.kernel().current();
         self.touch(page)?;
         forgive(
-            self.system.change(|kernel, updates| {
-                action.act(kernel, space, updates);
+            self.system.change(|kernel| {
+                action.act(kernel, space);
                 Ok(())
             }),
             (),
@@ -429,13 +428,13 @@ impl Storm {
             _ => HoleContent::Permissions(permissions),
         };
         // A page that cannot be punched stays as it is.
-        self.system.change(|kernel, updates| Ok(kernel.punch(space, page, hole, updates).ok()))?;
+        self.system.change(|kernel| Ok(kernel.punch(space, page, hole).ok()))?;
         Ok(())
     }
 
     fn patch(&mut self, page: VirtualPage) -> Result<(), SimError> {
         let space = self.system.kernel().current();
-        self.system.change(|kernel, updates| Ok(kernel.patch(space, page, updates).ok()))?;
+        self.system.change(|kernel| Ok(kernel.patch(space, page).ok()))?;
         Ok(())
     }
 
@@ -446,7 +445,7 @@ impl Storm {
         let from = self.system.kernel().current();
         let page = page.align_down(PageSize::Size2M);
         if from != to {
-            self.system.change(|kernel, updates| Ok(kernel.share(from, page, to, updates).ok()))?;
+            self.system.change(|kernel| Ok(kernel.share(from, page, to).ok()))?;
         }
         Ok(())
     }
@@ -459,9 +458,9 @@ impl Storm {
             pages_to_scan: Count::new(pages_to_scan),
             max_page_sharing: Count::new(max_page_sharing),
         };
-        self.system.change(|kernel, updates| {
+        self.system.change(|kernel| {
             kernel.set_ksm(config);
-            Ok(kernel.ksm_pass(updates))
+            Ok(kernel.ksm_pass())
         })?;
         Ok(())
     }
@@ -480,9 +479,9 @@ impl Storm {
             max_ptes_shared: Count::new(limit(&mut self.random)),
             defrag: self.random.one_in(2),
         };
-        self.system.change(|kernel, updates| {
+        self.system.change(|kernel| {
             kernel.set_khugepaged(config);
-            Ok(kernel.khugepaged_pass(updates))
+            Ok(kernel.khugepaged_pass())
         })?;
         Ok(())
     }
@@ -513,11 +512,11 @@ impl Storm {
         let frames = self.system.kernel().config().memory_bytes / 4096;
         let failing = Frame::new(self.random.below(frames));
         let choice = self.random.below(8);
-        self.system.change(|kernel, updates| {
+        self.system.change(|kernel| {
             match choice {
-                0 => drop(kernel.compact(updates)),
-                1 => drop(kernel.kcompactd_pass(updates)),
-                _ => drop(kernel.hard_fault(failing, updates)),
+                0 => drop(kernel.compact()),
+                1 => drop(kernel.kcompactd_pass()),
+                _ => drop(kernel.hard_fault(failing)),
             }
             Ok(())
         })

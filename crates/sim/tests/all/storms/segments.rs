@@ -3,7 +3,7 @@
 use perforate_os::Kernel;
 use perforate_schemes::segment::{self, DirectSegments, SegmentRule};
 use perforate_sim::Scheme;
-use perforate_types::{SpaceId, Update, VirtualPage};
+use perforate_types::{SpaceId, VirtualPage};
 
 use super::Random;
 
@@ -38,20 +38,20 @@ impl SegmentAction {
     }
 
     /// Performs the action; an impossible action has no effect.
-    pub fn act(&self, kernel: &mut Kernel, space: SpaceId, updates: &mut Vec<Update>) {
+    pub fn act(&self, kernel: &mut Kernel, space: SpaceId) {
         let Self { kind, rule, page } = *self;
         match kind {
-            0..=3 => drop(kernel.create_segment_with(space, rule, updates)),
-            4..=5 => drop(kernel.enable_segment(space, updates)),
-            6 => drop(kernel.disable_segment(space, updates)),
-            7 => drop(kernel.dissolve_segment(space, updates)),
-            8..=10 => drop(kernel.escape_page(space, page, updates)),
+            0..=3 => drop(kernel.create_segment_with(space, rule)),
+            4..=5 => drop(kernel.enable_segment(space)),
+            6 => drop(kernel.disable_segment(space)),
+            7 => drop(kernel.dissolve_segment(space)),
+            8..=10 => drop(kernel.escape_page(space, page)),
             _ => {
                 if let Some(segment) = kernel.segment(space)
                     && let Some(index) = page.number().checked_sub(segment.page.number())
                     && index < segment.pages
                 {
-                    kernel.hard_fault(segment.frame.add(index), updates);
+                    kernel.hard_fault(segment.frame.add(index));
                 }
             }
         }

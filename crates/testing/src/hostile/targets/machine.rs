@@ -5,8 +5,8 @@ use std::path::Path;
 use perforate_host::benchmark::Job;
 use perforate_host::machine::{chosen, parse_control_groups};
 use perforate_record::Region;
-use perforate_trace::layout::LayoutFile;
 use perforate_types::PageSize;
+use perforate_workloads::layout::LayoutFile;
 
 use super::{Target, each_line, target, told, with_file};
 

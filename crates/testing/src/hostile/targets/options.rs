@@ -6,7 +6,8 @@ use perforate_config::{Address, Count, Given, Share, Size, read};
 use perforate_experiment::Design;
 use perforate_os::{Ageing, ContentDistribution, FaultMap, Fragmentation};
 use perforate_sim::{Composition, MemorySnapshot, RunSpec, WarmupLength};
-use perforate_trace::{WorkloadSpec, split_format};
+use perforate_trace::split_format;
+use perforate_workloads::WorkloadSpec;
 use serde::de::DeserializeOwned;
 
 use super::{Target, each_line, target};

@@ -8,9 +8,9 @@ use perforate_sim::{
     Composition, Machine, MemoryOptions, MemorySnapshot, MemoryState, RunOptions, SimError,
     Simulation, SystemOptions, scheme,
 };
-use perforate_trace::layout::{Interval, LayoutFile, PoolLayout, Pooled};
 use perforate_trace::{Source, TraceError};
 use perforate_types::{Chunk, PageSize};
+use perforate_workloads::layout::{Interval, LayoutFile, PoolLayout, Pooled};
 
 use super::{Target, assert_one_line, target, told};
 use crate::hostile::target::Seeds;

@@ -1,0 +1,323 @@
+//! Simulated annealing of the placement of a chip's elements, as in PARSEC's canneal.
+//!
+//! Elements are connected by nets and lie on a grid. Two random elements swap places if this makes
+//! their nets shorter, or otherwise with a probability that falls with the temperature. The number of
+//! swaps per temperature, the first temperature and the number of temperatures are those of PARSEC's
+//! native input. As in PARSEC, each temperature is the previous one divided by 1.5.
+
+use perforate_trace::Source;
+
+use super::{Algorithm, Data, DataOptions, SLACK_BYTES};
+use crate::random::{Permutation, Random, scale};
+use crate::registry::Registered;
+use crate::traced::{Array, Place, ProgramSource, Space, Tracer, Value};
+
+/// Number of nets that lead into an element: the maximum of PARSEC's inputs. On average, the same
+/// number lead out.
+const FAN_IN: u64 = 5;
+/// Bytes of an element: its name, two vectors of nets (begin, end and capacity each), and a pointer to
+/// its place.
+const ELEMENT_BYTES: u64 = 64;
+/// Bytes of a pointer, and of one of a place's two coordinates.
+const POINTER_BYTES: u64 = 8;
+const COORDINATE_BYTES: u64 = 4;
+type Field = (u64, u64);
+/// Fields of an element, as offset and bytes: begin and end of both vectors, and the pointer to its
+/// place.
+const INTO: [Field; 2] = [(8, POINTER_BYTES), (16, POINTER_BYTES)];
+const OUT: [Field; 2] = [(32, POINTER_BYTES), (40, POINTER_BYTES)];
+const PLACE: Field = (56, POINTER_BYTES);
+/// Fields of a place, as offset and bytes.
+const X: Field = (0, COORDINATE_BYTES);
+const Y: Field = (COORDINATE_BYTES, COORDINATE_BYTES);
+
+const SWAPS_PER_TEMPERATURE: u32 = 15_000;
+const TEMPERATURES: u32 = 6_000;
+const FIRST_TEMPERATURE: f64 = 2_000.0;
+const COOLING: f64 = 1.5;
+
+pub(crate) struct Canneal {
+    elements: Place,
+    /// Sources of nets, [`FAN_IN`] for each element. The values are computed.
+    into: Place,
+    /// Sinks of nets, and the index of each element's first sink.
+    out: Array<u32>,
+    out_starts: Vec<u32>,
+    /// Coordinates of the places. The values are computed.
+    places: Place,
+    /// Number of each element's place.
+    placed: Vec<u32>,
+    columns: u32,
+    seed: u64,
+    random: Random,
+}
+
+impl Registered for Canneal {
+    const NAME: &'static str = "canneal";
+    const SUMMARY: &'static str =
+        "simulated annealing of a chip's layout, like PARSEC's canneal (paper G: 4.0G)";
+    const EXAMPLE: &'static str = "canneal:size=4G";
+    type Options = DataOptions;
+
+    fn host_bytes(options: &DataOptions) -> u64 {
+        options.data_bytes() / 5
+    }
+
+    fn source(options: &DataOptions, seed: u64) -> Box<dyn Source> {
+        ProgramSource::boxed::<Self>(options, seed)
+    }
+}
+
+impl Algorithm for Canneal {
+    fn new(options: &DataOptions, seed: u64, space: &mut Space) -> Self {
+        let element_bytes = ELEMENT_BYTES + 2 * FAN_IN * POINTER_BYTES + 2 * COORDINATE_BYTES;
+        let count = (options.data_bytes() - SLACK_BYTES) / element_bytes;
+        let (out_starts, out) = reverse(seed, count);
+        let permutation = Permutation::new(count, &mut Random::new(!seed));
+        Self {
+            elements: space.place(count, ELEMENT_BYTES),
+            into: space.place(count * FAN_IN, POINTER_BYTES),
+            out: space.array(out, POINTER_BYTES),
+            out_starts,
+            places: space.place(count, 2 * COORDINATE_BYTES),
+            placed: (0..count).map(|element| permutation.apply(element) as u32).collect(),
+            columns: (count as f64).sqrt().ceil() as u32,
+            seed,
+            random: Random::new(seed),
+        }
+    }
+
+    async fn repeat(&mut self, t: &mut Tracer) {
+        let mut last = Value::constant(0);
+        loop {
+            let mut temperature = Value::constant(FIRST_TEMPERATURE);
+            for _ in 0..TEMPERATURES {
+                last = self.anneal(t, temperature, SWAPS_PER_TEMPERATURE, last).await;
+                temperature = t.divide(temperature, *temperature / COOLING);
+                t.jump();
+            }
+        }
+    }
+}
+
+/// Source of a net that leads to `element`: any other element.
+#[inline]
+fn source_of(seed: u64, count: u64, element: u64, number: u64) -> u32 {
+    let drawn = Random::new(seed.wrapping_add(element * FAN_IN + number)).next();
+    let source = element + 1 + scale(drawn, count - 1);
+    (if source < count { source } else { source - count }) as u32
+}
+
+/// Nets by source: the index of each source's first net, and the sinks.
+fn reverse(seed: u64, count: u64) -> (Vec<u32>, Vec<u32>) {
+    let nets = || (0..count).flat_map(|element| (0..FAN_IN).map(move |number| (element, number)));
+    let mut starts = vec![0; count as usize + 1];
+    for (element, number) in nets() {
+        starts[source_of(seed, count, element, number) as usize] += 1;
+    }
+    let mut sum = 0;
+    for start in &mut starts {
+        sum += *start;
+        *start = sum;
+    }
+    let mut out = vec![0; sum as usize];
+    for (element, number) in nets() {
+        let start = &mut starts[source_of(seed, count, element, number) as usize];
+        *start -= 1;
+        out[*start as usize] = element as u32;
+    }
+    (starts, out)
+}
+
+/// Coordinates of a place.
+#[derive(Clone, Copy)]
+struct Point {
+    x: Value<i64>,
+    y: Value<i64>,
+}
+
+impl Canneal {
+    /// Tries `swaps` swaps at one temperature, the first with the element `last`. Returns the element
+    /// that was picked last.
+    pub(super) async fn anneal(
+        &mut self,
+        t: &mut Tracer,
+        temperature: Value<f64>,
+        swaps: u32,
+        last: Value<u32>,
+    ) -> Value<u32> {
+        let mut last = last;
+        let mut done = t.integer((), 0);
+        loop {
+            last = self.try_swap(t, temperature, last);
+            done = t.integer(done, *done + 1);
+            t.pause().await;
+            if !t.branch(*done < swaps, done) {
+                return last;
+            }
+        }
+    }
+
+    /// Swaps the places of `last` and a random other element, if this shortens the nets or the random
+    /// decision accepts it. Returns the other element.
+    fn try_swap(
+        &mut self,
+        t: &mut Tracer,
+        temperature: Value<f64>,
+        last: Value<u32>,
+    ) -> Value<u32> {
+        let first = t.integer(last, *last);
+        let second = self.pick(t, first);
+        let first_place = self.load_place(t, first);
+        let second_place = self.load_place(t, second);
+        let from = self.load_point(&mut t.inlined(), first_place);
+        let to = self.load_point(&mut t.inlined(), second_place);
+        let cost = self.swap_cost(&mut t.inlined(), first, from, to);
+        let other_cost = self.swap_cost(&mut t.inlined(), second, to, from);
+        let cost = t.integer((cost, other_cost), *cost + *other_cost);
+        if t.branch(*cost < 0, cost) || self.is_accepted(t, cost, temperature) {
+            self.elements.store_field(t, first, PLACE, second_place);
+            self.elements.store_field(t, second, PLACE, first_place);
+            self.placed.swap(*first as usize, *second as usize);
+        }
+        second
+    }
+
+    /// Picks a random element other than `first`.
+    fn pick(&mut self, t: &mut Tracer, first: Value<u32>) -> Value<u32> {
+        let number = self.random.below(self.count() - 1);
+        let random = t.integer((), ());
+        let scaled = t.multiply(random, ());
+        let second = t.integer((scaled, first), ());
+        t.integer(second, self.nth_after(*first, number))
+    }
+
+    /// Loads the pointer to an element's place.
+    #[inline(always)]
+    #[track_caller]
+    fn load_place(&self, t: &mut Tracer, element: Value<u32>) -> Value<u32> {
+        self.elements.load_field(t, element, PLACE, self.placed[*element as usize])
+    }
+
+    /// Loads both coordinates of a place.
+    #[inline]
+    fn load_point(&self, t: &mut Tracer, place: Value<u32>) -> Point {
+        let (x, y) = self.coordinates(*place);
+        let x = self.places.load_field(t, place, X, x);
+        Point { x, y: self.places.load_field(t, place, Y, y) }
+    }
+
+    /// Increase of the length of an element's nets if it moves from one place to another.
+    fn swap_cost(&self, t: &mut Tracer, element: Value<u32>, from: Point, to: Point) -> Value<i64> {
+        let nets = u64::from(*element) * FAN_IN;
+        let mut net = self.elements.load_field(t, element, INTO[0], nets);
+        let end = self.elements.load_field(t, element, INTO[1], nets + FAN_IN);
+        let mut lengths = [t.integer((), 0), t.integer((), 0)];
+        loop {
+            let number = *net - nets;
+            let source = source_of(self.seed, self.count(), u64::from(*element), number);
+            let other = self.into.load(t, net, source);
+            net = t.integer(net, *net + 1);
+            lengths = self.add_net(&mut t.inlined(), other, [from, to], lengths);
+            if !t.branch(*net < *end, (net, end)) {
+                break;
+            }
+        }
+        let place = *element as usize;
+        let (first, last) = (self.out_starts[place], self.out_starts[place + 1]);
+        let mut net = self.elements.load_field(t, element, OUT[0], first);
+        let end = self.elements.load_field(t, element, OUT[1], last);
+        let mut is_done = t.branch(*net == *end, (net, end));
+        while !is_done {
+            let other = self.out.load(t, net);
+            net = t.integer(net, *net + 1);
+            lengths = self.add_net(&mut t.inlined(), other, [from, to], lengths);
+            is_done = !t.branch(*net < *end, (net, end));
+        }
+        let [now, then] = lengths;
+        t.integer((then, now), *then - *now)
+    }
+
+    /// Adds the distances of the element at the other end of a net from both points.
+    #[inline]
+    fn add_net(
+        &self,
+        t: &mut Tracer,
+        other: Value<u32>,
+        points: [Point; 2],
+        lengths: [Value<i64>; 2],
+    ) -> [Value<i64>; 2] {
+        let place = self.load_place(t, other);
+        let other = self.load_point(&mut t.inlined(), place);
+        let [now, then] = lengths;
+        let now = add_distance(&mut t.inlined(), other.x, points[0].x, now);
+        let now = add_distance(&mut t.inlined(), other.y, points[0].y, now);
+        let then = add_distance(&mut t.inlined(), other.x, points[1].x, then);
+        [now, add_distance(&mut t.inlined(), other.y, points[1].y, then)]
+    }
+
+    /// True if a swap that does not shorten the nets is accepted: a random number is compared with
+    /// exp(−cost ÷ temperature), computed by a polynomial of degree 5.
+    fn is_accepted(&mut self, t: &mut Tracer, cost: Value<i64>, temperature: Value<f64>) -> bool {
+        let drawn = self.random.next() as f64 / 2f64.powi(64);
+        let random = t.integer((), ());
+        let drawn = t.float(random, drawn);
+        let exponent = t.float(cost, -(*cost as f64));
+        let exponent = t.divide((exponent, temperature), *exponent / *temperature);
+        let power = t.float(exponent, ());
+        let power = t.float(power, ());
+        let power = t.float(power, ());
+        let power = t.float(power, ());
+        let power = t.float(power, exponent.exp());
+        !t.branch(*drawn >= *power, (drawn, power))
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        self.placed.len() as u64
+    }
+
+    /// The element `number` + 1 positions after `element`, cyclically.
+    fn nth_after(&self, element: u32, number: u64) -> u32 {
+        let after = u64::from(element) + 1 + number;
+        (if after < self.count() { after } else { after - self.count() }) as u32
+    }
+
+    #[inline]
+    fn coordinates(&self, place: u32) -> (i64, i64) {
+        (i64::from(place % self.columns), i64::from(place / self.columns))
+    }
+
+    /// Total length of all nets.
+    #[cfg(test)]
+    pub(super) fn total_cost(&self) -> i64 {
+        let at = |element: u32| self.coordinates(self.placed[element as usize]);
+        let nets =
+            (0..self.count()).flat_map(|element| (0..FAN_IN).map(move |number| (element, number)));
+        nets.map(|(element, number)| {
+            length(at(element as u32), at(source_of(self.seed, self.count(), element, number)))
+        })
+        .sum()
+    }
+
+    /// Number of each element's place.
+    #[cfg(test)]
+    pub(super) fn placed(&self) -> &[u32] {
+        &self.placed
+    }
+}
+
+/// Adds the distance along one coordinate to `sum`.
+#[inline]
+fn add_distance(t: &mut Tracer, from: Value<i64>, to: Value<i64>, sum: Value<i64>) -> Value<i64> {
+    let difference = t.integer((from, to), *from - *to);
+    let sign = t.integer(difference, *difference >> 63);
+    let flipped = t.integer((difference, sign), *difference ^ *sign);
+    let distance = t.integer((flipped, sign), *flipped - *sign);
+    t.integer((sum, distance), *sum + *distance)
+}
+
+/// Manhattan length of a net.
+#[cfg(test)]
+fn length(one: (i64, i64), other: (i64, i64)) -> i64 {
+    (one.0 - other.0).abs() + (one.1 - other.1).abs()
+}

@@ -1,0 +1,110 @@
+//! Graphs in compressed sparse row format.
+
+use super::kept::{self, Edges, Recipe};
+use super::rmat::Rmat;
+use crate::traced::{Constants, Space, Tracer, Value};
+
+/// Bytes of an entry of `offsets`.
+pub(super) const OFFSET_BYTES: u64 = 8;
+/// Bytes of a vertex number.
+pub(super) const VERTEX_BYTES: u64 = 4;
+
+/// Graph: the neighbours of all vertices, in one array.
+pub(super) struct Graph {
+    /// Index of each vertex's first neighbour; the last entry is the end of the last vertex's
+    /// neighbours.
+    pub(super) offsets: Constants<u64>,
+    pub(super) neighbours: Constants<u32>,
+}
+
+impl Graph {
+    /// Graph with the edges of an R-MAT graph at their start vertices.
+    pub(super) fn directed(rmat: &Rmat, space: &mut Space) -> Self {
+        let recipe = Recipe { rmat: *rmat, is_undirected: false };
+        Self::new(kept::edges(recipe, || directed_edges(rmat)), space)
+    }
+
+    /// Graph with the edges of an R-MAT graph at both of their vertices, without self-loops.
+    pub(super) fn undirected(rmat: &Rmat, space: &mut Space) -> Self {
+        let recipe = Recipe { rmat: *rmat, is_undirected: true };
+        Self::new(kept::edges(recipe, || undirected_edges(rmat)), space)
+    }
+
+    pub(super) fn new(edges: Edges, space: &mut Space) -> Self {
+        Self {
+            offsets: space.constants(edges.offsets, OFFSET_BYTES),
+            neighbours: space.constants(edges.neighbours, VERTEX_BYTES),
+        }
+    }
+
+    pub(super) fn vertices(&self) -> u64 {
+        self.offsets.values().len() as u64 - 1
+    }
+
+    /// Loads the range of a vertex's neighbours: the indices of the first and after the last.
+    #[inline]
+    pub(super) fn load_range(
+        &self,
+        t: &mut Tracer,
+        vertex: Value<u32>,
+    ) -> (Value<u64>, Value<u64>) {
+        let start = self.offsets.load(t, vertex);
+        (start, self.offsets.load(t, vertex.map(|vertex| vertex + 1)))
+    }
+}
+
+/// Offsets and neighbours of a directed graph.
+fn directed_edges(rmat: &Rmat) -> (Vec<u64>, Vec<u32>) {
+    let mut offsets = Vec::with_capacity(rmat.vertices() as usize + 1);
+    let mut neighbours = Vec::with_capacity(rmat.edges() as usize);
+    offsets.push(0);
+    rmat.for_each_row(|_, columns| {
+        neighbours.extend_from_slice(columns);
+        offsets.push(neighbours.len() as u64);
+    });
+    (offsets, neighbours)
+}
+
+/// Offsets and neighbours of an undirected graph, by counting sort. The edges are drawn twice rather
+/// than stored.
+fn undirected_edges(rmat: &Rmat) -> (Vec<u64>, Vec<u32>) {
+    let mut offsets = vec![0; rmat.vertices() as usize + 1];
+    for_each_end(rmat, |vertex, _| offsets[vertex as usize] += 1);
+    let mut sum = 0;
+    for offset in &mut offsets {
+        sum += *offset;
+        *offset = sum;
+    }
+    // Each offset is now the end of its range, and becomes the start when all neighbours are placed.
+    let mut neighbours = vec![0; sum as usize];
+    for_each_end(rmat, |vertex, neighbour| {
+        let place = &mut offsets[vertex as usize];
+        *place -= 1;
+        neighbours[*place as usize] = neighbour;
+    });
+    (offsets, neighbours)
+}
+
+/// Number of groups of columns whose edges are visited together.
+const GROUPS: usize = 256;
+/// Number of edges of a group that are collected before they are visited.
+const WAITING: usize = 1 << 14;
+
+/// Calls `visit` with vertex and neighbour for both ends of every edge between two vertices. Rows come
+/// in order. Columns are random, so their visits are collected until many are close together; otherwise
+/// most visits would miss the host's caches.
+fn for_each_end(rmat: &Rmat, mut visit: impl FnMut(u32, u32)) {
+    let shift = rmat.vertices().ilog2().saturating_sub(GROUPS.ilog2());
+    let mut groups = vec![Vec::new(); GROUPS];
+    rmat.for_each_row(|row, columns| {
+        for &column in columns.iter().filter(|&&column| column != row) {
+            visit(row, column);
+            let group = &mut groups[(column >> shift) as usize];
+            group.push((column, row));
+            if group.len() == WAITING {
+                group.drain(..).for_each(|(column, row)| visit(column, row));
+            }
+        }
+    });
+    groups.into_iter().flatten().for_each(|(column, row)| visit(column, row));
+}

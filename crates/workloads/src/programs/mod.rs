@@ -1,0 +1,118 @@
+//! Workloads that are programs.
+//!
+//! Nine of them run an algorithm and stand for the programs of paper G, §4.2: GUPS, canneal, and seven
+//! benchmarks on dictionaries, graphs and matrices. Their data are generated at the first request for
+//! instructions, which takes some seconds per gigabyte of a graph. The recorded part starts with memory
+//! that is mapped in full and filled. An algorithm that is finished starts again.
+//!
+//! The remaining programs are those of paper P's case studies. Their operations on memory mappings
+//! matter as much as their reads. They announce phases, and experiments report figures per phase.
+
+/// Declares options of an algorithm: the size of its data, and others.
+macro_rules! data_options {
+    (
+        $name:ident: $(#[$size_help:meta])* size;
+        $($(#[$help:meta])* $key:ident: $type:ty = $default:expr,)*
+    ) => {
+        options! {
+            pub(crate) struct $name {
+                $(#[$size_help])* size: DataSize = BoundedSize::new(1 << 30),
+                $($(#[$help])* $key: $type = $default,)*
+            }
+        }
+
+        impl Data for $name {
+            fn data_bytes(&self) -> u64 {
+                self.size.bytes()
+            }
+        }
+    };
+}
+
+mod breadth_first;
+mod canneal;
+mod dictionary;
+mod fork;
+mod graph;
+mod gups;
+mod heap;
+mod independent_set;
+mod kept;
+mod matching;
+mod readers;
+mod rmat;
+mod set_cover;
+mod spanning_tree;
+mod sparse_matrix;
+mod store;
+
+#[cfg(test)]
+mod tests;
+
+use perforate_config::{BoundedSize, Options};
+
+use crate::registry::{Registered, text_of};
+use crate::source::{data_start, maps};
+use crate::traced::{Program, Space, Tracer};
+
+pub(super) use breadth_first::BreadthFirst;
+pub(super) use canneal::Canneal;
+pub(super) use dictionary::Dictionary;
+pub(super) use fork::Fork;
+pub use fork::{ForkCase, ForkOptions};
+pub(super) use gups::Gups;
+pub(super) use independent_set::IndependentSet;
+pub(super) use matching::Matching;
+pub(super) use readers::Readers;
+pub use readers::ReadersOptions;
+pub(super) use set_cover::SetCover;
+pub(super) use spanning_tree::SpanningTree;
+pub(super) use sparse_matrix::SparseMatrix;
+pub(super) use store::KeyValueStore;
+pub use store::StoreOptions;
+
+/// Bytes that sizes leave unused, so that each array can start on a page of its own.
+const SLACK_BYTES: u64 = 64 << 10;
+
+/// Bytes of an algorithm's data. The maximum of 64GB keeps the number of elements below 2³².
+type DataSize = BoundedSize<{ 1 << 20 }, { 64 << 30 }>;
+
+/// Options of an algorithm, including the size of its data.
+pub(crate) trait Data: Options {
+    /// Bytes of the algorithm's data.
+    fn data_bytes(&self) -> u64;
+}
+
+data_options! { DataOptions:
+    /// Size of all data.
+    size;
+}
+
+/// Bytes of mapped code. Algorithms have a few hundred instructions.
+const CODE_BYTES: u64 = 4096;
+
+/// A program whose data are in one mapping, which exists from the start.
+trait Algorithm: Registered<Options: Data> + Send {
+    /// Generates the data as the program's initialisation would leave them.
+    fn new(options: &Self::Options, seed: u64, space: &mut Space) -> Self;
+
+    /// Runs the algorithm repeatedly, without end.
+    fn repeat(&mut self, t: &mut Tracer) -> impl Future<Output = ()> + Send;
+}
+
+impl<A: Algorithm> Program for A {
+    fn start(options: &A::Options, seed: u64, t: &mut Tracer) -> Self {
+        let size_bytes = options.data_bytes();
+        let start = data_start(size_bytes);
+        let mut space = Space::new(start);
+        let algorithm = Self::new(options, seed, &mut space);
+        let (name, bytes) = (text_of::<A>(options), space.bytes());
+        assert!(bytes <= size_bytes, "{name}: {bytes} bytes of data");
+        maps(start, bytes, CODE_BYTES).into_iter().for_each(|event| t.event(event));
+        algorithm
+    }
+
+    async fn run(&mut self, t: &mut Tracer) {
+        self.repeat(t).await;
+    }
+}

@@ -1,0 +1,164 @@
+//! Workload `store`: a key-value store that is filled, thinned by deletions, and read at random.
+//!
+//! `table.rs` is a store in the manner of Redis on `allocator.rs`, an allocator in the manner of
+//! jemalloc. Both are data structures that really run. Choices of Perforate:
+//!
+//! - the allocator has the rules of jemalloc 5 as Redis builds it (quantum 8 bytes, four classes a
+//!   doubling, slabs below 16KB; larger objects have an extent one page longer than their class
+//!   and begin at a random cache line of its first page); one arena, no thread cache; the shortest
+//!   free extent first; records of 128 bytes for each extent in use and 8 for each of its end pages
+//! - mappings are of 2MB at first, each one size class longer than the last, downwards
+//! - a key has 24 bytes of entry, 18 of name, 16 of object, and the value with 6 bytes of header
+//!   and end; the table doubles when there is a key for each slot, all moved at once
+//! - a read looks at slot, chain, entries and names on the way, object and value, and copies the
+//!   value to one place; code, stack, sockets and the kernel are left out
+//! - deleted keys are drawn evenly; then all free extents are given back (MADV_DONTNEED) at once
+//! - look-ups wait for each other, and values are copied 32 bytes at a time
+
+mod allocator;
+mod extents;
+mod process;
+mod records;
+mod size_class;
+mod table;
+#[cfg(test)]
+mod tests;
+mod touched;
+
+use perforate_config::{BoundedSize, Count, Share};
+use perforate_trace::Source;
+
+use crate::random::Random;
+use crate::registry::{Registered, WorkloadSpec};
+use crate::source::PAGE_BYTES;
+use crate::traced::{Program, ProgramSource, Tracer};
+use process::{Copying, Process};
+use table::Store;
+
+/// Maximum number of keys. The state of the store and of six pages per key must fit in the host's
+/// memory.
+const MOST_KEYS: u64 = 16_000_000;
+const LONGEST_VALUE_BYTES: u64 = 1 << 20;
+const MOST_READS: u64 = 1_000_000_000;
+/// Host memory per key in bytes: its record, links, and its part of the allocator's maps.
+const HOST_BYTES_PER_KEY: u64 = 256;
+/// Divisor of the counted reads that gives the number of warm-up reads.
+const WARMUP_SHARE: u64 = 10;
+/// Memory beyond the values, in bytes: page tables, the allocator's metadata, the hash table.
+const SPARE_BYTES: u64 = 2 << 30;
+/// Makes the choice of keys independent of the heap's random numbers.
+const READS_PURPOSE: u64 = 0x7265_6164;
+
+options! {
+    /// Options of the workload `store`.
+    pub struct StoreOptions {
+        /// Number of keys that are inserted; 4M in paper P.
+        pub keys: Count<1, MOST_KEYS> = Count::new(500_000),
+        /// Size of a value.
+        pub value: BoundedSize<1, LONGEST_VALUE_BYTES> = BoundedSize::new(16 << 10),
+        /// Objects of 16KB and more take no extra page, as in Redis since 2023.
+        pub compact: bool = false,
+        /// Share of keys that remain after random deletions.
+        pub live: Share = Share::WHOLE,
+        /// Reads that touch each page of a value once, after a warm-up of a tenth as many; for counts.
+        pub page_reads: Count<0, MOST_READS> = Count::new(0),
+        /// Reads that copy values, after a warm-up of a tenth as many; 0 for no end.
+        pub reads: Count<0, MOST_READS> = Count::new(0),
+    }
+}
+
+impl StoreOptions {
+    /// The workload with these options.
+    pub fn workload(self) -> WorkloadSpec {
+        WorkloadSpec::of::<KeyValueStore>(self)
+    }
+
+    /// Number of keys that remain after the deletions; at least one.
+    pub fn live_keys(&self) -> u64 {
+        ((self.keys.get() as f64 * self.live.value()).round() as u64).max(1)
+    }
+
+    /// Bytes of memory in which the store has room under every scheme, in whole 2MB pages.
+    pub fn memory_bytes(&self) -> u64 {
+        let largest = size_class::round_up(self.value.bytes() + 10) + 2 * PAGE_BYTES;
+        (self.keys.get() * largest + SPARE_BYTES).next_multiple_of(2 << 20)
+    }
+}
+
+pub(crate) struct KeyValueStore {
+    options: StoreOptions,
+    seed: u64,
+}
+
+impl Registered for KeyValueStore {
+    const NAME: &'static str = "store";
+    const SUMMARY: &'static str =
+        "a key-value store with its allocator, like Redis: filled, partly deleted, read (paper P)";
+    const EXAMPLE: &'static str = "store:keys=200k,value=4K,live=50%";
+    type Options = StoreOptions;
+
+    fn host_bytes(options: &StoreOptions) -> u64 {
+        options.keys.get() * HOST_BYTES_PER_KEY
+    }
+
+    fn source(options: &StoreOptions, seed: u64) -> Box<dyn Source> {
+        ProgramSource::boxed::<Self>(options, seed)
+    }
+}
+
+impl Program for KeyValueStore {
+    const SETUP_UNTIL: Option<&'static str> = Some("reads");
+
+    fn start(&options: &StoreOptions, seed: u64, tracer: &mut Tracer) -> Self {
+        tracer.leave_code_out();
+        Self { options, seed }
+    }
+
+    async fn run(&mut self, tracer: &mut Tracer) {
+        let Self { options, seed } = *self;
+        let (keys, value_bytes) = (options.keys.get(), options.value.bytes());
+        let (page_reads, reads) = (options.page_reads.get(), options.reads.get());
+        let mut process = Process::new(tracer);
+        let mut store = Store::new(&mut process, value_bytes, !options.compact, seed);
+        for _ in 0..keys {
+            store.insert(&mut process).await;
+            process.tracer.pause().await;
+        }
+        let mut random = Random::keyed(seed, READS_PURPOSE, 0);
+        begin("deletions", &mut process, &store).await;
+        if options.live_keys() < keys {
+            store.delete_until(&mut process, options.live_keys(), &mut random).await;
+        }
+        if page_reads > 0 {
+            begin("page-reads-warm-up", &mut process, &store).await;
+            read(&store, &mut process, &mut random, page_reads / WARMUP_SHARE).await;
+            begin("page-reads", &mut process, &store).await;
+            read(&store, &mut process, &mut random, page_reads).await;
+        }
+        process.copying = Copying::Vectors;
+        begin("reads-warm-up", &mut process, &store).await;
+        read(&store, &mut process, &mut random, reads.div_ceil(WARMUP_SHARE)).await;
+        begin("reads", &mut process, &store).await;
+        let reads = if reads == 0 { u64::MAX } else { reads };
+        read(&store, &mut process, &mut random, reads).await;
+    }
+}
+
+/// Announces a phase, with statistics of the store.
+async fn begin(phase: &str, process: &mut Process<'_>, store: &Store) {
+    let figures = [
+        ("live_keys", store.live_keys()),
+        ("requested_bytes", store.requested_bytes()),
+        ("touched_bytes", process.touched.pages * PAGE_BYTES),
+        ("first_touches", process.touched.first_touches),
+    ];
+    process.tracer.begin_phase(phase, &figures).await;
+}
+
+/// Reads `reads` random keys.
+async fn read(store: &Store, process: &mut Process<'_>, random: &mut Random, reads: u64) {
+    for _ in 0..reads {
+        store.read(process, random);
+        process.tracer.pause().await;
+    }
+}

@@ -1,0 +1,194 @@
+//! Adapter from a loop body and an access pattern to a source.
+
+use std::ops::Range;
+
+use perforate_trace::{
+    CHUNK_INSTRUCTIONS, SYNTHETIC, Source, SourceMetadata, TraceError, skip_by_decoding,
+};
+use perforate_types::{
+    AccessKind, Backing, Chunk, Instruction, MemoryAccess, Permissions, ProgramEvent,
+    VirtualAddress,
+};
+
+use crate::Pattern;
+use crate::body::{self, CODE_START, Dependence};
+use crate::patterns::WORD_BYTES;
+use crate::random::Random;
+
+/// Bytes of a page, the unit of mappings.
+pub(crate) const PAGE_BYTES: u64 = 4096;
+
+/// Upper limit of the data region's end, at which Linux places large mappings.
+const DATA_LIMIT: u64 = 0x7f00_0000_0000;
+
+/// Parameters of all loops, regardless of their pattern.
+pub(super) struct Loop {
+    /// Specification of the workload.
+    pub(super) name: String,
+    /// Size of the data region in bytes.
+    pub(super) size_bytes: u64,
+    /// Other instructions per access.
+    pub(super) others: usize,
+    /// Share of the accesses that write, 0–1.
+    pub(super) writes: f64,
+    /// Dependence of addresses on loaded values.
+    pub(super) dependence: Dependence,
+}
+
+/// An endless loop over one data region.
+pub(super) struct Synthetic<P> {
+    metadata: SourceMetadata,
+    pattern: P,
+    body: Vec<Instruction>,
+    accesses_per_body: usize,
+    /// Number of instructions of the body that are already delivered in this round.
+    progress: usize,
+    data_start: u64,
+    /// Threshold (scaled to 2⁶⁴) of the random number below which an access writes; 0 for reads only.
+    write_threshold: u128,
+    write_random: Random,
+    /// Events that are not delivered yet.
+    events: Vec<ProgramEvent>,
+}
+
+impl<P: Pattern> Synthetic<P> {
+    pub(super) fn boxed(pattern: P, common: Loop, seed: u64) -> Box<dyn Source> {
+        let data_start = data_start(common.size_bytes);
+        let body = body::instructions(common.others, common.dependence);
+        let code_bytes = body.iter().map(|instruction| u64::from(instruction.length)).sum();
+        Box::new(Self {
+            metadata: metadata(common.name),
+            pattern,
+            accesses_per_body: body.iter().filter(|instruction| instruction.accesses > 0).count(),
+            body,
+            progress: 0,
+            data_start,
+            write_threshold: (common.writes * 2f64.powi(64)) as u128,
+            write_random: Random::new(!seed),
+            events: maps(data_start, common.size_bytes, code_bytes),
+        })
+    }
+
+    #[inline]
+    fn next_access(&mut self) -> MemoryAccess {
+        let fills = self.pattern.fills();
+        let offset = self.pattern.next_offset();
+        let writes = fills
+            || self.write_threshold > 0
+                && u128::from(self.write_random.next()) < self.write_threshold;
+        MemoryAccess {
+            address: VirtualAddress::new(self.data_start + offset),
+            size: WORD_BYTES as u16,
+            kind: if writes { AccessKind::Write } else { AccessKind::Read },
+        }
+    }
+
+    /// Appends exactly `count` instructions.
+    fn fill(&mut self, chunk: &mut Chunk, count: usize) {
+        let mut left = count;
+        while left > 0 {
+            if self.progress == 0
+                && let Some(bytes) = self.pattern.renews()
+            {
+                self.renew(bytes, chunk);
+            }
+            let end = self.body.len().min(self.progress + left);
+            let part = &self.body[self.progress..end];
+            left -= part.len();
+            let accesses = if part.len() == self.body.len() {
+                self.accesses_per_body
+            } else {
+                part.iter().filter(|instruction| instruction.accesses > 0).count()
+            };
+            chunk.instructions.extend_from_slice(part);
+            for _ in 0..accesses {
+                let access = self.next_access();
+                chunk.accesses.push(access);
+            }
+            self.progress = if end == self.body.len() { 0 } else { end };
+        }
+    }
+}
+
+impl<P> Synthetic<P> {
+    /// Adds events that unmap a part of the data and map it again, before the next instruction.
+    #[cold]
+    fn renew(&self, bytes: Range<u64>, chunk: &mut Chunk) {
+        let (start, length) = (self.data_start + bytes.start, bytes.end - bytes.start);
+        let map = map(start, length, Permissions::READ_WRITE, Backing::Anonymous, false);
+        let unmap = ProgramEvent::Unmap { start: VirtualAddress::new(start), length };
+        let at = chunk.instructions.len() as u32;
+        chunk.events.extend([unmap, map].map(|event| (at, event)));
+    }
+}
+
+/// Start address of a data region of `size_bytes` bytes.
+pub(crate) fn data_start(size_bytes: u64) -> u64 {
+    (DATA_LIMIT - size_bytes) & !((1 << 30) - 1)
+}
+
+/// Metadata of an endless source with events, dependencies and branches.
+pub(crate) fn metadata(name: String) -> SourceMetadata {
+    SourceMetadata {
+        name,
+        format: SYNTHETIC,
+        instructions: None,
+        has_events: true,
+        has_dependencies: true,
+        has_branches: true,
+        ..SourceMetadata::default()
+    }
+}
+
+fn map(
+    start: u64,
+    bytes: u64,
+    permissions: Permissions,
+    backing: Backing,
+    populate: bool,
+) -> ProgramEvent {
+    ProgramEvent::Map {
+        start: VirtualAddress::new(start),
+        length: bytes.next_multiple_of(PAGE_BYTES),
+        permissions,
+        accessible: true,
+        backing,
+        shared: false,
+        populate,
+    }
+}
+
+/// Mapping events of the data, populated from the start, and of the code.
+pub(crate) fn maps(data_start: u64, size_bytes: u64, code_bytes: u64) -> Vec<ProgramEvent> {
+    vec![
+        map(data_start, size_bytes, Permissions::READ_WRITE, Backing::Anonymous, true),
+        map(CODE_START, code_bytes, Permissions::READ_EXECUTE, Backing::File, false),
+    ]
+}
+
+impl<P: Pattern> Source for Synthetic<P> {
+    fn metadata(&self) -> &SourceMetadata {
+        &self.metadata
+    }
+
+    fn next_chunk(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
+        chunk.clear();
+        chunk.events.extend(self.events.drain(..).map(|event| (0, event)));
+        self.fill(chunk, CHUNK_INSTRUCTIONS);
+        Ok(true)
+    }
+
+    fn skip(&mut self, instructions: u64) -> Result<u64, TraceError> {
+        let mut events = Vec::new();
+        let skipped = skip_by_decoding(
+            instructions,
+            |event| events.push(event),
+            |chunk, at_most| {
+                self.fill(chunk, at_most);
+                Ok(true)
+            },
+        );
+        self.events.append(&mut events);
+        skipped
+    }
+}

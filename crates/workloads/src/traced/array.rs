@@ -1,0 +1,190 @@
+//! Arrays of traced programs.
+//!
+//! A [`Place`] knows the addresses of elements and not their values; it is for values that can be
+//! computed at every read. An [`Array`] keeps its values in host memory, in any type. The `Place`
+//! determines the size of an element in the traced program.
+
+use std::sync::Arc;
+
+use super::tracer::Tracer;
+use super::value::Value;
+use crate::source::PAGE_BYTES;
+
+/// Bytes per store of the loop that fills an array: an SSE register.
+const VECTOR_BYTES: u64 = 16;
+
+/// Memory of the traced program, allocated array by array. Each array starts on a page of its own.
+pub(crate) struct Space {
+    start: u64,
+    end: u64,
+}
+
+impl Space {
+    pub(crate) fn new(start: u64) -> Self {
+        Self { start, end: start }
+    }
+
+    pub(crate) fn place(&mut self, count: u64, element_bytes: u64) -> Place {
+        let start = self.end;
+        self.end += (count * element_bytes).next_multiple_of(PAGE_BYTES);
+        Place { start, element_bytes, count }
+    }
+
+    pub(crate) fn array<T>(&mut self, values: Vec<T>, element_bytes: u64) -> Array<T> {
+        Array { place: self.place(values.len() as u64, element_bytes), values }
+    }
+
+    pub(crate) fn constants<T>(&mut self, values: Arc<Vec<T>>, element_bytes: u64) -> Constants<T> {
+        Constants { place: self.place(values.len() as u64, element_bytes), values }
+    }
+
+    /// Number of allocated bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.end - self.start
+    }
+}
+
+/// Addresses of an array's elements.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    start: u64,
+    element_bytes: u64,
+    count: u64,
+}
+
+impl Place {
+    fn address(&self, index: u64) -> u64 {
+        debug_assert!(index < self.count);
+        self.start + index * self.element_bytes
+    }
+
+    /// Records the load of an element. The caller has computed its contents.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn load<T>(
+        &self,
+        t: &mut Tracer,
+        index: Value<impl Into<u64> + Copy>,
+        contents: T,
+    ) -> Value<T> {
+        let address = self.address((*index).into());
+        t.load(address, self.element_bytes, index, contents)
+    }
+
+    /// Records the store of an element.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn store<T>(
+        &self,
+        t: &mut Tracer,
+        index: Value<impl Into<u64> + Copy>,
+        value: Value<T>,
+    ) {
+        let address = self.address((*index).into());
+        t.store(address, self.element_bytes, index, value);
+    }
+
+    /// Loads a field of an element: `bytes` bytes at `offset`.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn load_field<T>(
+        &self,
+        t: &mut Tracer,
+        index: Value<impl Into<u64> + Copy>,
+        (offset, bytes): (u64, u64),
+        contents: T,
+    ) -> Value<T> {
+        debug_assert!(offset + bytes <= self.element_bytes);
+        t.load(self.address((*index).into()) + offset, bytes, index, contents)
+    }
+
+    /// Stores a field of an element: `bytes` bytes at `offset`.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn store_field<T>(
+        &self,
+        t: &mut Tracer,
+        index: Value<impl Into<u64> + Copy>,
+        (offset, bytes): (u64, u64),
+        value: Value<T>,
+    ) {
+        debug_assert!(offset + bytes <= self.element_bytes);
+        t.store(self.address((*index).into()) + offset, bytes, index, value);
+    }
+}
+
+/// Array that the program only reads; several runs may share its contents.
+pub(crate) struct Constants<T> {
+    place: Place,
+    values: Arc<Vec<T>>,
+}
+
+impl<T: Copy> Constants<T> {
+    /// Records the load of an element.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn load(&self, t: &mut Tracer, index: Value<impl Into<u64> + Copy>) -> Value<T> {
+        self.place.load(t, index, self.values[(*index).into() as usize])
+    }
+
+    /// The contents, without an access by the traced program.
+    pub(crate) fn values(&self) -> &[T] {
+        &self.values
+    }
+}
+
+/// Array with contents that the program can change.
+pub(crate) struct Array<T> {
+    place: Place,
+    values: Vec<T>,
+}
+
+impl<T: Copy> Array<T> {
+    /// Records the load of an element.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn load(&self, t: &mut Tracer, index: Value<impl Into<u64> + Copy>) -> Value<T> {
+        self.place.load(t, index, self.values[(*index).into() as usize])
+    }
+
+    /// Records the store of an element.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn store(
+        &mut self,
+        t: &mut Tracer,
+        index: Value<impl Into<u64> + Copy>,
+        value: Value<T>,
+    ) {
+        self.place.store(t, index, value);
+        self.values[(*index).into() as usize] = *value;
+    }
+
+    /// Fills the array, in a loop that stores a vector at a time.
+    pub(crate) async fn fill(&mut self, t: &mut Tracer, value: impl Fn(usize) -> T) {
+        let bytes = self.place.count * self.place.element_bytes;
+        let mut offset = Value::constant(0);
+        loop {
+            let vector = VECTOR_BYTES.min(bytes - *offset);
+            t.store(self.place.start + *offset, vector, offset, ());
+            offset = t.integer(offset, *offset + vector);
+            if !t.branch(*offset < bytes, offset) {
+                break;
+            }
+            t.pause().await;
+        }
+        for (index, element) in self.values.iter_mut().enumerate() {
+            *element = value(index);
+        }
+    }
+
+    /// The contents, without an access by the traced program.
+    pub(crate) fn values(&self) -> &[T] {
+        &self.values
+    }
+
+    /// Like [`Self::values`], mutable.
+    pub(crate) fn values_mut(&mut self) -> &mut [T] {
+        &mut self.values
+    }
+}

@@ -1,0 +1,141 @@
+//! Code of a traced program: instructions for the source lines that call the tracer.
+
+use std::collections::HashMap;
+use std::panic::Location;
+
+use perforate_types::Register;
+
+use crate::body::{CODE_START, INSTRUCTION_BYTES};
+
+/// First of the registers that lines write. Each line has its own register until all are used.
+const FIRST_REGISTER: u32 = 8;
+const REGISTERS: u32 = 256 - FIRST_REGISTER;
+/// Number of entries in the direct-mapped cache of lines.
+const RECENT: usize = 1 << 13;
+
+/// Part of a line: 0 for its instructions, or the number of a copy of the code that it calls, from 1.
+type Part = usize;
+/// Part number for the alignment of the code after a line.
+const ALIGNED: Part = 63;
+/// Bytes of an instruction-cache line.
+const CACHE_LINE_BYTES: u64 = 64;
+
+/// Instructions of a line, or a copy of the code that it calls.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Site {
+    /// Address of the first instruction, or number of the copy.
+    pub(super) address: u64,
+    /// Register that the instruction writes.
+    pub(super) register: Register,
+}
+
+/// Lines of a program that have run.
+///
+/// The program can have several copies of its code: on request, a function has a separate copy for each
+/// line that calls it, as if a compiler inlined the function.
+pub(super) struct Code {
+    next_address: u64,
+    /// Bytes of an instruction; 0 if code is omitted and all addresses are equal.
+    instruction_bytes: u64,
+    /// Current copy of the code, and number of copies in addition to the first.
+    copy: usize,
+    copies: u64,
+    /// Sites by copy, part, file, line and column.
+    known: HashMap<(usize, Part, &'static str, u32, u32), Site>,
+    /// Direct-mapped cache of `known`, by the address of a line's [`Location`].
+    recent: Box<[(usize, Site); RECENT]>,
+}
+
+impl Code {
+    pub(super) fn new() -> Self {
+        let recent = vec![(0, Site::default()); RECENT].into_boxed_slice();
+        Self {
+            next_address: CODE_START,
+            instruction_bytes: u64::from(INSTRUCTION_BYTES),
+            copy: 0,
+            copies: 0,
+            known: HashMap::new(),
+            recent: recent.try_into().unwrap_or_else(|_| unreachable!("as long as it was made")),
+        }
+    }
+
+    /// Omits the addresses of all instructions.
+    pub(super) fn leave_out(&mut self) {
+        *self = Self { next_address: 0, instruction_bytes: 0, ..Self::new() };
+    }
+
+    /// Site of a line with `count` instructions.
+    #[inline(always)]
+    pub(super) fn site(&mut self, line: &'static Location<'static>, count: u32) -> Site {
+        self.find(line, 0, count)
+    }
+
+    /// Address of the instruction after the one at `address`.
+    #[inline(always)]
+    pub(super) fn after(&self, address: u64) -> u64 {
+        address + self.instruction_bytes
+    }
+
+    /// Aligns the code that first runs after this line to a cache line.
+    #[inline(always)]
+    pub(super) fn align(&mut self, line: &'static Location<'static>) {
+        self.find(line, ALIGNED, 0);
+    }
+
+    /// Switches to the copy of the code that a line calls; `number` distinguishes several copies for
+    /// one line. Returns the previous copy.
+    #[inline(always)]
+    pub(super) fn enter(&mut self, line: &'static Location<'static>, number: usize) -> usize {
+        let outer = self.copy;
+        self.copy = self.find(line, number + 1, 0).address as usize;
+        outer
+    }
+
+    /// Switches back to a copy.
+    #[inline(always)]
+    pub(super) fn leave_to(&mut self, outer: usize) {
+        self.copy = outer;
+    }
+
+    #[inline(always)]
+    fn find(&mut self, line: &'static Location<'static>, part: Part, count: u32) -> Site {
+        // File, line and column are compile-time constants, so this takes a few instructions.
+        let of_file = 61 * line.file().len();
+        let of_line = (16 * line.line() + line.column() / 8) as usize;
+        let place = (of_file + of_line + 509 * self.copy + 1021 * part) % RECENT;
+        let key = std::ptr::from_ref(line) as usize ^ self.copy << 48 ^ part << 58;
+        match self.recent[place] {
+            (found, site) if found == key => site,
+            _ => self.look_up(line, part, count, (place, key)),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn look_up(
+        &mut self,
+        line: &'static Location<'static>,
+        part: Part,
+        count: u32,
+        (place, key): (usize, usize),
+    ) -> Site {
+        let name = (self.copy, part, line.file(), line.line(), line.column());
+        let number = self.known.len() as u32;
+        let site = *self.known.entry(name).or_insert_with(|| {
+            if part == ALIGNED {
+                self.next_address = self.next_address.next_multiple_of(CACHE_LINE_BYTES);
+                return Site::default();
+            }
+            if part > 0 {
+                self.copies += 1;
+                return Site { address: self.copies, register: 0 };
+            }
+            let register = (FIRST_REGISTER + number % REGISTERS) as Register;
+            let address = self.next_address;
+            self.next_address += u64::from(count) * self.instruction_bytes;
+            Site { address, register }
+        });
+        self.recent[place] = (key, site);
+        site
+    }
+}
