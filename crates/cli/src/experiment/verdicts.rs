@@ -1,11 +1,11 @@
 //! Verdicts of claims as plain lines, for `diff` against those of an earlier build.
 
-use perforate_records::{ClaimRecord, ExperimentRecord};
+use perforate_records::{ClaimRecord, ExperimentRecord, word};
 
 /// One line for each claim: experiment, id, statement, verdict.
 pub fn verdicts(results: &[ExperimentRecord]) -> String {
     let line = |ClaimRecord { experiment, id, statement, verdict, .. }: &ClaimRecord| {
-        format!("{experiment} | {id} | {statement} | {}\n", verdict.name())
+        format!("{experiment} | {id} | {statement} | {}\n", word(verdict))
     };
     results.iter().flat_map(|result| &result.claims).map(line).collect()
 }

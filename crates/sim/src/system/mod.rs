@@ -161,7 +161,7 @@ impl System {
             system.register_guest_bitmap()?;
         }
         while system.hypervisor().is_some_and(|host| host.kernel().has_work_in_advance()) {
-            system.change_host(Hypervisor::proceed)?;
+            system.change_host(|host| host.kernel_mut().proceed())?;
         }
         Ok(system)
     }
@@ -467,7 +467,8 @@ impl System {
     /// Like [`Self::record`]; `span` decides between current values and peaks of figures that rise and
     /// fall.
     pub(crate) fn record_of(&self, span: Span, instructions: u64, out: &mut Counters) {
-        self.mmu.record(instructions, out);
+        self.mmu.counters().record(instructions, out);
+        self.mmu.record_beside(out);
         self.kernel.counters_of(span, out);
         if let Some(shadow) = self.hypervisor.as_ref().and_then(Hypervisor::shadow_tables) {
             let now = (shadow.tables(), shadow.entries());
