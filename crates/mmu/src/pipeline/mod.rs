@@ -603,11 +603,9 @@ impl Mmu {
         self.own.data.look_up(self.own.space, page).map(|hit| hit.allows)
     }
 
-    /// Writes the counters of translation to `out`. `instructions` is the number executed, for
-    /// rates per 1,000. Contents of the second-level TLB are not included; [`L2Contents::record`]
-    /// writes them from samples.
-    pub fn record(&self, instructions: u64, out: &mut Counters) {
-        self.counters.record(instructions, out);
+    /// Writes the counters of the unit looked up in parallel with the second-level TLB, if there is one.
+    /// [`MmuCounters::record`] writes those of the MMU.
+    pub fn record_sideband(&self, out: &mut Counters) {
         if let Some(unit) = self.dimension.beside_l2() {
             let translations = self.counters.beside_translations;
             unit.record(&BesideCounters { translations, ..BesideCounters::default() }, out);

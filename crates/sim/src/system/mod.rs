@@ -468,7 +468,7 @@ impl System {
     /// fall.
     pub(crate) fn record_of(&self, span: Span, instructions: u64, out: &mut Counters) {
         self.mmu.counters().record(instructions, out);
-        self.mmu.record_beside(out);
+        self.mmu.record_sideband(out);
         self.kernel.counters_of(span, out);
         if let Some(shadow) = self.hypervisor.as_ref().and_then(Hypervisor::shadow_tables) {
             let now = (shadow.tables(), shadow.entries());
