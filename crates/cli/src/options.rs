@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use perforate_commands::{Failure, RunRequest};
-use perforate_config::{Given, Key, Table};
+use perforate_config::{Key, OptionTexts, Table};
 use perforate_sim::{MeasuringOptions, MemoryOptions, PlacementOptions, Progress};
 
 use crate::progress::Bar;
@@ -38,7 +38,7 @@ impl Flags for MemoryOptions {
 /// The flags of a struct of options, as they were given.
 #[derive(Clone)]
 pub struct FlagsOf<T> {
-    given: Given,
+    given: OptionTexts,
     options: PhantomData<T>,
 }
 
@@ -54,7 +54,7 @@ impl<T: Flags> Args for FlagsOf<T> {
 
 impl<T: Flags> FromArgMatches for FlagsOf<T> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let mut given = Given::default();
+        let mut given = OptionTexts::default();
         for key in T::keys() {
             if is_switch(&key) {
                 if matches.get_flag(&key.name) {
@@ -123,7 +123,7 @@ pub struct SimulationArguments {
 
 impl PlacementArguments {
     /// Options that were given.
-    fn given(&self) -> Given {
+    fn given(&self) -> OptionTexts {
         self.placement.given.clone().and(self.memory.given.clone())
     }
 
