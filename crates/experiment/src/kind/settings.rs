@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use perforate_config::{Changes, ConfigError, Given, Key, Options};
+use perforate_config::{Changes, ConfigError, Key, OptionTexts, Options};
 use perforate_sim::{Machine, SimError};
 use perforate_trace::bundled;
 use serde::de::DeserializeOwned;
@@ -43,10 +43,11 @@ impl Settings {
 
     /// All but those that change the machine file. Those of a workload are a group: `store.keys` is
     /// `keys` of the group `store`.
-    pub fn given(&self) -> Given {
+    pub fn given(&self) -> OptionTexts {
         let settings = self.0.iter().filter(|(key, _)| !key.starts_with(MACHINE_KEYS));
-        let given = settings.map(|(key, text)| (key.as_str(), text.as_str())).collect::<Given>();
-        self.groups().fold(given, Given::grouped)
+        let given =
+            settings.map(|(key, text)| (key.as_str(), text.as_str())).collect::<OptionTexts>();
+        self.groups().fold(given, OptionTexts::grouped)
     }
 
     /// Names before the point of keys that have one.

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use perforate_config::{Address, Count, Given, Share, Size, read};
+use perforate_config::{Address, Count, OptionTexts, Share, Size, read};
 use perforate_experiment::Design;
 use perforate_os::{Ageing, ContentDistribution, FaultMap, Fragmentation};
 use perforate_sim::{Composition, MemorySnapshot, RunSpec, WarmupLength};
@@ -100,7 +100,7 @@ fn units(line: &str) {
 
 /// What memory is made of can be described.
 fn memory(options: &[(&str, &str)]) {
-    let given: Given = options.iter().copied().collect();
+    let given: OptionTexts = options.iter().copied().collect();
     if let Ok(spec) = RunSpec::read(given) {
         let memory = spec.memory.resolve(&MemorySnapshot::load);
         drop(memory.map(|memory| memory.describe()));
