@@ -112,7 +112,7 @@ pub fn access_count(instructions: &[Instruction]) -> usize {
 /// An element of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ChunkItem<'a> {
-    /// An event.
+    /// Event that precedes the next instruction.
     Event(&'a ProgramEvent),
     /// An instruction with its accesses.
     Instruction(&'a Instruction, &'a [MemoryAccess]),

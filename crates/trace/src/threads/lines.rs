@@ -44,7 +44,7 @@ impl InstructionQueue {
 
 /// A part of a source's instructions and events.
 pub(super) enum Piece<'a> {
-    /// An event.
+    /// Event that precedes the next instruction.
     Event(ProgramEvent),
     /// Instructions without an event between them, with their accesses.
     Run(&'a [Instruction], &'a [MemoryAccess]),
