@@ -482,14 +482,14 @@ impl System {
 
 figures! {
     static SHADOW: (usize, usize), "Shadow paging" {
-        /// Shadow tables, at most, under shadow paging.
+        /// Peak size of the shadow page tables.
         shadow_table_bytes, Bytes, Listed: |(tables, _)| *tables as u64 * 4096;
-        /// Their entries, at most.
+        /// Peak number of entries in the shadow page tables.
         shadow_entries, Count, Listed: |(_, entries)| *entries as u64;
     }
 
     static REFUSED: System, "Memory" {
-        /// Accesses that the simulated kernel refused (it would have killed the program).
+        /// Accesses that the simulated kernel refused; a real one would have killed the program.
         accesses_refused, Count, Listed: |it| it.refused;
     }
 }
