@@ -4,7 +4,7 @@ use clap::Args;
 use perforate_commands::{Failure, Question};
 use perforate_config::{Address, ConfigError, Section};
 
-use crate::options::{PlacementArguments, own_memory_bar};
+use crate::options::{RunFlags, own_memory_bar};
 use crate::output::{COLUMNS, print};
 
 /// Show one translation step by step.
@@ -40,7 +40,7 @@ pub struct ExplainArguments {
     )]
     scheme: String,
     #[command(flatten)]
-    placement: PlacementArguments,
+    placement: RunFlags<false>,
 }
 
 fn address(text: &str) -> Result<u64, String> {

@@ -4,8 +4,8 @@ use clap::{Args, Subcommand};
 use perforate_commands::{Failure, machine_file};
 
 use crate::list;
+use crate::options::SettingFlags;
 use crate::output::print;
-use crate::settings::SettingFlags;
 
 /// List machines, or show one with the sources of its values.
 #[derive(Args)]

@@ -9,7 +9,7 @@ use perforate_report::text::{Column, columns};
 use perforate_sim::{Composition, RunResult, Sampled, SimError};
 use perforate_types::counted;
 
-use crate::options::{SimulationArguments, own_memory_bar};
+use crate::options::{RunFlags, own_memory_bar};
 use crate::output::{COLUMNS, notes, print};
 use crate::progress::Bar;
 
@@ -36,7 +36,7 @@ pub struct RunArguments {
     )]
     scheme: String,
     #[command(flatten)]
-    simulation: SimulationArguments,
+    simulation: RunFlags<true>,
     /// Folder for results.jsonl [default: none is written]
     #[arg(short, long, value_name = "DIR", help_heading = Section::Output.title())]
     out: Option<PathBuf>,

@@ -1,5 +1,4 @@
-//! What a shell and `man` are told of the command line: completions and manual pages, made from the
-//! same declarations as `--help`.
+//! Shell completions and manual pages, from the same declarations as `--help`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -54,7 +53,7 @@ pub fn completions<T: CommandFactory>(arguments: &CompletionsArguments) -> Resul
 pub fn man<T: CommandFactory>(arguments: &ManArguments) -> Result<(), Failure> {
     let folder = &arguments.out;
     fs::create_dir_all(folder).map_err(|source| Failure::Write { path: folder.clone(), source })?;
-    // `perforate help` is no command of which there is more to say.
+    // `perforate help` needs no page.
     let mut command = T::command().disable_help_subcommand(true);
     command.build();
     let write = if arguments.markdown { markdown } else { page };
@@ -62,14 +61,14 @@ pub fn man<T: CommandFactory>(arguments: &ManArguments) -> Result<(), Failure> {
     print(&format!("{pages} pages in {}\n", folder.display()))
 }
 
-/// What makes the page of a command: its file's name and its text.
+/// Function that makes the page of a command: file name and text.
 type Page = fn(&Command) -> Result<(String, String), Failure>;
 
 fn markdown(command: &Command) -> Result<(String, String), Failure> {
     Ok(reference::page(command))
 }
 
-/// Writes the page of a command and those of its subcommands, and counts them.
+/// Writes the pages of a command and of its subcommands, and returns their number.
 fn write_pages(command: &Command, folder: &Path, page: Page) -> Result<usize, Failure> {
     let (name, text) = page(command)?;
     write_text(&folder.join(name), &text)?;
@@ -77,11 +76,11 @@ fn write_pages(command: &Command, folder: &Path, page: Page) -> Result<usize, Fa
     shown.map(|inner| write_pages(inner, folder, page)).try_fold(1, |pages, more| Ok(pages + more?))
 }
 
-/// The manual page of a command: its file's name and its text.
+/// File name and text of a manual page.
 fn page(command: &Command) -> Result<(String, String), Failure> {
     let examples = command.get_after_long_help().or(command.get_after_help());
     let examples = examples.map(|examples| examples.to_string());
-    // What follows help is in lines of its own, which the crate would fill as a paragraph.
+    // clap_mangen would reflow the examples as a paragraph.
     let command = command.clone().after_help(None::<&str>).after_long_help(None::<&str>);
     let page = Man::new(command).source(concat!("perforate ", env!("CARGO_PKG_VERSION")));
     let mut text = Vec::new();

@@ -17,10 +17,8 @@ use perforate_host::validate::{Effort, Options, ProgramSample, validate_mosaics}
 use perforate_os::Ageing;
 use perforate_sim::Machine;
 
-use crate::in_process::Told;
-use crate::output::print;
-use crate::progress::StageBars;
-use crate::settings::SettingFlags;
+use crate::options::SettingFlags;
+use crate::output::CommandOutput;
 use mosaics::MosaicArguments;
 
 /// Name of the hidden command that is a worker.
@@ -87,7 +85,7 @@ pub struct ValidateArguments {
     out: Option<PathBuf>,
     /// Print a JSON line for each row and one for all, and nothing else
     #[arg(long)]
-    json: bool,
+    pub json: bool,
     /// Program to time and record too; with large pages on, glibc's malloc is told to ask for them
     #[arg(last = true, value_name = "PROG ARGS…")]
     program: Vec<OsString>,
@@ -112,14 +110,11 @@ pub fn worker(arguments: &WorkerArguments) -> Result<(), Failure> {
     serve(&job, &mut io::stdin().lock(), &mut io::stdout().lock()).map_err(failed)
 }
 
-/// Measures, predicts and compares.
-pub fn validate(arguments: &ValidateArguments) -> Result<(), Failure> {
-    let told = told(arguments, &mut StageBars::default())?;
-    print(if arguments.json { &told.json } else { &told.text })
-}
-
-/// Like `validate`, but prints nothing.
-pub fn told(arguments: &ValidateArguments, reporter: &mut dyn Reporter) -> Result<Told, Failure> {
+/// Measures this machine, predicts the measurements, and compares them.
+pub fn validate(
+    arguments: &ValidateArguments,
+    reporter: &mut dyn Reporter,
+) -> Result<CommandOutput, Failure> {
     let folder = arguments.out.as_deref().map(ResultFolder::named).transpose()?;
     let worker = worker_command()?;
     let options = arguments.options()?;
@@ -141,10 +136,10 @@ pub fn told(arguments: &ValidateArguments, reporter: &mut dyn Reporter) -> Resul
             ("results.jsonl".to_owned(), json_lines(&results)),
         ])?;
     }
-    Ok(Told { json: lines, text })
+    Ok(CommandOutput { json: lines, text })
 }
 
-/// Words that start this program as a worker.
+/// Command that starts this program as a worker.
 fn worker_command() -> Result<WorkerCommand, Failure> {
     let failed = |source| Failure::Machine { action: "finding this program", source };
     let mut words = Program::own().map_err(failed)?.words.into_iter();

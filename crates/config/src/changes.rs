@@ -6,7 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error};
 use serde::{Serialize, Serializer};
 
-use crate::{ConfigError, Given, Options, read, words, write};
+use crate::{ConfigError, OptionTexts, Options, read, words, write};
 
 /// Some options of `T`. Prints as `key=value,…` with those that were given, in their order.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,7 +28,7 @@ impl<T: Options> Changes<T> {
             let is_given = self.keys.iter().any(|key| words::same(key, &base.0));
             if is_given { given } else { base }
         });
-        merged.collect::<Given>().read()
+        merged.collect::<OptionTexts>().read()
     }
 }
 
@@ -66,7 +66,7 @@ impl<T: Options> Serialize for Changes<T> {
 
 impl<'de, T: DeserializeOwned> Deserialize<'de> for Changes<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let given = Given::deserialize(deserializer)?;
+        let given = OptionTexts::deserialize(deserializer)?;
         let keys = given.entries().iter().map(|(key, _)| (*key).to_owned()).collect();
         let values = given.read().map_err(D::Error::custom)?;
         Ok(Self { keys, values })

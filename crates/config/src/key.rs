@@ -6,7 +6,7 @@ use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{Address, Section, Share, Size, given, words};
+use crate::{Address, Section, Share, Size, option_texts, words};
 
 /// An option, for lists and help.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,7 +79,7 @@ pub(crate) fn properties<T: JsonSchema + DeserializeOwned>() -> Vec<(String, Val
         return Vec::new();
     };
     // A field's other names are no properties.
-    let fields = given::fields::<T>().iter();
+    let fields = option_texts::fields::<T>().iter();
     fields.filter_map(|name| Some(((*name).to_owned(), properties.get(*name)?.clone()))).collect()
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A struct of options derives serde's traits and schemars' `JsonSchema`, which makes it [`Options`];
 //! that is all. From it come
-//! - reading: [`read`] takes `key=value,key=value` as a command line has it, [`Given`] texts by key
+//! - reading: [`read`] takes `key=value,key=value` as a command line has it, [`OptionTexts`] texts by key
 //!   as experiment files and Python have them;
 //! - writing: [`write`] gives text that can be read again;
 //! - lists and help: [`keys`] says key, form, default and meaning, from the field itself and the
@@ -23,9 +23,9 @@
 mod changes;
 mod error;
 mod file;
-mod given;
 mod key;
 mod new_file;
+mod option_texts;
 mod plain;
 mod program;
 mod read;
@@ -40,9 +40,9 @@ mod write;
 pub use changes::Changes;
 pub use error::ConfigError;
 pub use file::{open_file, read_file, read_text};
-pub use given::Given;
 pub use key::{Key, Word, keys, words_of};
 pub use new_file::{NewFile, write_text, write_texts};
+pub use option_texts::OptionTexts;
 pub use plain::plain;
 pub use program::Program;
 pub use read::read;

@@ -3,7 +3,7 @@
 use serde::de::{self, DeserializeOwned, DeserializeSeed, MapAccess, Visitor};
 
 use crate::unit::number;
-use crate::{ConfigError, Given, words};
+use crate::{ConfigError, OptionTexts, words};
 
 /// Reads a value: an option's whole text as the command line has it.
 ///
@@ -25,7 +25,7 @@ pub(crate) enum Written<'a> {
     Text(&'a str),
     /// A key without a value.
     Flag(&'a str),
-    Group(&'a Given),
+    Group(&'a OptionTexts),
 }
 
 type Entries<'a> = Vec<(&'a str, Written<'a>)>;

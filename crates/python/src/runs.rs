@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use perforate_cli::in_process::{self, Counted, Recorded};
 use perforate_commands::{Failure, MachineSettings, Question, RunRequest, json_lines, with_free};
-use perforate_config::{Count, Given};
+use perforate_config::{Count, OptionTexts};
 use perforate_sim::{Observer, Progress, ResolvedRun};
 use pyo3::prelude::*;
 use serde::Serialize;
@@ -21,7 +21,7 @@ const COLUMNS: usize = 100;
 
 /// The run that options, and other values for keys of the machine, ask for.
 pub fn request(options: Pairs, settings: Pairs) -> Result<RunRequest, Failure> {
-    RunRequest::new(options.into_iter().collect::<Given>(), MachineSettings(settings))
+    RunRequest::new(options.into_iter().collect::<OptionTexts>(), MachineSettings(settings))
 }
 
 /// What is compared.
@@ -190,8 +190,7 @@ pub fn explain(
     work(py, None, move |_| {
         let question = Question { addresses: &addresses, workload: &workload, scheme: &scheme };
         let found = perforate_commands::explain(&request(options, set)?, &question, &|_, _| ())?;
-        let json = serde_json::to_string(&found.record()).expect("explanations are plain data");
-        Ok((json, found.text(COLUMNS)))
+        Ok((found.record().to_string(), found.text(COLUMNS)))
     })
 }
 

@@ -1,6 +1,6 @@
 //! A run as requested ([`RunSpec`]) and as carried out ([`ResolvedRun`]).
 
-use perforate_config::{ConfigError, Given, Key, Table};
+use perforate_config::{ConfigError, Key, OptionTexts, Table};
 
 use crate::{
     Composition, Machine, MeasuringOptions, MemoryOptions, MemoryState, PlacementOptions,
@@ -12,7 +12,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunSpec {
     /// Texts as given, by option.
-    given: Given,
+    given: OptionTexts,
     /// Machine, seed, part of the workload, and processors.
     pub placement: PlacementOptions,
     /// Warm-up, clock and checks.
@@ -39,7 +39,7 @@ impl RunSpec {
     ///
     /// # Errors
     /// A wrong value, or an unknown key.
-    pub fn read(given: Given) -> Result<Self, ConfigError> {
+    pub fn read(given: OptionTexts) -> Result<Self, ConfigError> {
         let mut rest = given.clone();
         let says_state = |key: &&str| given.contains(key);
         if !["fragmentation", "age", "memory-from"].iter().any(says_state) {
@@ -53,7 +53,7 @@ impl RunSpec {
     }
 
     /// Texts as given, by option.
-    pub fn given(&self) -> &Given {
+    pub fn given(&self) -> &OptionTexts {
         &self.given
     }
 

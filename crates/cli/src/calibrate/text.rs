@@ -1,4 +1,4 @@
-//! The text that `perforate calibrate` prints.
+//! Text output of `perforate calibrate`.
 
 use std::path::Path;
 

@@ -3,16 +3,17 @@
 mod host;
 mod process;
 
+pub use host::{HostArguments, ShowArguments, host, show};
+pub use process::{ProcessArguments, process};
+
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use perforate_commands::{Failure, ResultFolder};
-use perforate_host::Reporter;
 use perforate_records::Snapshot;
 use perforate_report::{ReportOptions, snapshot_html, snapshot_table};
 
-use crate::in_process::Told;
-use crate::output::{COLUMNS, command, print};
+use crate::output::{COLUMNS, CommandOutput, command};
 use crate::progress::StageBars;
 
 /// Show the memory of a machine or a process.
@@ -34,7 +35,7 @@ enum SnapshotCommand {
 
 Nothing is stopped or changed. Root sees the frames: kpageflags, kpagecount, pagetypeinfo, iomem;
 buddyinfo and zoneinfo are open to all.")]
-    Host(host::HostArguments),
+    Host(HostArguments),
     /// A process's areas, residency, real page sizes and, if asked for, contents
     #[command(after_help = "Examples:
   perforate snapshot process 1234
@@ -42,13 +43,13 @@ buddyinfo and zoneinfo are open to all.")]
   sudo perforate snapshot process $(pidof qemu-system-x86_64) --contents    a VM's memory
 
 The process is never stopped. Who may trace it sees its areas and contents; root sees frames too.")]
-    Process(process::ProcessArguments),
+    Process(ProcessArguments),
     /// Show a stored snapshot
     #[command(after_help = "Examples:
   perforate snapshot show before.snapshot
   perforate snapshot show before.snapshot --perforation max-hole-share=50%,max-filter-bits=8
   perforate snapshot show server.json --out page")]
-    Show(host::ShowArguments),
+    Show(ShowArguments),
 }
 
 /// Destination of a snapshot's description.
@@ -63,37 +64,28 @@ struct OutputOptions {
     json: bool,
 }
 
-/// The page in the folder.
+/// Name of the report in the folder.
 const REPORT: &str = "report.html";
 
 /// Runs the subcommand.
 pub fn snapshot(arguments: &SnapshotArguments) -> Result<(), Failure> {
-    let output = match &arguments.command {
-        SnapshotCommand::Host(arguments) => arguments.output_options(),
-        SnapshotCommand::Process(arguments) => arguments.output_options(),
-        SnapshotCommand::Show(arguments) => arguments.output_options(),
+    let bars = &mut StageBars::default();
+    let (output, json) = match &arguments.command {
+        SnapshotCommand::Host(arguments) => (host(arguments, bars)?, arguments.show.json),
+        SnapshotCommand::Process(arguments) => (process(arguments, bars)?, arguments.show.json),
+        SnapshotCommand::Show(arguments) => (show(arguments)?, arguments.show.json),
     };
-    let told = told(arguments, &mut StageBars::default())?;
-    print(if output.json { &told.json } else { &told.text })
+    output.print(json)
 }
 
-/// Like `snapshot`, but prints nothing.
-pub fn told(arguments: &SnapshotArguments, reporter: &mut dyn Reporter) -> Result<Told, Failure> {
-    match &arguments.command {
-        SnapshotCommand::Host(arguments) => host::host(arguments, reporter),
-        SnapshotCommand::Process(arguments) => process::process(arguments, reporter),
-        SnapshotCommand::Show(arguments) => host::show(arguments),
-    }
-}
-
-/// Tells a snapshot, and writes the page and the JSON text if wanted.
+/// Formats a snapshot as text, and writes the page and the JSON into the folder of `output`.
 fn show_snapshot(
     snapshot: &Snapshot,
     json: String,
     title: &str,
     output: &OutputOptions,
     stored: Option<&Path>,
-) -> Result<Told, Failure> {
+) -> Result<CommandOutput, Failure> {
     let write = |folder: ResultFolder| {
         let options =
             ReportOptions { title: title.into(), command: command(), ..ReportOptions::default() };
@@ -111,5 +103,5 @@ fn show_snapshot(
     if let Some(written) = written {
         text += &format!("report:   {}\n", written.file(REPORT).display());
     }
-    Ok(Told { json, text })
+    Ok(CommandOutput { json, text })
 }

@@ -10,7 +10,7 @@ use perforate_records::{Snapshot, json_line};
 use perforate_sim::Progress;
 
 use super::{OutputOptions, show_snapshot};
-use crate::in_process::Told;
+use crate::output::CommandOutput;
 
 #[derive(Args)]
 pub struct ProcessArguments {
@@ -32,18 +32,14 @@ pub struct ProcessArguments {
     #[arg(long, value_name = "DIR", default_value = "/proc")]
     proc: PathBuf,
     #[command(flatten)]
-    show: OutputOptions,
-}
-
-impl ProcessArguments {
-    /// Where its description goes.
-    pub(super) fn output_options(&self) -> &OutputOptions {
-        &self.show
-    }
+    pub(super) show: OutputOptions,
 }
 
 /// Takes a snapshot of a process.
-pub fn process(arguments: &ProcessArguments, reporter: &mut dyn Reporter) -> Result<Told, Failure> {
+pub fn process(
+    arguments: &ProcessArguments,
+    reporter: &mut dyn Reporter,
+) -> Result<CommandOutput, Failure> {
     let options = ProcessOptions {
         pid: arguments.pid,
         proc: arguments.proc.clone(),

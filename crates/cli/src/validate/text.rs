@@ -1,4 +1,4 @@
-//! The text that `perforate validate` prints.
+//! Text output of `perforate validate`.
 
 use perforate_host::counters::Rates;
 use perforate_host::machine::Processor;

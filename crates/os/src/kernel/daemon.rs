@@ -1,6 +1,6 @@
 //! Periods of kernel threads.
 
-use perforate_config::{Count, Given, Options, write};
+use perforate_config::{Count, OptionTexts, Options, write};
 use schemars::JsonSchema;
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -39,7 +39,7 @@ struct Period {
 
 impl<'de, C: DeserializeOwned> Deserialize<'de> for Daemon<C> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut given = Given::deserialize(deserializer)?;
+        let mut given = OptionTexts::deserialize(deserializer)?;
         given.check_keys::<Period, C>().map_err(D::Error::custom)?;
         let Period { every } = given.take().map_err(D::Error::custom)?;
         let knobs = given.read().map_err(D::Error::custom)?;

@@ -122,13 +122,13 @@ pub(super) struct State {
 
 figures! {
     pub(super) static RANGES: State, "Ranges" {
-        /// Ranges, at most.
+        /// Peak number of ranges.
         ranges, Count, Listed: |it| it.ranges;
-        /// 4KB pages in them, at most.
+        /// Peak number of 4KB pages in ranges.
         range_pages, Count, Listed: |it| it.pages;
-        /// Range tables in memory, at most.
+        /// Peak size of the range tables.
         range_table_bytes, Bytes, Listed: |it| it.nodes * 4096;
-        /// Pages backed when they were mapped instead of when they were touched.
+        /// Pages that got a frame when the program mapped them, not at the first touch.
         pages_backed_in_advance, Count, Listed: |it| it.backed;
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use perforate_config::{ConfigError, Given, Key, Row, Size, Table, options};
+use perforate_config::{ConfigError, Key, OptionTexts, Row, Size, Table, options};
 use perforate_os::{Fragmentation, KernelConfig, Setting};
 use perforate_types::PageSize;
 use perforate_workloads::layout::LayoutFile;
@@ -103,7 +103,7 @@ impl MemoryOptions {
     ///
     /// # Errors
     /// A wrong value, or a `host-` option that only guests have.
-    pub fn take(given: &mut Given) -> Result<Self, ConfigError> {
+    pub fn take(given: &mut OptionTexts) -> Result<Self, ConfigError> {
         let host = given.take_group("host");
         let own = Self::take_one(given)?;
         let Some(mut host) = host else { return Ok(own) };
@@ -120,14 +120,14 @@ impl MemoryOptions {
     ///
     /// # Errors
     /// A wrong value, or a key that is not an option of memory.
-    pub fn read(given: Given) -> Result<Self, ConfigError> {
+    pub fn read(given: OptionTexts) -> Result<Self, ConfigError> {
         let mut given = given.grouped("host");
         let options = Self::take(&mut given)?;
         given.refuse_rest(Self::keys)?;
         Ok(options)
     }
 
-    fn take_one(given: &mut Given) -> Result<Self, ConfigError> {
+    fn take_one(given: &mut OptionTexts) -> Result<Self, ConfigError> {
         Ok(Self {
             size: given.take()?,
             kernel: given.take()?,

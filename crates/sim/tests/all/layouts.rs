@@ -2,7 +2,7 @@
 
 use crate::runs::measuring;
 use crate::sums::checked_run;
-use perforate_config::Given;
+use perforate_config::OptionTexts;
 use perforate_sim::{
     Composition, Machine, MemoryOptions, MemorySnapshot, MemoryState, ProcessorOptions,
     ResolvedRun, RunResult, Workload,
@@ -19,7 +19,7 @@ fn memory(lines: &str, options: &[(&str, &str)]) -> (TempDir, Result<MemoryState
     let path = folder.path().join("mixed.csv");
     std::fs::write(&path, format!("type,pageSize,startOffset,endOffset\n{lines}")).unwrap();
     let file = path.to_str().unwrap();
-    let given: Given = options.iter().copied().chain([("layout", file)]).collect();
+    let given: OptionTexts = options.iter().copied().chain([("layout", file)]).collect();
     let memory = MemoryOptions::read(given).unwrap().resolve(&MemorySnapshot::load);
     (folder, memory.map_err(|error| error.to_string()))
 }

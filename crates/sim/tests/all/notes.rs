@@ -2,14 +2,14 @@
 
 use crate::runs::measuring;
 use crate::sums::checked_run;
-use perforate_config::Given;
+use perforate_config::OptionTexts;
 use perforate_sim::{
     Composition, Machine, MemoryOptions, MemorySnapshot, MemoryState, ProcessorOptions,
     ResolvedRun, Workload, explain,
 };
 
 fn memory(options: &[(&str, &str)]) -> MemoryState {
-    let given: Given = options.iter().copied().collect();
+    let given: OptionTexts = options.iter().copied().collect();
     MemoryOptions::read(given).unwrap().resolve(&MemorySnapshot::load).unwrap()
 }
 

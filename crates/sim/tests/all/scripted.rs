@@ -3,7 +3,7 @@
 
 use crate::runs::measuring;
 use crate::sums::checked_run;
-use perforate_config::Given;
+use perforate_config::OptionTexts;
 use perforate_sim::scheme::scripted::{Script, load};
 use perforate_sim::{
     Composition, Machine, MemoryOptions, MemorySnapshot, MemoryState, ProcessorOptions,
@@ -22,7 +22,7 @@ const SAME: [(&str, &str, &str); 3] = [
 ];
 
 fn memory(options: &[(&str, &str)]) -> MemoryState {
-    let given: Given = options.iter().copied().collect();
+    let given: OptionTexts = options.iter().copied().collect();
     MemoryOptions::read(given).unwrap().resolve(&MemorySnapshot::load).unwrap()
 }
 

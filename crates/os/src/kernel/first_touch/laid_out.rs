@@ -23,10 +23,10 @@ struct Figures {
 
 figures! {
     static LAID_OUT: Figures, "Memory" {
-        /// Pages of 2MB and 1GB that the layout wants and that were mapped.
+        /// 2MB and 1GB pages that the layout of page sizes requests and that were mapped.
         layout_pages, Count, Listed: |it| it.pages;
-        /// First touches of memory that the layout wants larger pages for than 4KB, and had none:
-        /// no contiguous memory was free, or the mapping does not span the page.
+        /// First touches for which the layout of page sizes requests a 2MB or 1GB page that was not
+        /// mapped, because no contiguous memory was free or the mapping does not span the page.
         layout_missing, Count, Listed: |it| it.missing;
     }
 }

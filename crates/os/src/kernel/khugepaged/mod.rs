@@ -214,55 +214,63 @@ impl Khugepaged {
 
 figures! {
     static KHUGEPAGED: Counts, "Background promotion" {
-        /// Pages background promotion looked at since the start.
+        /// 4KB pages that khugepaged scanned since the start.
         khugepaged_pages_scanned, Count, Listed: |it| it.scanned;
-        /// Times it came to the end of all address spaces.
+        /// Times that khugepaged reached the end of all address spaces.
         khugepaged_full_scans, Count, Listed: |it| it.full_scans;
-        /// 2MB pages without holes that it made.
+        /// 2MB pages without holes that khugepaged made.
         khugepaged_pages_made_whole, Count, Listed,
             part("khugepaged_pages_made", "whole", "page-2m"): |it| it.collapsed;
-        /// Perforated pages that it made.
+        /// Perforated pages that khugepaged made.
         khugepaged_pages_made_perforated, Count, Listed,
             part("khugepaged_pages_made", "perforated", "perforated"): |it| it.perforated;
-        /// Pages made by copying all into a whole block.
+        /// 2MB pages that khugepaged made by copying all 4KB pages into a free block.
         khugepaged_promoted_by_collapse, Count, Listed:
             |it| it.promoted[Promotion::Collapse as usize];
-        /// Pages made by copying around what others have in a block.
+        /// 2MB pages that khugepaged made by copying 4KB pages into a block that others partly
+        /// occupy, with holes around their frames.
         khugepaged_promoted_around_others, Count, Listed:
             |it| it.promoted[Promotion::PunchAround as usize];
-        /// Pages left in place, with holes.
+        /// 2MB pages with holes that khugepaged made without moving the 4KB pages that are in
+        /// place.
         khugepaged_promoted_in_place, Count, Listed:
             |it| it.promoted[Promotion::PunchInPlace as usize];
-        /// Frames copied for that.
+        /// Frames that khugepaged copied to make 2MB pages.
         khugepaged_frames_copied, Count, Listed: |it| it.frames_copied;
-        /// Memory cleared for that.
+        /// Memory that khugepaged cleared to make 2MB pages.
         khugepaged_zeroed_bytes, Bytes, Listed: |it| it.frames_zeroed * FRAME_BYTES;
-        /// Holes of the pages made.
+        /// Holes in the 2MB pages that khugepaged made.
         khugepaged_holes_left, Count, Listed: |it| it.holes;
-        /// Holes of perforated pages that it patched.
+        /// Holes of perforated pages that khugepaged removed by moving the sub-page into place.
         khugepaged_holes_patched, Count, Listed: |it| it.patched;
-        /// Regions left alone: more pages are absent than max_ptes_none.
+        /// Regions that khugepaged did not promote because more pages are absent than
+        /// `max_ptes_none` allows.
         khugepaged_refused_absent, Count, Listed:
             |it| it.refused[Refusal::Absent as usize];
-        /// Regions left alone: more pages are swapped out than max_ptes_swap.
+        /// Regions that khugepaged did not promote because more pages are swapped out than
+        /// `max_ptes_swap` allows.
         khugepaged_refused_swapped, Count, Listed:
             |it| it.refused[Refusal::Swapped as usize];
-        /// Regions left alone: more pages are shared than max_ptes_shared.
+        /// Regions that khugepaged did not promote because more pages are shared than
+        /// `max_ptes_shared` allows.
         khugepaged_refused_shared, Count, Listed:
             |it| it.refused[Refusal::Shared as usize];
-        /// Regions left alone: a page allows other accesses than its area, writes apart.
+        /// Regions that khugepaged did not promote because a page and its area differ in
+        /// permissions other than writing.
         khugepaged_refused_permissions, Count, Listed:
             |it| it.refused[Refusal::Permissions as usize];
-        /// Regions left alone: injected fragmentation covers them.
+        /// Regions that khugepaged did not promote because injected fragmentation covers them.
         khugepaged_refused_injected, Count, Listed:
             |it| it.refused[Refusal::Injected as usize];
-        /// Regions left alone: no block was to be had in a way that the policy wants.
+        /// Regions that khugepaged did not promote because no block was available in a way that the
+        /// policy accepts.
         khugepaged_refused_no_block, Count, Listed:
             |it| it.refused[Refusal::NoBlock as usize];
-        /// Regions left alone: the policy wanted none of the ways there were.
+        /// Regions that khugepaged did not promote because the policy accepted none of the possible
+        /// ways.
         khugepaged_refused_by_policy, Count, Listed:
             |it| it.refused[Refusal::Policy as usize];
-        /// Regions left alone: memory was short half-way.
+        /// Regions that khugepaged did not promote because memory ran out during the work.
         khugepaged_refused_memory, Count, Listed:
             |it| it.refused[Refusal::Memory as usize];
     }

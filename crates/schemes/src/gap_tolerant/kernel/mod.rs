@@ -178,22 +178,22 @@ const BLOCK_ORDERS: [u32; 3] = [3, 4, 5];
 
 figures! {
     pub(in crate::gap_tolerant) static SUPERPAGES: State, "Gap-tolerant superpages" {
-        /// Memory in superpages, at most.
+        /// Peak of memory in gap-tolerant superpages.
         superpage_bytes, Bytes, Listed: |it| it.pages << 12;
-        /// Superpages made since the start.
+        /// Gap-tolerant superpages made since the start.
         superpages_made, Count, Listed: |it| it.made;
-        /// First touches for which there was no memory in the right places.
+        /// First touches that got no superpage, because memory in the right places was not free.
         superpage_failures, Count, Listed: |it| it.failed;
-        /// Superpages that moved since one of their frames failed.
+        /// Superpages that were moved because one of their frames failed.
         superpages_relocated, Count, Listed: |it| it.relocated;
-        /// Living processes with B-blocks of 32KB.
+        /// Peak number of processes with B-blocks of 32KB.
         processes_with_32kb_blocks, Count, Listed: |it| it.processes[0];
-        /// Living processes with B-blocks of 64KB.
+        /// Peak number of processes with B-blocks of 64KB.
         processes_with_64kb_blocks, Count, Listed: |it| it.processes[1];
-        /// Living processes with B-blocks of 128KB.
+        /// Peak number of processes with B-blocks of 128KB.
         processes_with_128kb_blocks, Count, Listed: |it| it.processes[2];
-        /// Slices of memory with enough free B-blocks for a superpage, at most; of the largest B-blocks
-        /// where there are several sizes.
+        /// Peak number of slices of memory with enough free B-blocks for a superpage. If processes
+        /// differ in the size of B-blocks, the largest size is meant.
         slices_allocatable, Count, Listed: |it| it.slices_allocatable;
     }
 }

@@ -132,19 +132,20 @@ pub(in crate::segment) struct State {
 
 figures! {
     pub(in crate::segment) static SEGMENTS: State, "Direct segments" {
-        /// Segments whose registers are set, at most.
+        /// Peak number of direct segments whose registers are set.
         segments_active, Count, Listed: |it| it.active;
-        /// 4KB pages in segments, at most.
+        /// Peak number of 4KB pages in direct segments, without escaped pages.
         segment_pages, Count, Listed: |it| it.pages;
-        /// Pages that escaped their segment, at most.
+        /// Peak number of pages that escape their direct segment, so that page tables translate
+        /// them.
         segment_escaped_pages, Count, Listed: |it| it.escaped;
-        /// Pages of segments that a table entry maps as well, at most.
+        /// Peak number of pages in direct segments that a page-table entry maps as well.
         segment_pages_paged, Count, Listed: |it| it.paged;
-        /// Memory of segments that no page of the program uses any more, at most.
+        /// Peak of memory in direct segments that no page of the program uses any more.
         segment_idle_bytes, Bytes, Listed: |it| it.idle * PageSize::Size4K.bytes();
-        /// Segments made since the start.
+        /// Direct segments made since the start.
         segments_made, Count, Listed: |it| it.made;
-        /// First touches for which there was no contiguous memory.
+        /// First touches that got no direct segment, because no contiguous memory was free.
         segment_failures, Count, Listed: |it| it.failed;
     }
 }

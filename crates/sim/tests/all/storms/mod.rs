@@ -10,7 +10,7 @@ mod tampered;
 mod virtualized;
 mod watched;
 
-use perforate_config::{Count, Given, read};
+use perforate_config::{Count, OptionTexts, read};
 use perforate_mmu::{BitmapUpdates, L2Part, ShadowReads, TlbConfig, TlbGeometry, Ways, allow};
 use perforate_os::{
     HoleContent, Kernel, KhugepagedConfig, KsmConfig, LaidOut, OsError, PageLayout,
@@ -63,7 +63,7 @@ const DEFRAG_MODES: [&str; 5] = ["always", "defer", "defer+madvise", "madvise", 
 
 /// Resolves options to a memory.
 pub fn memory_of(options: &[(&str, &str)]) -> MemoryState {
-    let given: Given = options.iter().copied().collect();
+    let given: OptionTexts = options.iter().copied().collect();
     MemoryOptions::read(given).unwrap().resolve(&MemorySnapshot::load).unwrap()
 }
 

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use crate::sequences::{Bytes, Choices, sequence, write};
-use perforate_config::Given;
+use perforate_config::OptionTexts;
 use perforate_sim::{
     Composition, Machine, MemoryOptions, MemorySnapshot, MemoryState, RunOptions, SimError,
     Simulation, SystemOptions, scheme,
@@ -103,7 +103,7 @@ fn memory(choices: &mut impl Choices) -> MemoryState {
     let choose = |choices: &mut _, of: &[&'static str]| {
         of[Choices::below(choices, of.len() as u64) as usize]
     };
-    let given: Given = [
+    let given: OptionTexts = [
         ("memory", choose(choices, &["8M", "5M", "16M"])),
         ("swap", choose(choices, &["0", "1M", "16M"])),
         ("fragmentation", choose(choices, &["none", "portion=50%,holes=30%,dispersed"])),

@@ -10,15 +10,15 @@ use crate::{ConfigError, Key, words};
 /// Texts by key, and groups of such texts: the settings of an experiment, the flags of a command line,
 /// the keyword arguments of a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Given(Vec<(String, Value)>);
+pub struct OptionTexts(Vec<(String, Value)>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Value {
     Text(String),
-    Group(Given),
+    Group(OptionTexts),
 }
 
-impl Given {
+impl OptionTexts {
     /// Adds the text of an option, even if the option has one already.
     pub fn insert(&mut self, key: impl Into<String>, text: impl Into<String>) {
         self.0.push((key.into(), Value::Text(text.into())));
@@ -130,25 +130,25 @@ impl Given {
     }
 }
 
-impl<K: Into<String>, V: Into<String>> FromIterator<(K, V)> for Given {
+impl<K: Into<String>, V: Into<String>> FromIterator<(K, V)> for OptionTexts {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(options: I) -> Self {
         let text = |(key, text): (K, V)| (key.into(), Value::Text(text.into()));
         Self(options.into_iter().map(text).collect())
     }
 }
 
-impl<'de> Deserialize<'de> for Given {
+impl<'de> Deserialize<'de> for OptionTexts {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Texts;
         impl<'de> Visitor<'de> for Texts {
-            type Value = Given;
+            type Value = OptionTexts;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("options such as key=value,key=value")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Given, A::Error> {
-                let mut given = Given::default();
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<OptionTexts, A::Error> {
+                let mut given = OptionTexts::default();
                 while let Some((key, text)) = map.next_entry::<String, String>()? {
                     given.insert(key, text);
                 }
