@@ -1,4 +1,4 @@
-//! Failures as exceptions. The classes are Python's (`perforate/_errors.py`).
+//! Exceptions for failures. The classes are defined in Python (`perforate/_errors.py`).
 
 use perforate_commands::Failure;
 use perforate_config::ConfigError;
@@ -9,7 +9,7 @@ use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
-/// An exception of this class of the package.
+/// Exception of a class of the package.
 pub fn exception(py: Python<'_>, class: &str, text: String) -> PyErr {
     let text = perforate_config::shorten(&text);
     let found = || -> PyResult<PyErr> {
@@ -19,12 +19,12 @@ pub fn exception(py: Python<'_>, class: &str, text: String) -> PyErr {
     found().unwrap_or_else(|error| error)
 }
 
-/// Wrong use.
+/// `UsageError`.
 pub fn wrong_use(py: Python<'_>, text: String) -> PyErr {
     exception(py, "UsageError", text)
 }
 
-/// The exception that says this failure.
+/// Exception for a failure.
 pub fn failed(py: Python<'_>, failure: &Failure) -> PyErr {
     let text = failure.keyword_text();
     match failure {
@@ -38,17 +38,17 @@ pub fn failed(py: Python<'_>, failure: &Failure) -> PyErr {
     }
 }
 
-/// The exception for an option that is wrong.
+/// Exception for a wrong option.
 pub fn wrong_option(py: Python<'_>, error: ConfigError) -> PyErr {
     failed(py, &error.into())
 }
 
-/// The exception for a trace that cannot be read or written.
+/// Exception for a trace that cannot be read or written.
 pub fn wrong_trace(py: Python<'_>, error: TraceError) -> PyErr {
     failed(py, &error.into())
 }
 
-/// The exception for results that cannot be read.
+/// Exception for results that cannot be read.
 pub fn wrong_results(py: Python<'_>, error: RecordsError) -> PyErr {
     failed(py, &error.into())
 }

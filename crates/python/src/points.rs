@@ -1,4 +1,4 @@
-//! Points of grids: what makes one, as a hash, and where its results are kept.
+//! Points of a grid: their hashes, and the store of their results.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -13,8 +13,8 @@ use crate::errors::failed;
 use crate::runs::{Compared, Prepared};
 use crate::work::{guarded, work};
 
-/// A hash of all that the results of a comparison depend on: this program, the machine, the memory and
-/// the schemes as they are understood, whatever words were used, and the content of the trace.
+/// Hash of everything that the results of a comparison depend on: this build, the resolved run (machine,
+/// memory, schemes), and the content of the trace.
 #[pyfunction]
 pub fn point(py: Python<'_>, compared: Compared) -> PyResult<String> {
     work(py, None, move |_| {
@@ -26,7 +26,7 @@ pub fn point(py: Python<'_>, compared: Compared) -> PyResult<String> {
     })
 }
 
-/// Reading this program's file takes longer than all the rest.
+/// Hash of this build. It is computed once, as reading the program's file takes long.
 pub fn own_build() -> Result<String, Failure> {
     static BUILD: OnceLock<String> = OnceLock::new();
     if let Some(known) = BUILD.get() {
@@ -36,7 +36,7 @@ pub fn own_build() -> Result<String, Failure> {
     Ok(BUILD.get_or_init(|| found).clone())
 }
 
-/// A hash of the trace's content; nothing for a workload, which its name describes.
+/// Hash of a trace's content; `None` for a synthetic workload, which its name describes.
 fn content(workload: &str) -> Result<Option<String>, Failure> {
     if workload == STANDARD_INPUT {
         let problem = "a sweep needs a workload or a file, which can be read more than once";
@@ -66,7 +66,7 @@ fn of_folder(path: &Path) -> Result<String, Failure> {
     Ok(Key::of_all(&json!(hashes)).to_string())
 }
 
-/// The lines of points by key: in a file, which experiments keep theirs in as well, or in memory only.
+/// Result lines of points by key, in a file of the same format as that of experiments, or in memory.
 #[pyclass]
 pub struct PointStore(Store<String>);
 
@@ -86,14 +86,20 @@ impl PointStore {
         })
     }
 
-    /// The lines of this point, if they are known.
+    /// Result lines of a point, if it is stored.
     fn get(&self, key: String) -> Option<String> {
         self.0.get(&Key::from(key)).cloned()
     }
 
-    /// Keeps the lines of a point, at once.
-    fn put(&mut self, py: Python<'_>, key: String, asked: Compared, lines: String) -> PyResult<()> {
-        let kept = self.0.insert(Key::from(key), &asked, lines);
+    /// Stores the result lines of a point.
+    fn put(
+        &mut self,
+        py: Python<'_>,
+        key: String,
+        compared: Compared,
+        lines: String,
+    ) -> PyResult<()> {
+        let kept = self.0.insert(Key::from(key), &compared, lines);
         kept.map_err(|error| failed(py, &error.into()))
     }
 }

@@ -1,5 +1,4 @@
-//! Decoded instructions as rows of columns: a row for each memory access, and one for each instruction
-//! without any.
+//! Decoded instructions as rows: one for each memory access, and one for each instruction without access.
 
 use std::sync::Arc;
 
@@ -16,29 +15,29 @@ pub enum Field {
     Instruction,
     /// Address of the instruction.
     Ip,
-    /// First byte accessed; 0 in a row without an access.
+    /// Address of the access; 0 in a row without access.
     Address,
-    /// Bytes accessed; 0 in a row without an access.
+    /// Size of the access in bytes; 0 in a row without access.
     Size,
     /// 0: no access, 1: read, 2: write.
     Kind,
-    /// Length of the instruction in bytes; 0 where the trace does not say.
+    /// Length of the instruction in bytes; 0 if unknown.
     Length,
-    /// Kind of branch, by its place in `Branch::ALL`; 0: none.
+    /// Kind of branch, as an index of `Branch::ALL`; 0: none.
     Branch,
-    /// Whether the branch was taken.
+    /// True if the branch was taken.
     Taken,
-    /// What is computed, by its place in `Operation::ALL`.
+    /// Kind of operation, as an index of `Operation::ALL`.
     Operation,
-    /// Registers read, four in a row; 0 fills unused places.
+    /// Registers read, four in each row; unused ones are 0.
     Sources,
-    /// Which of them make no address, a bit each.
+    /// Bit mask of the sources that are not part of an address.
     DataSources,
-    /// Registers written, two in a row.
+    /// Registers written, two in each row.
     Destinations,
-    /// The process that runs.
+    /// Process number.
     Process,
-    /// The thread that runs.
+    /// Thread number.
     Thread,
 }
 
@@ -61,7 +60,7 @@ impl Field {
         ("thread", Self::Thread),
     ];
 
-    /// The column of this name.
+    /// Column with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, field)| *field)
     }
@@ -85,7 +84,7 @@ impl Field {
     }
 }
 
-/// Rows in the making.
+/// Rows of the next batch.
 pub struct Rows {
     fields: Vec<Field>,
     columns: Vec<Numbers>,
@@ -96,18 +95,18 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// No rows, with these columns, whose memory comes from a pool.
+    /// Empty rows with these columns.
     pub fn new(fields: &[Field], pool: Arc<Pool>) -> Self {
         let (fields, running) = (fields.to_vec(), (ProcessId::default(), ThreadId::default()));
         Self { fields, columns: Vec::new(), rows: 0, running, places: Places::default(), pool }
     }
 
-    /// How many there are.
+    /// Number of rows.
     pub fn len(&self) -> usize {
         self.rows
     }
 
-    /// Takes the rows out; about so many come next.
+    /// Takes all rows.
     pub fn take(&mut self) -> Batch {
         let columns = std::mem::take(&mut self.columns).into_iter().zip(&self.fields);
         let columns = columns.map(|(numbers, field)| (numbers, field.width())).collect();
@@ -115,8 +114,8 @@ impl Rows {
         Batch { rows: std::mem::take(&mut self.rows), columns, pool }
     }
 
-    /// Adds the first `count` instructions of a chunk, the first being number `first` of the trace;
-    /// `room` is for how many rows there should be room in all.
+    /// Adds the first `count` instructions of a chunk. Its first instruction has the number `first`. `room` is
+    /// the expected number of rows of the batch.
     pub fn add(&mut self, chunk: &Chunk, count: usize, first: u64, room: usize) {
         let instructions = &chunk.instructions[..count.min(chunk.instructions.len())];
         if self.columns.is_empty() {
@@ -129,11 +128,11 @@ impl Rows {
             add_column(*field, numbers, (chunk, instructions), &self.places, (first, before));
         }
         self.rows += self.places.owners.len();
-        self.hear(chunk);
+        self.follow_switches(chunk);
     }
 
-    /// Learns who runs after a chunk.
-    pub fn hear(&mut self, chunk: &Chunk) {
+    /// Finds the process and thread that run after a chunk.
+    fn follow_switches(&mut self, chunk: &Chunk) {
         for (_, event) in &chunk.events {
             if let ProgramEvent::Switch { process, thread } = event {
                 self.running = (*process, *thread);
@@ -142,8 +141,8 @@ impl Rows {
     }
 }
 
-/// Which row of a chunk belongs to which instruction, and which to which access. Found once, so that a
-/// column is a loop without branches.
+/// Rows of the instructions and accesses of a chunk. They are computed once, so that filling a column is a
+/// loop without branches.
 #[derive(Default)]
 struct Places {
     /// Number of the instruction of each row.
@@ -154,7 +153,7 @@ struct Places {
 
 impl Places {
     fn find(&mut self, instructions: &[Instruction]) {
-        // Both are written one place too far, where the next instruction writes again.
+        // An instruction without access writes one element past its rows, which the next one overwrites.
         let accesses: usize = instructions.iter().map(|one| usize::from(one.accesses)).sum();
         let idle = instructions.iter().filter(|one| one.accesses == 0).count();
         self.owners.resize(accesses + idle + 1, 0);
@@ -218,16 +217,16 @@ fn add_column(
             several(column, instructions, places, |it| it.destinations);
         }
         (Field::Process, Numbers::U16(column)) => {
-            of_runner(column, chunk, instructions, running, |(process, _)| process.0);
+            each_running(column, chunk, instructions, running, |(process, _)| process.0);
         }
         (Field::Thread, Numbers::U16(column)) => {
-            of_runner(column, chunk, instructions, running, |(_, thread)| thread.0);
+            each_running(column, chunk, instructions, running, |(_, thread)| thread.0);
         }
         _ => unreachable!("columns have the numbers of their fields"),
     }
 }
 
-/// A value of each instruction, in each of its rows.
+/// Adds a value of each instruction, in each of its rows.
 fn each<T>(
     column: &mut Vec<T>,
     instructions: &[Instruction],
@@ -237,7 +236,7 @@ fn each<T>(
     column.extend(places.owners.iter().map(|&owner| value(&instructions[owner as usize])));
 }
 
-/// Several values of each instruction.
+/// Adds several values of each instruction, in each of its rows.
 fn several<const N: usize>(
     column: &mut Vec<u8>,
     instructions: &[Instruction],
@@ -247,7 +246,7 @@ fn several<const N: usize>(
     column.extend(places.owners.iter().flat_map(|&owner| values(&instructions[owner as usize])));
 }
 
-/// A value of each access, 0 in rows without one.
+/// Adds a value of each access, and 0 in rows without access.
 fn each_access<T: Clone + Default>(
     column: &mut Vec<T>,
     accesses: &[MemoryAccess],
@@ -262,8 +261,8 @@ fn each_access<T: Clone + Default>(
     }
 }
 
-/// A value of who runs, which events between instructions change.
-fn of_runner(
+/// Adds a value of the running process and thread, which change with events between instructions.
+fn each_running(
     column: &mut Vec<u16>,
     chunk: &Chunk,
     instructions: &[Instruction],
@@ -283,16 +282,16 @@ fn of_runner(
     }
 }
 
-/// Rows that are whole.
+/// A batch of rows.
 pub struct Batch {
-    /// How many there are.
+    /// Number of rows.
     pub rows: usize,
     columns: Vec<(Numbers, usize)>,
     pool: Arc<Pool>,
 }
 
 impl Batch {
-    /// The columns, in the order in which they were asked for.
+    /// Columns, in the order of the fields.
     pub fn columns(self) -> impl Iterator<Item = Column> {
         let Self { columns, pool, .. } = self;
         let column = move |(numbers, width)| Column::new(numbers, width, Arc::clone(&pool));

@@ -1,4 +1,4 @@
-//! Traces from columns.
+//! Writer of traces from columns.
 
 use std::path::{Path, PathBuf};
 
@@ -15,30 +15,30 @@ use serde_json::json;
 use crate::errors::{exception, wrong_option, wrong_trace, wrong_use};
 use crate::work::guarded;
 
-/// Writes a trace under another name, which becomes its own once it is whole.
+/// Writer of a trace. The file gets its name when the trace is finished.
 #[pyclass]
 pub struct TraceWriter {
     path: PathBuf,
-    /// The file and what writes to it, until the trace is finished.
+    /// File and writer, until the trace is finished.
     writer: Option<(NewFile, perforate_trace::TraceWriter)>,
-    /// Events that are to come, the last first.
-    events: Vec<PlacedEvent>,
+    /// Remaining events, the last first.
+    events: Vec<EventBefore>,
     /// Number of the next instruction.
     next: u64,
 }
 
-/// An event and the instruction that it comes before.
+/// An event, and the number of the instruction after it.
 #[derive(Deserialize)]
-struct PlacedEvent {
+struct EventBefore {
     instruction: u64,
     #[serde(flatten)]
     event: ProgramEvent,
 }
 
-/// Rows as bytes of their columns, all of the same number of rows.
+/// Columns of rows, as bytes.
 #[derive(FromPyObject)]
 struct Columns {
-    /// Number of the instruction that a row belongs to; empty where each row is one of its own.
+    /// Number of each row's instruction; empty if each row is an instruction.
     instruction: PyBackedBytes,
     ip: PyBackedBytes,
     address: PyBackedBytes,
@@ -55,8 +55,7 @@ struct Columns {
 
 #[pymethods]
 impl TraceWriter {
-    /// Begins a trace. `metadata` are those of a trace file, `events` what the program asks of the
-    /// operating system, both as JSON.
+    /// Begins a trace with this metadata and these events, both as JSON.
     #[new]
     fn new(
         py: Python<'_>,
@@ -65,7 +64,7 @@ impl TraceWriter {
         events: &str,
         level: i32,
     ) -> PyResult<Self> {
-        let mut events: Vec<PlacedEvent> = serde_json::from_str(events)
+        let mut events: Vec<EventBefore> = serde_json::from_str(events)
             .map_err(|error| wrong_use(py, format!("events: {error}")))?;
         events.sort_by_key(|placed| placed.instruction);
         events.reverse();
@@ -96,7 +95,7 @@ impl TraceWriter {
         })
     }
 
-    /// Ends the trace, and returns what was written as JSON.
+    /// Ends the trace, and returns its path and counts as JSON.
     fn finish(&mut self, py: Python<'_>) -> PyResult<String> {
         guarded(py, || {
             let Some((new, mut writer)) = self.writer.take() else {
@@ -118,7 +117,7 @@ impl TraceWriter {
         })
     }
 
-    /// Gives it up: nothing remains.
+    /// Deletes the unfinished trace.
     fn discard(&mut self) {
         self.writer = None;
     }
@@ -128,7 +127,7 @@ fn cannot_write(py: Python<'_>, path: &Path, error: &std::io::Error) -> PyErr {
     exception(py, "RunError", format!("{}: cannot be written: {error}", path.display()))
 }
 
-/// Why rows cannot be written.
+/// Reason why rows cannot be written.
 enum Problem {
     Trace(TraceError),
     Row(String),
@@ -186,7 +185,7 @@ impl Columns {
         self.ip.len() / 8
     }
 
-    /// All columns are as long as they must be.
+    /// Checks the lengths of all columns.
     fn check(&self) -> Result<(), String> {
         let rows = self.rows();
         let columns = [
@@ -211,7 +210,7 @@ impl Columns {
         })
     }
 
-    /// The row after the last of the instruction that begins at `row`.
+    /// First row after the instruction that begins at `row`.
     fn end_of_instruction(&self, row: usize) -> usize {
         if self.instruction.is_empty() {
             return row + 1;
@@ -222,7 +221,7 @@ impl Columns {
             .unwrap_or(self.rows())
     }
 
-    /// The access in a row, if it has one.
+    /// Access of a row, if it has one.
     fn access(&self, row: usize) -> Result<Option<MemoryAccess>, String> {
         let kind = match self.kind[row] {
             0 => return Ok(None),
@@ -238,7 +237,7 @@ impl Columns {
         }))
     }
 
-    /// The instruction of a row, without its accesses.
+    /// Instruction of a row, without its accesses.
     fn instruction(&self, row: usize) -> Result<Instruction, String> {
         let byte = |column: &[u8]| column.get(row).copied().unwrap_or(0);
         let (branch, operation) = (byte(&self.branch), byte(&self.operation));

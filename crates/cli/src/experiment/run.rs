@@ -1,6 +1,5 @@
 //! Measures the points of experiments and writes the results.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, available_parallelism};
@@ -16,7 +15,7 @@ use perforate_report::{ReportOptions, experiments_figures, experiments_html, exp
 use perforate_types::counted;
 
 use super::{RunOptions, shards};
-use crate::output::{COLUMNS, CommandOutput, command, notes};
+use crate::output::{COLUMNS, CommandOutput, command, notes, result_folder};
 use crate::progress::{Eraser, ShareBar, print_message};
 
 /// File of measured points, in the folder of all results.
@@ -75,7 +74,7 @@ impl ExperimentRun {
             (Some(Shard { index, count }), None) => {
                 Some(ResultFolder::of_part(folder_name, index, count)?)
             }
-            (_, out) => folder(out.as_deref(), options.json, folder_name)?,
+            (_, out) => result_folder(out.as_deref(), options.json, folder_name)?,
         };
         let overrides = options.overrides();
         let experiments: Vec<Experiment> =
@@ -188,14 +187,6 @@ fn unstated(
     let Some(together) = together else { return Ok(vec![None; experiments.len()]) };
     let of = |experiment| Unstated::of(experiment, together.into());
     Ok(experiments.iter().map(of).collect::<Result<_, _>>()?)
-}
-
-/// Folder for results; `None` if only JSON is printed.
-pub fn folder(out: Option<&Path>, json: bool, name: &str) -> Result<Option<ResultFolder>, Failure> {
-    match (out, json) {
-        (None, true) => Ok(None),
-        (out, _) => ResultFolder::of(out, name).map(Some),
-    }
 }
 
 /// Records of experiments from the stored measurements.
