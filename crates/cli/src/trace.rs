@@ -16,7 +16,8 @@ use perforate_trace::{
     split_format, standard_input_bytes, write_chunk,
 };
 use perforate_types::{
-    Chunk, Instruction, MemoryAccess, Permissions, ProcessId, ProgramEvent, ThreadId, counted,
+    Chunk, ChunkItem, Instruction, MemoryAccess, Permissions, ProcessId, ProgramEvent, ThreadId,
+    counted,
 };
 use perforate_workloads::WorkloadSpec;
 
@@ -283,19 +284,11 @@ fn head(file: &str, instructions: u64) -> Result<(), Failure> {
     let mut source = Limited::new(source, instructions);
     let mut chunk = Chunk::default();
     while source.next_chunk(&mut chunk)? {
-        let mut accesses = chunk.accesses.as_slice();
-        let mut events = chunk.events.iter().peekable();
-        let mut text = String::new();
-        for (index, instruction) in chunk.instructions.iter().enumerate() {
-            while let Some((_, event)) = events.next_if(|(at, _)| *at as usize <= index) {
-                text += &event_line(event);
-            }
-            let (own, rest) = accesses.split_at(usize::from(instruction.accesses));
-            accesses = rest;
-            text += &line(instruction, own);
-        }
-        events.for_each(|(_, event)| text += &event_line(event));
-        print(&text)?;
+        let lines = chunk.in_order().map(|item| match item {
+            ChunkItem::Event(event) => event_line(event),
+            ChunkItem::Instruction(instruction, accesses) => line(instruction, accesses),
+        });
+        print(&lines.collect::<String>())?;
     }
     Ok(())
 }

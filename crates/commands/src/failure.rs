@@ -37,7 +37,7 @@ pub enum Failure {
         problem: String,
     },
     /// Failure of the simulation.
-    #[error("{}", told(.0))]
+    #[error("{}", describe(.0))]
     Simulation(#[from] SimError),
     /// A trace that cannot be read or written.
     #[error(transparent)]
@@ -69,23 +69,23 @@ pub enum Failure {
     /// A file cannot be written.
     #[error("{}: cannot be written: {source}", path.display())]
     Write {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// An operation that the operating system refused.
     #[error("{action}: {source}")]
     Machine {
-        /// Attempted operation.
+        /// Operation that the operating system refused.
         action: &'static str,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// A stored snapshot cannot be read.
     #[error("{}: {problem}", path.display())]
     Snapshot {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// Problem with the stored snapshot.
         problem: String,
@@ -184,7 +184,7 @@ fn flags(settings: &[(String, String)]) -> String {
 }
 
 /// An error of the simulation; one of an option names the flag.
-fn told(error: &SimError) -> String {
+fn describe(error: &SimError) -> String {
     let SimError::Config(error) = error else { return error.to_string() };
     let path: Vec<&str> = error.path().collect();
     let (flag, keys) = match path.as_slice() {

@@ -18,9 +18,9 @@ pub struct Formulas {
 
 /// The formulas of a curve at one place.
 pub struct CurveFormulas {
-    /// Its value.
+    /// Formula of the curve.
     pub value: Formula,
-    /// The same as drawn, half the width of its interval, and the draws.
+    /// Formulas of the drawn mean, half the width of its interval, and the number of draws.
     pub drawn: [Option<Formula>; 3],
 }
 
@@ -158,11 +158,11 @@ fn names(formula: &Formula) -> Vec<String> {
 pub struct Point {
     /// Name of the kind.
     pub kind: &'static str,
-    /// Its settings.
+    /// Settings of the measurement, by key.
     pub settings: Settings,
-    /// The seed.
+    /// Seed of the run.
     pub seed: u64,
-    /// The subject.
+    /// Subject: a scheme or a design.
     pub subject: String,
 }
 
@@ -171,7 +171,7 @@ pub struct Point {
 /// # Errors
 /// As [`Formulas::at`].
 pub fn points(experiment: &Experiment) -> Result<BTreeSet<Point>, String> {
-    let kind = experiment.kind()?.name();
+    let kind = experiment.kind()?.name;
     let mut points = BTreeSet::new();
     for place in experiment.places() {
         let values = experiment.values(&place);

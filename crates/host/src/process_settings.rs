@@ -3,12 +3,15 @@
 
 use std::fs;
 use std::io;
+use std::sync::mpsc;
 use std::time::Duration;
 
 use rustix::thread::{
     CpuSet, disable_transparent_huge_pages, sched_getaffinity, sched_setaffinity,
 };
 use rustix::time::{ClockId, clock_gettime};
+
+use crate::HostError;
 
 /// Pins the calling thread, and the processes that it starts, to one processor.
 ///
@@ -21,6 +24,30 @@ pub fn pin(processor: usize) -> io::Result<()> {
     let mut set = CpuSet::new();
     set.set(processor);
     Ok(sched_setaffinity(None, &set)?)
+}
+
+/// Runs `work` on one processor, in a thread of its own, so that the calling thread is not pinned.
+/// `progress` receives the numbers that `work` passes to its argument.
+///
+/// # Errors
+/// If this process may not use the processor, a thread cannot be started, or `work` fails.
+pub fn on_processor<T: Send>(
+    processor: usize,
+    work: impl FnOnce(&dyn Fn(u64)) -> Result<T, HostError> + Send,
+    progress: &mut dyn FnMut(u64),
+) -> Result<T, HostError> {
+    std::thread::scope(|scope| {
+        let (sender, numbers) = mpsc::channel();
+        let thread = std::thread::Builder::new().spawn_scoped(scope, move || {
+            pin(processor).map_err(|source| HostError::Processor { number: processor, source })?;
+            work(&|number| {
+                let _ = sender.send(number); // the receiver lives longer
+            })
+        });
+        let thread = thread.map_err(HostError::system("starting a thread"))?;
+        numbers.into_iter().for_each(progress);
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }
 
 /// Processors on which this process may run.

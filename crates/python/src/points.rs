@@ -1,13 +1,12 @@
 //! Points of a grid: their hashes, and the store of their results.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use perforate_commands::Failure;
-use perforate_experiment::{Key, Store, build, hash_of_file};
-use perforate_trace::{STANDARD_INPUT, split_format};
+use perforate_experiment::{Key, Store, build, identity};
 use pyo3::prelude::*;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::errors::failed;
 use crate::runs::{Compared, Prepared};
@@ -20,9 +19,10 @@ pub fn point(py: Python<'_>, compared: Compared) -> PyResult<String> {
     work(py, None, move |_| {
         let prepared = compared.prepare()?;
         let Prepared { run, seeds, .. } = &prepared;
-        let content = run.workload.names().map(content).collect::<Result<Vec<_>, _>>()?;
-        let all = json!([own_build()?, run.identity(), seeds, content]);
-        Ok(Key::of_all(&all).to_string())
+        let identity = identity(run).map_err(Failure::Usage)?;
+        // Results have the names of traces, too.
+        let names: Vec<&str> = run.workload.names().collect();
+        Ok(Key::of(&own_build()?, &json!([identity, names, seeds])).0)
     })
 }
 
@@ -34,36 +34,6 @@ pub fn own_build() -> Result<String, Failure> {
     }
     let found = build()?;
     Ok(BUILD.get_or_init(|| found).clone())
-}
-
-/// Hash of a trace's content; `None` for a synthetic workload, which its name describes.
-fn content(workload: &str) -> Result<Option<String>, Failure> {
-    if workload == STANDARD_INPUT {
-        let problem = "a sweep needs a workload or a file, which can be read more than once";
-        return Err(Failure::Usage(format!("workload: {problem}")));
-    }
-    let path = split_format(Path::new(workload)).1;
-    if !path.exists() {
-        return Ok(None);
-    }
-    hash(path).map(Some)
-}
-
-fn hash(path: &Path) -> Result<String, Failure> {
-    if path.is_dir() { of_folder(path) } else { hash_of_file(path).map_err(Failure::Usage) }
-}
-
-fn of_folder(path: &Path) -> Result<String, Failure> {
-    let failed = |error| Failure::Usage(format!("{}: {error}", path.display()));
-    let mut entries = std::fs::read_dir(path)
-        .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>, _>>())
-        .map_err(failed)?;
-    entries.sort();
-    let hashes = entries
-        .iter()
-        .map(|entry| Ok(json!([entry.file_name().map(|it| it.to_string_lossy()), hash(entry)?])));
-    let hashes = hashes.collect::<Result<Vec<Value>, Failure>>()?;
-    Ok(Key::of_all(&json!(hashes)).to_string())
 }
 
 /// Result lines of points by key, in a file of the same format as that of experiments, or in memory.
@@ -88,7 +58,7 @@ impl PointStore {
 
     /// Result lines of a point, if it is stored.
     fn get(&self, key: String) -> Option<String> {
-        self.0.get(&Key::from(key)).cloned()
+        self.0.get(&Key(key)).cloned()
     }
 
     /// Stores the result lines of a point.
@@ -99,7 +69,7 @@ impl PointStore {
         compared: Compared,
         lines: String,
     ) -> PyResult<()> {
-        let kept = self.0.insert(Key::from(key), &compared, lines);
+        let kept = self.0.insert(Key(key), &compared, lines);
         kept.map_err(|error| failed(py, &error.into()))
     }
 }

@@ -178,7 +178,6 @@ pub fn explain(
     work(py, None, move |_| {
         let question = Question { addresses: &addresses, workload: &workload, scheme: &scheme };
         let found = perforate_commands::explain(&request(options, set)?, &question, &|_, _| ())?;
-        let json = serde_json::to_string(&found.record()).expect("explanations are plain data");
-        Ok((json, found.text(COLUMNS)))
+        Ok((found.record().to_string(), found.text(COLUMNS)))
     })
 }

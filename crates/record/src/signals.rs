@@ -1,13 +1,12 @@
 //! Signal handlers that begin and end recordings.
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::RecordError;
 
 /// Exit code after Ctrl-C, as in shells.
-const INTERRUPTED: i32 = 130;
+pub(crate) const INTERRUPTED: i32 = 130;
 
 /// Returns a flag that is set at the first Ctrl-C (SIGINT) or SIGTERM, for
 /// [`RecordOptions::stop`](crate::RecordOptions::stop).
@@ -17,8 +16,7 @@ const INTERRUPTED: i32 = 130;
 pub fn stop_on_interrupt() -> Result<Arc<AtomicBool>, RecordError> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [libc::SIGINT, libc::SIGTERM] {
-        set_on_signal(signal, Arc::clone(&stop))
-            .map_err(RecordError::system("handling signals"))?;
+        set_on_signal(signal, Arc::clone(&stop))?;
     }
     Ok(stop)
 }
@@ -31,7 +29,7 @@ pub fn stop_on_interrupt() -> Result<Arc<AtomicBool>, RecordError> {
 pub fn set_on_signals(stop: &Arc<AtomicBool>) -> Result<Arc<AtomicBool>, RecordError> {
     let begin = Arc::new(AtomicBool::new(false));
     for (signal, flag) in [(libc::SIGUSR1, &begin), (libc::SIGUSR2, stop)] {
-        set_on_signal(signal, Arc::clone(flag)).map_err(RecordError::system("handling signals"))?;
+        set_on_signal(signal, Arc::clone(flag))?;
     }
     Ok(begin)
 }
@@ -42,7 +40,7 @@ pub fn set_on_signals(stop: &Arc<AtomicBool>) -> Result<Arc<AtomicBool>, RecordE
 /// # Errors
 /// If the operating system refuses the signal handler.
 pub fn fail_at_file_size_limit() -> Result<(), RecordError> {
-    set_on_signal(libc::SIGXFSZ, Arc::default()).map_err(RecordError::system("handling signals"))
+    set_on_signal(libc::SIGXFSZ, Arc::default())
 }
 
 /// Returns a flag that is set at the first Ctrl-C (SIGINT) or SIGTERM. The second signal ends the
@@ -61,16 +59,25 @@ pub fn stop_or_end_on_interrupt() -> Result<Arc<AtomicBool>, RecordError> {
             }
         };
         // SAFETY: the handler only swaps an atomic value and calls `_exit`: both are async-signal-safe.
-        unsafe { signal_hook_registry::register(signal, act) }
-            .map_err(RecordError::system("handling signals"))?;
+        unsafe { register(signal, act) }?;
     }
     Ok(stop)
 }
 
 /// Registers a handler that sets `flag` when the process receives `signal`. Handlers that were
 /// registered for the signal before stay.
-fn set_on_signal(signal: i32, flag: Arc<AtomicBool>) -> io::Result<()> {
+fn set_on_signal(signal: i32, flag: Arc<AtomicBool>) -> Result<(), RecordError> {
     let act = move || flag.store(true, Ordering::SeqCst);
     // SAFETY: the handler only stores an atomic value, which is async-signal-safe.
-    unsafe { signal_hook_registry::register(signal, act) }.map(drop)
+    unsafe { register(signal, act) }
+}
+
+/// Registers a signal handler.
+///
+/// # Safety
+/// The handler must be async-signal-safe.
+unsafe fn register(signal: i32, act: impl Fn() + Sync + Send + 'static) -> Result<(), RecordError> {
+    // SAFETY: promised by the caller.
+    let registered = unsafe { signal_hook_registry::register(signal, act) };
+    registered.map(drop).map_err(RecordError::system("handling signals"))
 }

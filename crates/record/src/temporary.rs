@@ -7,10 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tempfile::TempDir;
 
+use crate::signals::INTERRUPTED;
 use crate::{RecordError, RecordOptions, stop_on_interrupt};
-
-/// Exit code after Ctrl-C, as in shells.
-const INTERRUPTED: i32 = 130;
 
 /// Path for a trace in a temporary folder. Dropping the value deletes the folder.
 pub struct TemporaryTrace {

@@ -5,7 +5,9 @@ use std::ops::Range;
 use std::path::Path;
 
 use perforate_trace::{Source, TraceReader, TraceWriter};
-use perforate_types::{Chunk, Instruction, MemoryAccess, ProcessId, ProgramEvent, ThreadId};
+use perforate_types::{
+    Chunk, ChunkItem, Instruction, MemoryAccess, ProcessId, ProgramEvent, ThreadId,
+};
 
 use crate::RecordError;
 use crate::process_memory::PAGE_BYTES;
@@ -146,22 +148,21 @@ pub fn thin(
         if !reader.next_chunk(&mut chunk)? {
             break;
         }
-        let mut events = chunk.events.drain(..).peekable();
-        let mut accesses = chunk.accesses.as_slice();
-        for (index, instruction) in chunk.instructions.iter().enumerate() {
-            while let Some((_, event)) = events.next_if(|(at, _)| *at as usize <= index) {
-                copy.event(event)?;
-            }
-            let (own, rest) = accesses.split_at(instruction.accesses.into());
-            accesses = rest;
+        for item in chunk.in_order() {
+            let (instruction, accesses) = match item {
+                ChunkItem::Event(event) => {
+                    copy.event(event)?;
+                    continue;
+                }
+                ChunkItem::Instruction(instruction, accesses) => (instruction, accesses),
+            };
             while spans.next_if(|span| span.end <= position).is_some() {}
             match spans.peek().is_some_and(|span| span.contains(&position)) {
-                true => copy.keep(instruction, own)?,
-                false => copy.drop_one(instruction, own),
+                true => copy.keep(instruction, accesses)?,
+                false => copy.drop_one(instruction, accesses),
             }
             position += 1;
         }
-        events.try_for_each(|(_, event)| copy.event(event))?;
     }
     copy.close_gap()
 }
@@ -184,14 +185,14 @@ struct Copy<'a> {
 }
 
 impl Copy<'_> {
-    fn event(&mut self, event: ProgramEvent) -> Result<(), RecordError> {
+    fn event(&mut self, event: &ProgramEvent) -> Result<(), RecordError> {
         match event {
             ProgramEvent::Gap { instructions } => self.gap += instructions,
-            ProgramEvent::Switch { process, thread } => self.place = (process, thread),
+            ProgramEvent::Switch { process, thread } => self.place = (*process, *thread),
             event => {
                 self.populate()?;
                 self.switch(self.place)?;
-                self.writer.event(event)?;
+                self.writer.event(event.clone())?;
             }
         }
         Ok(())

@@ -24,15 +24,17 @@ use crate::{
 
 figures! {
     pub(crate) static TOUCHED: u64, "Memory" {
-        /// Distinct 4KB pages of data that the program accessed; the same under every scheme.
+        /// Memory in distinct 4KB data pages that the program accessed; the same under every
+        /// scheme.
         touched_bytes, "touched", Bytes, Main: |bytes| *bytes;
     }
 
     pub(crate) static ADVICES: HugePageAdvices, "Memory" {
-        /// How often the program asked for large pages (MADV_HUGEPAGE), from the beginning of the trace;
-        /// absent where the trace has no such events.
+        /// Times that the program requested large pages (MADV_HUGEPAGE), from the beginning of the
+        /// trace. Absent if the trace has no such events.
         huge_page_advices, Count, Listed: |calls| calls.wanted;
-        /// How often the program forbade large pages (MADV_NOHUGEPAGE), likewise.
+        /// Times that the program forbade large pages (MADV_NOHUGEPAGE), from the beginning of the
+        /// trace. Absent if the trace has no such events.
         huge_page_refusals, Count, Listed: |calls| calls.refused;
     }
 }

@@ -148,44 +148,48 @@ const PICOJOULES: f64 = 1000.0;
 
 figures! {
     static ENERGY: EnergyUse, "Energy" {
-        /// Accesses to the structures of translation, fills included, times their energy in the machine
-        /// file's `[energy]`.
+        /// Dynamic energy of address translation: accesses to translation structures, including
+        /// fills, times the energy per access in the machine file's `[energy]`.
         translation_energy_dynamic_nj, Nanojoules, Listed:
             |it| (it.structures().iter().sum::<f64>() + it.beside_l2_tlb, PICOJOULES);
-        /// Of it: first-level TLBs.
+        /// Dynamic translation energy of the first-level TLBs.
         translation_energy_dynamic_nj_l1_tlb, Nanojoules, Listed: |it| (it.l1_tlb, PICOJOULES);
-        /// Of it: the second-level TLB.
+        /// Dynamic translation energy of the second-level TLB.
         translation_energy_dynamic_nj_l2_tlb, Nanojoules, Listed: |it| (it.l2_tlb, PICOJOULES);
-        /// Of it: page-walk caches.
+        /// Dynamic translation energy of the page-walk caches.
         translation_energy_dynamic_nj_walk_cache, Nanojoules, Listed:
             |it| (it.walk_cache, PICOJOULES);
-        /// Of it: a nested TLB of its own.
+        /// Dynamic translation energy of a nested TLB that is separate from the second-level TLB.
         translation_energy_dynamic_nj_nested_tlb, Nanojoules, Listed:
             |it| (it.nested_tlb, PICOJOULES);
-        /// Of it: checks of segments and their escape filters.
+        /// Dynamic translation energy of comparisons with direct segments, including their escape
+        /// filters.
         translation_energy_dynamic_nj_segment_check, Nanojoules, Listed:
             |it| (it.segment_check, PICOJOULES);
-        /// Of it: B-blocks found in selection bitmaps.
+        /// Dynamic translation energy of finding B-blocks in the selection bitmaps of gap-tolerant
+        /// entries.
         translation_energy_dynamic_nj_selection, Nanojoules, Listed:
             |it| (it.selection, PICOJOULES);
-        /// Of it: walkers' reads of the first-level data cache.
+        /// Dynamic translation energy of page walkers' reads of the first-level data cache.
         translation_energy_dynamic_nj_walker_l1d, Nanojoules, Listed:
             |it| (it.walker_l1d, PICOJOULES);
-        /// Of it: walkers' reads of the second-level cache.
+        /// Dynamic translation energy of page walkers' reads of the second-level cache.
         translation_energy_dynamic_nj_walker_l2, Nanojoules, Listed:
             |it| (it.walker_l2, PICOJOULES);
-        /// Of it: walkers' reads of the last-level cache.
+        /// Dynamic translation energy of page walkers' reads of the last-level cache.
         translation_energy_dynamic_nj_walker_llc, Nanojoules, Listed:
             |it| (it.walker_llc, PICOJOULES);
-        /// Of it: walkers' reads of memory.
+        /// Dynamic translation energy of page walkers' reads of main memory.
         translation_energy_dynamic_nj_walker_memory, Nanojoules, Listed:
             |it| (it.walker_memory, PICOJOULES);
-        /// Static power of `[energy]` times the time of the steady state.
+        /// Static energy of the core: power in the machine file's `[energy]` times the time of the
+        /// steady state.
         static_energy_nj, Nanojoules, Listed: |it| (it.leaked, PICOJOULES);
     }
 
     static BESIDE: EnergyUse, "Energy" {
-        /// Of it: a mechanism's own cache beside the second-level TLB.
+        /// Dynamic translation energy of a cache that a mechanism adds in parallel with the
+        /// second-level TLB, such as a range TLB.
         translation_energy_dynamic_nj_beside_l2_tlb, Nanojoules, Listed:
             |it| (it.beside_l2_tlb, PICOJOULES);
     }

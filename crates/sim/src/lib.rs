@@ -60,8 +60,7 @@ pub use mode_switching::ModeSwitching;
 pub use observer::{FiguresOnly, Observer, Progress, Silent};
 pub use operating_system::{OperatingSystemCosts, OperatingSystemCycles};
 pub use perforate_records::{
-    ContentsPoint, MemoryMap, MemoryPoint, Region, RunResult, Sampled, SampledFigure, Series,
-    Vocabulary, Warmup,
+    ContentsPoint, MemoryMap, MemoryPoint, Region, RunResult, Sampled, Series, Vocabulary, Warmup,
 };
 pub use perforate_schemes::{self as scheme, Composition, PolicyOptions, Scheme, SchemeError};
 pub use phases::{Phase, PhasedRun};

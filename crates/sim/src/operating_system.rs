@@ -451,106 +451,112 @@ pub(crate) fn work_counters() -> Vec<Counter> {
 
 figures! {
     static SUMS: Sums, "Speed, including OS work" {
-        /// Cycles of the operating system's work in the measured instructions, at the costs of the
-        /// machine file's `[operating_system]`: the sum of its causes.
+        /// Cycles of the operating system's work during the measured instructions, at the costs in
+        /// the machine file's `[operating_system]`. Sum over all causes of such work.
         operating_system_cycles, "cycles of OS work", Cycles, Table: |it| it.total;
-        /// Cycles of the steady state and of that work. Of a sampled trace, cycles of the whole program
-        /// as its windows tell them, and the work that the trace shows, in windows and between them.
+        /// Cycles of the steady state plus `operating_system_cycles`. For a sampled trace, cycles
+        /// extrapolated from its windows to the whole program, plus the operating system's work in
+        /// the windows and between them.
         cycles_with_operating_system, Cycles, Listed: |it| it.steady_cycles + it.total;
-        /// Instructions per cycle with that work; of a sampled trace, those of the whole program.
+        /// Instructions per cycle, including the operating system's work. For a sampled trace, the
+        /// IPC of the whole program.
         ipc_with_operating_system, "IPC, including OS work", Ratio, Listed:
             |it| (it.instructions, it.steady_cycles + it.total);
     }
 
     static WHOLE_RUN: Sums, "Whole run, including OS work" {
-        /// Cycles of the operating system's work in the whole run: warm-up and measured part, but not the
-        /// program's set-up, nor memory that it had before the recording began, nor a host's first
-        /// backing of the guest's memory. Schemes differ in when they do their work; over the whole run
-        /// they can be compared. Absent where a trace has no events of mappings.
+        /// Cycles of the operating system's work in the whole run, warm-up and measured part. Not
+        /// included: the program's set-up, memory mapped before the recording began, and a host's
+        /// first backing of the guest's memory. Whole runs are fair to schemes that do the same
+        /// work at different times. Absent if the trace has no events that change mappings.
         whole_run_operating_system_cycles, "cycles of OS work, whole run", Cycles, Table:
             |it| it.total;
-        /// Cycles of that work and of the program, whose warm-up takes as many cycles per instruction as
-        /// the measured part.
+        /// Cycles of the whole run: `whole_run_operating_system_cycles` plus the program's cycles,
+        /// if the warm-up takes as many cycles per instruction as the measured part.
         whole_run_cycles, Cycles, Listed: |it| it.steady_cycles + it.total;
-        /// Instructions per cycle of the whole run with that work.
+        /// Instructions per cycle of the whole run, including the operating system's work.
         whole_run_ipc, "IPC, whole run with OS work", Ratio, Listed:
             |it| (it.instructions, it.steady_cycles + it.total);
     }
 
     static BACKGROUND: u64, "Speed, including OS work" {
-        /// What kernel threads (khugepaged, KSM, kcompactd) did meanwhile on another processor; in none
-        /// of the sums but for their shootdowns.
+        /// Cycles of kernel threads (khugepaged, KSM, kcompactd) on another processor. Sums do not
+        /// include them, except for the cycles of their shootdowns.
         operating_system_background_cycles, Cycles, Listed: |it| *it;
     }
 
     static CAUSES: OperatingSystemCycles, "Speed, including OS work" {
-        /// Entering, serving and leaving faults.
+        /// Operating-system cycles for entering, serving and leaving page faults.
         operating_system_cycles_faults, Cycles, Listed,
             part("operating_system_cycles", "faults", "level1"): |it| it.faults;
-        /// Clearing frames, page-table nodes included.
+        /// Operating-system cycles for clearing frames, including page-table nodes.
         operating_system_cycles_zeroing, Cycles, Listed,
             part("operating_system_cycles", "clearing", "level2"): |it| it.zeroing;
-        /// Copying frames.
+        /// Operating-system cycles for copying frames, without migration.
         operating_system_cycles_copying, Cycles, Listed,
             part("operating_system_cycles", "copying", "level3"): |it| it.copying;
-        /// Entries written, pages split, sub-pages punched and patched; entering calls for it.
+        /// Operating-system cycles for writing page-table entries, splitting pages, making and
+        /// removing holes, and entering the system calls for this work.
         operating_system_cycles_mapping, Cycles, Listed,
             part("operating_system_cycles", "page tables", "level4"): |it| it.mapping;
-        /// TLB entries invalidated here, and other processors interrupted and waited for.
+        /// Operating-system cycles for invalidating TLB entries, interrupting other processors, and
+        /// waiting for their answers.
         operating_system_cycles_shootdowns, Cycles, Listed,
             part("operating_system_cycles", "shootdowns", "hole"): |it| it.shootdowns;
-        /// Frames looked at.
+        /// Operating-system cycles for examining frames during scans.
         operating_system_cycles_scanning, Cycles, Listed,
             part("operating_system_cycles", "scanning", "queue"): |it| it.scanning;
-        /// Frames moved under their pages, with their copy.
+        /// Operating-system cycles for migrating frames, including the copies.
         operating_system_cycles_migration, Cycles, Listed,
             part("operating_system_cycles", "migration", "wait"): |it| it.migration;
-        /// Pages written to swap, and waited for from it.
+        /// Operating-system cycles for writing pages to swap, and waiting for pages read from swap.
         operating_system_cycles_swapping, Cycles, Listed,
             part("operating_system_cycles", "swapping", "bitmap"): |it| it.swapping;
-        /// Changes of the running process.
+        /// Operating-system cycles for switching between processes.
         operating_system_cycles_context_switches, Cycles, Listed,
             part("operating_system_cycles", "context switches", "tlb"): |it| it.context_switches;
     }
 
     static HOST_CAUSES: HostCycles, "Speed, including OS work" {
-        /// Leaving the virtual machine and coming back, with the registers of a host's segment.
+        /// Cycles for leaving and re-entering the virtual machine, including the registers of a
+        /// host's direct segment.
         operating_system_cycles_vm_exits, Cycles, Listed,
             part("operating_system_cycles", "exits of the VM", "host-level1"): |it| it.exits;
-        /// Work of the host's kernel for the guest.
+        /// Cycles of the host kernel's work for the guest.
         operating_system_cycles_host, Cycles, Listed,
             part("operating_system_cycles", "the host's kernel", "host-level2"): |it| it.kernel;
     }
 
     static EXITS: Exits, "Exits of the virtual machine" {
-        /// Exits of the virtual machine.
+        /// Exits of the virtual machine, for all causes.
         virtual_machine_exits, Count, Listed: |it| it.total();
-        /// Violations of the nested page table.
+        /// Exits for faults in the host's page tables (EPT violations).
         virtual_machine_exits_nested_fault, Count, Listed: |it| it.nested_fault;
-        /// Page faults under shadow paging, those of pages that the guest has not mapped among them.
+        /// Exits for page faults under shadow paging, including faults on pages that the guest has
+        /// not mapped.
         virtual_machine_exits_shadow_fault, Count, Listed: |it| it.shadow_fault;
-        /// Writes to tables of the guest that are shadowed.
+        /// Exits for the guest's writes to page tables that are shadowed.
         virtual_machine_exits_table_update, Count, Listed: |it| it.table_update;
-        /// Writes to registers of the guest's mechanism, which its hypervisor emulates under shadow
-        /// paging: those of a direct segment, the place of a range table, the format of page
-        /// directories.
+        /// Exits for writes to registers of the guest's mechanism, which the hypervisor emulates
+        /// under shadow paging: the registers of a direct segment, the address of a range table,
+        /// and the format of page directories.
         virtual_machine_exits_register_write, Count, Listed: |it| it.register_write;
-        /// Changes of the guest's root table under shadow paging.
+        /// Exits for changes of the guest's root page table under shadow paging.
         virtual_machine_exits_context_switch, Count, Listed: |it| it.context_switch;
-        /// Invalidations and flushes of the TLB by the guest under shadow paging.
+        /// Exits for the guest's TLB invalidations and flushes under shadow paging.
         virtual_machine_exits_invalidation, Count, Listed: |it| it.invalidation;
     }
 
     static HOST: HostWork, "Exits of the virtual machine" {
-        /// Exits of any cause with a segment of the host set.
+        /// Exits of any cause while the registers of the host's direct segment are set.
         virtual_machine_exits_with_segment, Count, Listed: |it| it.segment_exits;
-        /// Operations of the host that ended with a shootdown.
+        /// Operations of the host's kernel that ended with a TLB shootdown.
         host_shootdown_batches, Count, Listed: |it| it.work.shootdown_batches;
     }
 
     static INTERRUPTS: u64, "Operating system's work" {
-        /// Batches of shootdowns times the other processors that the machine file has; with several
-        /// hardware threads, those that were interrupted.
+        /// Processors interrupted for shootdowns: number of batches times the other processors in
+        /// the machine file. With several hardware threads, the interrupts that were simulated.
         work_processors_interrupted, Count, Listed: |interrupts| *interrupts;
     }
 }

@@ -1,6 +1,6 @@
 //! Conversion of any source to Perforate's trace format.
 
-use perforate_types::Chunk;
+use perforate_types::{Chunk, ChunkItem};
 
 use crate::{Source, TraceError, TraceMetadata, TraceSummary, TraceWriter};
 
@@ -45,16 +45,8 @@ pub fn convert(
 /// # Errors
 /// If the chunk contains an invalid instruction or the file cannot be written.
 pub fn write_chunk(writer: &mut TraceWriter, chunk: &Chunk) -> Result<(), TraceError> {
-    let mut events = chunk.events.iter().peekable();
-    let mut accesses = chunk.accesses.as_slice();
-    for (number, instruction) in chunk.instructions.iter().enumerate() {
-        while let Some((_, event)) = events.next_if(|(before, _)| *before as usize <= number) {
-            writer.event(event.clone())?;
-        }
-        let count = usize::from(instruction.accesses).min(accesses.len());
-        let (own, rest) = accesses.split_at(count);
-        accesses = rest;
-        writer.push(instruction, own)?;
-    }
-    events.try_for_each(|(_, event)| writer.event(event.clone()))
+    chunk.in_order().try_for_each(|item| match item {
+        ChunkItem::Event(event) => writer.event(event.clone()),
+        ChunkItem::Instruction(instruction, accesses) => writer.push(instruction, accesses),
+    })
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use perforate_types::{Chunk, ProgramEvent};
+use perforate_types::{Chunk, ProgramEvent, access_count};
 use serde::Serialize;
 
 use crate::{StoppedBy, TraceError};
@@ -189,8 +189,7 @@ impl<S: Source> Source for Limited<S> {
 /// Truncates a chunk after `instructions` instructions.
 fn truncate(chunk: &mut Chunk, instructions: usize) {
     let Some(rest) = chunk.instructions.get(instructions..) else { return };
-    let dropped: usize = rest.iter().map(|instruction| usize::from(instruction.accesses)).sum();
-    chunk.accesses.truncate(chunk.accesses.len() - dropped);
+    chunk.accesses.truncate(chunk.accesses.len() - access_count(rest));
     chunk.instructions.truncate(instructions);
     chunk.events.retain(|(before, _)| (*before as usize) < instructions);
 }

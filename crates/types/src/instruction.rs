@@ -34,7 +34,7 @@ pub enum Branch {
 }
 
 impl Branch {
-    /// All kinds. A kind's index is its value `as u8`.
+    /// All kinds of control transfer. `kind as u8` is the index of a kind in this array.
     pub const ALL: [Self; 7] = [
         Self::None,
         Self::Conditional,
@@ -64,7 +64,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// All classes. A class's index is its value `as u8`.
+    /// All classes of computation. `class as u8` is the index of a class in this array.
     pub const ALL: [Self; 5] =
         [Self::Integer, Self::Multiply, Self::Divide, Self::Float, Self::Serializing];
 }
@@ -76,8 +76,8 @@ pub struct Instruction {
     pub ip: VirtualAddress,
     /// Registers read; unused places are 0.
     pub sources: [Register; 4],
-    /// Bit *i* is set if `sources[i]` is not used to compute an address. The instruction's loads
-    /// and stores do not wait for that register. 0 if the trace does not record this.
+    /// Bit *i* is set if `sources[i]` is not used to compute an address, so the instruction's loads
+    /// and stores need not wait for that register. 0 if the trace does not record this.
     pub data_sources: u8,
     /// Registers written; unused places are 0.
     pub destinations: [Register; 2],
@@ -102,6 +102,20 @@ pub struct MemoryAccess {
     pub size: u16,
     /// Read or write, but not a fetch.
     pub kind: AccessKind,
+}
+
+/// Number of accesses of these instructions.
+pub fn access_count(instructions: &[Instruction]) -> usize {
+    instructions.iter().map(|instruction| usize::from(instruction.accesses)).sum()
+}
+
+/// An element of a chunk.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ChunkItem<'a> {
+    /// Event that precedes the next instruction.
+    Event(&'a ProgramEvent),
+    /// An instruction with its accesses.
+    Instruction(&'a Instruction, &'a [MemoryAccess]),
 }
 
 /// Consecutive decoded instructions, the unit in which a trace feeds the simulation.
@@ -130,8 +144,8 @@ impl Chunk {
         self.instructions.is_empty() && self.events.is_empty()
     }
 
-    /// Index of the first instruction of the phase called `phase`, if the phase begins in this
-    /// chunk.
+    /// Index of the first instruction of the phase called `phase`; `None` if the phase does not
+    /// begin in this chunk.
     pub fn phase_start(&self, phase: &str) -> Option<usize> {
         let begins = |event: &ProgramEvent| match event {
             ProgramEvent::Phase { name, .. } => name == phase,
@@ -151,8 +165,9 @@ impl Chunk {
         self.accesses.extend_from_slice(accesses);
     }
 
-    /// The accesses, grouped into runs of one process each. `process` is the running process: at
-    /// first that of the chunk's beginning, and that of its end once the iterator is exhausted.
+    /// Returns the accesses in program order, in groups of the same process. At the call, `process`
+    /// must be the process that runs at the start of the chunk. After the last group, it is the
+    /// process that runs at the end.
     pub fn accesses_by_process<'a>(
         &'a self,
         process: &'a mut ProcessId,
@@ -173,11 +188,37 @@ impl Chunk {
                 return Some((own, rest));
             };
             let until = self.instructions.get(instruction..end).unwrap_or_default();
-            let count: usize = until.iter().map(|found| usize::from(found.accesses)).sum();
-            let (run, behind) = rest.split_at(count.min(rest.len()));
+            let (run, behind) = rest.split_at(access_count(until).min(rest.len()));
             (instruction, rest, *process) = (end, behind, next);
             Some((own, run))
         })
+    }
+
+    /// Iterates over instructions and events in program order.
+    pub fn in_order(&self) -> impl Iterator<Item = ChunkItem<'_>> {
+        let mut events = self.events.iter().peekable();
+        let mut instructions = self.instructions.iter();
+        let (mut number, mut rest) = (0, self.accesses.as_slice());
+        std::iter::from_fn(move || {
+            if let Some((_, event)) = events.next_if(|(before, _)| *before <= number) {
+                return Some(ChunkItem::Event(event));
+            }
+            let Some(instruction) = instructions.next() else {
+                return events.next().map(|(_, event)| ChunkItem::Event(event));
+            };
+            let (own, later) = rest.split_at(usize::from(instruction.accesses).min(rest.len()));
+            (number, rest) = (number + 1, later);
+            Some(ChunkItem::Instruction(instruction, own))
+        })
+    }
+
+    /// Appends the content of another chunk.
+    pub fn append(&mut self, next: &Self) {
+        let start = self.instructions.len() as u32;
+        let events = next.events.iter();
+        self.events.extend(events.map(|(before, event)| (start + before, event.clone())));
+        self.instructions.extend_from_slice(&next.instructions);
+        self.accesses.extend_from_slice(&next.accesses);
     }
 
     /// Appends an event that precedes the next instruction pushed.

@@ -36,8 +36,8 @@ pub use gap_tolerance::{
 };
 pub use hole_set::HoleSet;
 pub use instruction::{
-    Branch, Chunk, FLAGS, INSTRUCTION_POINTER, Instruction, MemoryAccess, Operation, Register,
-    STACK_POINTER,
+    Branch, Chunk, ChunkItem, FLAGS, INSTRUCTION_POINTER, Instruction, MemoryAccess, Operation,
+    Register, STACK_POINTER, access_count,
 };
 pub use page_size::PageSize;
 pub use permissions::{AccessKind, Permissions};

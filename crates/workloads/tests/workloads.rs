@@ -7,19 +7,11 @@ use perforate_trace::{Limited, Source, TraceWriter, convert, metadata_for, open}
 use perforate_types::{AccessKind, Backing, Branch, Chunk, Instruction, Permissions, ProgramEvent};
 use perforate_workloads::{WORKLOADS, Workload, WorkloadSpec};
 
-/// Appends the chunk `next` to `all`.
-fn append(all: &mut Chunk, next: &Chunk) {
-    let start = all.instructions.len() as u32;
-    all.events.extend(next.events.iter().map(|(before, event)| (start + before, event.clone())));
-    all.instructions.extend_from_slice(&next.instructions);
-    all.accesses.extend_from_slice(&next.accesses);
-}
-
 /// Reads a source to its end.
 fn read_all(source: &mut dyn Source) -> Chunk {
     let (mut all, mut chunk) = (Chunk::default(), Chunk::default());
     while source.next_chunk(&mut chunk).unwrap() {
-        append(&mut all, &chunk);
+        all.append(&chunk);
     }
     all
 }
@@ -308,7 +300,7 @@ fn without_a_limit_a_workload_never_ends() {
     let (mut all, mut chunk) = (Chunk::default(), Chunk::default());
     for _ in 0..3 {
         assert!(source.next_chunk(&mut chunk).unwrap());
-        append(&mut all, &chunk);
+        all.append(&chunk);
     }
     let first = all.accesses[0].address.value();
     // 512 words, then the first again.

@@ -10,7 +10,7 @@ use perforate_experiment::{
     Experiment, ExperimentOptions, Job, Measurement, Outcome, Plan, Shard, Store, Unstated, build,
 };
 use perforate_record::stop_or_end_on_interrupt;
-use perforate_records::{ClaimRecord, ExperimentRecord};
+use perforate_records::{ClaimRecord, ExperimentRecord, word};
 use perforate_report::{ReportOptions, experiments_figures, experiments_html, experiments_table};
 use perforate_types::counted;
 
@@ -243,7 +243,7 @@ pub fn write_files(
 /// Verdicts as plain lines, for `diff` with those of another build: experiment, id, statement, verdict.
 fn verdicts(results: &[ExperimentRecord]) -> String {
     let line = |ClaimRecord { experiment, id, statement, verdict, .. }: &ClaimRecord| {
-        format!("{experiment} | {id} | {statement} | {}\n", verdict.name())
+        format!("{experiment} | {id} | {statement} | {}\n", word(verdict))
     };
     results.iter().flat_map(|result| &result.claims).map(line).collect()
 }

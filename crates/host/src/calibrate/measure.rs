@@ -1,7 +1,6 @@
 //! Runs the rounds of measurements, in a thread pinned to one processor.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
 
 use perforate_sim::Progress;
 
@@ -10,7 +9,7 @@ use super::points::{Point, Values, points};
 use super::region::{Region, read_lines};
 use crate::benchmark::Paging;
 use crate::machine::clock_ghz;
-use crate::process_settings::{allowed_processors, pin};
+use crate::process_settings::{allowed_processors, on_processor, pin};
 use crate::{HostError, Reporter};
 
 /// Memory in bytes that another processor reads repeatedly during the measurement under load.
@@ -39,29 +38,18 @@ pub(super) struct Measured {
 pub(super) fn measure(plan: Plan, reporter: &mut dyn Reporter) -> Result<Measured, HostError> {
     reporter.stage("measuring", "chases");
     let total = points(plan.bytes).len() as u64 * u64::from(plan.rounds);
-    let (sender, progress) = mpsc::channel();
     let other = allowed_processors().into_iter().find(|other| *other != plan.processor);
-    std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().spawn_scoped(scope, move || {
-            on_processor(plan, other, &|done| {
-                let _ = sender.send(done); // the receiver lives longer
-            })
-        });
-        let thread = thread.map_err(HostError::system("starting a thread"))?;
-        for done in progress {
-            reporter.progress(Progress { done, total: Some(total) });
-        }
-        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    let work = |done: &dyn Fn(u64)| measure_rounds(plan, other, done);
+    on_processor(plan.processor, work, &mut |done| {
+        reporter.progress(Progress { done, total: Some(total) });
     })
 }
 
-fn on_processor(
+fn measure_rounds(
     plan: Plan,
     other: Option<usize>,
     done: &dyn Fn(u64),
 ) -> Result<Measured, HostError> {
-    pin(plan.processor)
-        .map_err(|source| HostError::Processor { number: plan.processor, source })?;
     let region = |paging| {
         Region::new(plan.bytes, paging).map_err(HostError::system("allocating memory to measure"))
     };

@@ -1,7 +1,7 @@
 //! Clock of the processor, measured with instructions of known latency.
 
 use crate::HostError;
-use crate::process_settings::{pin, thread_time};
+use crate::process_settings::{on_processor, thread_time};
 
 /// Latency of a 64-bit multiplication: 3 cycles on Intel's processors since 2008 and AMD's since 2017
 /// (Agner Fog, "Instruction tables").
@@ -25,11 +25,7 @@ pub fn clock_ghz() -> Option<f64> {
 /// # Errors
 /// If this process may not run on the processor.
 pub fn clock_ghz_of(processor: usize) -> Result<Option<f64>, HostError> {
-    let clock = std::thread::Builder::new()
-        .spawn(move || pin(processor).map(|()| clock_ghz()))
-        .map_err(HostError::system("starting a thread"))?;
-    let clock = clock.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-    clock.map_err(|source| HostError::Processor { number: processor, source })
+    on_processor(processor, |_| Ok(clock_ghz()), &mut |_| ())
 }
 
 #[cfg(target_arch = "x86_64")]

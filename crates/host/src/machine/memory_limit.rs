@@ -6,6 +6,8 @@ use std::path::Path;
 
 use perforate_record::process_memory::read_text;
 
+use crate::proc::kilobytes;
+
 /// Maximum memory of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Headroom {
@@ -77,7 +79,7 @@ fn hierarchy(line: &str) -> Option<(u32, &str, &str)> {
 fn bytes_of(meminfo: &str, name: &str) -> Option<u64> {
     let mut lines = meminfo.lines().filter_map(|line| line.split_once(':'));
     let (_, amount) = lines.find(|(known, _)| *known == name)?;
-    amount.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.checked_mul(1024)
+    kilobytes(amount)
 }
 
 impl ControlGroup {

@@ -66,31 +66,12 @@ pub(super) fn stated<R: CpuIdReader>(reader: &R) -> Vec<Stated> {
 /// AMD's leaves 8000_0005, 8000_0006 and 8000_0019. The L2 TLB's ways are stated as ranges.
 fn tlbs_of_amd<R: CpuIdReader>(cpuid: &CpuId<R>) -> Vec<Stated> {
     let Some(first) = cpuid.get_l1_cache_and_tlb_info() else { return Vec::new() };
+    let l1 = |section, entries: u8, ways| amd(section, entries.into(), ways, "8000_0005");
     let mut found = vec![
-        amd(
-            "tlb.l1_data_4k",
-            first.dtlb_4k_size().into(),
-            first.dtlb_4k_associativity(),
-            "8000_0005",
-        ),
-        amd(
-            "tlb.l1_data_2m",
-            first.dtlb_2m_4m_size().into(),
-            first.dtlb_2m_4m_associativity(),
-            "8000_0005",
-        ),
-        amd(
-            "tlb.l1_instruction_4k",
-            first.itlb_4k_size().into(),
-            first.itlb_4k_associativity(),
-            "8000_0005",
-        ),
-        amd(
-            "tlb.l1_instruction_2m",
-            first.itlb_2m_4m_size().into(),
-            first.itlb_2m_4m_associativity(),
-            "8000_0005",
-        ),
+        l1("tlb.l1_data_4k", first.dtlb_4k_size(), first.dtlb_4k_associativity()),
+        l1("tlb.l1_data_2m", first.dtlb_2m_4m_size(), first.dtlb_2m_4m_associativity()),
+        l1("tlb.l1_instruction_4k", first.itlb_4k_size(), first.itlb_4k_associativity()),
+        l1("tlb.l1_instruction_2m", first.itlb_2m_4m_size(), first.itlb_2m_4m_associativity()),
     ];
     if let Some(second) = cpuid.get_l2_l3_cache_and_tlb_info() {
         let entries = second.dtlb_4k_size().into();
@@ -265,23 +246,14 @@ fn caches_by_parameters<R: CpuIdReader>(cpuid: &CpuId<R>) -> Vec<Stated> {
 /// is stated as a range and left out.
 fn caches_of_amd<R: CpuIdReader>(cpuid: &CpuId<R>) -> Vec<Stated> {
     let Some(first) = cpuid.get_l1_cache_and_tlb_info() else { return Vec::new() };
-    let bytes = |kilobytes: u64| kilobytes << 10;
+    let l1 =
+        |section, kilobytes: u8, ways| amd(section, u64::from(kilobytes) << 10, ways, "8000_0005");
     let mut found = vec![
-        amd(
-            "cache.l1d",
-            bytes(first.dcache_size().into()),
-            first.dcache_associativity(),
-            "8000_0005",
-        ),
-        amd(
-            "cache.l1i",
-            bytes(first.icache_size().into()),
-            first.icache_associativity(),
-            "8000_0005",
-        ),
+        l1("cache.l1d", first.dcache_size(), first.dcache_associativity()),
+        l1("cache.l1i", first.icache_size(), first.icache_associativity()),
     ];
     if let Some(second) = cpuid.get_l2_l3_cache_and_tlb_info() {
-        let size = bytes(second.l2cache_size().into());
+        let size = u64::from(second.l2cache_size()) << 10;
         found.push(amd("cache.l2", size, second.l2cache_associativity(), "8000_0006"));
     }
     found

@@ -6,29 +6,25 @@
 //! Parsers take text, so that they also work on copies of the files. They skip unknown lines, because
 //! the files differ between kernels, and reject numbers that no machine can have.
 
-mod buddyinfo;
 mod entries;
 mod iomem;
 mod page_flags;
-mod pagetypeinfo;
 mod smaps;
-mod zoneinfo;
 mod zones;
 
 use std::path::Path;
 
 use perforate_record::process_memory::read_text;
 
-pub(crate) use buddyinfo::free_memory;
 pub(crate) use entries::Entries;
 pub(crate) use iomem::memory_ranges;
 pub(crate) use page_flags::{PageFlags, has_no_use, is_large_page, state_of};
 pub use smaps::Residency;
 pub(crate) use smaps::{MappedArea, parse_areas};
-pub(crate) use zones::Zones;
+pub(crate) use zones::{Zones, free_memory};
 
 /// Parses a size such as `  1024 kB`. Returns bytes.
-fn kilobytes(value: &str) -> Option<u64> {
+pub(crate) fn kilobytes(value: &str) -> Option<u64> {
     value.trim().strip_suffix("kB")?.trim_end().parse::<u64>().ok()?.checked_mul(1024)
 }
 

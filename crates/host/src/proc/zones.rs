@@ -1,19 +1,20 @@
 //! Memory zones, described together by `/proc/zoneinfo`, `buddyinfo` and `pagetypeinfo`.
 
-use perforate_records::{FREE_ORDERS as ORDERS, SnapshotZone};
+use perforate_os::{FreeMemory, HostSnapshot, SnapshotAbout};
+use perforate_records::{FREE_ORDERS as ORDERS, FreeBlocksByType, PageblockCount, SnapshotZone};
 
 /// Maximum number of zones that a parser accepts: more than 1024 nodes with five zones each have.
 const MAX_ZONES: usize = 8192;
 /// Maximum of any count of frames or blocks.
-pub(super) const MAX_COUNT: u64 = 1 << 40;
+const MAX_COUNT: u64 = 1 << 40;
 
 /// Parses a number, with an optional `>` in front: pagetypeinfo limits long counts.
-pub(super) fn number(word: &str) -> Option<u64> {
+fn number(word: &str) -> Option<u64> {
     word.trim_start_matches('>').parse().ok().filter(|&number| number <= MAX_COUNT)
 }
 
 /// Parses `Node 0, zone   Normal` at the beginning of a line: node, name, rest of the line.
-pub(super) fn node_and_zone(line: &str) -> Option<(u64, &str, &str)> {
+fn node_and_zone(line: &str) -> Option<(u64, &str, &str)> {
     let rest = line.trim_start().strip_prefix("Node")?.trim_start();
     let (node, rest) = rest.split_once(',')?;
     let rest = rest.trim_start().strip_prefix("zone")?.trim_start();
@@ -29,7 +30,7 @@ pub(crate) struct Zones(pub(crate) Vec<SnapshotZone>);
 impl Zones {
     /// Returns the zone with this node and name, created if it is new. `None` if the name is invalid or
     /// [`MAX_ZONES`] is reached.
-    pub(super) fn zone(&mut self, node: u64, name: &str) -> Option<&mut SnapshotZone> {
+    fn zone(&mut self, node: u64, name: &str) -> Option<&mut SnapshotZone> {
         let known = self.0.iter().position(|zone| zone.node == node && zone.name == name);
         let place = match known {
             Some(place) => place,
@@ -44,10 +45,86 @@ impl Zones {
         };
         self.0.get_mut(place)
     }
+
+    /// Adds the starts and counts of `/proc/zoneinfo`.
+    pub(crate) fn add_zoneinfo(&mut self, text: &str) {
+        let mut current: Option<(u64, String)> = None;
+        for line in text.lines() {
+            if let Some((node, name, _)) = node_and_zone(line) {
+                current = Some((node, name.to_owned()));
+                continue;
+            }
+            let mut words = line.split_whitespace();
+            let (Some(key), Some(value)) = (words.next(), words.next().and_then(number)) else {
+                continue;
+            };
+            let Some((node, name)) = &current else { continue };
+            let Some(zone) = self.zone(*node, name) else { continue };
+            match key {
+                "spanned" => zone.spanned_frames = value,
+                "present" => zone.present_frames = value,
+                "managed" => zone.managed_frames = value,
+                "start_pfn:" => zone.start_frame = value,
+                "count:" => zone.per_cpu_frames = (zone.per_cpu_frames + value).min(MAX_COUNT),
+                _ => {}
+            }
+        }
+    }
+
+    /// Adds the counts of `/proc/buddyinfo`. Returns false if the text has none.
+    pub(crate) fn add_buddyinfo(&mut self, text: &str) -> bool {
+        let mut found = false;
+        for (node, name, counts) in text.lines().filter_map(node_and_zone) {
+            if let Some(zone) = self.zone(node, name) {
+                zone.free_blocks = orders(counts);
+                found = true;
+            }
+        }
+        found
+    }
+
+    /// Adds the counts of `/proc/pagetypeinfo`.
+    pub(crate) fn add_pagetypeinfo(&mut self, text: &str) {
+        let mut types: Vec<&str> = Vec::new();
+        for line in text.lines() {
+            if let Some(names) = line.trim_start().strip_prefix("Number of blocks type") {
+                types = names.split_whitespace().take(16).collect();
+                continue;
+            }
+            let Some((node, name, rest)) = node_and_zone(line) else { continue };
+            let Some(zone) = self.zone(node, name) else { continue };
+            if let Some(rest) = rest.strip_prefix(',') {
+                let Some(rest) = rest.trim_start().strip_prefix("type") else { continue };
+                let (migrate_type, counts) =
+                    rest.trim_start().split_once(' ').unwrap_or((rest, ""));
+                if zone.free_blocks_by_type.len() < 16 && migrate_type.len() <= 32 {
+                    zone.free_blocks_by_type.push(FreeBlocksByType {
+                        migrate_type: migrate_type.trim().into(),
+                        free_blocks: orders(counts),
+                    });
+                }
+            } else if !types.is_empty() {
+                let counts = rest.split_whitespace().map_while(number);
+                let named = types.iter().zip(counts).map(|(name, blocks)| PageblockCount {
+                    migrate_type: (*name).to_owned(),
+                    blocks,
+                });
+                zone.pageblocks = named.collect();
+            }
+        }
+    }
+}
+
+/// Free memory of all zones, from the text of `/proc/buddyinfo`.
+pub(crate) fn free_memory(text: &str) -> Option<FreeMemory> {
+    let mut zones = Zones::default();
+    let found = zones.add_buddyinfo(text);
+    let about = SnapshotAbout { zones: zones.0, ..SnapshotAbout::default() };
+    found.then(|| HostSnapshot { about, occupancy: None }.counted_free())
 }
 
 /// Parses counts of free blocks by order. A block of an order above 10 counts as several of order 10.
-pub(super) fn orders(counts: &str) -> [u64; ORDERS] {
+fn orders(counts: &str) -> [u64; ORDERS] {
     let mut found = [0; ORDERS];
     for (order, count) in counts.split_whitespace().map_while(number).enumerate().take(20) {
         let place = order.min(ORDERS - 1);
@@ -85,6 +162,15 @@ Node 0, zone   Normal
 Node 1, zone   Normal
         present  12
 ";
+
+    #[test]
+    fn zones_are_summed() {
+        let text = "Node 0, zone      DMA      0      0      0      1\n\
+            Node 0, zone   Normal      2      3      5      7      0      0      0      0      0      9      4\n";
+        assert_eq!(free_memory(text).unwrap().blocks, [2, 3, 5, 8, 0, 0, 0, 0, 0, 9, 4]);
+        assert_eq!(free_memory("Node\nzone 0\n\u{fffd}"), None);
+        assert_eq!(free_memory("Node 0, zone X -1 5").unwrap().blocks, [0; 11]);
+    }
 
     #[test]
     fn zones_come_from_three_files() {

@@ -81,32 +81,64 @@ impl Score {
     pub fn judged(&self) -> usize {
         self.agrees + self.same_direction + self.disagrees
     }
+}
 
-    /// `effect_error`; infinite if effects are predicted but none was measured.
-    fn error(&self) -> f64 {
-        self.effect_error.unwrap_or(f64::INFINITY)
+impl Ranked for Score {
+    fn assumption(&self) -> &'static str {
+        self.assumption
+    }
+
+    fn judged(&self) -> usize {
+        self.judged()
+    }
+
+    fn effect_error(&self) -> Option<f64> {
+        self.effect_error
     }
 }
 
+/// Score of an assumption. Scores are ranked by their error of effects.
+pub(super) trait Ranked: Serialize {
+    /// Name of the assumption.
+    fn assumption(&self) -> &'static str;
+
+    /// Number of rows with an effect to predict.
+    fn judged(&self) -> usize;
+
+    /// Error of predicted effects; `None` if effects are predicted but none was measured.
+    fn effect_error(&self) -> Option<f64>;
+}
+
+/// Scores with the smallest error of effects and scores that are indistinguishable from them, best
+/// first. Empty if no effect could be judged.
+pub(super) fn closest<S: Ranked>(mut scores: Vec<S>) -> Vec<S> {
+    let error = |score: &S| score.effect_error().unwrap_or(f64::INFINITY);
+    scores.retain(|score| score.judged() > 0);
+    scores.sort_by(|a, b| error(a).total_cmp(&error(b)));
+    let limit = scores.first().map_or(0.0, |best| error(best) + INDISTINGUISHABLE);
+    scores.retain(|score| error(score) <= limit);
+    scores
+}
+
 /// Outcome of a validation: all rows, the machine, and notes.
-pub struct Outcome {
+pub struct Outcome<R = RowOutcome> {
     /// Processor of the measurements.
     pub processor: Processor,
     /// Machine of the predictions.
     pub machine: Machine,
     /// Measured clock of the processor in GHz.
     pub clock_ghz: Option<f64>,
-    /// Reason for missing hardware counters; `None` if there are counters.
+    /// Reason for missing hardware counters; `None` if there are counters, or with layouts.
     pub absence: Option<Absence>,
     /// Assumptions about page tables in the predictions.
     pub assumptions: Vec<Assumption>,
     /// Measured and predicted rows.
-    pub rows: Vec<RowOutcome>,
+    pub rows: Vec<R>,
     /// Notes for the user.
     pub notes: Vec<String>,
 }
 
-impl Outcome {
+impl<R: Serialize> Outcome<R> {
     pub(super) fn new(
         processor: &Processor,
         machine: &Machine,
@@ -124,6 +156,42 @@ impl Outcome {
         }
     }
 
+    /// Rows and summary as lines of JSON. `counters_absent` is left out if `None`.
+    pub(super) fn lines<S: Ranked>(
+        &self,
+        overall: Vec<S>,
+        closest: &[S],
+        counters_absent: Option<Option<String>>,
+    ) -> String {
+        #[derive(Serialize)]
+        struct Summary<'a, S> {
+            overall: Vec<S>,
+            closest: Vec<&'static str>,
+            processor: &'a str,
+            is_virtual: bool,
+            machine: &'a str,
+            clock_ghz: Option<f64>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            counters_absent: Option<Option<String>>,
+            notes: &'a [String],
+            version: &'static str,
+        }
+        let summary = Summary {
+            overall,
+            closest: closest.iter().map(S::assumption).collect(),
+            processor: &self.processor.name,
+            is_virtual: self.processor.is_virtual(),
+            machine: &self.machine.name,
+            clock_ghz: self.clock_ghz,
+            counters_absent,
+            notes: &self.notes,
+            version: env!("CARGO_PKG_VERSION"),
+        };
+        self.rows.iter().map(json_line).chain([json_line(&summary)]).collect()
+    }
+}
+
+impl Outcome {
     /// Scores of all assumptions.
     pub fn scores(&self) -> Vec<Score> {
         let assumptions = self.assumptions.iter().enumerate();
@@ -133,12 +201,7 @@ impl Outcome {
     /// Scores with the smallest error of effects and scores that are indistinguishable from them, best
     /// first. Empty if no effect could be judged.
     pub fn closest(&self) -> Vec<Score> {
-        let mut found = self.scores();
-        found.retain(|score| score.judged() > 0);
-        found.sort_by(|a, b| a.error().total_cmp(&b.error()));
-        let limit = found.first().map_or(0.0, |best| best.error() + INDISTINGUISHABLE);
-        found.retain(|score| score.error() <= limit);
-        found
+        closest(self.scores())
     }
 
     /// Summary for the user, in a few sentences: how many effects and times are predicted well, and
@@ -231,30 +294,8 @@ impl Outcome {
 
     /// Rows and summary as lines of JSON.
     pub fn json_lines(&self) -> String {
-        #[derive(Serialize)]
-        struct Summary<'a> {
-            overall: Vec<Score>,
-            closest: Vec<&'static str>,
-            processor: &'a str,
-            is_virtual: bool,
-            machine: &'a str,
-            clock_ghz: Option<f64>,
-            counters_absent: Option<String>,
-            notes: &'a [String],
-            version: &'static str,
-        }
-        let summary = Summary {
-            overall: self.scores(),
-            closest: self.closest().iter().map(|score| score.assumption).collect(),
-            processor: &self.processor.name,
-            is_virtual: self.processor.is_virtual(),
-            machine: &self.machine.name,
-            clock_ghz: self.clock_ghz,
-            counters_absent: self.absence.as_ref().map(ToString::to_string),
-            notes: &self.notes,
-            version: env!("CARGO_PKG_VERSION"),
-        };
-        self.rows.iter().map(json_line).chain([json_line(&summary)]).collect()
+        let absence = self.absence.as_ref().map(ToString::to_string);
+        self.lines(self.scores(), &self.closest(), Some(absence))
     }
 
     /// Adds notes on possible reasons for differences.

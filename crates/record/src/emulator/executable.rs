@@ -5,7 +5,7 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 
-use object::elf::{FileHeader64, PF_X, PT_INTERP, PT_LOAD};
+use object::elf::{FileHeader64, PF_X, PT_INTERP, PT_LOAD, ProgramHeader64};
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{LittleEndian, ReadCache};
 
@@ -14,8 +14,9 @@ use object::{LittleEndian, ReadCache};
 /// # Errors
 /// If the file cannot be opened.
 pub fn code_ranges(path: &Path) -> io::Result<Vec<Range<u64>>> {
-    let file = ReadCache::new(File::open(path)?);
-    Ok(executable_segments(&file).unwrap_or_default())
+    let segments = segments(path)?.into_iter();
+    let code = segments.filter(|segment| segment.kind == PT_LOAD && segment.flags & PF_X != 0);
+    Ok(code.map(|segment| segment.content).collect())
 }
 
 /// True for an ELF file that needs the dynamic linker; false for a statically linked file.
@@ -23,28 +24,31 @@ pub fn code_ranges(path: &Path) -> io::Result<Vec<Range<u64>>> {
 /// # Errors
 /// If the file cannot be opened.
 pub fn is_dynamically_linked(path: &Path) -> io::Result<bool> {
+    Ok(segments(path)?.iter().any(|segment| segment.kind == PT_INTERP))
+}
+
+/// A segment of an ELF file.
+struct Segment {
+    kind: u32,
+    flags: u32,
+    /// Bytes of the file.
+    content: Range<u64>,
+}
+
+/// Segments of a file; none if it is not ELF.
+fn segments(path: &Path) -> io::Result<Vec<Segment>> {
     let file = ReadCache::new(File::open(path)?);
-    Ok(names_interpreter(&file).unwrap_or(false))
-}
-
-fn names_interpreter(file: &ReadCache<File>) -> object::Result<bool> {
-    let header = FileHeader64::<LittleEndian>::parse(file)?;
-    let endian = header.endian()?;
-    let segments = header.program_headers(endian, file)?;
-    Ok(segments.iter().any(|segment| segment.p_type(endian) == PT_INTERP))
-}
-
-fn executable_segments(file: &ReadCache<File>) -> object::Result<Vec<Range<u64>>> {
-    let header = FileHeader64::<LittleEndian>::parse(file)?;
-    let endian = header.endian()?;
-    let mut ranges = Vec::new();
-    for segment in header.program_headers(endian, file)? {
-        if segment.p_type(endian) == PT_LOAD && segment.p_flags(endian) & PF_X != 0 {
+    let read = || -> object::Result<Vec<Segment>> {
+        let header = FileHeader64::<LittleEndian>::parse(&file)?;
+        let endian = header.endian()?;
+        let segment = |segment: &ProgramHeader64<LittleEndian>| {
             let start = segment.p_offset(endian);
-            ranges.push(start..start.saturating_add(segment.p_filesz(endian)));
-        }
-    }
-    Ok(ranges)
+            let content = start..start.saturating_add(segment.p_filesz(endian));
+            Segment { kind: segment.p_type(endian), flags: segment.p_flags(endian), content }
+        };
+        Ok(header.program_headers(endian, &file)?.iter().map(segment).collect())
+    };
+    Ok(read().unwrap_or_default())
 }
 
 #[cfg(test)]

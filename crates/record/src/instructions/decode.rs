@@ -72,14 +72,10 @@ fn branch(x86: &iced_x86::Instruction) -> Branch {
         FlowControl::ConditionalBranch => Branch::Conditional,
         FlowControl::Return => Branch::Return,
         // iced classifies system calls as calls.
-        FlowControl::Call if is_call(x86.mnemonic()) => Branch::Call,
+        FlowControl::Call if x86.mnemonic() == Mnemonic::Call => Branch::Call,
         FlowControl::IndirectCall => Branch::IndirectCall,
         _ => Branch::None,
     }
-}
-
-fn is_call(mnemonic: Mnemonic) -> bool {
-    mnemonic == Mnemonic::Call
 }
 
 fn memory(used: &[UsedMemory]) -> (u16, bool) {

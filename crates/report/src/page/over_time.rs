@@ -115,38 +115,35 @@ impl Index {
             axis: Axis { label: "instructions", suffix: "" },
             value: Axis { label: "", suffix: " %" },
         };
-        let row = |(scheme, sample): (&SchemeRuns<'_>, &MemoryPoint)| {
-            vec![
-                Cell::scheme(scheme.name, scheme.colour),
-                Cell::value(Some(sample.instruction as f64), compact),
-                Cell::value(self.of(sample), format::percent),
-            ]
-        };
+        let data = Grid::of(
+            all(),
+            [
+                ("scheme".into(), &|(scheme, _)| Cell::scheme(scheme.name, scheme.colour)),
+                ("instructions".into(), &|(_, sample)| instruction(sample)),
+                (Heading::with_unit("share", "share of 1"), &|(_, sample)| {
+                    Cell::value(self.of(sample), format::percent)
+                }),
+            ],
+        );
         Some(Figure {
             id: format!("{id}-{}", self.key),
             name: format!("{} {}", schemes[0].first().workload, self.title),
             title: self.title.to_owned(),
             caption: self.caption.clone(),
             chart: chart.spec(),
-            data: Grid {
-                head: vec![
-                    "scheme".into(),
-                    "instructions".into(),
-                    Heading::with_unit("share", "share of 1"),
-                ],
-                rows: all().map(row).collect(),
-            },
+            data,
         })
     }
 }
 
-fn number(bytes: Option<u64>) -> f64 {
-    bytes.unwrap_or(0) as f64
+fn instruction(sample: &MemoryPoint) -> Cell {
+    Cell::value(Some(sample.instruction as f64), compact)
 }
 
 /// Touched and resident, mapped beyond it, and touched but in memory no more.
 fn parts(sample: &MemoryPoint) -> [f64; 3] {
-    let (touched, mapped) = (number(sample.touched_bytes), number(sample.mapped_bytes));
+    let [touched, mapped] =
+        [sample.touched_bytes, sample.mapped_bytes].map(|size| size.unwrap_or(0) as f64);
     let resident = touched.min(mapped);
     [resident, mapped - resident, touched - resident]
 }
@@ -185,24 +182,22 @@ fn bloat(
             top: (last, most / unit),
             value: Axis { label: name, suffix: "" },
         };
-        let rows = memory.iter().map(|sample| {
-            vec![
-                Cell::value(Some(sample.instruction as f64), compact),
-                Cell::value(sample.touched_bytes.map(|bytes| bytes as f64), bytes),
-                Cell::value(sample.mapped_bytes.map(|bytes| bytes as f64), bytes),
-            ]
-        });
-        let head = ["touched", "mapped"].map(|name| Heading::with_unit(name, "bytes"));
+        let size = |size: Option<u64>| Cell::value(size.map(|size| size as f64), bytes);
+        let data = Grid::of(
+            memory,
+            [
+                ("instructions".into(), &|sample| instruction(sample)),
+                (Heading::with_unit("touched", "bytes"), &|sample| size(sample.touched_bytes)),
+                (Heading::with_unit("mapped", "bytes"), &|sample| size(sample.mapped_bytes)),
+            ],
+        );
         Figure {
             id: format!("{id}-bloat-{index}"),
             name: format!("{} Bloat: {}", scheme.first().workload, scheme.name),
             title: scheme.name.to_string(),
             caption: String::new(),
             chart: chart.spec(),
-            data: Grid {
-                head: std::iter::once("instructions".into()).chain(head).collect(),
-                rows: rows.collect(),
-            },
+            data,
         }
     };
     let changing = schemes.iter().map(|scheme| (scheme, points(scheme))).enumerate();

@@ -8,7 +8,7 @@ use super::stacks::{entries, kinds_of_entries};
 use crate::chart::{Areas, Axis, Sample, Series, changes, furthest, holes as draw_holes};
 use crate::comparison::{Comparison, SchemeRuns};
 use crate::format::compact;
-use crate::html::{Cell, Figure, Grid, Heading, Page, dot, headings, linked, places};
+use crate::html::{Cell, Figure, Grid, Heading, Page, dot, linked, places};
 
 /// Pages drawn per comparison; more than these look alike.
 const MOST_PAGES: usize = 12;
@@ -122,14 +122,15 @@ fn one_page(scheme: &str, region: &Region, id: String) -> Figure {
     let word = |words: &[u64], index: usize| {
         Cell::text(&format!("{:#018x}", words.get(index).copied().unwrap_or(0)))
     };
-    let rows = (0..8).map(|index| {
-        vec![
-            Cell::text(&index.to_string()),
-            Cell::text(&(region.filter >> index & 1).to_string()),
-            word(&region.holes, index),
-            word(&region.allocated, index),
-        ]
-    });
+    let data = Grid::of(
+        0..8,
+        [
+            ("region".into(), &|index| Cell::text(&index.to_string())),
+            ("filter bit".into(), &|index| Cell::text(&(region.filter >> index & 1).to_string())),
+            ("holes".into(), &|index| word(&region.holes, *index)),
+            ("allocated holes".into(), &|index| word(&region.allocated, *index)),
+        ],
+    );
     let title = if region.page.is_empty() { "2MB page".to_string() } else { region.page.clone() };
     Figure {
         id,
@@ -137,10 +138,7 @@ fn one_page(scheme: &str, region: &Region, id: String) -> Figure {
         chart: draw_holes(region),
         title,
         caption,
-        data: Grid {
-            head: headings(["region", "filter bit", "holes", "allocated holes"]),
-            rows: rows.collect(),
-        },
+        data,
     }
 }
 

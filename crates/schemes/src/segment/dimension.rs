@@ -18,15 +18,15 @@ figures! {
     /// Figures of segments alone: first-level misses that they translated, of two dimensions both (the
     /// same number under two names), and walks to pages in one of both only (D §VII: F_DD, F_GD, F_VD).
     pub(crate) static COUNTERS: BesideCounters, "Direct segments" {
-        /// First-level misses that direct segments alone translated; accesses, where they are beside
-        /// the first level.
+        /// First-level misses that direct segments translated without page tables. Accesses, if the
+        /// segments are looked up in parallel with the first-level TLB.
         segment_translations, Count, Listed: |it| it.translations;
-        /// First-level misses in the segments of guest and host; natively those in the segment. They
-        /// are no misses of the L2 TLB, the others are.
+        /// First-level misses that the direct segments of guest and host translated together;
+        /// natively, those that the segment translated. They do not count as misses of the L2 TLB.
         misses_in_both_segments, Count, Listed: |it| it.translations;
-        /// Misses of all TLBs in the guest's segment that are not in the host's.
+        /// Misses of all TLBs on pages in the guest's direct segment but not in the host's.
         misses_in_guest_segment_only, Count, Listed: |it| it.in_guest_only;
-        /// Misses of all TLBs in the host's segment that are not in the guest's.
+        /// Misses of all TLBs on pages in the host's direct segment but not in the guest's.
         misses_in_host_segment_only, Count, Listed: |it| it.in_host_only;
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use perforate_records::{Interval, Sampled, SampledFigure};
+use perforate_records::{Interval, Sampled};
 
 use crate::stretches::Tally;
 
@@ -51,7 +51,7 @@ pub(crate) fn estimate(
     };
     for (name, count_name, count, per, _) in FIGURES.iter().filter(|row| is_sampled(row.4)) {
         let counts: Vec<u64> = windows.iter().map(count).collect();
-        let figure = SampledFigure::from(Interval::of_quotient(&counts, &instructions)?);
+        let figure = Interval::of_quotient(&counts, &instructions)?;
         figures.insert((*name).into(), figure.times(*per));
         extrapolated.insert((*count_name).into(), figure.times(instructions_represented as f64));
     }
@@ -81,7 +81,7 @@ mod tests {
             walks: 6,
         };
         let found = estimate(&[window, window], Population::Program, 10, 1_000_000).unwrap();
-        let exact = |mean| SampledFigure { mean, half_width_95: Some(0.0) };
+        let exact = |mean| Interval { mean, half_width_95: Some(0.0) };
         assert_eq!(found.figures["cycles_per_instruction"], exact(2.5));
         assert_eq!(found.figures["l2_tlb_mpki"], exact(4.0));
         assert_eq!(found.figures["walks_per_kilo_instruction"], exact(3.0));

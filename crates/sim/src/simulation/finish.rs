@@ -158,16 +158,19 @@ impl Simulation {
 
 figures! {
     static SHOOTDOWNS: HardwareThread, "Shootdowns between hardware threads" {
-        /// Batches of shootdowns that hardware threads sent to others and waited for; with one hardware
-        /// thread none, as then the machine file's costs stand beside the steady state.
+        /// Batches of shootdowns that hardware threads sent to others and waited for. Zero with one
+        /// hardware thread: the machine file's costs of shootdowns are then reported apart from the
+        /// steady state.
         shootdowns_waited_for, "shootdowns waited for", Count, Table: |it| it.shootdowns_waited_for;
-        /// Cycles that they waited, summed over threads: in the run's cycles.
+        /// Cycles in which hardware threads waited for shootdowns, summed over threads. The run's
+        /// cycles include them.
         shootdown_wait_cycles, "cycles of waiting for shootdowns", Cycles, Table:
             |it| it.shootdown_wait_cycles;
-        /// Times that hardware threads were interrupted for a shootdown, those by kernel threads on
-        /// other processors included.
+        /// Interrupts of hardware threads for shootdowns, including those by kernel threads on
+        /// other processors.
         shootdown_interrupts, "interrupts for shootdowns", Count, Table: |it| it.shootdown_interrupts;
-        /// Cycles that they took to answer, summed over threads: in the run's cycles.
+        /// Cycles in which hardware threads answered shootdowns, summed over threads. The run's
+        /// cycles include them.
         shootdown_interrupt_cycles, Cycles, Listed: |it| it.shootdown_interrupt_cycles;
     }
 }

@@ -161,7 +161,7 @@ impl System {
             system.register_guest_bitmap()?;
         }
         while system.hypervisor().is_some_and(|host| host.kernel().has_work_in_advance()) {
-            system.change_host(Hypervisor::proceed)?;
+            system.change_host(|host| host.kernel_mut().proceed())?;
         }
         Ok(system)
     }
@@ -467,7 +467,8 @@ impl System {
     /// Like [`Self::record`]; `span` decides between current values and peaks of figures that rise and
     /// fall.
     pub(crate) fn record_of(&self, span: Span, instructions: u64, out: &mut Counters) {
-        self.mmu.record(instructions, out);
+        self.mmu.counters().record(instructions, out);
+        self.mmu.record_sideband(out);
         self.kernel.counters_of(span, out);
         if let Some(shadow) = self.hypervisor.as_ref().and_then(Hypervisor::shadow_tables) {
             let now = (shadow.tables(), shadow.entries());
@@ -481,14 +482,14 @@ impl System {
 
 figures! {
     static SHADOW: (usize, usize), "Shadow paging" {
-        /// Shadow tables, at most, under shadow paging.
+        /// Peak size of the shadow page tables.
         shadow_table_bytes, Bytes, Listed: |(tables, _)| *tables as u64 * 4096;
-        /// Their entries, at most.
+        /// Peak number of entries in the shadow page tables.
         shadow_entries, Count, Listed: |(_, entries)| *entries as u64;
     }
 
     static REFUSED: System, "Memory" {
-        /// Accesses that the simulated kernel refused (it would have killed the program).
+        /// Accesses that the simulated kernel refused; a real one would have killed the program.
         accesses_refused, Count, Listed: |it| it.refused;
     }
 }

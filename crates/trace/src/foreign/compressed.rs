@@ -1,6 +1,6 @@
 //! Decompression by content: xz, gzip, zstd, lz4 (frames) and snappy (frames), or no compression.
 
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read};
 
 /// Uncompressed byte stream of a trace.
 pub(super) type Stream = Box<dyn BufRead + Send>;
@@ -33,27 +33,22 @@ pub(super) fn decompress(
     magic: &[u8],
     memory_bytes: u64,
 ) -> io::Result<(Stream, &'static str)> {
-    if magic.starts_with(XZ) {
-        let decoder = liblzma::stream::Stream::new_stream_decoder(
-            memory_bytes,
-            liblzma::stream::CONCATENATED,
-        )?;
-        let content = liblzma::bufread::XzDecoder::new_stream(stream, decoder);
-        Ok((Box::new(BufReader::with_capacity(BUFFER_BYTES, content)), "xz"))
+    let (content, name): (Box<dyn Read + Send>, _) = if magic.starts_with(XZ) {
+        let flags = liblzma::stream::CONCATENATED;
+        let decoder = liblzma::stream::Stream::new_stream_decoder(memory_bytes, flags)?;
+        (Box::new(liblzma::bufread::XzDecoder::new_stream(stream, decoder)), "xz")
     } else if magic.starts_with(GZIP) {
-        let content = flate2::bufread::MultiGzDecoder::new(stream);
-        Ok((Box::new(BufReader::with_capacity(BUFFER_BYTES, content)), "gzip"))
+        (Box::new(flate2::bufread::MultiGzDecoder::new(stream)), "gzip")
     } else if magic.starts_with(ZSTD) {
         let mut content = zstd::stream::read::Decoder::with_buffer(stream)?;
         content.window_log_max(memory_bytes.ilog2().clamp(10, MOST_WINDOW_LOG))?;
-        Ok((Box::new(BufReader::with_capacity(BUFFER_BYTES, content)), "zstd"))
+        (Box::new(content), "zstd")
     } else if magic.starts_with(LZ4) {
-        let content = lz4_flex::frame::FrameDecoder::new(stream);
-        Ok((Box::new(BufReader::with_capacity(BUFFER_BYTES, content)), "lz4"))
+        (Box::new(lz4_flex::frame::FrameDecoder::new(stream)), "lz4")
     } else if magic.starts_with(SNAPPY) {
-        let content = snap::read::FrameDecoder::new(stream);
-        Ok((Box::new(BufReader::with_capacity(BUFFER_BYTES, content)), "snappy"))
+        (Box::new(snap::read::FrameDecoder::new(stream)), "snappy")
     } else {
-        Ok((stream, "none"))
-    }
+        return Ok((stream, "none"));
+    };
+    Ok((Box::new(BufReader::with_capacity(BUFFER_BYTES, content)), name))
 }

@@ -58,16 +58,6 @@ impl Input {
         Ok(filled)
     }
 
-    /// Reads a line including its line feed, or only its first `limit` bytes.
-    pub(super) fn line(&mut self, line: &mut Vec<u8>, limit: u64) -> Result<(), TraceError> {
-        line.clear();
-        let mut limited = (&mut self.stream).take(limit);
-        let result = limited.read_until(b'\n', line);
-        result.map_err(|error| self.failed(error, line.len()))?;
-        self.offset += line.len() as u64;
-        Ok(())
-    }
-
     fn failed(&self, error: io::Error, further: usize) -> TraceError {
         if self.compression == "none" {
             return TraceError::io(&self.path, "read", error);
@@ -132,6 +122,63 @@ impl FillerLimit {
             return Ok(());
         }
         Err(format!("{} bytes of {}", self.bytes, self.content))
+    }
+}
+
+/// An [`Input`] of lines of text.
+pub(super) struct Lines {
+    pub(super) input: Input,
+    /// Last line, with its line feed if it has one.
+    pub(super) line: Vec<u8>,
+    /// Offset of the last line.
+    pub(super) start: u64,
+    filler: FillerLimit,
+    /// Description of valid lines, for errors.
+    expected: &'static str,
+}
+
+impl Lines {
+    /// Longest line in bytes.
+    const MOST_BYTES: u64 = 4096;
+
+    pub(super) fn new(input: Input, expected: &'static str) -> Self {
+        let filler = FillerLimit::new("empty lines and comments");
+        Self { input, line: Vec::new(), start: 0, filler, expected }
+    }
+
+    /// Reads the next line. Returns false at the end.
+    pub(super) fn advance(&mut self) -> Result<bool, TraceError> {
+        self.start = self.input.offset;
+        self.line.clear();
+        let mut limited = (&mut self.input.stream).take(Self::MOST_BYTES);
+        let result = limited.read_until(b'\n', &mut self.line);
+        result.map_err(|error| self.input.failed(error, self.line.len()))?;
+        self.input.offset += self.line.len() as u64;
+        if self.line.len() as u64 == Self::MOST_BYTES && !self.line.ends_with(b"\n") {
+            return Err(self.wrong("a line too long".into()));
+        }
+        Ok(!self.line.is_empty())
+    }
+
+    /// Counts the last line, which has an instruction or access unless it is ignored.
+    pub(super) fn count(&mut self, is_ignored: bool) -> Result<(), TraceError> {
+        if is_ignored {
+            return self.filler.add(self.line.len()).map_err(|problem| self.wrong(problem));
+        }
+        self.filler.note_entry();
+        Ok(())
+    }
+
+    /// Error about the last line.
+    pub(super) fn wrong(&self, problem: String) -> TraceError {
+        self.input.damaged(self.start, problem, self.expected)
+    }
+
+    /// Error: the last line cannot be parsed.
+    pub(super) fn unknown(&self) -> TraceError {
+        let line = String::from_utf8_lossy(&self.line);
+        let text: String = line.trim_end().chars().take(40).collect();
+        self.wrong(format!("{text:?}"))
     }
 }
 
@@ -244,8 +291,9 @@ pub(super) trait Format: Send + 'static {
     /// Appends up to `at_most` instructions to an empty chunk; no instructions at the end.
     fn fill(&mut self, chunk: &mut Chunk, at_most: usize) -> Result<(), TraceError>;
 
-    /// Place at which the file is cut off, if it is.
-    fn truncated(&self) -> Option<&Truncation> {
+    /// Removes and returns the place at which the file is cut off, once it is reached; its number of
+    /// instructions counts from the start of the chunk.
+    fn take_truncation(&mut self) -> Option<Truncation> {
         None
     }
 }
@@ -254,6 +302,9 @@ pub(super) trait Format: Send + 'static {
 pub(super) struct ForeignSource<F> {
     metadata: SourceMetadata,
     format: F,
+    /// Number of instructions read so far.
+    instructions: u64,
+    truncation: Option<Truncation>,
     /// Last switch event that was skipped and not delivered yet. Foreign formats have no other events.
     switch: Option<ProgramEvent>,
 }
@@ -261,7 +312,17 @@ pub(super) struct ForeignSource<F> {
 impl<F: Format> ForeignSource<F> {
     pub(super) fn new(path: &Path, format: F) -> Self {
         let metadata = SourceMetadata { name: file_name(path), ..format.metadata() };
-        Self { metadata, format, switch: None }
+        Self { metadata, format, instructions: 0, truncation: None, switch: None }
+    }
+
+    fn fill(&mut self, chunk: &mut Chunk, at_most: usize) -> Result<bool, TraceError> {
+        self.format.fill(chunk, at_most)?;
+        if let Some(found) = self.format.take_truncation() {
+            let instructions = self.instructions + found.instructions;
+            self.truncation.get_or_insert(Truncation { instructions, ..found });
+        }
+        self.instructions += chunk.instructions.len() as u64;
+        Ok(!chunk.instructions.is_empty())
     }
 }
 
@@ -273,26 +334,22 @@ impl<F: Format> Source for ForeignSource<F> {
     fn next_chunk(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
         chunk.clear();
         chunk.events.extend(self.switch.take().map(|event| (0, event)));
-        self.format.fill(chunk, CHUNK_INSTRUCTIONS)?;
-        if chunk.instructions.is_empty() {
+        let more = self.fill(chunk, CHUNK_INSTRUCTIONS)?;
+        if !more {
             chunk.clear(); // a switch without later instructions
         }
-        Ok(!chunk.instructions.is_empty())
+        Ok(more)
     }
 
     fn skip(&mut self, instructions: u64) -> Result<u64, TraceError> {
-        let Self { format, switch, .. } = self;
-        skip_by_decoding(
-            instructions,
-            |event| *switch = Some(event),
-            |chunk, at_most| {
-                format.fill(chunk, at_most)?;
-                Ok(!chunk.instructions.is_empty())
-            },
-        )
+        let mut switch = self.switch.take();
+        let keep = |event| switch = Some(event);
+        let skipped = skip_by_decoding(instructions, keep, |chunk, most| self.fill(chunk, most));
+        self.switch = switch;
+        skipped
     }
 
     fn truncated(&self) -> Option<&Truncation> {
-        self.format.truncated()
+        self.truncation.as_ref()
     }
 }

@@ -74,7 +74,8 @@ pub(super) struct Gem5 {
     window: Window,
     object: String,
     packets: u64,
-    instructions: u64,
+    /// True once a packet was a read or write.
+    has_accesses: bool,
     filler: FillerLimit,
     truncation: Option<Truncation>,
 }
@@ -88,7 +89,8 @@ impl Gem5 {
         let window = Window::new(input);
         let filler = FillerLimit::new("packets other than reads and writes (16 or more each)");
         let (object, truncation) = (String::new(), None);
-        let mut trace = Self { window, object, packets: 0, instructions: 0, filler, truncation };
+        let (packets, has_accesses) = (0, false);
+        let mut trace = Self { window, object, packets, has_accesses, filler, truncation };
         trace.window.at_least(MAGIC.len())?;
         trace.window.consume(MAGIC.len());
         let offset = trace.window.offset();
@@ -140,8 +142,7 @@ impl Gem5 {
 
     fn cut_off(&mut self, offset: u64) {
         let problem = "a message is cut off".to_owned();
-        let instructions = self.instructions;
-        self.truncation = Some(Truncation { offset, instructions, problem });
+        self.truncation = Some(Truncation { offset, instructions: 0, problem });
     }
 }
 
@@ -189,7 +190,10 @@ impl Format for Gem5 {
                 Err(trace.window.input.damaged(offset, problem, expected))
             };
             let Some(packet) = self.message(Packet::decode)? else {
-                if self.packets > 0 && self.instructions == 0 && chunk.instructions.is_empty() {
+                if let Some(truncation) = &mut self.truncation {
+                    truncation.instructions = chunk.instructions.len() as u64;
+                }
+                if self.packets > 0 && !self.has_accesses {
                     let problem = format!("none of {} packets is a read or write", self.packets);
                     return wrong(self, problem, Self::SUITABLE);
                 }
@@ -213,6 +217,7 @@ impl Format for Gem5 {
                 continue;
             };
             self.filler.note_entry();
+            self.has_accesses = true;
             let Some(size) = u16::try_from(packet.size).ok().filter(|&size| size > 0) else {
                 return wrong(self, format!("a packet of {} bytes", packet.size), "1 to 65535");
             };
@@ -222,11 +227,10 @@ impl Format for Gem5 {
             let access = MemoryAccess { address, size, kind };
             chunk.push(Instruction { ip, ..Instruction::default() }, &[access]);
         }
-        self.instructions += chunk.instructions.len() as u64;
         Ok(())
     }
 
-    fn truncated(&self) -> Option<&Truncation> {
-        self.truncation.as_ref()
+    fn take_truncation(&mut self) -> Option<Truncation> {
+        self.truncation.take()
     }
 }

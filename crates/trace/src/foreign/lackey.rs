@@ -5,12 +5,10 @@
 
 use perforate_types::{AccessKind, Chunk, Instruction, MemoryAccess, VirtualAddress};
 
-use super::foreign_source::{FillerLimit, Format, Input, NO_EVENTS, Pending};
+use super::foreign_source::{Format, Input, Lines, NO_EVENTS, Pending};
 use crate::source::Truncation;
 use crate::{SourceMetadata, TraceError};
 
-/// Longest valid line in bytes. Valgrind's own lines may be longer and are read in parts.
-const LINE_BYTES: u64 = 4096;
 const EXPECTED: &str = "'I  ADDRESS,SIZE', ' L ADDRESS,SIZE', ' S …', ' M …' or '==PID== …'";
 
 /// Content of one line.
@@ -60,57 +58,34 @@ fn parse(line: &[u8]) -> Option<Line> {
 
 /// Reader of a lackey trace.
 pub(super) struct Lackey {
-    input: Input,
-    line: Vec<u8>,
+    lines: Lines,
     pending: Pending,
-    /// Number of instructions delivered.
+    is_cut_off: bool,
+    /// Number of whole instructions in the chunk in which the file ended.
     instructions: u64,
-    truncation: Option<Truncation>,
-    filler: FillerLimit,
 }
 
 impl Lackey {
     pub(super) fn new(input: Input) -> Self {
-        Self {
-            input,
-            line: Vec::new(),
-            pending: Pending::default(),
-            instructions: 0,
-            truncation: None,
-            filler: FillerLimit::new("empty lines and comments"),
-        }
+        let lines = Lines::new(input, EXPECTED);
+        Self { lines, pending: Pending::default(), is_cut_off: false, instructions: 0 }
     }
 
     /// Reads the next line; `None` at the end.
     fn next_line(&mut self) -> Result<Option<Line>, TraceError> {
-        let start = self.input.offset;
-        self.input.line(&mut self.line, LINE_BYTES)?;
-        let Some(line) = self.line.strip_suffix(b"\n") else {
-            if self.line.is_empty() {
-                return Ok(None);
-            }
-            if self.line.len() as u64 == LINE_BYTES {
-                return Err(self.input.damaged(start, "a line too long".into(), EXPECTED));
-            }
-            let problem = "the last line has no line end: the file is cut off".to_owned();
-            let instructions = self.instructions;
-            self.truncation = Some(Truncation { offset: start, instructions, problem });
+        if !self.lines.advance()? {
+            return Ok(None);
+        }
+        let Some(line) = self.lines.line.strip_suffix(b"\n") else {
+            self.is_cut_off = true;
             return Ok(None);
         };
-        let parsed = parse(line).ok_or_else(|| {
-            let text: String = String::from_utf8_lossy(line).chars().take(40).collect();
-            self.input.damaged(start, format!("{text:?}"), EXPECTED)
-        })?;
-        match parsed {
-            Line::Ignored => self
-                .filler
-                .add(self.line.len())
-                .map_err(|problem| self.input.damaged(start, problem, EXPECTED))?,
-            _ => self.filler.note_entry(),
-        }
+        let parsed = parse(line).ok_or_else(|| self.lines.unknown())?;
+        self.lines.count(parsed == Line::Ignored)?;
         if self.pending.instruction.is_none() && matches!(parsed, Line::Access { .. }) {
             let problem = "an access before the first instruction".to_owned();
-            return Err(self.input.damaged(start, problem, "a line 'I  ADDRESS,SIZE' first"));
+            let expected = "a line 'I  ADDRESS,SIZE' first";
+            return Err(self.lines.input.damaged(self.lines.start, problem, expected));
         }
         Ok(Some(parsed))
     }
@@ -146,16 +121,18 @@ impl Format for Lackey {
                 }
                 Some(Line::Ignored) => {}
                 None => {
+                    self.instructions = chunk.instructions.len() as u64;
                     self.pending.complete(chunk);
                     break;
                 }
             }
         }
-        self.instructions += chunk.instructions.len() as u64;
         Ok(())
     }
 
-    fn truncated(&self) -> Option<&Truncation> {
-        self.truncation.as_ref()
+    fn take_truncation(&mut self) -> Option<Truncation> {
+        let problem = "the last line has no line end: the file is cut off".to_owned();
+        let (offset, instructions) = (self.lines.start, self.instructions);
+        std::mem::take(&mut self.is_cut_off).then_some(Truncation { offset, instructions, problem })
     }
 }

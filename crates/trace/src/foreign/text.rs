@@ -10,13 +10,11 @@ use perforate_types::{AccessKind, Chunk, Instruction, MemoryAccess, VirtualAddre
 
 use super::ASSUMED_IP;
 use super::foreign_source::{
-    ACCESSES_ONLY, FillerLimit, Format, Input, NO_EVENTS, Pending, SwitchTracker,
+    ACCESSES_ONLY, Format, Input, Lines, NO_EVENTS, Pending, SwitchTracker,
 };
 use super::formats::TraceFormat;
 use crate::{SourceMetadata, TraceError};
 
-/// Longest line in bytes.
-const LINE_BYTES: u64 = 4096;
 /// Size in bytes of accesses without a size.
 const ASSUMED_SIZE_BYTES: u16 = 8;
 const EXPECTED: &str = "'R|W|I ADDRESS [SIZE] [PID] [IP]', numbers decimal or after 0x";
@@ -130,68 +128,46 @@ fn number(text: &str) -> Option<u64> {
 
 /// Reader of a list of accesses.
 pub(super) struct Text {
-    input: Input,
-    line: Vec<u8>,
+    lines: Lines,
     columns: Columns,
     pending: Pending,
     /// True if the pending instruction has its own line, so that accesses without an address join it.
     has_line: bool,
     running: SwitchTracker,
     any: bool,
-    filler: FillerLimit,
 }
 
 impl Text {
     pub(super) fn new(input: Input) -> Self {
         Self {
-            input,
-            line: Vec::new(),
+            lines: Lines::new(input, EXPECTED),
             columns: IN_ORDER,
             pending: Pending::default(),
             has_line: false,
             running: SwitchTracker::default(),
             any: false,
-            filler: FillerLimit::new("empty lines and comments"),
         }
     }
 
     /// Reads the next line; `None` at the end.
     fn next_line(&mut self) -> Result<Option<Line>, TraceError> {
-        let start = self.input.offset;
-        self.input.line(&mut self.line, LINE_BYTES)?;
-        if self.line.is_empty() {
+        if !self.lines.advance()? {
             return Ok(None);
         }
-        if self.line.len() as u64 == LINE_BYTES && self.line.last() != Some(&b'\n') {
-            return Err(self.input.damaged(start, "a line too long".into(), EXPECTED));
+        let line = parse(&self.lines.line, &self.columns).ok_or_else(|| self.lines.unknown())?;
+        if self.any && matches!(line, Line::Header(_)) {
+            return Err(self.lines.wrong("column names below the first line".into()));
         }
-        match parse(&self.line, &self.columns) {
-            Some(Line::Header(_)) if self.any => {
-                let problem = "column names below the first line".to_owned();
-                Err(self.input.damaged(start, problem, EXPECTED))
-            }
-            Some(Line::Ignored) => match self.filler.add(self.line.len()) {
-                Ok(()) => Ok(Some(Line::Ignored)),
-                Err(problem) => Err(self.input.damaged(start, problem, EXPECTED)),
-            },
-            Some(line) => {
-                self.filler.note_entry();
-                Ok(Some(line))
-            }
-            None => {
-                let line = String::from_utf8_lossy(&self.line);
-                let text: String = line.trim_end().chars().take(40).collect();
-                Err(self.input.damaged(start, format!("{text:?}"), EXPECTED))
-            }
-        }
+        self.lines.count(line == Line::Ignored)?;
+        Ok(Some(line))
     }
 
     /// Switches to the process of an instruction. Without a number, the process stays the same.
     fn switch(&mut self, pid: Option<u64>, chunk: &mut Chunk) -> Result<(), TraceError> {
         let Some(pid) = pid else { return Ok(()) };
         let event = self.running.switch(pid, 0).map_err(|()| {
-            let problem = "too many processes".to_owned();
-            self.input.damaged(self.input.offset, problem, "at most 65536")
+            let (input, problem) = (&self.lines.input, "too many processes".to_owned());
+            input.damaged(input.offset, problem, "at most 65536")
         })?;
         if let Some(event) = event {
             self.pending.complete(chunk);

@@ -6,9 +6,10 @@
 //! object, slots of a stack frame). After a misprediction, a code gives the right address: the other
 //! mode, an address remembered by context, or an explicit difference.
 
+use super::flow::{SLOTS, empty_slots};
+
 /// Number of recent accesses that an explicit difference may refer to.
 pub(crate) const RECENT: usize = 8;
-const CONTEXT_BITS: u32 = 15;
 
 /// Code for the other mode of prediction. Codes from [`EXPLICIT`] on are `EXPLICIT + 8 × base + (bytes
 /// − 1)`: base 0 is the operand's last address, base k the k-th most recent access; `bytes` bytes of
@@ -43,8 +44,8 @@ pub(crate) struct Addresses {
     /// Ring of the last accesses of any operands.
     recent: [u64; RECENT],
     newest: usize,
-    after_recent: Vec<u64>,
-    after_last: Vec<u64>,
+    after_recent: Box<[u64; SLOTS]>,
+    after_last: Box<[u64; SLOTS]>,
 }
 
 impl Addresses {
@@ -53,8 +54,8 @@ impl Addresses {
             operands: Vec::new(),
             recent: [0; RECENT],
             newest: 0,
-            after_recent: vec![0; 1 << CONTEXT_BITS],
-            after_last: vec![0; 1 << CONTEXT_BITS],
+            after_recent: empty_slots(),
+            after_last: empty_slots(),
         }
     }
 
@@ -101,15 +102,14 @@ impl Addresses {
     /// Updates the state of `operand` after an access to `address`.
     #[inline]
     pub(crate) fn follow(&mut self, operand: usize, address: u64) {
-        let state = &self.operands[operand];
-        let offset = address.wrapping_sub(self.recent(usize::from(state.back)));
+        let recent = self.recent(usize::from(self.operands[operand].back));
         let state = &mut self.operands[operand];
+        state.offset = address.wrapping_sub(recent);
         let delta = address.wrapping_sub(state.last);
         if delta == state.delta {
             state.stride = delta;
         }
         state.delta = delta;
-        state.offset = offset;
         state.last = address;
         self.newest = (self.newest + 1) % RECENT;
         self.recent[self.newest] = address;
@@ -182,7 +182,7 @@ impl Addresses {
 
 fn slot(operand: usize, address: u64) -> usize {
     let mixed = (address ^ (operand as u64) << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    ((mixed ^ mixed >> 32).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> (64 - CONTEXT_BITS)) as usize
+    ((mixed ^ mixed >> 32).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> (64 - SLOTS.ilog2())) as usize
 }
 
 /// Number of difference bytes that follow a code.

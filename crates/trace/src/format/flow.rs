@@ -6,6 +6,8 @@
 //! predicts by context: its successor after the same recent history.
 
 const CONTEXT_BITS: u32 = 15;
+/// Number of entries in a table that is indexed by context.
+pub(super) const SLOTS: usize = 1 << CONTEXT_BITS;
 /// Flag of a record that has had more than one successor.
 const VARYING: u32 = 1 << 31;
 /// Flag of a record whose successor is not known yet.
@@ -17,8 +19,8 @@ pub(crate) struct Flow {
     /// Last successor of each record, combined with [`VARYING`] or [`FRESH`].
     next: Vec<u32>,
     /// Table indexed by record and history: a tag (high half) and a successor (low half).
-    long: Vec<u64>,
-    short: Vec<u64>,
+    long: Box<[u64; SLOTS]>,
+    short: Box<[u64; SLOTS]>,
     /// Four bits for each of the last 16 successors of varying records, the newest in the lowest bits.
     history: u64,
     current: u32,
@@ -26,13 +28,7 @@ pub(crate) struct Flow {
 
 impl Flow {
     pub(crate) fn new() -> Self {
-        Self {
-            next: Vec::new(),
-            long: vec![0; 1 << CONTEXT_BITS],
-            short: vec![0; 1 << CONTEXT_BITS],
-            history: 0,
-            current: 0,
-        }
+        Self { next: Vec::new(), long: empty_slots(), short: empty_slots(), history: 0, current: 0 }
     }
 
     /// Resets the state, as at the start of a chunk.
@@ -64,15 +60,44 @@ impl Flow {
         if next & VARYING == 0 { next & RECORD } else { self.predict_by_context(next & RECORD) }
     }
 
+    /// Hashes of the current record with the long and the short history.
+    #[inline]
+    fn contexts(&self) -> [u64; 2] {
+        [self.history, self.history & 0xffff].map(|history| context(self.current, history))
+    }
+
     fn predict_by_context(&self, last: u32) -> u32 {
-        for (table, history) in [(&self.long, self.history), (&self.short, self.history & 0xffff)] {
-            let hash = context(self.current, history);
-            let entry = table[slot(hash)];
-            if (entry >> 32) as u32 == tag(hash) {
-                return entry as u32;
-            }
+        self.find(self.contexts(), last)
+    }
+
+    /// Successor in these contexts; `last` if neither is known.
+    #[inline]
+    fn find(&self, [long, short]: [u64; 2], last: u32) -> u32 {
+        let (of_long, of_short) = (self.long[slot(long)], self.short[slot(short)]);
+        if (of_long >> 32) as u32 == tag(long) {
+            of_long as u32
+        } else if (of_short >> 32) as u32 == tag(short) {
+            of_short as u32
+        } else {
+            last
         }
-        last
+    }
+
+    /// Goes to the predicted record, and returns its number. The same as [`Flow::predict`] and
+    /// [`Flow::follow`], if the prediction is right and below the number given to [`Flow::grow`].
+    #[inline]
+    pub(crate) fn follow_prediction(&mut self) -> u32 {
+        let next = self.next[self.current as usize];
+        let mut predicted = next & RECORD;
+        if next & VARYING != 0 {
+            let contexts = self.contexts();
+            predicted = self.find(contexts, predicted);
+            self.follow_varying(contexts, predicted);
+        } else if next & FRESH != 0 {
+            self.next[self.current as usize] = predicted;
+        }
+        self.current = predicted;
+        predicted
     }
 
     /// Updates the state: the next record is `actual`, which must be below the number given to
@@ -84,22 +109,26 @@ impl Flow {
             if next & FRESH != 0 {
                 self.next[self.current as usize] = actual;
             } else {
-                self.follow_varying(actual);
+                self.follow_varying(self.contexts(), actual);
             }
         }
         self.current = actual;
     }
 
-    fn follow_varying(&mut self, actual: u32) {
-        let history = self.history;
-        for (table, history) in [(&mut self.long, history), (&mut self.short, history & 0xffff)] {
-            let hash = context(self.current, history);
-            table[slot(hash)] = u64::from(tag(hash)) << 32 | u64::from(actual);
-        }
+    #[inline]
+    fn follow_varying(&mut self, [long, short]: [u64; 2], actual: u32) {
+        self.long[slot(long)] = u64::from(tag(long)) << 32 | u64::from(actual);
+        self.short[slot(short)] = u64::from(tag(short)) << 32 | u64::from(actual);
         self.next[self.current as usize] = actual | VARYING;
         let nibble = u64::from(actual.wrapping_mul(0x9e37_79b1) >> 28);
         self.history = self.history << 4 | nibble;
     }
+}
+
+/// Table of zeros, indexed by context.
+pub(super) fn empty_slots() -> Box<[u64; SLOTS]> {
+    let slots = vec![0; SLOTS].into_boxed_slice();
+    slots.try_into().unwrap_or_else(|_| unreachable!("as long as it was made"))
 }
 
 fn context(record: u32, history: u64) -> u64 {

@@ -181,16 +181,14 @@ impl Decoder {
         let count = at_most.min(self.remaining as usize);
         chunk.instructions.reserve(count);
         for _ in 0..count {
-            let record = self.next_record().ok_or_else(impossible)?;
-            let instruction =
-                *dictionary.instructions.get(record as usize).ok_or_else(impossible)?;
-            self.flow.follow(record);
+            let record = self.next_record().ok_or_else(impossible)? as usize;
+            let instruction = *dictionary.instructions.get(record).ok_or_else(impossible)?;
             chunk.instructions.push(instruction);
             if instruction.accesses > 0 {
-                let first = dictionary.first_operand[record as usize] as usize;
+                let first = dictionary.first_operand[record] as usize;
                 let shapes = &dictionary.shapes[first..first + usize::from(instruction.accesses)];
-                for (place, &(size, kind)) in shapes.iter().enumerate() {
-                    let address = self.next_address(first + place).ok_or_else(impossible)?;
+                for (operand, &(size, kind)) in (first..).zip(shapes) {
+                    let address = self.next_address(operand).ok_or_else(impossible)?;
                     let address = VirtualAddress::new(address);
                     chunk.accesses.push(MemoryAccess { address, size, kind });
                 }
@@ -201,16 +199,19 @@ impl Decoder {
         if spent { Ok(()) } else { Err(problem("bytes after the last instruction", "none")) }
     }
 
+    /// Goes to the next record. `None` if the columns are damaged or name no record.
     #[inline]
     fn next_record(&mut self) -> Option<u32> {
-        let predicted = self.flow.predict();
         if self.flow_run > 0 {
             self.flow_run -= 1;
-            return Some(predicted);
+            return Some(self.flow.follow_prediction());
         }
         let step = unzigzag(self.columns[FLOW_CORRECTIONS].varint()?);
         self.flow_run = self.columns[FLOW_RUNS].varint()?;
-        u32::try_from(i64::from(predicted).checked_add(step)?).ok()
+        let predicted = i64::from(self.flow.predict());
+        let record = u32::try_from(predicted.checked_add(step)?).ok()?;
+        self.flow.has(record).then(|| self.flow.follow(record))?;
+        Some(record)
     }
 
     #[inline]

@@ -1,8 +1,7 @@
 //! Distribution of a single thread's work over several threads.
 
-use perforate_types::{Chunk, ProcessId, ThreadId};
+use perforate_types::{Chunk, ChunkItem, ProcessId, ThreadId};
 
-use super::lines::accesses_of;
 use super::{Runner, TURN_INSTRUCTIONS};
 use crate::{Source, SourceMetadata, TraceError, Truncation};
 
@@ -32,12 +31,6 @@ impl<S: Source> SharedOut<S> {
             running: Runner::default(),
         }
     }
-
-    /// Runner of the next turn.
-    fn next_runner(&self) -> Runner {
-        let next = (self.running.thread.0 + 1) % self.threads;
-        Runner { process: ProcessId(0), thread: ThreadId(next) }
-    }
 }
 
 impl<S: Source> Source for SharedOut<S> {
@@ -48,30 +41,24 @@ impl<S: Source> Source for SharedOut<S> {
     fn next_chunk(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
         chunk.clear();
         let more = self.source.next_chunk(&mut self.chunk)?;
-        let (mut done, mut accesses) = (0, 0);
-        let mut events = std::mem::take(&mut self.chunk.events).into_iter().peekable();
-        let all = self.chunk.instructions.len();
-        loop {
-            while let Some((_, event)) = events.next_if(|(at, _)| *at as usize <= done) {
-                chunk.push_event(event);
-            }
-            if done == all {
-                events.for_each(|(_, event)| chunk.push_event(event));
-                return Ok(more);
-            }
+        for item in self.chunk.in_order() {
+            let (instruction, accesses) = match item {
+                ChunkItem::Event(event) => {
+                    chunk.push_event(event.clone());
+                    continue;
+                }
+                ChunkItem::Instruction(instruction, accesses) => (instruction, accesses),
+            };
             if self.left == 0 {
-                self.next_runner().take_over(&mut self.running, chunk);
+                let thread = ThreadId((self.running.thread.0 + 1) % self.threads);
+                Runner { process: ProcessId(0), thread }.take_over(&mut self.running, chunk);
                 self.left = TURN_INSTRUCTIONS;
             }
-            let event = events.peek().map_or(usize::MAX, |(at, _)| *at as usize);
-            let end = all.min(done + self.left).min(event);
-            let instructions = &self.chunk.instructions[done..end];
-            let own = accesses_of(instructions);
-            chunk.instructions.extend_from_slice(instructions);
-            chunk.accesses.extend_from_slice(&self.chunk.accesses[accesses..accesses + own]);
-            self.left -= end - done;
-            (done, accesses) = (end, accesses + own);
+            chunk.instructions.push(*instruction);
+            chunk.accesses.extend_from_slice(accesses);
+            self.left -= 1;
         }
+        Ok(more)
     }
 
     fn skip(&mut self, instructions: u64) -> Result<u64, TraceError> {

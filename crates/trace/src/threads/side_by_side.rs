@@ -10,20 +10,16 @@ use std::collections::BTreeMap;
 
 use perforate_types::{Chunk, ProgramEvent};
 
-use super::lines::InstructionQueue;
+use super::lines::{InstructionQueue, Piece, Pieces};
 use super::{Runner, TURN_INSTRUCTIONS};
 use crate::source::CHUNK_INSTRUCTIONS;
 use crate::{Source, SourceMetadata, TraceError, Truncation};
 
 /// Source whose threads run concurrently.
 pub struct SideBySide<S> {
-    source: S,
+    source: Pieces<S>,
     metadata: SourceMetadata,
     window: u64,
-    /// Decoded chunk of the source, and the numbers of instructions, accesses and events already used.
-    chunk: Chunk,
-    used: (usize, usize, usize),
-    is_over: bool,
     /// Runner in the source at the point of reading.
     reading: Runner,
     /// Instructions of the window, by thread.
@@ -47,12 +43,9 @@ impl<S: Source> SideBySide<S> {
              two requests to the operating system"
         ));
         Self {
-            source,
+            source: Pieces::new(source),
             metadata,
             window,
-            chunk: Chunk::default(),
-            used: (0, 0, 0),
-            is_over: false,
             reading: Runner::default(),
             queues: BTreeMap::new(),
             turn: (Runner::default(), TURN_INSTRUCTIONS),
@@ -66,41 +59,19 @@ impl<S: Source> SideBySide<S> {
     fn read_window(&mut self) -> Result<(), TraceError> {
         let mut read = 0;
         while read < self.window && self.event.is_none() {
-            let (instruction, _, event) = self.used;
-            if instruction == self.chunk.instructions.len() && event == self.chunk.events.len() {
-                self.used = (0, 0, 0);
-                if self.is_over || !self.source.next_chunk(&mut self.chunk)? {
-                    self.is_over = true;
-                    self.chunk.clear();
-                    return Ok(());
+            match self.source.next(usize::MAX)? {
+                Some(Piece::Run(instructions, accesses)) => {
+                    self.queues.entry(self.reading).or_default().push(instructions, accesses);
+                    read += instructions.len() as u64;
                 }
-                continue;
+                Some(Piece::Event(event)) => match Runner::after(&event) {
+                    Some(runner) => self.reading = runner,
+                    None => self.event = Some((self.reading, event)),
+                },
+                None => break,
             }
-            read += self.read_run();
         }
         Ok(())
-    }
-
-    /// Reads the instructions up to the next event, and the event. Returns the number of instructions.
-    fn read_run(&mut self) -> u64 {
-        let (first, access, event) = self.used;
-        let next = self.chunk.events.get(event);
-        let all = self.chunk.instructions.len();
-        let end = next.map_or(all, |(at, _)| (*at as usize).clamp(first, all));
-        if first < end {
-            let queue = self.queues.entry(self.reading).or_default();
-            let accesses = &self.chunk.accesses[access..];
-            let rest = queue.push(&self.chunk.instructions[first..end], accesses).len();
-            self.used = (end, self.chunk.accesses.len() - rest, event);
-        }
-        if let Some((_, next)) = next {
-            self.used.2 += 1;
-            match Runner::after(next) {
-                Some(runner) => self.reading = runner,
-                None => self.event = Some((self.reading, next.clone())),
-            }
-        }
-        (end - first) as u64
     }
 
     /// Moves instructions of the window into a chunk, in turns, until the chunk has `most`
@@ -163,14 +134,14 @@ impl<S: Source> Source for SideBySide<S> {
     }
 
     fn truncated(&self) -> Option<&Truncation> {
-        self.source.truncated()
+        self.source.source.truncated()
     }
 }
 
 #[cfg(test)]
 pub(super) mod tests {
     use perforate_types::{
-        AccessKind, Instruction, MemoryAccess, ProcessId, ThreadId, VirtualAddress,
+        AccessKind, ChunkItem, Instruction, MemoryAccess, ProcessId, ThreadId, VirtualAddress,
     };
 
     use super::*;
@@ -222,26 +193,24 @@ pub(super) mod tests {
             lines.extend(run.take().map(|(first, last)| format!("{first}..={last}")));
         };
         while source.next_chunk(&mut chunk).unwrap() {
-            let mut accesses = chunk.accesses.iter();
-            let mut events = chunk.events.iter().peekable();
-            for (index, instruction) in chunk.instructions.iter().enumerate() {
-                while let Some((_, event)) = events.next_if(|(at, _)| *at as usize <= index) {
-                    end(&mut run, &mut lines);
-                    lines.push(word(event));
-                }
-                let ip = instruction.ip.value();
-                assert_eq!(accesses.next().unwrap().address.value(), ip, "its own access");
-                match &mut run {
-                    Some((_, last)) if *last + 1 == ip => *last = ip,
-                    _ => {
+            for item in chunk.in_order() {
+                match item {
+                    ChunkItem::Event(event) => {
                         end(&mut run, &mut lines);
-                        run = Some((ip, ip));
+                        lines.push(word(event));
+                    }
+                    ChunkItem::Instruction(instruction, accesses) => {
+                        let ip = instruction.ip.value();
+                        assert_eq!(accesses[0].address.value(), ip, "its own access");
+                        match &mut run {
+                            Some((_, last)) if *last + 1 == ip => *last = ip,
+                            _ => {
+                                end(&mut run, &mut lines);
+                                run = Some((ip, ip));
+                            }
+                        }
                     }
                 }
-            }
-            for (_, event) in events {
-                end(&mut run, &mut lines);
-                lines.push(word(event));
             }
         }
         end(&mut run, &mut lines);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use perforate_types::{Chunk, ProcessId, ProgramEvent};
 
-use super::lines::accesses_of;
+use super::lines::{Piece, Pieces};
 use super::{Runner, TURN_INSTRUCTIONS};
 use crate::source::CHUNK_INSTRUCTIONS;
 use crate::{Source, SourceMetadata, TraceError, Truncation};
@@ -22,15 +22,11 @@ pub struct Together {
 
 /// One of the programs.
 struct Program {
-    source: Box<dyn Source>,
+    source: Pieces<Box<dyn Source>>,
     /// Global numbers of its processes, by the program's own numbers.
     processes: BTreeMap<ProcessId, ProcessId>,
     /// Runner in the program, with global numbers.
     runner: Runner,
-    chunk: Chunk,
-    /// Numbers of instructions, accesses and events of the chunk that are used.
-    used: (usize, usize, usize),
-    is_over: bool,
 }
 
 impl Together {
@@ -39,12 +35,9 @@ impl Together {
     pub fn new(sources: Vec<Box<dyn Source>>) -> Self {
         let metadata = metadata(&sources);
         let programs = sources.into_iter().map(|source| Program {
-            source,
+            source: Pieces::new(source),
             processes: BTreeMap::new(),
             runner: Runner::default(),
-            chunk: Chunk::default(),
-            used: (0, 0, 0),
-            is_over: false,
         });
         let mut programs: Vec<Program> = programs.collect();
         let mut next_process = 0;
@@ -61,8 +54,18 @@ impl Together {
         let program = &mut programs[self.turn];
         let end = chunk.instructions.len().saturating_add(TURN_INSTRUCTIONS).min(most);
         let before = (chunk.instructions.len(), chunk.events.len());
-        while chunk.instructions.len() < end && program.has_more()? {
-            program.run(chunk, end, (running, &mut *next_process));
+        while chunk.instructions.len() < end {
+            match program.source.next(end - chunk.instructions.len())? {
+                Some(Piece::Event(event)) => {
+                    program.deliver_event(event, chunk, running, next_process);
+                }
+                Some(Piece::Run(instructions, accesses)) => {
+                    program.runner.take_over(running, chunk);
+                    chunk.instructions.extend_from_slice(instructions);
+                    chunk.accesses.extend_from_slice(accesses);
+                }
+                None => break,
+            }
         }
         Ok(before != (chunk.instructions.len(), chunk.events.len()))
     }
@@ -117,39 +120,6 @@ impl Program {
         })
     }
 
-    /// Decodes the next chunk if the current one is used up. Returns false at the end.
-    fn has_more(&mut self) -> Result<bool, TraceError> {
-        while !self.is_over {
-            let (instructions, _, events) = self.used;
-            if instructions < self.chunk.instructions.len() || events < self.chunk.events.len() {
-                return Ok(true);
-            }
-            self.used = (0, 0, 0);
-            self.is_over = !self.source.next_chunk(&mut self.chunk)?;
-        }
-        Ok(false)
-    }
-
-    /// Moves the next part into `chunk`: one event, or instructions until the chunk has `end` or the
-    /// next event.
-    fn run(&mut self, chunk: &mut Chunk, end: usize, (running, next): (&mut Runner, &mut u16)) {
-        let (first, access, event) = self.used;
-        let at = self.chunk.events.get(event).map(|(at, _)| *at as usize);
-        if at.is_some_and(|at| at <= first) || first == self.chunk.instructions.len() {
-            let event = self.chunk.events[event].1.clone();
-            self.used.2 += 1;
-            return self.deliver_event(event, chunk, running, next);
-        }
-        self.runner.take_over(running, chunk);
-        let room = first + (end - chunk.instructions.len());
-        let until = at.unwrap_or(usize::MAX).min(self.chunk.instructions.len()).min(room);
-        let instructions = &self.chunk.instructions[first..until];
-        let accesses = access + accesses_of(instructions);
-        chunk.instructions.extend_from_slice(instructions);
-        chunk.accesses.extend_from_slice(&self.chunk.accesses[access..accesses]);
-        self.used = (until, accesses, event);
-    }
-
     /// Delivers an event with global process numbers.
     fn deliver_event(
         &mut self,
@@ -192,7 +162,7 @@ impl Source for Together {
     }
 
     fn truncated(&self) -> Option<&Truncation> {
-        self.programs.iter().find_map(|program| program.source.truncated())
+        self.programs.iter().find_map(|program| program.source.source.truncated())
     }
 }
 

@@ -155,5 +155,6 @@ fn wrong_lackey_lines_are_named_with_their_offset() {
     let mut source = open(&path).unwrap();
     let (chunk, error) = read_all(&mut *source);
     assert!(error.is_none() && chunk.instructions.len() == 3);
-    assert!(source.truncated().is_some());
+    // Accesses of the third instruction may be missing.
+    assert_eq!(source.truncated().unwrap().instructions, 2);
 }

@@ -1,6 +1,6 @@
 //! Round trips: written traces read back unchanged.
 
-use crate::common::{any_chunk, append, array_loop, instruction, map, read, read_all, write_all};
+use crate::common::{any_chunk, array_loop, instruction, map, read, read_all, write_all};
 use std::path::Path;
 use std::process::Command;
 
@@ -71,7 +71,7 @@ fn slices_cross_chunks_and_stay_within_their_limit() {
     let (mut all, mut slice) = (Chunk::default(), Chunk::default());
     while reader.next_chunk(&mut slice).unwrap() {
         assert!(slice.instructions.len() <= CHUNK_INSTRUCTIONS);
-        append(&mut all, &slice);
+        all.append(&slice);
     }
     assert_eq!(all, chunk);
     assert!(!reader.next_chunk(&mut slice).unwrap() && slice == Chunk::default());

@@ -20,20 +20,12 @@ pub fn peak() -> Option<u64> {
     Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? * 1024)
 }
 
-/// Appends the chunk `next` to `all`.
-pub fn append(all: &mut Chunk, next: &Chunk) {
-    let start = all.instructions.len() as u32;
-    all.events.extend(next.events.iter().map(|(before, event)| (start + before, event.clone())));
-    all.instructions.extend_from_slice(&next.instructions);
-    all.accesses.extend_from_slice(&next.accesses);
-}
-
 /// Reads a source to its end. Returns all it delivers, and the error at its end, if any.
 pub fn read_all(source: &mut dyn Source) -> (Chunk, Option<TraceError>) {
     let (mut all, mut chunk) = (Chunk::default(), Chunk::default());
     loop {
         match source.next_chunk(&mut chunk) {
-            Ok(true) => append(&mut all, &chunk),
+            Ok(true) => all.append(&chunk),
             Ok(false) => return (all, None),
             Err(error) => return (all, Some(error)),
         }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use perforate_trace::Truncation;
 use perforate_types::{
     Advice, Backing, Chunk, MemoryAccess, Permissions, ProcessId, ProgramEvent, VirtualAddress,
+    access_count,
 };
 
 use super::place::{Move, Moves, Room};
@@ -113,8 +114,7 @@ impl<S: Source> Source for Pooled<S> {
         let mut rest = accesses.as_mut_slice();
         let mut done = 0;
         for (before, event) in events.drain(..) {
-            let own = &instructions[done..before as usize];
-            let count = own.iter().map(|one| usize::from(one.accesses)).sum();
+            let count = access_count(&instructions[done..before as usize]);
             let (now, later) = std::mem::take(&mut rest).split_at_mut(count);
             self.processes.running().translate(now);
             (rest, done) = (later, before as usize);

@@ -105,10 +105,7 @@ pub(crate) fn complete(part: impl AsyncFnOnce(&mut Tracer)) -> Chunk {
     loop {
         let is_over = future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
         let chunk = std::mem::take(&mut *outbox.lock().unwrap());
-        let before = all.instructions.len() as u32;
-        all.events.extend(chunk.events.into_iter().map(|(at, event)| (before + at, event)));
-        all.instructions.extend(chunk.instructions);
-        all.accesses.extend(chunk.accesses);
+        all.append(&chunk);
         if is_over {
             return all;
         }

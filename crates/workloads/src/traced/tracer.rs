@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use perforate_trace::CHUNK_INSTRUCTIONS;
 use perforate_types::{
     AccessKind, Branch, Chunk, Instruction, MemoryAccess, Operation, ProgramEvent, Register,
-    VirtualAddress,
+    VirtualAddress, access_count,
 };
 
 use super::code::Code;
@@ -298,8 +298,8 @@ pub(super) fn split(chunk: &mut Chunk, instructions: usize, rest: &mut Chunk) {
         return;
     }
     rest.instructions.extend(chunk.instructions.drain(instructions..));
-    let accesses: usize = rest.instructions.iter().map(|one| usize::from(one.accesses)).sum();
-    rest.accesses.extend(chunk.accesses.drain(chunk.accesses.len() - accesses..));
+    let kept = chunk.accesses.len() - access_count(&rest.instructions);
+    rest.accesses.extend(chunk.accesses.drain(kept..));
     let first = chunk.events.partition_point(|(before, _)| (*before as usize) < instructions);
     let events = chunk.events.drain(first..);
     rest.events.extend(events.map(|(before, event)| (before - instructions as u32, event)));

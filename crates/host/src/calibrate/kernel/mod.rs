@@ -11,7 +11,7 @@ mod faults;
 mod quantities;
 
 use crate::HostError;
-use crate::process_settings::pin;
+use crate::process_settings::on_processor;
 
 pub(super) use derive::KernelRound;
 pub(super) use quantities::{FOLLOWING, quantities};
@@ -32,23 +32,18 @@ pub(super) fn measure(
     rounds: u32,
     done: &mut dyn FnMut(u64),
 ) -> Result<Vec<KernelRound>, HostError> {
-    std::thread::scope(|scope| {
-        let (sender, progress) = std::sync::mpsc::channel();
-        let thread = scope.spawn(move || {
-            pin(processor).map_err(|source| HostError::Processor { number: processor, source })?;
-            let failed = HostError::system("measuring the kernel");
-            // Warm-up round: a hypervisor may have to find memory first.
-            round().map_err(failed)?;
-            let mut found = Vec::new();
-            for number in 0..rounds {
-                found.push(round().map_err(HostError::system("measuring the kernel"))?);
-                let _ = sender.send(u64::from(number) + 1); // the receiver lives longer
-            }
-            Ok(found)
-        });
-        progress.into_iter().for_each(done);
-        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
+    let failed = || HostError::system("measuring the kernel");
+    let work = |done: &dyn Fn(u64)| {
+        // Warm-up round: a hypervisor may have to find memory first.
+        round().map_err(failed())?;
+        let mut found = Vec::new();
+        for number in 0..rounds {
+            found.push(round().map_err(failed())?);
+            done(u64::from(number) + 1);
+        }
+        Ok(found)
+    };
+    on_processor(processor, work, done)
 }
 
 fn round() -> std::io::Result<KernelRound> {

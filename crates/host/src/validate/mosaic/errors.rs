@@ -54,9 +54,4 @@ impl Errors {
         errors.effect_error = effect_error(&pairs);
         errors
     }
-
-    /// `effect_error`; infinite if effects are predicted but none was measured.
-    pub(super) fn error(&self) -> f64 {
-        self.effect_error.unwrap_or(f64::INFINITY)
-    }
 }

@@ -1,32 +1,17 @@
 //! Outcome of a validation by mosaics: all rows, and errors overall and per program.
 
-use perforate_records::json_line;
-use perforate_sim::Machine;
 use serde::Serialize;
 
 use super::errors::Errors;
 use super::row::MosaicRow;
 use super::{Cycles, Measured};
-use crate::machine::{LargePageSettings, Processor};
-use crate::validate::limits::{EFFECT_TOLERANCE, INDISTINGUISHABLE};
-use crate::validate::outcome::under;
+use crate::machine::LargePageSettings;
+use crate::validate::limits::EFFECT_TOLERANCE;
+use crate::validate::outcome::{Outcome, Ranked, closest, under};
 use crate::validate::plan::Assumption;
 
-/// Outcome of a validation by mosaics.
-pub struct MosaicOutcome {
-    /// Processor of the measurements.
-    pub processor: Processor,
-    /// Machine of the predictions.
-    pub machine: Machine,
-    /// Measured clock of the processor in GHz.
-    pub clock_ghz: Option<f64>,
-    /// Assumptions about page tables in the predictions.
-    pub assumptions: Vec<Assumption>,
-    /// Rows, grouped by program.
-    pub rows: Vec<MosaicRow>,
-    /// Notes for the user.
-    pub notes: Vec<String>,
-}
+/// Outcome of a validation by mosaics; rows are grouped by program.
+pub type MosaicOutcome = Outcome<MosaicRow>;
 
 /// Errors under one assumption.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -40,23 +25,21 @@ pub struct MosaicScore {
     pub programs: Vec<(String, Errors)>,
 }
 
-impl MosaicOutcome {
-    pub(super) fn new(
-        processor: &Processor,
-        machine: &Machine,
-        assumptions: &[Assumption],
-        notes: Vec<String>,
-    ) -> Self {
-        Self {
-            processor: processor.clone(),
-            machine: machine.clone(),
-            clock_ghz: None,
-            assumptions: assumptions.to_vec(),
-            rows: Vec::new(),
-            notes,
-        }
+impl Ranked for MosaicScore {
+    fn assumption(&self) -> &'static str {
+        self.assumption
     }
 
+    fn judged(&self) -> usize {
+        self.errors.judged
+    }
+
+    fn effect_error(&self) -> Option<f64> {
+        self.errors.effect_error
+    }
+}
+
+impl MosaicOutcome {
     /// Adds the rows of a program. `cycles` has the simulated cycles of each layout under each
     /// assumption.
     pub(super) fn add(&mut self, program: &str, measured: &Measured, cycles: &[Cycles]) {
@@ -96,12 +79,7 @@ impl MosaicOutcome {
     /// Scores with the smallest error of effects and scores that are indistinguishable from them, best
     /// first. Empty if no effect could be judged.
     pub fn closest(&self) -> Vec<MosaicScore> {
-        let mut found = self.scores();
-        found.retain(|score| score.errors.judged > 0);
-        found.sort_by(|a, b| a.errors.error().total_cmp(&b.errors.error()));
-        let limit = found.first().map_or(0.0, |best| best.errors.error() + INDISTINGUISHABLE);
-        found.retain(|score| score.errors.error() <= limit);
-        found
+        closest(self.scores())
     }
 
     /// Summary for the user, in a few sentences.
@@ -138,28 +116,7 @@ impl MosaicOutcome {
 
     /// Rows and summary as lines of JSON.
     pub fn json_lines(&self) -> String {
-        #[derive(Serialize)]
-        struct Summary<'a> {
-            overall: Vec<MosaicScore>,
-            closest: Vec<&'static str>,
-            processor: &'a str,
-            is_virtual: bool,
-            machine: &'a str,
-            clock_ghz: Option<f64>,
-            notes: &'a [String],
-            version: &'static str,
-        }
-        let summary = Summary {
-            overall: self.scores(),
-            closest: self.closest().iter().map(|score| score.assumption).collect(),
-            processor: &self.processor.name,
-            is_virtual: self.processor.is_virtual(),
-            machine: &self.machine.name,
-            clock_ghz: self.clock_ghz,
-            notes: &self.notes,
-            version: env!("CARGO_PKG_VERSION"),
-        };
-        self.rows.iter().map(json_line).chain([json_line(&summary)]).collect()
+        self.lines(self.scores(), &self.closest(), None)
     }
 
     /// Adds notes about all rows.
@@ -191,8 +148,11 @@ impl MosaicOutcome {
 
 #[cfg(test)]
 mod tests {
+    use perforate_sim::Machine;
+
     use super::*;
     use crate::layout::{Layout, Shape};
+    use crate::machine::Processor;
     use crate::validate::mosaic::{Pages, Rounds};
     use crate::validate::verdict::Verdict;
 

@@ -50,7 +50,7 @@ impl Mechanism for PerforatedPages {
         let in_place = complement(&perforated.holes);
         let page = first_page(number);
         let (id, size) = (space.id(), PageSize::Size2M);
-        space.tell_subpages_protected((number, &in_place), permissions);
+        space.report_subpages_protected(number, &in_place, permissions);
         space.table(TableOperation::Protect { space: id, page, size, permissions });
         space.shootdown(Shootdown::Space { space: id });
     }
@@ -238,7 +238,7 @@ impl HoledPages for PerforatedPages {
         let block = perforated.block;
         space.usage_mut().holes_unallocated += 1;
         space.note_punched(number);
-        space.tell_unmapped(page, 1);
+        space.report_unmapped(page, 1);
         space.work().subpages_punched += 1;
         let id = space.id();
         space.format(PerforatedOperation::Punch { space: id, page: VirtualPage::new(page) });
@@ -259,14 +259,14 @@ impl HoledPages for PerforatedPages {
         let (block, permissions) = (perforated.block, perforated.permissions);
         if entry.is_present() {
             space.usage_mut().holes_allocated -= 1;
-            space.tell_unmapped(page, 1);
+            space.report_unmapped(page, 1);
         } else {
             space.usage_mut().holes_unallocated -= 1;
         }
         if entry.frame() == block.add(index as u64) {
             space.memory.forget_owner(entry.frame());
         }
-        space.tell_mapped((page, 1), block.add(index as u64), permissions);
+        space.report_mapped(page, 1, block.add(index as u64), permissions);
         space.work().subpages_patched += 1;
         let id = space.id();
         space.format(PerforatedOperation::Patch { space: id, page: VirtualPage::new(page) });
@@ -288,7 +288,7 @@ impl HoledPages for PerforatedPages {
         perforated.allocated += 1;
         space.usage_mut().holes_allocated += 1;
         space.usage_mut().holes_unallocated -= 1;
-        space.tell_mapped((page, 1), frame, permissions);
+        space.report_mapped(page, 1, frame, permissions);
         let (id, page) = (space.id(), VirtualPage::new(page));
         space.memory.set_owner(frame, id, page);
         space.subpage_mapped();
@@ -367,7 +367,7 @@ fn report_perforated(space: &mut SpaceMut<'_>, number: u64, large: Large, holes:
     space.usage_mut().perforated_pages += 1;
     space.usage_mut().holes_unallocated += holes.count() as u64;
     space.memory.add_holed(block, id, page);
-    space.tell_subpages_mapped((number, &complement(&holes)), block, permissions);
+    space.report_subpages_mapped(number, &complement(&holes), block, permissions);
     space.work().pages_mapped += 1;
     let perforate = PerforatedOperation::Perforate { space: id, page, block, permissions, holes };
     space.format(perforate);
@@ -377,7 +377,7 @@ fn report_perforated(space: &mut SpaceMut<'_>, number: u64, large: Large, holes:
 /// of reserved frames.
 fn unmap_perforated(space: &mut SpaceMut<'_>, number: u64) -> PerforatedPage {
     let mapped = perforated_mut(space, number).mapped();
-    space.tell_subpages_unmapped(number, &mapped);
+    space.report_subpages_unmapped(number, &mapped);
     let perforated = take_perforated(space, number);
     space.close_region(number);
     perforated
@@ -413,7 +413,7 @@ fn take_hole(space: &mut SpaceMut<'_>, page: u64) -> Frame {
     perforated.allocated -= 1;
     space.usage_mut().holes_allocated -= 1;
     space.usage_mut().holes_unallocated += 1;
-    space.tell_unmapped(page, 1);
+    space.report_unmapped(page, 1);
     space.work().pages_unmapped += 1;
     let id = space.id();
     space.format(PerforatedOperation::UnmapHole { space: id, page: VirtualPage::new(page) });

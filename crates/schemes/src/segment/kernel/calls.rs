@@ -73,8 +73,8 @@ impl DirectSegments for Kernel {
     }
 
     fn create_segment(&mut self, space: SpaceId) -> Result<SegmentState, OsError> {
-        self.with_backer(without_rule, |segments, context| {
-            segments.create_largest(context, space, segments.background_rule())
+        self.with_backer(without_rule, |segments, core| {
+            segments.create_largest(core, space, segments.background_rule())
         })
     }
 
@@ -83,9 +83,7 @@ impl DirectSegments for Kernel {
         space: SpaceId,
         rule: SegmentRule,
     ) -> Result<SegmentState, OsError> {
-        self.with_backer(without_rule, |segments, context| {
-            segments.create_largest(context, space, rule)
-        })
+        self.with_backer(without_rule, |segments, core| segments.create_largest(core, space, rule))
     }
 
     fn enable_segment(&mut self, space: SpaceId) -> Result<(), OsError> {

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use perforate_config::{Address, Count, OptionTexts, Share, Size, read};
-use perforate_experiment::capacity::Design;
+use perforate_experiment::Design;
 use perforate_os::{Ageing, ContentDistribution, FaultMap, Fragmentation};
 use perforate_sim::{Composition, MemorySnapshot, RunSpec, WarmupLength};
 use perforate_trace::split_format;
@@ -67,7 +67,7 @@ pub const TARGETS: &[Target] = &[
         });
     }),
     target("design-name", |bytes| {
-        each_line(bytes, |line| drop(Design::parse(line).map(|design| design.label())));
+        each_line(bytes, |line| drop(Design::parse(line)));
     }),
     target("workload-name", |bytes| {
         each_line(bytes, |line| {

@@ -99,7 +99,6 @@ pub(super) struct Drmemtrace {
     waiting: BinaryHeap<Reverse<(u64, usize)>>,
     shared: Shared,
     facts: record::Facts,
-    instructions: u64,
     truncation: Option<Truncation>,
 }
 
@@ -111,8 +110,8 @@ impl Drmemtrace {
         self.files.push(file);
     }
 
-    /// Closes a file, and notes a truncation if it ended early.
-    fn end(&mut self, number: usize, done: u64) {
+    /// Closes a file, and notes a truncation if it ended early, after `instructions` of the chunk.
+    fn end(&mut self, number: usize, instructions: u64) {
         let File::Begun(thread) = std::mem::replace(&mut self.files[number], File::Ended) else {
             return;
         };
@@ -121,7 +120,6 @@ impl Drmemtrace {
                 1 => problem,
                 _ => format!("{}: {problem}", thread.name()),
             };
-            let instructions = self.instructions + done;
             self.truncation.get_or_insert(Truncation { offset, instructions, problem });
         }
     }
@@ -151,12 +149,11 @@ impl Format for Drmemtrace {
                 Stop::End => self.end(number, chunk.instructions.len() as u64),
             }
         }
-        self.instructions += chunk.instructions.len() as u64;
         Ok(())
     }
 
-    fn truncated(&self) -> Option<&Truncation> {
-        self.truncation.as_ref()
+    fn take_truncation(&mut self) -> Option<Truncation> {
+        self.truncation.take()
     }
 }
 

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use perforate_types::{Chunk, Instruction, MemoryAccess};
+use perforate_types::{Chunk, ChunkItem, Instruction, MemoryAccess, ProgramEvent};
 
 use super::TraceFormat;
 use crate::{TraceError, TraceSummary};
@@ -135,7 +135,7 @@ trait Encoder: Send {
     ) -> u64;
 
     /// Processes an event. Returns false if the format cannot represent it.
-    fn event(&mut self, event: &perforate_types::ProgramEvent) -> bool;
+    fn event(&mut self, event: &ProgramEvent) -> bool;
 }
 
 /// Writer of a trace in a foreign format.
@@ -187,29 +187,21 @@ impl ForeignWriter {
     /// # Errors
     /// If the file cannot be written.
     pub fn write_chunk(&mut self, chunk: &Chunk) -> Result<(), TraceError> {
-        let mut events = chunk.events.iter().peekable();
-        let mut accesses = chunk.accesses.as_slice();
-        for (number, instruction) in chunk.instructions.iter().enumerate() {
-            while let Some((_, event)) = events.next_if(|(before, _)| *before as usize <= number) {
-                self.event(event);
+        for item in chunk.in_order() {
+            match item {
+                ChunkItem::Event(event) if self.encoder.event(event) => self.summary.events += 1,
+                ChunkItem::Event(_) => self.losses.events += 1,
+                ChunkItem::Instruction(instruction, accesses) => {
+                    let lost = self.encoder.instruction(instruction, accesses, &mut self.bytes);
+                    self.losses.accesses += lost;
+                    self.summary.accesses += accesses.len() as u64 - lost;
+                }
             }
-            let count = usize::from(instruction.accesses).min(accesses.len());
-            let (own, rest) = accesses.split_at(count);
-            accesses = rest;
-            let lost = self.encoder.instruction(instruction, own, &mut self.bytes);
-            self.losses.accesses += lost;
-            self.summary.accesses += count as u64 - lost;
         }
-        events.for_each(|(_, event)| self.event(event));
         self.summary.instructions += chunk.instructions.len() as u64;
         let written = self.output.write_all(&self.bytes);
         self.bytes.clear();
         written.map_err(|error| TraceError::io(&self.path, "write", error))
-    }
-
-    fn event(&mut self, event: &perforate_types::ProgramEvent) {
-        let known = self.encoder.event(event);
-        *if known { &mut self.summary.events } else { &mut self.losses.events } += 1;
     }
 
     /// Finishes the file. Returns counts of what was written, and of what could not be represented.
