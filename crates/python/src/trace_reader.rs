@@ -19,7 +19,7 @@ use serde_json::json;
 
 use crate::column::Pool;
 use crate::errors::{exception, failed, wrong_option, wrong_trace, wrong_use};
-use crate::trace_rows::{Batch, Field, Rows};
+use crate::trace_rows::{Batch, FIELDS, Field, Rows};
 use crate::work::{guarded, wait, work};
 
 /// Approximate number of instructions in a segment.
@@ -59,7 +59,7 @@ struct Part {
 #[derive(Clone)]
 struct Plan {
     path: String,
-    fields: Vec<Field>,
+    fields: Vec<&'static Field>,
     rows: usize,
     /// All segments; `None` if the trace can only be read from its beginning.
     segments: Option<Vec<Part>>,
@@ -89,8 +89,8 @@ impl TraceBatches {
         let length = instructions.map(|text| count("instructions", &text)).transpose()?;
         let to = length.map_or(u64::MAX, |length| from.saturating_add(length));
         let field = |name: &String| {
-            Field::named(name).ok_or_else(|| {
-                let names = Field::ALL.map(|(name, _)| name);
+            FIELDS.iter().find(|field| field.name == name).ok_or_else(|| {
+                let names: Vec<&str> = FIELDS.iter().map(|field| field.name).collect();
                 let near = perforate_config::suggestion(name, &names);
                 wrong_use(py, format!("columns: there is no {name:?}; {near}"))
             })
