@@ -16,7 +16,7 @@ use perforate_types::counted;
 
 use super::{RunOptions, shards};
 use crate::output::{COLUMNS, CommandOutput, command, notes, result_folder};
-use crate::progress::{Eraser, ShareBar, print_message};
+use crate::progress::{Bar, print_message};
 
 /// File of measured points, in the folder of all results.
 pub const POINTS: &str = "points.jsonl";
@@ -94,12 +94,12 @@ impl ExperimentRun {
         let cores = available_parallelism().map_or(1, usize::from);
         let workers = options.jobs.map_or(cores, usize::from);
         let shard = options.shard.unwrap_or(Shard::WHOLE);
-        let bar = ShareBar::new("points");
+        let bar = Bar::of("measuring", "points");
         let measured = Arc::new(AtomicUsize::new(0));
         self.end_on_interrupt(options, &measured, bar.eraser())?;
         let show = |step: perforate_experiment::Step| {
             measured.store(step.points, Ordering::Relaxed);
-            bar.show(step.done, step.points, step.total);
+            bar.show_share(step.done, step.points, step.total);
         };
         Ok(self.plan.measure(&mut self.store, shard, workers, &show)?)
     }
@@ -110,7 +110,7 @@ impl ExperimentRun {
         &self,
         options: &RunOptions,
         measured: &Arc<AtomicUsize>,
-        eraser: Eraser,
+        erase_bar: impl Fn() + Send + 'static,
     ) -> Result<(), Failure> {
         let file = self.folder.as_ref().map(|folder| folder.kept_file(POINTS)).transpose()?;
         let (kept, total) = (self.kept, counted(self.plan.len(), "point"));
@@ -126,7 +126,7 @@ impl ExperimentRun {
         };
         let wait = move || {
             wait_until(&stop);
-            eraser.erase();
+            erase_bar();
             print_message(&text());
             std::process::exit(INTERRUPTED);
         };
