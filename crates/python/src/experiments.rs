@@ -10,7 +10,6 @@ use perforate_host::Reporter;
 use perforate_sim::Progress;
 use pyo3::prelude::*;
 
-use crate::errors::failed;
 use crate::points::own_build;
 use crate::runs::Pairs;
 use crate::work::{guarded, work};
@@ -44,22 +43,20 @@ impl PlannedExperiment {
 
     /// Stores what [`measure`] returned for the missing job at this index.
     fn keep(&self, py: Python<'_>, index: usize, measured: &str) -> PyResult<()> {
-        let kept = || {
+        guarded(py, || {
             let wrong = |problem: String| Failure::Internal(format!("job {index}: {problem}"));
             let job = self.missing.get(index).ok_or_else(|| wrong("there is none".into()))?;
             let measured: Vec<Measurement> =
                 serde_json::from_str(measured).map_err(|error| wrong(error.to_string()))?;
             self.run.lock().unwrap_or_else(PoisonError::into_inner).keep(job, measured)
-        };
-        kept().map_err(|failure| failed(py, &failure))
+        })
     }
 
     /// Writes the files if `out` was given, and returns records and tables.
     fn finish(&self, py: Python<'_>) -> PyResult<(String, String)> {
         guarded(py, || {
             let run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
-            let output = run.finish().map_err(|failure| failed(py, &failure))?;
-            Ok((output.json, output.text))
+            run.finish().map(|output| (output.json, output.text))
         })
     }
 }

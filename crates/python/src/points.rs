@@ -8,7 +8,6 @@ use perforate_experiment::{Key, Store, build, identity};
 use pyo3::prelude::*;
 use serde_json::json;
 
-use crate::errors::failed;
 use crate::runs::{Compared, Prepared};
 use crate::work::{guarded, work};
 
@@ -45,14 +44,11 @@ impl PointStore {
     #[new]
     fn new(py: Python<'_>, file: Option<PathBuf>) -> PyResult<Self> {
         guarded(py, || {
-            let open = || {
-                let build = own_build()?;
-                Ok(match &file {
-                    Some(file) => Store::open(file, build)?,
-                    None => Store::in_memory(build),
-                })
-            };
-            open().map(Self).map_err(|failure: Failure| failed(py, &failure))
+            let build = own_build()?;
+            Ok(Self(match &file {
+                Some(file) => Store::open(file, build)?,
+                None => Store::in_memory(build),
+            }))
         })
     }
 
@@ -69,7 +65,6 @@ impl PointStore {
         compared: Compared,
         lines: String,
     ) -> PyResult<()> {
-        let kept = self.0.insert(Key(key), &compared, lines);
-        kept.map_err(|error| failed(py, &error.into()))
+        guarded(py, || Ok(self.0.insert(Key(key), &compared, lines)?))
     }
 }

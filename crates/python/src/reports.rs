@@ -3,29 +3,25 @@
 use std::path::PathBuf;
 
 use perforate_cli::python;
-use perforate_commands::{title, with_keywords};
+use perforate_commands::{Failure, title, with_keywords};
 use perforate_records::{RunResult, read_results};
 use perforate_report::{ReportOptions, Rows};
 use perforate_sim::vocabulary;
 use pyo3::prelude::*;
 
-use crate::errors::{exception, wrong_results};
 use crate::work::guarded;
 
 /// Calls a function with the results in these lines.
 fn of_lines<T>(py: Python<'_>, lines: &str, make: impl FnOnce(&[RunResult]) -> T) -> PyResult<T> {
-    guarded(py, || {
-        let results = read_results(lines).map_err(|error| wrong_results(py, error))?;
-        Ok(make(&results))
-    })
+    guarded(py, || Ok(make(&read_results(lines)?)))
 }
 
 /// Writes files from paths and texts, all of them or none.
 #[pyfunction]
 pub fn write_texts(py: Python<'_>, files: Vec<(PathBuf, String)>) -> PyResult<()> {
-    py.detach(|| perforate_config::write_texts(&files)).map_err(|(number, error)| {
-        let path = files[number].0.display();
-        exception(py, "RunError", format!("{path}: cannot be written: {error}"))
+    guarded(py, || {
+        let written = py.detach(|| perforate_config::write_texts(&files));
+        written.map_err(|(index, source)| Failure::Write { path: files[index].0.clone(), source })
     })
 }
 

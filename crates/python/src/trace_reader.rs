@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use perforate_config::Count;
+use perforate_commands::Failure;
+use perforate_config::{Count, read, suggestion};
 use perforate_sim::open_trace;
 use perforate_trace::{Source, TraceError, TraceReader};
 use perforate_types::Chunk;
@@ -18,9 +19,9 @@ use pyo3::types::PyTuple;
 use serde_json::json;
 
 use crate::column::Pool;
-use crate::errors::{exception, failed, wrong_option, wrong_trace, wrong_use};
+use crate::errors::failed;
 use crate::trace_rows::{Batch, FIELDS, Field, Rows};
-use crate::work::{guarded, wait, work};
+use crate::work::{guarded, lost_thread, no_thread, wait, work};
 
 /// Approximate number of instructions in a segment.
 const SEGMENT: u64 = 1 << 20;
@@ -80,33 +81,24 @@ impl TraceBatches {
         instructions: Option<String>,
         threads: usize,
     ) -> PyResult<Self> {
-        let count = |key: &'static str, text: &str| -> PyResult<u64> {
-            let count: Result<Count, _> = perforate_config::read(text);
-            let count = count.map_err(|error| wrong_option(py, error.under(key)))?;
-            Ok(count.get())
-        };
-        let from = count("skip", skip)?;
-        let length = instructions.map(|text| count("instructions", &text)).transpose()?;
-        let to = length.map_or(u64::MAX, |length| from.saturating_add(length));
-        let field = |name: &String| {
-            FIELDS.iter().find(|field| field.name == name).ok_or_else(|| {
-                let names: Vec<&str> = FIELDS.iter().map(|field| field.name).collect();
-                let near = perforate_config::suggestion(name, &names);
-                wrong_use(py, format!("columns: there is no {name:?}; {near}"))
-            })
-        };
-        let fields = columns.iter().map(field).collect::<PyResult<Vec<_>>>()?;
-        let part = Part { from, to };
         guarded(py, || {
-            // Errors of the file are raised here, and not at the first batch.
-            let opened = py.detach(|| open_trace(path).map(|(path, _)| path));
-            let path = opened.map_err(|error| failed(py, &error.into()))?;
-            let segments =
-                py.detach(|| TraceReader::open(&path).ok().map(|it| segments(&it, part)));
-            let plan =
-                Plan { path, fields, rows: rows.max(1), segments, part, pool: Arc::default() };
-            Self::begin(&plan, threads.max(1))
-                .map_err(|error| exception(py, "RunError", format!("starting a thread: {error}")))
+            let count = |key: &'static str, text: &str| -> Result<u64, Failure> {
+                let count: Count = read(text).map_err(|error| error.under(key))?;
+                Ok(count.get())
+            };
+            let from = count("skip", skip)?;
+            let length = instructions.map(|text| count("instructions", &text)).transpose()?;
+            let to = length.map_or(u64::MAX, |length| from.saturating_add(length));
+            let fields = columns.iter().map(|name| field(name)).collect::<Result<Vec<_>, _>>()?;
+            let part = Part { from, to };
+            py.detach(|| {
+                // Errors of the file are raised here, and not at the first batch.
+                let (path, _) = open_trace(path)?;
+                let segments = TraceReader::open(&path).ok().map(|reader| segments(&reader, part));
+                let (rows, pool) = (rows.max(1), Arc::default());
+                let plan = Plan { path, fields, rows, segments, part, pool };
+                Self::begin(&plan, threads.max(1)).map_err(no_thread)
+            })
         })
     }
 
@@ -128,7 +120,7 @@ impl TraceBatches {
                 Message::End => self.is_over = true,
                 Message::Failed(error) => {
                     self.is_over = true;
-                    return Err(wrong_trace(py, error));
+                    return Err(failed(py, &error.into()));
                 }
             }
         }
@@ -159,13 +151,19 @@ impl TraceBatches {
             match py.detach(|| wait(receiver, CHECK_PERIOD)) {
                 Ok(message) => return Ok(message),
                 Err(RecvTimeoutError::Timeout) => py.check_signals()?,
-                Err(RecvTimeoutError::Disconnected) => {
-                    let text = "a thread that decodes a trace ended without a result";
-                    return Err(exception(py, "InternalError", text.into()));
-                }
+                Err(RecvTimeoutError::Disconnected) => return Err(lost_thread(py)),
             }
         }
     }
+}
+
+/// Field with this name.
+fn field(name: &str) -> Result<&'static Field, Failure> {
+    FIELDS.iter().find(|field| field.name == name).ok_or_else(|| {
+        let names: Vec<&str> = FIELDS.iter().map(|field| field.name).collect();
+        let suggestion = suggestion(name, &names);
+        Failure::Usage(format!("columns: there is no {name:?}; {suggestion}"))
+    })
 }
 
 /// Segments of a range of a trace: whole chunks of the file, cut to the range.

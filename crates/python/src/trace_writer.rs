@@ -1,9 +1,10 @@
 //! Writer of traces from columns.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use perforate_commands::Failure;
 use perforate_config::{ConfigError, NewFile};
-use perforate_trace::{TraceError, TraceMetadata, WriterOptions};
+use perforate_trace::{TraceMetadata, WriterOptions};
 use perforate_types::{
     AccessKind, Branch, Instruction, MemoryAccess, Operation, ProgramEvent, VirtualAddress,
 };
@@ -12,7 +13,6 @@ use pyo3::pybacked::PyBackedBytes;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::errors::{exception, wrong_option, wrong_trace, wrong_use};
 use crate::work::guarded;
 
 /// Writer of a trace. The file gets its name when the trace is finished.
@@ -64,48 +64,47 @@ impl TraceWriter {
         events: &str,
         level: i32,
     ) -> PyResult<Self> {
-        let mut events: Vec<EventBefore> = serde_json::from_str(events)
-            .map_err(|error| wrong_use(py, format!("events: {error}")))?;
-        events.sort_by_key(|placed| placed.instruction);
-        events.reverse();
-        let metadata: TraceMetadata = serde_json::from_str(metadata)
-            .map_err(|error| wrong_use(py, format!("metadata: {error}")))?;
-        let metadata = TraceMetadata { has_events: !events.is_empty(), ..metadata };
-        if !(1..=22).contains(&level) {
-            let error = ConfigError::new(format!("is 1 to 22, not {level}")).under("level");
-            return Err(wrong_option(py, error));
-        }
-        let options = WriterOptions { level, ..WriterOptions::default() };
-        let new = NewFile::create(&path).map_err(|error| cannot_write(py, &path, &error))?;
-        let file = new.file().map_err(|error| cannot_write(py, &path, &error))?;
-        let writer = perforate_trace::TraceWriter::on(file, &path, &metadata, options)
-            .map_err(|error| wrong_trace(py, error))?;
-        Ok(Self { path, writer: Some((new, writer)), events, next: 0 })
+        guarded(py, || {
+            let wrong = |name: &'static str| {
+                move |error: serde_json::Error| Failure::Usage(format!("{name}: {error}"))
+            };
+            let mut events: Vec<EventBefore> =
+                serde_json::from_str(events).map_err(wrong("events"))?;
+            events.sort_by_key(|placed| placed.instruction);
+            events.reverse();
+            let metadata: TraceMetadata =
+                serde_json::from_str(metadata).map_err(wrong("metadata"))?;
+            let metadata = TraceMetadata { has_events: !events.is_empty(), ..metadata };
+            if !(1..=22).contains(&level) {
+                let error = ConfigError::new(format!("is 1 to 22, not {level}"));
+                return Err(error.under("level").into());
+            }
+            let options = WriterOptions { level, ..WriterOptions::default() };
+            let failed = |source| Failure::Write { path: path.clone(), source };
+            let new = NewFile::create(&path).map_err(failed)?;
+            let file = new.file().map_err(failed)?;
+            let writer = perforate_trace::TraceWriter::on(file, &path, &metadata, options)?;
+            Ok(Self { path, writer: Some((new, writer)), events, next: 0 })
+        })
     }
 
     /// Adds rows.
     fn push(&mut self, py: Python<'_>, columns: Columns) -> PyResult<()> {
         guarded(py, || {
-            columns.check().map_err(|problem| wrong_use(py, problem))?;
-            let added = py.detach(|| self.add(&columns));
-            added.map_err(|problem| match problem {
-                Problem::Trace(error) => wrong_trace(py, error),
-                Problem::Row(problem) => wrong_use(py, problem),
-            })
+            columns.check().map_err(Failure::Usage)?;
+            py.detach(|| self.add(&columns))
         })
     }
 
     /// Ends the trace, and returns its path and counts as JSON.
     fn finish(&mut self, py: Python<'_>) -> PyResult<String> {
         guarded(py, || {
-            let Some((new, mut writer)) = self.writer.take() else {
-                return Err(wrong_use(py, "the trace is finished".into()));
-            };
+            let (new, mut writer) = self.writer.take().ok_or_else(finished)?;
             while let Some(placed) = self.events.pop() {
-                writer.event(placed.event).map_err(|error| wrong_trace(py, error))?;
+                writer.event(placed.event)?;
             }
-            let summary = writer.finish().map_err(|error| wrong_trace(py, error))?;
-            new.finish().map_err(|error| cannot_write(py, &self.path, &error))?;
+            let summary = writer.finish()?;
+            new.finish().map_err(|source| Failure::Write { path: self.path.clone(), source })?;
             let record = json!({
                 "path": self.path,
                 "instructions": summary.instructions,
@@ -123,24 +122,12 @@ impl TraceWriter {
     }
 }
 
-fn cannot_write(py: Python<'_>, path: &Path, error: &std::io::Error) -> PyErr {
-    exception(py, "RunError", format!("{}: cannot be written: {error}", path.display()))
-}
-
-/// Reason why rows cannot be written.
-enum Problem {
-    Trace(TraceError),
-    Row(String),
-}
-
-impl From<TraceError> for Problem {
-    fn from(error: TraceError) -> Self {
-        Self::Trace(error)
-    }
+fn finished() -> Failure {
+    Failure::Usage("the trace is finished".into())
 }
 
 impl TraceWriter {
-    fn add(&mut self, columns: &Columns) -> Result<(), Problem> {
+    fn add(&mut self, columns: &Columns) -> Result<(), Failure> {
         let rows = columns.rows();
         let mut row = 0;
         let mut accesses = Vec::new();
@@ -148,9 +135,10 @@ impl TraceWriter {
             let of = row..columns.end_of_instruction(row);
             accesses.clear();
             for row in of.clone() {
-                accesses.extend(columns.access(row).map_err(|problem| self.at(problem))?);
+                accesses.extend(columns.access(row).map_err(|problem| self.wrong_row(problem))?);
             }
-            let instruction = columns.instruction(row).map_err(|problem| self.at(problem))?;
+            let instruction =
+                columns.instruction(row).map_err(|problem| self.wrong_row(problem))?;
             self.add_one(&instruction, &accesses)?;
             row = of.end;
         }
@@ -161,10 +149,8 @@ impl TraceWriter {
         &mut self,
         instruction: &Instruction,
         accesses: &[MemoryAccess],
-    ) -> Result<(), Problem> {
-        let Some((_, writer)) = &mut self.writer else {
-            return Err(Problem::Row("the trace is finished".into()));
-        };
+    ) -> Result<(), Failure> {
+        let (_, writer) = self.writer.as_mut().ok_or_else(finished)?;
         while self.events.last().is_some_and(|placed| placed.instruction <= self.next) {
             if let Some(placed) = self.events.pop() {
                 writer.event(placed.event)?;
@@ -175,8 +161,9 @@ impl TraceWriter {
         Ok(())
     }
 
-    fn at(&self, problem: String) -> Problem {
-        Problem::Row(format!("instruction {}: {problem}", self.next))
+    /// Error in the current instruction.
+    fn wrong_row(&self, problem: String) -> Failure {
+        Failure::Usage(format!("instruction {}: {problem}", self.next))
     }
 }
 

@@ -12,7 +12,7 @@ use perforate_host::Reporter;
 use perforate_sim::Progress;
 use pyo3::prelude::*;
 
-use crate::errors::{exception, failed};
+use crate::errors::failed;
 
 /// Time between two checks for signals.
 const CHECK_PERIOD: Duration = Duration::from_millis(50);
@@ -69,20 +69,14 @@ pub fn work<T: Send + 'static>(
         // The receiver is gone if the job was cancelled.
         let _ = sender.send(outcome);
     });
-    spawned.map_err(|error| exception(py, "RunError", format!("starting a thread: {error}")))?;
+    spawned.map_err(|error| failed(py, &no_thread(error)))?;
     let receiver = Mutex::new(receiver);
     let mut shown = (0, 0);
     loop {
         match py.detach(|| wait(&receiver, CHECK_PERIOD)) {
             Ok(outcome) => return outcome.map_err(|failure| failed(py, &failure)),
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => {
-                return Err(exception(
-                    py,
-                    "InternalError",
-                    "a thread ended without a result".into(),
-                ));
-            }
+            Err(RecvTimeoutError::Disconnected) => return Err(lost_thread(py)),
         }
         let now = (state.done.load(Ordering::Relaxed), state.total.load(Ordering::Relaxed));
         let checked = py.check_signals().and_then(|()| match progress.filter(|_| now != shown) {
@@ -103,7 +97,17 @@ pub fn wait<T>(receiver: &Mutex<Receiver<T>>, time: Duration) -> Result<T, RecvT
     receiver.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(time)
 }
 
-/// Runs a short job on this thread. A panic becomes an exception.
-pub fn guarded<T>(py: Python<'_>, job: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
-    catching(|| Ok(job())).unwrap_or_else(|failure| Err(failed(py, &failure)))
+/// Runs a short job on this thread. A failure or a panic becomes an exception.
+pub fn guarded<T>(py: Python<'_>, job: impl FnOnce() -> Result<T, Failure>) -> PyResult<T> {
+    catching(job).map_err(|failure| failed(py, &failure))
+}
+
+/// Failure to start a thread.
+pub fn no_thread(source: std::io::Error) -> Failure {
+    Failure::Machine { action: "starting a thread", source }
+}
+
+/// Exception for a thread that ended without a result.
+pub fn lost_thread(py: Python<'_>) -> PyErr {
+    failed(py, &Failure::Internal("a thread ended without a result".into()))
 }
