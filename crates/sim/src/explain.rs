@@ -56,7 +56,7 @@ pub struct Explanation {
     pub situation: Situation,
     /// Case of the translation, as in P §IV.D.
     pub case: Case,
-    /// True if a page walk had to find the page first (case 7 of P §IV.D).
+    /// True if the page missed in the second-level TLB, so a page walk had to find it.
     pub walked: bool,
     /// Physical address that results from the translation.
     pub physical: PhysicalAddress,
