@@ -45,7 +45,7 @@ pub struct BenchArguments {
     schemes: String,
     #[command(flatten)]
     placement: RunFlags<false>,
-    /// Which windows are timed in sampled runs [default: sampled=10k/500k]
+    /// Windows that are timed in sampled runs [default: sampled=10k/500k]
     #[arg(long, value_name = "sampled=N/M", help_heading = Section::Length.title())]
     timing: Option<Timing>,
     /// Print a JSON line for each workload and scheme and nothing else
@@ -210,7 +210,7 @@ fn table(all: &[Measured], timing: Timing) -> String {
     };
     let notes = [
         "full, sampled and no clock are instructions simulated per second, decoding and set-up \
-         included; one run each, so that other work on this computer shows"
+         included; one run each, so that other work on this computer affects them"
             .to_owned(),
         format!(
             "sampled: windows of {window} in every {period} instructions; gain: over full; errors: \

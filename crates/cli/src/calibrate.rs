@@ -1,4 +1,4 @@
-//! `perforate calibrate`.
+//! `perforate calibrate`: measures this machine for a machine file.
 
 mod text;
 
@@ -47,7 +47,7 @@ pub struct CalibrateArguments {
     /// 512M]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     size: Option<Size>,
-    /// How often everything is measured [default: 7; with --quick 3]
+    /// Rounds of measurement [default: 7; with --quick 3]
     #[arg(long, value_name = "N")]
     rounds: Option<Count<1, 1000>>,
     /// Accesses of each simulated chase that are timed, at least [default: 200000]
@@ -87,7 +87,7 @@ pub fn calibrate(
 /// Writes the file that `--machine host` reads, and returns a sentence about it.
 fn keep_for_host(found: &Calibration) -> String {
     if found.is_too_noisy() {
-        return "too noisy for --machine host to take it from here".into();
+        return "too noisy to be kept for --machine host".into();
     }
     let Some(file) = kept_file() else {
         return "--machine host does not find it: there is neither XDG_CACHE_HOME nor HOME".into();

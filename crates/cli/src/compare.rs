@@ -1,4 +1,4 @@
-//! `perforate compare`.
+//! `perforate compare`: compares schemes on one workload and memory.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::figures;
 use crate::merged_notes::merged_notes;
 use crate::native_counters::NativeCounters;
 use crate::options::{RunFlags, own_memory_bar};
-use crate::output::{COLUMNS, columns, command, notes, print};
+use crate::output::{COLUMNS, columns, command, notes, print, result_folder};
 use crate::program_recording::ProgramRecording;
 use crate::progress::Bar;
 use crate::vary::{Variant, Vary, note_without_effect, variants};
@@ -42,8 +42,8 @@ use crate::vary::{Variant, Vary, note_without_effect, variants};
 pub struct CompareArguments {
     /// Trace file, bundled trace or workload [default: hpcc, a bundled trace]
     ///
-    /// `perforate list workloads` has them; FORMAT:FILE is a foreign trace whose content leaves its
-    /// format open (docs/foreign-traces.md), - a trace on standard input
+    /// `perforate list workloads` has them; FORMAT:FILE is a foreign trace whose content does not
+    /// identify its format (docs/foreign-traces.md), - a trace on standard input
     #[arg(value_name = "TRACE|WORKLOAD", help_heading = Section::Program.title())]
     workload: Option<String>,
     /// Program to record and compare: all of it, sampled
@@ -143,10 +143,7 @@ pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
         request.resolve(workload, compared.clone(), &own_memory_bar())
     };
     let runs = variants.iter().map(resolve).collect::<Result<Vec<ResolvedRun>, _>>()?;
-    let folder = match (&arguments.out, arguments.json) {
-        (None, true) => None,
-        (out, _) => Some(ResultFolder::of(out.as_deref(), &folder_name(arguments))?),
-    };
+    let folder = result_folder(arguments.out.as_deref(), arguments.json, &folder_name(arguments))?;
     let bar = match arguments.program.as_slice() {
         [] => Bar::instructions("simulating"),
         _ => Bar::beside_program("recording"),

@@ -10,6 +10,7 @@ mod experiment;
 mod explain;
 mod figures;
 mod list;
+mod machine_text;
 mod machines;
 mod merged_notes;
 mod model;

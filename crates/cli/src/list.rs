@@ -1,4 +1,4 @@
-//! `perforate list`.
+//! `perforate list`: lists of everything that has a name.
 
 use clap::{Args, ValueEnum};
 use perforate_commands::Failure;
@@ -38,7 +38,7 @@ enum Topic {
     Machines,
     /// Options of a run and of its memory
     Options,
-    /// What ages memory
+    /// Histories that age memory
     Ageing,
     /// Policies of page sizes as scripts
     Policies,
@@ -57,7 +57,7 @@ enum Topic {
 /// Width of names of counters with their units.
 const NAME_COLUMNS: usize = 44;
 
-/// Prints the lists.
+/// Prints one list, or all of them.
 pub fn list(arguments: &ListArguments) -> Result<(), Failure> {
     let sections = [
         (Topic::Schemes, schemes as fn() -> String),
@@ -66,9 +66,21 @@ pub fn list(arguments: &ListArguments) -> Result<(), Failure> {
         (Topic::Options, all_options),
         (Topic::Ageing, ageing),
         (Topic::Policies, policies),
-        (Topic::Perforation, perforation),
-        (Topic::Segment, segment),
-        (Topic::Superpages, superpages),
+        (Topic::Perforation, || {
+            options(
+                "Policy for perforated pages (--perforation KEY=VALUE,…)",
+                &keys::<PerforationOptions>(),
+            )
+        }),
+        (Topic::Segment, || {
+            options("Policy for direct segments (--segment KEY=VALUE,…)", &keys::<SegmentOptions>())
+        }),
+        (Topic::Superpages, || {
+            options(
+                "Policy for gap-tolerant superpages (--superpages KEY=VALUE,…)",
+                &keys::<SuperpageOptions>(),
+            )
+        }),
         (Topic::Counters, counters),
         (Topic::Experiments, experiment::list),
     ];
@@ -162,24 +174,6 @@ fn policies() -> String {
         text += &wrapped(&format!("  {name:<14} "), &about, COLUMNS);
     }
     text
-}
-
-fn perforation() -> String {
-    options(
-        "Policy for perforated pages (--perforation KEY=VALUE,…)",
-        &keys::<PerforationOptions>(),
-    )
-}
-
-fn superpages() -> String {
-    options(
-        "Policy for gap-tolerant superpages (--superpages KEY=VALUE,…)",
-        &keys::<SuperpageOptions>(),
-    )
-}
-
-fn segment() -> String {
-    options("Policy for direct segments (--segment KEY=VALUE,…)", &keys::<SegmentOptions>())
 }
 
 /// Counters by heading, each with its unit and meaning.

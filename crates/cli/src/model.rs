@@ -1,4 +1,4 @@
-//! `perforate model`.
+//! `perforate model`: linear models of direct segments.
 
 use std::path::PathBuf;
 

@@ -90,8 +90,7 @@ fn argument(key: Key) -> Arg {
 pub struct SettingFlags {
     /// Another value for a key of the machine, such as tlb.l2.entries=3072
     ///
-    /// `perforate machines show NAME` has the keys; absent takes a key away; may be given several
-    /// times
+    /// `perforate machines show NAME` has the keys; absent removes a key; can be repeated
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = setting, help_heading = Section::Machine.title())]
     all: Vec<(String, String)>,
 }

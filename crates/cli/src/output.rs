@@ -2,9 +2,10 @@
 
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::path::Path;
 use std::sync::OnceLock;
 
-use perforate_commands::Failure;
+use perforate_commands::{Failure, ResultFolder};
 use perforate_report::text::wrapped;
 pub use perforate_report::text::{printable, quoted};
 use terminal_size::terminal_size_of;
@@ -57,6 +58,18 @@ pub fn command() -> String {
 pub fn command_of(arguments: &[OsString]) -> String {
     let arguments = arguments.iter().skip(1).map(quoted);
     std::iter::once("perforate".to_owned()).chain(arguments).collect::<Vec<_>>().join(" ")
+}
+
+/// Folder for results, by default a new one named after `name`; `None` if only JSON is printed.
+pub fn result_folder(
+    out: Option<&Path>,
+    json: bool,
+    name: &str,
+) -> Result<Option<ResultFolder>, Failure> {
+    match (out, json) {
+        (None, true) => Ok(None),
+        (out, _) => ResultFolder::of(out, name).map(Some),
+    }
 }
 
 /// Notes below a table, wrapped at `columns` characters.

@@ -129,8 +129,8 @@ fn cut_off(instructions: u64, skipped: u64) -> String {
         skipped => format!(", {} after its start", compact(skipped as f64)),
     };
     format!(
-        "the recording was cut off after {} instructions{skipped}: the program had not ended, and \
-         what share of it this is is not known. --instructions records more, --skip begins later, \
+        "the recording was cut off after {} instructions{skipped}: the program had not ended, so \
+         the recorded share of it is unknown. --instructions records more, --skip begins later, \
          perforate record --sample auto takes windows of all of it",
         compact(instructions as f64),
     )

@@ -29,6 +29,9 @@ const SPINNER: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '�
 /// Shortest time from which a rate is computed.
 const LEAST_MEASURED: Duration = Duration::from_secs(2);
 
+/// Total of progress that is shown as a share.
+const SHARE_STEPS: u64 = 100_000;
+
 /// Prints a line on standard error. Ignores errors: a closed standard error is no reason to stop.
 pub fn print_message(line: &str) {
     let _ = writeln!(io::stderr(), "perforate: {}", printable(line));
@@ -186,6 +189,23 @@ impl Bar {
         self.draw();
     }
 
+    /// Shows the share of work that is done in parts of different lengths, and the number of parts.
+    pub fn show_share(&self, share: f64, parts: usize, all_parts: usize) {
+        let percent = share * 100.0;
+        let mut stage = lock(&self.stage);
+        let counts = format!("{percent:.0} %, {parts} of {all_parts} {}", stage.unit);
+        stage.counts = Some(counts);
+        drop(stage);
+        let done = (share * SHARE_STEPS as f64) as u64;
+        self.show(Progress { done, total: Some(SHARE_STEPS) });
+    }
+
+    /// Function that removes the bar, for a thread that ends the process.
+    pub fn eraser(&self) -> impl Fn() + Send + 'static {
+        let drawn = self.drawn.clone();
+        move || drawn.iter().for_each(|drawn| lock(drawn).set_hidden(true))
+    }
+
     /// Draws the bar, if there is one and it was not drawn just before.
     fn draw(&self) {
         if let Some(drawn) = &self.drawn {
@@ -199,9 +219,7 @@ impl Bar {
 
 impl Drop for Bar {
     fn drop(&mut self) {
-        if let Some(drawn) = &self.drawn {
-            lock(drawn).set_hidden(true);
-        }
+        self.eraser()();
     }
 }
 
@@ -327,49 +345,6 @@ impl Reporter for StageBars {
     fn progress(&mut self, progress: Progress) {
         if let Some(bar) = &self.0 {
             bar.show(progress);
-        }
-    }
-}
-
-/// Like [`Bar`], for work in parts of different lengths: the bar shows the share of the work, the text the
-/// number of parts that are done.
-pub struct ShareBar {
-    bar: Bar,
-    unit: &'static str,
-}
-
-impl ShareBar {
-    /// Steps of the bar.
-    const STEPS: u64 = 100_000;
-
-    /// A bar over parts; `unit` is their name in the plural.
-    pub fn new(unit: &'static str) -> Self {
-        Self { bar: Bar::of("measuring", unit), unit }
-    }
-
-    /// Eraser of this bar, for a thread that ends the process.
-    pub fn eraser(&self) -> Eraser {
-        Eraser(self.bar.drawn.clone())
-    }
-
-    /// Shows the progress of the work.
-    pub fn show(&self, share: f64, done: usize, total: usize) {
-        let percent = share * 100.0;
-        let counts = format!("{percent:.0} %, {done} of {total} {}", self.unit);
-        lock(&self.bar.stage).counts = Some(counts);
-        let done = (share * Self::STEPS as f64) as u64;
-        self.bar.show(Progress { done, total: Some(Self::STEPS) });
-    }
-}
-
-/// Removes a bar from the terminal, if there is one.
-pub struct Eraser(Option<Arc<Mutex<TerminalLine>>>);
-
-impl Eraser {
-    /// Removes the bar, which is not drawn again.
-    pub fn erase(&self) {
-        if let Some(drawn) = &self.0 {
-            lock(drawn).set_hidden(true);
         }
     }
 }

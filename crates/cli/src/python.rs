@@ -74,11 +74,11 @@ pub fn snapshot_host(
 /// # Errors
 /// Wrong options, or a process that cannot be read.
 pub fn snapshot_process(
-    pid: u32,
+    pid: OsString,
     keywords: &Keywords,
     reporter: &mut dyn Reporter,
 ) -> Result<CommandOutput, Failure> {
-    snapshot::process(&arguments(keywords, vec![pid.to_string().into()])?, reporter)
+    snapshot::process(&arguments(keywords, vec![pid])?, reporter)
 }
 
 /// Describes a stored snapshot.

@@ -1,4 +1,4 @@
-//! `perforate record`.
+//! `perforate record`: records programs into traces.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -47,7 +47,8 @@ pub struct RecordArguments {
     output: Option<PathBuf>,
     #[command(flatten)]
     selection: SelectionArguments,
-    /// Disk space for records that wait, while the program runs faster than the trace is made
+    /// Disk space for records that are not in the trace yet, as the program may be faster than the
+    /// recorder
     #[arg(long, value_name = "SIZE", default_value = "4G")]
     spool: Size,
     /// Run the program twice more, natively and in the emulator alone, and print what recording
@@ -68,7 +69,7 @@ pub struct RecordArguments {
 /// The instructions to record.
 #[derive(Args)]
 struct SelectionArguments {
-    /// Instructions to pass over first
+    /// Instructions to skip first
     #[arg(long, value_name = "N", default_value_t = Count::new(0))]
     skip: Count,
     /// Instructions to record; then the program is ended [default: until it ends or Ctrl-C]
@@ -320,8 +321,8 @@ fn warnings(summary: &RecordSummary) -> String {
     let mut text = String::new();
     if summary.accesses_unmapped > 0 {
         text += &format!(
-            "warning: {} accesses went to memory that was not seen being mapped; the simulated kernel \
-             refuses them\n",
+            "warning: {} accesses went to memory without a recorded mapping; the simulated kernel refuses \
+             them\n",
             summary.accesses_unmapped
         );
     }
@@ -385,7 +386,7 @@ fn times(summary: &RecordSummary) -> String {
             }
         }
     }
-    format!("{text}\n      the trace was whole after {:.1} s", summary.seconds)
+    format!("{text}\n      the trace was complete after {:.1} s", summary.seconds)
 }
 
 /// Reason for the end of a recording.
@@ -393,12 +394,13 @@ pub fn ending_text(ending: Ending) -> String {
     match ending {
         Ending::Exited(code) => format!("the program ended with exit code {code}"),
         Ending::Signalled(signal) => format!("the program was killed by signal {signal}"),
-        Ending::Limit => "all instructions asked for; the program was ended".into(),
-        Ending::Size => "the trace has the size asked for; the program was ended".into(),
-        Ending::Time => "the time asked for is over; the program was ended".into(),
+        Ending::Limit => "the requested instructions were recorded; the program was ended".into(),
+        Ending::Size => "the trace has the requested size; the program was ended".into(),
+        Ending::Time => "the requested time is over; the program was ended".into(),
         Ending::Stopped => "stopped; the program was ended".into(),
         Ending::Full => {
-            "no room for more of the trace; the program was ended, and what had room is kept".into()
+            "no room for more of the trace; the program was ended, and the trace so far is kept"
+                .into()
         }
         Ending::Replaced => {
             "the program replaced itself by one that cannot be recorded (execve)".into()

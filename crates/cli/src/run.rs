@@ -1,4 +1,4 @@
-//! `perforate run`.
+//! `perforate run`: runs one scheme.
 
 use std::path::PathBuf;
 
@@ -23,8 +23,8 @@ use crate::progress::Bar;
 pub struct RunArguments {
     /// Trace file, bundled trace or workload [default: hpcc, a bundled trace]
     ///
-    /// `perforate list workloads` has them; FORMAT:FILE is a foreign trace whose content leaves its
-    /// format open (docs/foreign-traces.md), - a trace on standard input
+    /// `perforate list workloads` has them; FORMAT:FILE is a foreign trace whose content does not
+    /// identify its format (docs/foreign-traces.md), - a trace on standard input
     #[arg(value_name = "TRACE|WORKLOAD", help_heading = Section::Program.title())]
     workload: Option<String>,
     /// The scheme; GUEST+HOST is one in a virtual machine over one of its host

@@ -17,7 +17,7 @@ impl<T: Args> Args for InSections<T> {
         let arguments = arguments.map(|(index, argument)| argument.display_order(index));
         let examples = plain.get_after_help().map(ToString::to_string).unwrap_or_default();
         let more =
-            format!("`perforate {} --help` says more, and has all options.", command.get_name());
+            format!("`perforate {} --help` has details and all options.", command.get_name());
         command
             .disable_help_flag(true)
             .args(arguments)
@@ -42,8 +42,8 @@ impl<T: FromArgMatches> FromArgMatches for InSections<T> {
 
 fn help_flag() -> Arg {
     let flag = Arg::new("help").short('h').long("help").action(ArgAction::Help);
-    flag.help("Print this; --help says more")
-        .long_help("Print this; -h is shorter")
+    flag.help("Print help; --help has all options")
+        .long_help("Print help; -h is shorter")
         .help_heading(Section::Output.title())
 }
 

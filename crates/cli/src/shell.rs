@@ -32,10 +32,10 @@ pub struct CompletionsArguments {
   man perforate-compare
   perforate man --markdown --out pages")]
 pub struct ManArguments {
-    /// The folder to write them to; it is made if it is not there
+    /// Folder for the pages; created if missing
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Write them as Markdown
+    /// Write Markdown
     #[arg(long)]
     markdown: bool,
 }

@@ -1,4 +1,4 @@
-//! `perforate trace`.
+//! `perforate trace`: describes and converts traces.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs::File;
@@ -36,11 +36,11 @@ pub struct TraceArguments {
 
 #[derive(Subcommand)]
 enum TraceCommand {
-    /// What a trace holds: instructions, accesses, pages, events
+    /// Contents of a trace: instructions, accesses, pages, events
     #[command(after_help = "Examples:
   perforate trace info traces/redis.trace
-  perforate trace info drmemtrace.app.7.0000.dir   # what the format lacks is told, too
-  perforate trace info cloudsuite:x.xz             # where the content leaves the format open")]
+  perforate trace info drmemtrace.app.7.0000.dir   # also says what the format lacks
+  perforate trace info cloudsuite:x.xz             # if the content does not identify the format")]
     Info {
         /// Trace of any format that can be read, or a bundled trace; `-` is a trace on standard input
         file: String,
@@ -54,7 +54,7 @@ enum TraceCommand {
         #[arg(long, value_name = "N", default_value_t = Count::new(20))]
         instructions: Count,
     },
-    /// Convert a foreign trace or a workload into a trace of ours, or ours into a foreign one
+    /// Convert a foreign trace or a workload into a Perforate trace, or a Perforate trace into a foreign one
     #[command(after_help = "Examples:
   perforate trace convert 429.mcf.champsimtrace.xz -o mcf.trace
   perforate trace convert drmemtrace.app.7.0000.dir -o app.trace
@@ -86,7 +86,7 @@ docs/foreign-traces.md says what each lacks and what is assumed instead.")]
 /// Default compression level.
 const LEVEL: i32 = 3;
 
-/// Runs the subcommand.
+/// Describes or converts a trace.
 pub fn trace(arguments: &TraceArguments) -> Result<(), Failure> {
     match &arguments.command {
         TraceCommand::Info { file } => info(file),
@@ -399,7 +399,7 @@ impl Target {
         let format = named.or(by_name).unwrap_or(TraceFormat::Perforate);
         if format == TraceFormat::Perforate && compression != Compression::None {
             return Err(Failure::Usage(format!(
-                "-o {}: traces of ours are compressed already; expected a name without .xz, .gz \
+                "-o {}: Perforate traces are compressed already; expected a name without .xz, .gz \
                  or .zst, or --to champsim or csv",
                 output.display()
             )));

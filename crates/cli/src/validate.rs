@@ -1,4 +1,4 @@
-//! `perforate validate`.
+//! `perforate validate`: compares measurements of this machine with predictions.
 
 mod mosaic_text;
 mod mosaics;
@@ -38,7 +38,7 @@ const WORKER: &str = "native-worker";
 Measures pointer chases of several sizes, random reads, updates and sequential reads, each with 4KB
 pages and with 2MB pages in turn, in processes of their own on one processor; records the same code,
 simulates it, and judges the effect of 2MB pages and absolute times, the answer first. Rows without an
-effect count for nothing. Hardware counters stand beside their predictions where there are some.
+effect are not counted. Hardware counters stand beside their predictions where there are some.
 Nothing is fitted to what is measured, and no setting of the system is changed. With layouts, parts of
 the memory have 2MB pages and parts have 4KB pages, all layouts take turns, and all ratios are to 4KB
 pages only. In a virtual machine the host's pages are unknown, so that each possibility is predicted.")]
@@ -73,7 +73,7 @@ pub struct ValidateArguments {
     /// Leave the built-in benchmarks out; needs a program
     #[arg(long)]
     program_only: bool,
-    /// Instructions of the program to pass over before the recorded part
+    /// Instructions of the program to skip before the recorded part
     #[arg(long, value_name = "N", default_value_t = Count::new(0))]
     skip: Count,
     /// Most instructions of the program to record, after which it is killed [default: 60 to 120 windows of
@@ -86,7 +86,7 @@ pub struct ValidateArguments {
     /// Print a JSON line for each row and one for all, and nothing else
     #[arg(long)]
     pub json: bool,
-    /// Program to time and record too; with large pages on, glibc's malloc is told to ask for them
+    /// Program to time and record too; for runs with large pages, glibc's malloc is set to request them
     #[arg(last = true, value_name = "PROG ARGS…")]
     program: Vec<OsString>,
     #[command(flatten)]
@@ -142,9 +142,9 @@ pub fn validate(
 /// Command that starts this program as a worker.
 fn worker_command() -> Result<WorkerCommand, Failure> {
     let failed = |source| Failure::Machine { action: "finding this program", source };
-    let mut words = Program::own().map_err(failed)?.words.into_iter();
-    let program = words.next().unwrap_or_default().into();
-    Ok(WorkerCommand { program, arguments: words.chain([WORKER.into()]).collect() })
+    let mut command = Program::own().map_err(failed)?.command.into_iter();
+    let program = command.next().unwrap_or_default().into();
+    Ok(WorkerCommand { program, arguments: command.chain([WORKER.into()]).collect() })
 }
 
 impl ValidateArguments {

@@ -1,4 +1,4 @@
-//! Partial sets of options that override another set.
+//! Overrides of some options of a set.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 
 use crate::{ConfigError, OptionTexts, Options, read, words, write};
 
-/// Some options of `T`. Prints as `key=value,…` with those that were given, in their order.
+/// Overrides of some options of `T`. Displayed as `key=value,…`, in the order given.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Changes<T> {
     /// Keys of the overridden options, in order.
@@ -21,7 +21,7 @@ impl<T: Options> Changes<T> {
     /// Returns the options of `base` with the overrides applied.
     ///
     /// # Errors
-    /// If `T` cannot be read from what it is written as.
+    /// The result is not a valid `T`.
     pub fn over(&self, base: &T) -> Result<T, ConfigError> {
         let given = write::entries(&self.values);
         let merged = write::entries(base).into_iter().zip(given).map(|(base, given)| {
@@ -33,7 +33,7 @@ impl<T: Options> Changes<T> {
 }
 
 impl<T> Changes<T> {
-    /// The options, with defaults for those that were not given.
+    /// The overrides, with defaults for all other options.
     pub fn values(&self) -> &T {
         &self.values
     }

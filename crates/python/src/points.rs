@@ -1,4 +1,4 @@
-//! Points of grids: what makes one, as a hash, and where its results are kept.
+//! Points of a grid: their hashes, and the store of their results.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -8,12 +8,11 @@ use perforate_experiment::{Key, Store, build, identity};
 use pyo3::prelude::*;
 use serde_json::json;
 
-use crate::errors::failed;
 use crate::runs::{Compared, Prepared};
 use crate::work::{guarded, work};
 
-/// A hash of all that the results of a comparison depend on: this program, the machine, the memory and
-/// the schemes as they are understood, whatever words were used, and the content of the trace.
+/// Hash of everything that the results of a comparison depend on: this build, the resolved run (machine,
+/// memory, schemes), and the content of the trace.
 #[pyfunction]
 pub fn point(py: Python<'_>, compared: Compared) -> PyResult<String> {
     work(py, None, move |_| {
@@ -26,7 +25,7 @@ pub fn point(py: Python<'_>, compared: Compared) -> PyResult<String> {
     })
 }
 
-/// Reading this program's file takes longer than all the rest.
+/// Hash of this build. It is computed once, as reading the program's file takes long.
 pub fn own_build() -> Result<String, Failure> {
     static BUILD: OnceLock<String> = OnceLock::new();
     if let Some(known) = BUILD.get() {
@@ -36,7 +35,7 @@ pub fn own_build() -> Result<String, Failure> {
     Ok(BUILD.get_or_init(|| found).clone())
 }
 
-/// The lines of points by key: in a file, which experiments keep theirs in as well, or in memory only.
+/// Result lines of points by key, in a file of the same format as that of experiments, or in memory.
 #[pyclass]
 pub struct PointStore(Store<String>);
 
@@ -45,25 +44,27 @@ impl PointStore {
     #[new]
     fn new(py: Python<'_>, file: Option<PathBuf>) -> PyResult<Self> {
         guarded(py, || {
-            let open = || {
-                let build = own_build()?;
-                Ok(match &file {
-                    Some(file) => Store::open(file, build)?,
-                    None => Store::in_memory(build),
-                })
-            };
-            open().map(Self).map_err(|failure: Failure| failed(py, &failure))
+            let build = own_build()?;
+            Ok(Self(match &file {
+                Some(file) => Store::open(file, build)?,
+                None => Store::in_memory(build),
+            }))
         })
     }
 
-    /// The lines of this point, if they are known.
+    /// Result lines of a point, if it is stored.
     fn get(&self, key: String) -> Option<String> {
         self.0.get(&Key(key)).cloned()
     }
 
-    /// Keeps the lines of a point, at once.
-    fn put(&mut self, py: Python<'_>, key: String, asked: Compared, lines: String) -> PyResult<()> {
-        let kept = self.0.insert(Key(key), &asked, lines);
-        kept.map_err(|error| failed(py, &error.into()))
+    /// Stores the result lines of a point.
+    fn put(
+        &mut self,
+        py: Python<'_>,
+        key: String,
+        compared: Compared,
+        lines: String,
+    ) -> PyResult<()> {
+        guarded(py, || Ok(self.0.insert(Key(key), &compared, lines)?))
     }
 }

@@ -1,18 +1,20 @@
-//! Physical memory during a run: figures over time, and a few maps.
+//! State of physical memory during a run: a time series, and a few memory maps.
 
 use perforate_os::{self as os, BlockClass, BlockFrames, BlockRun, FrameClass, FreeMemory, Kernel};
 use perforate_records::{CellRun, MemoryMap, MemoryPoint};
 
 use crate::samples::Samples;
 
-/// Initial interval in instructions, and largest number, of points in the series.
+/// Initial interval in instructions, and largest number, of points in the time series.
 const POINTS: (u64, usize) = (50_000, 64);
-/// Initial interval in instructions, and largest number, of maps; the map at the end is extra.
+/// Initial interval in instructions, and largest number, of memory maps. The map at the end is not
+/// counted.
 const MAPS: (u64, usize) = (200_000, 4);
-/// Largest number of runs of equal cells in a map; above it, cells become larger.
+/// Largest number of runs of equal cells in a map. If there are more, cells become larger.
 const MOST_RUNS: usize = 512;
 
-/// Memory touched by the program over time, sampled at the same moments as [`MemoryHistory`].
+/// Amount of memory touched by the program over time, sampled at the same moments as
+/// [`MemoryHistory`].
 pub(crate) struct TouchedHistory {
     samples: Samples<u64>,
 }
@@ -22,25 +24,26 @@ impl TouchedHistory {
         Self { samples: Samples::new(POINTS.0, POINTS.1) }
     }
 
-    /// Takes the number of bytes touched before a chunk.
+    /// Records the number of bytes touched before a chunk, if a sample is due.
     pub(crate) fn observe(&mut self, instruction: u64, bytes: u64) {
         if self.samples.is_due(instruction) {
             self.samples.add(instruction, bytes);
         }
     }
 
-    /// Ends the series with `bytes`. Returns pairs of instructions and bytes touched until then.
+    /// Ends the series with `bytes`. Returns pairs of a number of instructions and the bytes
+    /// touched until then.
     pub(crate) fn finish(mut self, instruction: u64, bytes: u64) -> Vec<(u64, u64)> {
         self.samples.add_last(instruction, bytes);
         self.samples.into_points().collect()
     }
 }
 
-/// Samples of one scheme's physical memory.
+/// Samples of the state of one scheme's physical memory.
 pub(crate) struct MemoryHistory {
     points: Samples<MemoryPoint>,
     has_maps: bool,
-    /// Maps since measuring started; `None` before.
+    /// Maps since measuring started; `None` before, or if maps are disabled.
     maps: Option<Samples<MemoryMap>>,
     /// Owner of the memory (`guest` or `host`); `None` for native runs.
     of: Option<&'static str>,
@@ -78,7 +81,7 @@ impl MemoryHistory {
         self.maps = Some(maps);
     }
 
-    /// Takes the last samples, and returns series and maps.
+    /// Takes the last samples, and returns the time series and the maps.
     pub(crate) fn finish(
         mut self,
         instruction: u64,
@@ -98,7 +101,7 @@ impl MemoryHistory {
     }
 }
 
-/// Adds a map. If the map equals the last one, the last one gets a further moment instead.
+/// Adds a map. If it equals the last one, the last map gets a further time stamp instead.
 fn add_picture(pictures: &mut Vec<MemoryMap>, picture: MemoryMap) {
     match pictures.last_mut() {
         Some(last) if is_same_map(last, &picture) => last.instructions.extend(picture.instructions),
@@ -131,8 +134,8 @@ fn point(instruction: u64, kernel: &Kernel) -> MemoryPoint {
     }
 }
 
-/// Converts a map to the form of results, with at most `most_runs` runs of equal cells. The size of a
-/// cell is the smallest power of two of blocks that suffices.
+/// Converts a map to the format of results, with at most `most_runs` runs of equal cells. A cell
+/// has the smallest power of two of 2MB blocks that suffices.
 ///
 /// # Panics
 /// If `most_runs` is 0.
@@ -164,7 +167,8 @@ pub(crate) fn picture_of(instruction: u64, map: &os::MemoryMap, most_runs: usize
     }
 }
 
-/// A map in cells of one or more blocks. The class of a run is the number of a [`BlockClass`].
+/// A memory map, divided into cells of one or more blocks. The class of a run is the number of a
+/// [`BlockClass`].
 struct Cells {
     blocks_per_cell: u64,
     runs: Vec<CellRun>,
@@ -190,8 +194,8 @@ impl OpenCell {
         self.kept_frames += blocks * frames.kept();
     }
 
-    /// Equal cells with the class that most of their blocks have; of equally frequent classes the
-    /// last.
+    /// Returns a run of `cells` equal cells. They have the class of most of their blocks; of
+    /// equally frequent classes, the last.
     fn run(&self, cells: u64) -> CellRun {
         CellRun {
             cells,

@@ -1,8 +1,8 @@
 //! Costs of the operating system's work in nanoseconds, and the resulting cycles.
 //!
-//! The kernel counts its actions; the machine file states the time of each. Their product is reported
-//! beside the cycles of the steady state and never added to them: meanwhile the program waits, and
-//! caches keep their contents.
+//! The kernel counts its actions, and the machine file states the time of each. Their product is
+//! reported in addition to the cycles of the steady state, and never included in them. The reason
+//! is that the program waits during this work, and caches keep their contents.
 
 use std::ops::RangeInclusive;
 
@@ -12,21 +12,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::exits::{Exits, HostWork};
 
-/// Longest time of one action: twenty minutes.
+/// Longest permitted time of one action: twenty minutes.
 const LONGEST_NS: f64 = 1.2e12;
-/// Number of other processors that a shootdown may have to interrupt.
+/// Permitted numbers of other processors that a shootdown interrupts.
 const PROCESSORS: RangeInclusive<u32> = 0..=65_536;
 
 /// Time of each action of the operating system, in nanoseconds. The machine files name the sources.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OperatingSystemCosts {
-    /// A fault that maps or copies 4KB or finds nothing to do: entry, look-up, allocation and return.
-    /// Clearing or copying the page and writing its entry are separate costs.
+    /// A page fault that maps or copies 4KB, or that need not change anything: entry, look-up,
+    /// allocation and return. Clearing or copying the page and writing its entry are separate
+    /// costs.
     pub fault_4k_ns: f64,
-    /// A fault that maps 2MB, ordinary or perforated; the same parts as in `fault_4k_ns`.
+    /// A page fault that maps 2MB, ordinary or perforated. It includes the same actions as
+    /// `fault_4k_ns`.
     pub fault_2m_ns: f64,
-    /// A fault that maps 1GB; the same parts as in `fault_4k_ns`.
+    /// A page fault that maps 1GB. It includes the same actions as `fault_4k_ns`.
     pub fault_1g_ns: f64,
     /// Clearing a 4KB frame, of a program or of a page table.
     pub zero_4k_ns: f64,
@@ -42,22 +44,22 @@ pub struct OperatingSystemCosts {
     pub unmap_ns: f64,
     /// Changing the permissions of a translation, without its shootdown.
     pub protect_ns: f64,
-    /// Splitting a 2MB or 1GB page, without removing and adding entries.
+    /// Splitting a 2MB or 1GB page, without removing and adding page-table entries.
     pub split_ns: f64,
-    /// Punching a hole: writing filter and bitmap, without shootdowns.
+    /// Making a hole in a 2MB page: writing filter and bitmap, without shootdowns.
     pub punch_ns: f64,
-    /// Patching a hole: writing filter and bitmap, without shootdowns.
+    /// Removing a hole: writing filter and bitmap, without shootdowns.
     pub patch_ns: f64,
     /// Examining one frame during a scan.
     pub scan_frame_ns: f64,
-    /// Migrating one frame, without the copy, the entries and the shootdown.
+    /// Migrating one frame, without the copy, the page-table entries and the shootdown.
     pub migrate_frame_ns: f64,
-    /// Reading one page from swap, without its fault and its entry.
+    /// Reading one page from swap, without the page fault and the page-table entry.
     pub swap_in_ns: f64,
-    /// Writing one page to swap, without its entry and its shootdown.
+    /// Writing one page to swap, without the page-table entry and the shootdown.
     pub swap_out_ns: f64,
-    /// Entering and leaving a call of mmap, munmap, mprotect, madvise, mremap or brk, without the work
-    /// on its pages and its shootdown.
+    /// Entering and leaving a system call (mmap, munmap, mprotect, madvise, mremap or brk), without
+    /// the work on its pages and its shootdown.
     #[serde(default)]
     pub call_ns: f64,
     /// A fork, without the work on its pages.
@@ -65,11 +67,12 @@ pub struct OperatingSystemCosts {
     pub fork_ns: f64,
     /// Switching to another process.
     pub context_switch_ns: f64,
-    /// Saving and loading BASE, LIMIT, OFFSET and the escape filter of a direct segment. Needed when
-    /// the running process changes; for the host's segment, when the virtual machine exits.
+    /// Saving and loading BASE, LIMIT, OFFSET and the escape filter of a direct segment. For the
+    /// program's segment, this happens when the running process changes; for the host's segment,
+    /// when the virtual machine exits.
     #[serde(default = "segment_registers_ns")]
     pub segment_registers_ns: f64,
-    /// Leaving and re-entering a virtual machine, without the work between.
+    /// Leaving and re-entering a virtual machine, without the work in between.
     #[serde(default = "vm_exit_ns")]
     pub vm_exit_ns: f64,
     /// Invalidating one TLB entry.
@@ -81,8 +84,8 @@ pub struct OperatingSystemCosts {
     pub synchronize_ns: f64,
     /// Additional wait for each interrupted processor.
     pub interrupt_ns: f64,
-    /// Entering and leaving the shootdown interrupt on an interrupted processor, a part of
-    /// `synchronize_ns`. Used only if several hardware threads are simulated.
+    /// Entering and leaving the handler of the shootdown interrupt on another processor, which is
+    /// part of `synchronize_ns`. Used only if several hardware threads are simulated.
     #[serde(default = "interrupt_handler_ns")]
     pub interrupt_handler_ns: f64,
     /// Number of other processors that have run the program and must be interrupted.
@@ -94,8 +97,8 @@ pub struct OperatingSystemCosts {
 }
 
 impl Default for OperatingSystemCosts {
-    /// Values for machine files without the section: those of `perforated-table2`, which names the
-    /// sources.
+    /// Values for machine files without the section. They are those of `perforated-table2`, which
+    /// names the sources.
     fn default() -> Self {
         Self {
             fault_4k_ns: 2_625.0,
@@ -136,14 +139,14 @@ impl Default for OperatingSystemCosts {
 pub struct OperatingSystemCycles {
     /// Entering, serving and leaving page faults.
     pub faults: u64,
-    /// Clearing frames, page-table nodes included.
+    /// Clearing frames, including page-table nodes.
     pub zeroing: u64,
     /// Copying frames, for copy-on-write and for sub-pages that move.
     pub copying: u64,
-    /// Writing entries, splitting, punching and patching, and entering the system calls that
-    /// cause this work.
+    /// Writing page-table entries, splitting pages, making and removing holes, and entering the
+    /// system calls that cause this work.
     pub mapping: u64,
-    /// Invalidating TLB entries, here and on other processors.
+    /// Invalidating TLB entries on this processor and on others.
     pub shootdowns: u64,
     /// Examining frames during scans.
     pub scanning: u64,
@@ -151,36 +154,36 @@ pub struct OperatingSystemCycles {
     pub migration: u64,
     /// Writing pages to swap, and waiting for pages read from swap.
     pub swapping: u64,
-    /// Switching the running process, with segment registers.
+    /// Switching to another process, including the registers of a direct segment.
     pub context_switches: u64,
 }
 
-/// Default for machine files without the key: seven 64-bit moves, about a cycle each.
+/// Returns the default for machine files without the key: seven 64-bit moves, about a cycle each.
 fn segment_registers_ns() -> f64 {
     5.0
 }
 
-/// Default for machine files without the key: about a thousand cycles.
+/// Returns the default for machine files without the key: about a thousand cycles.
 fn interrupt_handler_ns() -> f64 {
     500.0
 }
 
-/// Default for machine files without the key.
+/// Returns the default for machine files without the key.
 fn vm_exit_ns() -> f64 {
     1_300.0
 }
 
-/// Work of the operating systems in an interval.
+/// Work of the operating systems of program and host in an interval.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ProgramWork {
     /// Work of the program's operating system, the guest's when virtualized.
     pub(crate) work: Work,
     /// Part of `work` done by kernel threads on other processors.
     pub(crate) background: Work,
-    /// Work of the host, with exits of the virtual machine; `None` for native runs.
+    /// Work of the host, and exits of the virtual machine; `None` for native runs.
     pub(crate) host: Option<HostWork>,
-    /// Interrupts of other hardware threads for shootdowns, if simulated: the run's cycles
-    /// then include their time.
+    /// Number of interrupts of other hardware threads for shootdowns, if the run simulates them.
+    /// The run's cycles then include their time. Otherwise `None`.
     pub(crate) interrupts: Option<u64>,
 }
 
@@ -188,7 +191,7 @@ impl OperatingSystemCosts {
     /// Checks each value against its range.
     ///
     /// # Errors
-    /// One line with the key and the range.
+    /// A description in one line, with the key and the range.
     pub(crate) fn validate(&self) -> Result<(), String> {
         for (key, value_ns) in self.times() {
             if !(0.0..=LONGEST_NS).contains(&value_ns) {
@@ -238,7 +241,8 @@ impl OperatingSystemCosts {
         ]
     }
 
-    /// Cycles that `work` takes at `frequency_ghz`, by cause; each cause is rounded to a whole cycle.
+    /// Returns the cycles that `work` takes at `frequency_ghz`, by cause. Each cause is rounded to
+    /// a whole cycle.
     pub fn cycles(&self, work: &Work, frequency_ghz: f64) -> OperatingSystemCycles {
         let cycles = |parts: &[(u64, f64)]| {
             let ns: f64 = parts.iter().map(|&(count, each_ns)| count as f64 * each_ns).sum();
@@ -289,7 +293,7 @@ impl OperatingSystemCosts {
         }
     }
 
-    /// Origin of these costs, for notes.
+    /// Describes the origin of these costs, for notes.
     pub(crate) fn origin(&self) -> String {
         let microseconds = (self.fault_4k_ns + self.zero_4k_ns + self.map_ns) / 1_000.0;
         match &self.measured_on {
@@ -306,7 +310,8 @@ impl OperatingSystemCosts {
         }
     }
 
-    /// Time in nanoseconds that other processors add to one batch of shootdowns.
+    /// Returns the time in nanoseconds that interrupting other processors adds to one batch of
+    /// shootdowns.
     fn synchronization_ns(&self) -> f64 {
         match self.interrupted_processors {
             0 => 0.0,
@@ -314,7 +319,8 @@ impl OperatingSystemCosts {
         }
     }
 
-    /// Costs not included in the run's cycles: without interrupts if the run simulates them.
+    /// Returns the costs that the run's cycles do not include. Interrupts cost nothing if the run
+    /// simulates them.
     fn without_simulated_interrupts(&self, interrupts: Option<u64>) -> Self {
         let interrupted_processors =
             if interrupts.is_some() { 0 } else { self.interrupted_processors };
@@ -356,8 +362,8 @@ impl OperatingSystemCosts {
         Some(WorkCycles(total))
     }
 
-    /// Cycles of work for which the program waits. Excludes the first backing of a virtual machine's
-    /// memory, which happens only once.
+    /// Returns the cycles of work for which the program waits. Excludes the first backing of a
+    /// virtual machine's memory, which is not the program's work.
     pub(crate) fn program_cycles(&self, program: &ProgramWork, frequency_ghz: f64) -> WorkCycles {
         let ProgramWork { work, background, host, interrupts } = *program;
         let costs = self.without_simulated_interrupts(interrupts);
@@ -430,7 +436,7 @@ struct Sums {
     total: u64,
 }
 
-/// Counters of the operating systems' work, in the order of reports.
+/// Returns the descriptions of the counters of operating systems' work, in the order of reports.
 pub(crate) fn counters() -> Vec<Counter> {
     [
         registered(SUMS),
@@ -444,7 +450,7 @@ pub(crate) fn counters() -> Vec<Counter> {
     .concat()
 }
 
-/// Counters that reports show beside those of the kernel's account.
+/// Returns the descriptions of counters that reports show with the kernel's counts of its work.
 pub(crate) fn work_counters() -> Vec<Counter> {
     registered(INTERRUPTS)
 }
@@ -573,7 +579,7 @@ impl OperatingSystemCycles {
 mod tests {
     use super::*;
 
-    /// Every action once or a few times, at 2GHz: two cycles per nanosecond.
+    /// Every action happens once or a few times, at 2GHz: two cycles per nanosecond.
     #[test]
     fn cycles_by_hand() {
         let costs = OperatingSystemCosts::default();
@@ -630,8 +636,8 @@ mod tests {
         assert_eq!(alone.cycles(&work, 2.0).shootdowns, 2 * 7 * 158);
     }
 
-    /// Ten exits, three by background threads of the guest; the host's segment was set in
-    /// four.
+    /// There are ten exits, three of them by background threads of the guest. The host's segment
+    /// was set in four.
     #[test]
     fn exits_save_and_load_the_registers_of_the_hosts_segment() {
         let costs = OperatingSystemCosts {

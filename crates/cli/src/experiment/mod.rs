@@ -1,4 +1,4 @@
-//! `perforate experiment`.
+//! `perforate experiment`: tables and figures of the papers.
 
 mod run;
 mod shards;
@@ -20,7 +20,7 @@ pub use run::ExperimentRun;
   perforate experiment list
   perforate experiment run perforated/fig7
   perforate experiment all --quick
-  perforate experiment all                  # interrupted and run again, it goes on where it was")]
+  perforate experiment all                  # continues after an interruption")]
 pub struct ExperimentArguments {
     #[command(subcommand)]
     command: ExperimentCommand,
@@ -45,11 +45,11 @@ enum ExperimentCommand {
     /// Run all experiments
     #[command(after_help = "Examples:
   perforate experiment all --quick
-  perforate experiment all --out all                 # again after an interruption: it goes on
+  perforate experiment all --out all                 # continues after an interruption
   perforate experiment all --shard 2/8 --out part2   # an eighth, in a job array
   perforate experiment merge part* --out all")]
     All(RunOptions),
-    /// Join the parts that --shard left
+    /// Merge the parts that --shard wrote
     #[command(after_help = "Example:
   perforate experiment all --quick --shard 1/2 --out one
   perforate experiment all --quick --shard 2/2 --out two
@@ -115,7 +115,7 @@ pub struct RunOptions {
     /// Measure only part I of N, to be joined by `perforate experiment merge`
     #[arg(long, value_name = "I/N", conflicts_with = "json")]
     shard: Option<Shard>,
-    /// Measure everything again, also what is there from a run before
+    /// Measure everything again, including points of earlier runs
     #[arg(long)]
     fresh: bool,
     /// Folder for results.jsonl, report.html, and measurements to go on with [default: a new one in
@@ -189,7 +189,7 @@ impl RunArguments {
         Ok((names, distinct(found)?))
     }
 
-    /// Runs the experiments.
+    /// Runs the experiments, and prints or writes the results.
     pub fn run(&self) -> Result<(), Failure> {
         let (names, found) = self.load()?;
         run::run(self.folder_name(), &names, &found, &self.options)

@@ -1,6 +1,5 @@
 //! Measures the points of experiments and writes the results.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, available_parallelism};
@@ -16,8 +15,8 @@ use perforate_report::{ReportOptions, experiments_figures, experiments_html, exp
 use perforate_types::counted;
 
 use super::{RunOptions, shards};
-use crate::output::{COLUMNS, CommandOutput, command, notes};
-use crate::progress::{Eraser, ShareBar, print_message};
+use crate::output::{COLUMNS, CommandOutput, command, notes, result_folder};
+use crate::progress::{Bar, print_message};
 
 /// File of measured points, in the folder of all results.
 pub const POINTS: &str = "points.jsonl";
@@ -75,7 +74,7 @@ impl ExperimentRun {
             (Some(Shard { index, count }), None) => {
                 Some(ResultFolder::of_part(folder_name, index, count)?)
             }
-            (_, out) => folder(out.as_deref(), options.json, folder_name)?,
+            (_, out) => result_folder(out.as_deref(), options.json, folder_name)?,
         };
         let overrides = options.overrides();
         let experiments: Vec<Experiment> =
@@ -95,12 +94,12 @@ impl ExperimentRun {
         let cores = available_parallelism().map_or(1, usize::from);
         let workers = options.jobs.map_or(cores, usize::from);
         let shard = options.shard.unwrap_or(Shard::WHOLE);
-        let bar = ShareBar::new("points");
+        let bar = Bar::of("measuring", "points");
         let measured = Arc::new(AtomicUsize::new(0));
         self.end_on_interrupt(options, &measured, bar.eraser())?;
         let show = |step: perforate_experiment::Step| {
             measured.store(step.points, Ordering::Relaxed);
-            bar.show(step.done, step.points, step.total);
+            bar.show_share(step.done, step.points, step.total);
         };
         Ok(self.plan.measure(&mut self.store, shard, workers, &show)?)
     }
@@ -111,7 +110,7 @@ impl ExperimentRun {
         &self,
         options: &RunOptions,
         measured: &Arc<AtomicUsize>,
-        eraser: Eraser,
+        erase_bar: impl Fn() + Send + 'static,
     ) -> Result<(), Failure> {
         let file = self.folder.as_ref().map(|folder| folder.kept_file(POINTS)).transpose()?;
         let (kept, total) = (self.kept, counted(self.plan.len(), "point"));
@@ -127,7 +126,7 @@ impl ExperimentRun {
         };
         let wait = move || {
             wait_until(&stop);
-            eraser.erase();
+            erase_bar();
             print_message(&text());
             std::process::exit(INTERRUPTED);
         };
@@ -188,14 +187,6 @@ fn unstated(
     let Some(together) = together else { return Ok(vec![None; experiments.len()]) };
     let of = |experiment| Unstated::of(experiment, together.into());
     Ok(experiments.iter().map(of).collect::<Result<_, _>>()?)
-}
-
-/// Folder for results; `None` if only JSON is printed.
-pub fn folder(out: Option<&Path>, json: bool, name: &str) -> Result<Option<ResultFolder>, Failure> {
-    match (out, json) {
-        (None, true) => Ok(None),
-        (out, _) => ResultFolder::of(out, name).map(Some),
-    }
 }
 
 /// Records of experiments from the stored measurements.

@@ -8,8 +8,8 @@ use perforate_types::counted;
 use serde::{Deserialize, Serialize};
 
 use super::MergeArguments;
-use super::run::{POINTS, folder, records, write_files};
-use crate::output::{COLUMNS, command, notes, print};
+use super::run::{POINTS, records, write_files};
+use crate::output::{COLUMNS, command, notes, print, result_folder};
 
 /// File that names the run that a part belongs to.
 const PART: &str = "part.json";
@@ -54,7 +54,7 @@ pub fn write(
 
 /// Merges parts into the results of one run.
 pub fn merge(arguments: &MergeArguments) -> Result<(), Failure> {
-    let folder = folder(arguments.out.as_deref(), arguments.json, "experiments")?;
+    let folder = result_folder(arguments.out.as_deref(), arguments.json, "experiments")?;
     let parts: Vec<Part> =
         arguments.parts.iter().map(|path| read(path)).collect::<Result<_, _>>()?;
     let whole = check_same_run(arguments, &parts)?;

@@ -25,7 +25,7 @@ pub struct HostArguments {
     /// Keep the snapshot in this file
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Folder that is /proc or has copies of its files
+    /// /proc, or a folder with copies of its files
     #[arg(long, value_name = "DIR", default_value = "/proc")]
     proc: PathBuf,
     #[command(flatten)]
@@ -52,7 +52,7 @@ struct Question {
     /// [default: that of P §III.C, max-hole-share=25%,max-filter-bits=4]
     #[arg(long, value_name = "SPEC", value_parser = read::<PerforationOptions>)]
     perforation: Option<PerforationOptions>,
-    /// Simulate a program that touches so much on this memory, or none
+    /// Simulate a program that touches this much memory, or none
     #[arg(long, value_name = "SIZE|none", default_value = "2G", allow_hyphen_values = true)]
     request: String,
     /// Seed of the order in which page cache is dropped

@@ -1,4 +1,4 @@
-//! `perforate snapshot`.
+//! `perforate snapshot`: memory of real machines and processes.
 
 mod host;
 mod process;
@@ -29,20 +29,20 @@ enum SnapshotCommand {
     /// The use of every frame of this machine's memory, and the large pages it has room for
     #[command(after_help = "Examples:
   sudo perforate snapshot host -o before.snapshot --out before
-  perforate snapshot host                        what anybody may know: free blocks by order
+  perforate snapshot host                        without root: free blocks by order
   perforate snapshot host --proc copied-files    files copied from a server's /proc
   perforate compare random --memory-from before.snapshot
 
 Nothing is stopped or changed. Root sees the frames: kpageflags, kpagecount, pagetypeinfo, iomem;
 buddyinfo and zoneinfo are open to all.")]
     Host(HostArguments),
-    /// A process's areas, residency, real page sizes and, if asked for, contents
+    /// Areas, residency and page sizes of a process, and contents with --contents
     #[command(after_help = "Examples:
   perforate snapshot process 1234
   sudo perforate snapshot process 1234 --contents -o server.json
   sudo perforate snapshot process $(pidof qemu-system-x86_64) --contents    a VM's memory
 
-The process is never stopped. Who may trace it sees its areas and contents; root sees frames too.")]
+The process is never stopped. Users who may trace it see areas and contents; root also sees frames.")]
     Process(ProcessArguments),
     /// Show a stored snapshot
     #[command(after_help = "Examples:
@@ -67,7 +67,7 @@ struct OutputOptions {
 /// Name of the report in the folder.
 const REPORT: &str = "report.html";
 
-/// Runs the subcommand.
+/// Takes or shows a snapshot, and prints its description.
 pub fn snapshot(arguments: &SnapshotArguments) -> Result<(), Failure> {
     let bars = &mut StageBars::default();
     let (output, json) = match &arguments.command {

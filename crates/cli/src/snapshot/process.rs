@@ -20,7 +20,7 @@ pub struct ProcessArguments {
     /// Keep the snapshot in this file, as JSON
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Read resident pages of memory and say how many are zero or have the content of another: what
+    /// Read resident pages, and count those that are zero or equal to another page: memory that
     /// same-page merging could save
     #[arg(long)]
     contents: bool,
@@ -28,7 +28,7 @@ pub struct ProcessArguments {
     /// processes; with --contents
     #[arg(long, value_name = "FILE", requires = "contents")]
     hashes: Option<PathBuf>,
-    /// Folder that is /proc or looks like it
+    /// /proc, or a folder with copies of its files
     #[arg(long, value_name = "DIR", default_value = "/proc")]
     proc: PathBuf,
     #[command(flatten)]

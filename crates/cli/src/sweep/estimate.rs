@@ -6,7 +6,7 @@ use perforate_commands::Failure;
 use perforate_experiment::{Job, Plan, Shard, Store};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::progress::{ShareBar, time};
+use crate::progress::{Bar, time};
 
 /// Measuring stops after this processor time.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -36,7 +36,7 @@ impl Estimate {
     pub fn measured(plan: &Plan) -> Result<Self, Failure> {
         let mut jobs = plan.missing_jobs(&Store::in_memory(String::new()), Shard::WHOLE);
         jobs.sort_by(|one, other| one.work().total_cmp(&other.work()));
-        let bar = ShareBar::new("measuring how long points take");
+        let bar = Bar::of("measuring", "measuring how long points take");
         let (mut seconds, mut work, mut points) = (0.0, 0.0, 0);
         let mut done: Vec<usize> = Vec::new();
         for quantile in QUANTILES {
@@ -46,7 +46,7 @@ impl Estimate {
             }
             let Some(job) = jobs.get(place) else { break };
             let before = processor_time();
-            job.measure(&mut |share| bar.show(share, done.len(), QUANTILES.len()))?;
+            job.measure(&mut |share| bar.show_share(share, done.len(), QUANTILES.len()))?;
             seconds += processor_time() - before;
             work += job.work();
             points += job.len();

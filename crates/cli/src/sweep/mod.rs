@@ -39,7 +39,7 @@ struct SlurmOptions {
     /// how the parts are joined. With --out it is written to DIR/sweep.sbatch
     #[arg(long, conflicts_with_all = ["shard", "jobs", "json", "unstated", "fresh", "inputs"])]
     slurm_script: bool,
-    /// How long each job takes, for example 30m or 2h; as many points are packed into it [default: 1h]
+    /// Time of each job, for example 30m or 2h; points are packed into jobs of this length [default: 1h]
     #[arg(long, value_name = "TIME", requires = "slurm_script", value_parser = time)]
     job_length: Option<Duration>,
     /// Processors of each job, which measures as many points at the same time [default: 1]

@@ -150,8 +150,8 @@ pub fn operand(path: &Path) -> PathBuf {
 /// Command that starts this program. All parts must be measured by the same build.
 fn program() -> Result<String, Failure> {
     let failed = |source| Failure::Machine { action: "finding this program", source };
-    let words = Program::own().map_err(failed)?.words;
-    Ok(words.iter().map(quoted).collect::<Vec<_>>().join(" "))
+    let command = Program::own().map_err(failed)?.command;
+    Ok(command.iter().map(quoted).collect::<Vec<_>>().join(" "))
 }
 
 /// Current folder, to which names of files are relative.

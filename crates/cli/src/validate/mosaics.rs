@@ -20,7 +20,7 @@ pub struct MosaicArguments {
     /// type,pageSize,startOffset,endOffset; may be given several times
     #[arg(long, value_name = "FILE")]
     layout: Vec<PathBuf>,
-    /// So many layouts that need no file: all 2MB, first and last half, every second page, random
+    /// Number of layouts without a file: all 2MB, first and last half, every second page, random
     /// halves, … [default: 6 with --programs and no --layout]
     #[arg(long, value_name = "N")]
     layouts: Option<Count<1, 1000>>,

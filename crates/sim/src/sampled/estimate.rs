@@ -1,4 +1,4 @@
-//! Estimates for a whole program from windows.
+//! Statistical estimates for a whole program from windows.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,8 @@ use perforate_records::{Interval, Sampled};
 
 use crate::stretches::Tally;
 
-/// Name of the figure, name of its count, the count, instructions per unit of the figure, and true if
-/// the figure needs a clock.
+/// A statistic, as a tuple: name, name of its count, function that returns the count, instructions
+/// per unit of the statistic, and true if it needs a clock.
 type Figure = (&'static str, &'static str, fn(&Tally) -> u64, f64, bool);
 
 const FIGURES: [Figure; 4] = [
@@ -23,18 +23,19 @@ const FIGURES: [Figure; 4] = [
     ),
 ];
 
-/// Population that the windows are a sample of.
+/// Population from which the windows are sampled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Population {
-    /// The program, of which only windows were recorded; the run has a clock.
+    /// The whole program, of which the trace contains only windows. The run has a clock.
     Program,
-    /// The program, of which only windows were recorded; the run has no clock.
+    /// The whole program, of which the trace contains only windows. The run has no clock.
     Events,
-    /// The cycles only (sampled timing); events were counted in every instruction.
+    /// The cycles of all instructions, of which only windows were timed (sampled timing). Events
+    /// need no estimate, because they were counted in every instruction.
     Clock,
 }
 
-/// Estimates figures and totals from windows; `None` if no instruction was counted.
+/// Estimates ratios and totals from windows; `None` if no instruction was counted.
 pub(crate) fn estimate(
     windows: &[Tally],
     population: Population,
