@@ -1,5 +1,5 @@
-//! Public operations of a kernel other than programs' requests: setup, background threads, calls of
-//! the hypervisor, single actions for experiments and tests, and all counters.
+//! Public operations of a kernel that have no file of their own: setup, background threads, calls of
+//! the hypervisor, and counters.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use super::core::Core;
 use super::first_touch::Backer;
 use super::{
     CompactionCounts, HardFault, HoleContent, Kernel, KernelConfig, KhugepagedConfig,
-    KhugepagedPass, KsmConfig, KsmPass, TableFormat, Work, demotion, hard_fault, sharing, subpage,
+    KhugepagedPass, KsmConfig, KsmPass, TableFormat, Work, demotion, hard_fault, subpage,
 };
 use crate::memory::{FRAME_BYTES, FreeIndex, TopTable};
 use crate::space::{AddressSpace, SpaceMut};
@@ -247,20 +247,6 @@ impl Kernel {
         let result = subpage::patch(&mut self.core, space, page);
         self.core.ledger.send();
         result
-    }
-
-    /// Maps the 2MB page at `page` of `from` in `to` too, at the same address. From then on each
-    /// space has its own holes (P-2). Private memory there becomes shared memory (MAP_SHARED) of
-    /// both.
-    ///
-    /// # Errors
-    /// If there is no 2MB page at `page`, something is mapped there in `to`, a private page there
-    /// is copy-on-write, or memory runs out.
-    pub fn share(&mut self, from: SpaceId, page: VirtualPage, to: SpaceId) -> Result<(), OsError> {
-        self.operation(|kernel| {
-            let others = (&mut kernel.shared_objects, &mut kernel.ksm);
-            sharing::share_region(&mut kernel.core, others, from, page, to)
-        })
     }
 
     /// Handles a failing `frame`: retires it if its data can be moved.

@@ -47,7 +47,7 @@ impl Kernel {
             }
             ProgramEvent::Protect { start, length, permissions, accessible } => {
                 let pages = areas::page_range(start, length)?;
-                range::protect(core, id, pages.clone(), (permissions, accessible))?;
+                range::protect(core, id, pages.clone(), permissions, accessible)?;
                 self.backers.note_areas(id, &pages);
                 Ok(())
             }

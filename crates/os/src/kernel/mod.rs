@@ -3,7 +3,8 @@
 //! `space` maintains the mappings of one address space; the files here decide what is mapped, and
 //! when. [`Kernel`] owns a [`Core`], on which all parts act, and components, each with the state of
 //! one subsystem. Operations without state of their own are free functions on the core. This file
-//! has the operations that a running program causes; `calls` has all other public operations.
+//! has the operations that a running program causes; `calls` has public operations without a file of
+//! their own.
 //!
 //! System calls:
 //! - `event`: dispatches each call to the part of the kernel that serves it.

@@ -7,8 +7,8 @@ use perforate_mmu::{
     WalkFault, WalkRequest, Walker, Wanted, allow,
 };
 use perforate_types::{
-    Action, Counters, FormatOperation, Frame, PageSize, Permissions, Purpose, Shootdown, SpaceId,
-    Steps, VirtualPage, figures,
+    Action, Counters, FormatOperation, Frame, PageSize, Purpose, Shootdown, SpaceId, Steps,
+    VirtualPage, figures,
 };
 
 use super::{EscapeFilter, EscapeFilterConfig};
@@ -127,22 +127,6 @@ impl Segmented {
         &mut self.registers[index]
     }
 
-    fn set(
-        &mut self,
-        space: SpaceId,
-        (first, pages): (VirtualPage, u64),
-        frame: Frame,
-        permissions: Permissions,
-    ) {
-        // A segment has no dirty bits, so stores need no further work.
-        let allows = allow::of_leaf(permissions, true);
-        let filter = self.empty.clone();
-        let block_pages = PageSize::Size2M.pages();
-        let blocks = (first.number() + pages - 1) / block_pages - first.number() / block_pages + 1;
-        let escapes = vec![OnceCell::new(); blocks as usize];
-        *self.slot(space) = Some(Registers { first, pages, frame, allows, filter, escapes });
-    }
-
     /// The reach around a page that the segment translates.
     #[inline(always)]
     fn translate(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
@@ -157,7 +141,15 @@ impl Segmented {
         match *operation {
             SegmentOperation::Set { space, page, pages, frame, permissions } => {
                 assert!(pages > 0, "a segment needs a page");
-                self.set(space, (page, pages), frame, permissions);
+                // A segment has no dirty bits, so stores need no further work.
+                let allows = allow::of_leaf(permissions, true);
+                let filter = self.empty.clone();
+                let block_pages = PageSize::Size2M.pages();
+                let blocks =
+                    (page.number() + pages - 1) / block_pages - page.number() / block_pages + 1;
+                let escapes = vec![OnceCell::new(); blocks as usize];
+                *self.slot(space) =
+                    Some(Registers { first: page, pages, frame, allows, filter, escapes });
             }
             SegmentOperation::Clear { space } => {
                 assert!(self.slot(space).take().is_some(), "{space:?} has no segment");
@@ -261,7 +253,7 @@ impl BesideL2 for Segmented {
 #[cfg(test)]
 mod tests {
     use perforate_mmu::{Case, Mmu, MmuConfig, PageFault, Radix, TlbGeometry, Translated};
-    use perforate_types::AccessKind;
+    use perforate_types::{AccessKind, Permissions};
 
     use super::*;
 

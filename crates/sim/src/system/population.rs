@@ -90,7 +90,7 @@ impl System {
         self.change(|kernel| {
             kernel.dissolve_segment(space)?;
             // The kernel counts a failure if there is no room.
-            kernel.create_segment(space).map(|_| ()).or(Ok(()))
+            kernel.create_segment(space, None).map(|_| ()).or(Ok(()))
         })
     }
 

@@ -56,13 +56,12 @@ impl Khugepaged {
             return Err(Refusal::NoBlock);
         }
         let plan = |promotion| plans.iter().find(|plan| plan.promotion == promotion);
-        let price = |promotion| plan(promotion).map(|plan| plan.price);
+        let mut prices = [None; 3];
+        plans.iter().for_each(|plan| prices[plan.promotion as usize] = Some(plan.price));
         let choices = PromotionChoices {
             pages_absent: census.absent().count() as u64,
             pages_shared: census.shared.count() as u64,
-            collapse: price(Promotion::Collapse),
-            punch_around: price(Promotion::PunchAround),
-            punch_in_place: price(Promotion::PunchInPlace),
+            prices,
         };
         core.policy.promote(&choices).and_then(plan).copied().ok_or(Refusal::Policy)
     }

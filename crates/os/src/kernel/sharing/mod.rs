@@ -20,7 +20,6 @@ use crate::memory::complement;
 use crate::space::{AddressSpace, Area, SharedObject, page_at, region_of, subpages_of};
 
 pub(super) use join::{SharedMemory, join_hole};
-pub(super) use share::share_region;
 
 /// Place of a page of a shared mapping in the object that it maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -86,7 +86,8 @@ impl Superpages {
         &mut self,
         core: &mut Core,
         mode: GapTolerance,
-        (id, first): (SpaceId, u64),
+        id: SpaceId,
+        first: u64,
         places: &[Selected],
         permissions: Permissions,
     ) -> Result<(), OsError> {
@@ -125,8 +126,7 @@ impl Backer for Superpages {
             self.failed += 1;
             return Ok(Backed::No);
         };
-        let place = (id, pages.start);
-        match self.map_all(core, mode, place, &places, touch.permissions()) {
+        match self.map_all(core, mode, id, pages.start, &places, touch.permissions()) {
             // The superpages left no frames for table nodes; 4KB pages leave some.
             Err(OsError::OutOfMemory { .. }) => {
                 self.failed += 1;
