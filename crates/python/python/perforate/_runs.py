@@ -129,10 +129,10 @@ def explain(
 ) -> CommandOutput:
     """Shows the translations of virtual addresses step by step, as ``perforate explain`` does; without
     addresses, some are chosen that show different cases."""
-    wanted = list(_addresses(addresses))
+    numbers = list(_addresses(addresses))
     name = _one_scheme(scheme)
     asked = arguments.compared(workload, name, set=set, **options)
-    found, text = _native.explain(wanted, asked.workload or "", name, asked.options, asked.set)
+    found, text = _native.explain(numbers, asked.workload or "", name, asked.options, asked.set)
     return CommandOutput(json.loads(found), text)
 
 
