@@ -128,8 +128,8 @@ pub fn main(arguments: Vec<OsString>) -> u8 {
         Command::NativeWorker(arguments) => validate::worker(arguments),
         Command::Machines(arguments) => machines::machines(arguments),
         Command::List(arguments) => list::list(arguments),
-        Command::Completions(arguments) => shell::completions::<Arguments>(arguments),
-        Command::Man(arguments) => shell::man::<Arguments>(arguments),
+        Command::Completions(arguments) => shell::completions(arguments),
+        Command::Man(arguments) => shell::man(arguments),
     };
     match outcome {
         Ok(()) => 0,

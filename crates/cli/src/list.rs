@@ -3,6 +3,7 @@
 use clap::{Args, ValueEnum};
 use perforate_commands::Failure;
 use perforate_config::{Key, keys, words_of};
+use perforate_experiment::Experiment;
 use perforate_os::{
     AgeingPreset, ContentDistribution, Fragmentation, KhugepagedConfig, KsmConfig,
     SelfBalloonConfig,
@@ -82,7 +83,7 @@ pub fn list(arguments: &ListArguments) -> Result<(), Failure> {
             )
         }),
         (Topic::Counters, counters),
-        (Topic::Experiments, experiment::list),
+        (Topic::Experiments, || experiment::list(&Experiment::bundled())),
     ];
     let texts: Vec<String> = sections
         .iter()

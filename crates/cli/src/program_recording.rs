@@ -113,8 +113,8 @@ fn notes(summary: &RecordSummary) -> Vec<String> {
     if skipped > 0 && matches!(ending, Ending::Exited(_) | Ending::Signalled(_)) {
         let all = skipped.saturating_add(instructions);
         notes.push(format!(
-            "recorded were {:.1} % of the program, {} of its {} instructions; the others were \
-             skipped before",
+            "the recording has {:.1} % of the program, {} of its {} instructions; the others were \
+             skipped",
             instructions as f64 / all.max(1) as f64 * 100.0,
             compact(instructions as f64),
             compact(all as f64),
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn a_part_says_which_and_how_much_where_that_is_known() {
         let part = notes(&summary(25_000, 75_000, Ending::Exited(0)));
-        let expected = "recorded were 25.0 % of the program, 25.0k of its 100k instructions";
+        let expected = "the recording has 25.0 % of the program, 25.0k of its 100k instructions";
         assert!(part.len() == 1 && part[0].starts_with(expected), "{part:?}");
         let cut = notes(&summary(2_000_000, 0, Ending::Limit));
         let expected = "the recording was cut off after 2.00M instructions: the program had not";
@@ -186,6 +186,6 @@ mod tests {
         assert_eq!(failed, ["the program ended with exit code 2"]);
         let killed = notes(&summary(1000, 1000, Ending::Signalled(11)));
         assert_eq!(killed[0], "the program was killed by signal 11");
-        assert!(killed[1].starts_with("recorded were 50.0 %"), "{killed:?}");
+        assert!(killed[1].starts_with("the recording has 50.0 %"), "{killed:?}");
     }
 }

@@ -201,7 +201,7 @@ impl Bar {
     }
 
     /// Function that removes the bar, for a thread that ends the process.
-    pub fn eraser(&self) -> impl Fn() + Send + 'static {
+    pub fn eraser(&self) -> impl Fn() + Send + 'static + use<> {
         let drawn = self.drawn.clone();
         move || drawn.iter().for_each(|drawn| lock(drawn).set_hidden(true))
     }

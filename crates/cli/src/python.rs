@@ -100,10 +100,10 @@ pub fn plan_experiment(
     out: Option<OsString>,
 ) -> Result<ExperimentRun, Failure> {
     let files = out.map_or_else(|| vec!["--json".into()], |out| vec!["--out".into(), out]);
-    let words = [vec![name.into()], flags::<RunArguments>(keywords)?, files].concat();
-    let arguments: RunArguments = parse(&words)?;
+    let arguments = [vec![name.into()], flags::<RunArguments>(keywords)?, files].concat();
     let command = ["perforate", "experiment", "run"].map(OsString::from);
-    arguments.plan(command_of(&[&command[..], &words].concat()))
+    let command = command_of(&[&command[..], &arguments].concat());
+    parse::<RunArguments>(&arguments)?.plan(command)
 }
 
 /// A program and its arguments as they follow options; nothing for no program.
@@ -116,9 +116,9 @@ fn arguments<A: Args>(keywords: &Keywords, positional: Vec<OsString>) -> Result<
     parse(&[flags::<A>(keywords)?, positional].concat())
 }
 
-fn parse<A: Args>(words: &[OsString]) -> Result<A, Failure> {
+fn parse<A: Args>(arguments: &[OsString]) -> Result<A, Failure> {
     let command = A::augment_args(Command::new("perforate").no_binary_name(true));
-    let parsed = command.try_get_matches_from(words);
+    let parsed = command.try_get_matches_from(arguments);
     parsed.and_then(|matches| A::from_arg_matches(&matches)).map_err(|error| usage_error(&error))
 }
 

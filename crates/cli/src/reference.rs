@@ -22,12 +22,16 @@ pub fn page(command: &Command) -> (String, String) {
         let _ = writeln!(text, "| [`{}`]({file}) | {} |", inner.get_name(), cell(&about));
     }
     text += &options(command);
-    let examples = command.get_after_long_help().or(command.get_after_help());
-    if let Some(examples) = examples.map(ToString::to_string) {
-        let lines = examples.trim_start_matches("Examples:\n").trim_start_matches("Example:\n");
+    if let Some(lines) = examples(command) {
         let _ = write!(text, "\n## Examples\n\n```sh\n{}\n```\n", lines.trim_end());
     }
     (file_name(command), text)
+}
+
+/// Examples in the help of a command, without their heading.
+pub fn examples(command: &Command) -> Option<String> {
+    let help = command.get_after_long_help().or(command.get_after_help())?.to_string();
+    Some(help.trim_start_matches("Examples:\n").trim_start_matches("Example:\n").to_owned())
 }
 
 /// Full name of a command: `perforate trace info`.

@@ -158,7 +158,7 @@ impl ValidateArguments {
     }
 
     fn options(&self) -> Result<Options, Failure> {
-        let has_program = !self.program.is_empty() || self.mosaics.has_programs();
+        let has_program = !self.program.is_empty() || self.mosaics.programs.is_some();
         let needs_program = [
             (self.program_only, "--program-only"),
             (self.skip.get() > 0, "--skip"),

@@ -221,8 +221,8 @@ impl Plan {
         *position += source.skip(segment.from - *position)?;
         let mut chunk = Chunk::default();
         while *position < segment.to && source.next_chunk(&mut chunk)? {
-            let wanted = usize::try_from(segment.to - *position).unwrap_or(usize::MAX);
-            let count = chunk.instructions.len().min(wanted);
+            let rest = usize::try_from(segment.to - *position).unwrap_or(usize::MAX);
+            let count = chunk.instructions.len().min(rest);
             rows.add(&chunk, count, *position, self.rows);
             *position += chunk.instructions.len() as u64;
             if rows.len() >= self.rows && sender.send(Message::Rows(rows.take())).is_err() {

@@ -210,7 +210,7 @@ impl RunArguments {
 /// Lists, runs or joins experiments.
 pub fn experiment(arguments: &ExperimentArguments) -> Result<(), Failure> {
     match &arguments.command {
-        ExperimentCommand::List(arguments) => print(&list_of(&arguments.groups)?),
+        ExperimentCommand::List(arguments) => print(&list(&in_groups(&arguments.groups)?)),
         ExperimentCommand::Run(arguments) => arguments.run(),
         ExperimentCommand::All(options) => {
             let all = Experiment::bundled();
@@ -234,35 +234,29 @@ fn group(name: &str) -> Vec<Experiment> {
     Experiment::bundled().into_iter().filter(is_in).collect()
 }
 
-/// List of the experiments in these groups, or of all experiments.
-fn list_of(groups: &[String]) -> Result<String, Failure> {
+/// Bundled experiments of these groups, or all of them without groups.
+fn in_groups(groups: &[String]) -> Result<Vec<Experiment>, Failure> {
+    let bundled = Experiment::bundled();
     if groups.is_empty() {
-        return Ok(list());
+        return Ok(bundled);
     }
     let mut found = Vec::new();
     for name in groups {
         let members = group(name);
         if members.is_empty() {
-            let mut known: Vec<String> = Experiment::bundled()
-                .iter()
-                .filter_map(|one| Some(one.name.split_once('/')?.0.to_owned()))
-                .collect();
+            let mut known: Vec<&str> =
+                bundled.iter().filter_map(|one| Some(one.name.split_once('/')?.0)).collect();
             known.dedup();
-            let known: Vec<&str> = known.iter().map(String::as_str).collect();
             let suggestion = suggestion(name, &known);
             return Err(Failure::Usage(format!("no group {name:?}; {suggestion}")));
         }
         found.extend(members);
     }
-    Ok(lines(&found))
+    Ok(found)
 }
 
-/// List of all experiments.
-pub fn list() -> String {
-    lines(&Experiment::bundled())
-}
-
-fn lines(experiments: &[Experiment]) -> String {
+/// List of experiments with their sources.
+pub fn list(experiments: &[Experiment]) -> String {
     let mut text = "Experiments (perforate experiment run NAME)\n".to_owned();
     for experiment in experiments {
         text += &format!("  {:<27} {}\n", experiment.name, experiment.title);

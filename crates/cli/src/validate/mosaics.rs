@@ -30,15 +30,10 @@ pub struct MosaicArguments {
     /// File with programs to time and record with all layouts, one a line:
     /// [skip=N] [instructions=N] -- PROG ARGS…, or the program and its arguments alone
     #[arg(long, value_name = "FILE")]
-    programs: Option<PathBuf>,
+    pub programs: Option<PathBuf>,
 }
 
 impl MosaicArguments {
-    /// True if there is a file with programs.
-    pub fn has_programs(&self) -> bool {
-        self.programs.is_some()
-    }
-
     /// Layouts and programs; `None` if no option of mosaics is given. `sample` is the program of the command
     /// line. `defaults` has the instructions to skip and, if there is a limit, to record.
     pub fn read(

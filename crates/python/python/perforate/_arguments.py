@@ -18,7 +18,7 @@ from ._errors import UsageError
 #: Names, such as schemes: a list, or one text with commas.
 Names = Union[str, Iterable[str]]
 #: Argument of a command: a text, a path or a number.
-Word = Union[str, os.PathLike[str], int, float]
+Argument = Union[str, os.PathLike[str], int, float]
 
 
 class DefaultWorkload(str):
@@ -86,7 +86,7 @@ def names(key: str, value: Optional[Names]) -> Optional[str]:
     return ",".join(given)
 
 
-def words(key: str, value: Iterable[Word]) -> list[str]:
+def command(key: str, value: Iterable[Argument]) -> list[str]:
     """A program and its arguments."""
     example = f"{key}=['ls', '-l']"
     if isinstance(value, (bytes, Mapping)) or not isinstance(value, Iterable):

@@ -18,7 +18,7 @@ from typing import Any, Optional, Protocol, runtime_checkable
 from ._local import WorkerDied, receive, send
 
 #: Seconds between two checks of the jobs' output.
-_LOOK = 0.5
+_CHECK_PERIOD = 0.5
 #: Default maximum of jobs in an array; Slurm's default limit is a thousand.
 _JOBS = 100
 
@@ -97,12 +97,12 @@ class JobArrays(Executor):
             self._packs = []
 
     def _listen(self) -> None:
-        while not self._is_over.wait(_LOOK):
+        while not self._is_over.wait(_CHECK_PERIOD):
             with self._lock:
                 packs = list(self._packs)
-            heard = [pack for pack in packs if not pack.listen()]
+            running = [pack for pack in packs if not pack.listen()]
             with self._lock:
-                self._packs = [pack for pack in self._packs if pack in heard or pack not in packs]
+                self._packs = [pack for pack in self._packs if pack in running or pack not in packs]
 
 
 class _Pack:

@@ -32,7 +32,7 @@ def compare(
     workload: Workload = arguments.DEFAULT_WORKLOAD,
     schemes: Optional[arguments.Names] = None,
     *,
-    program: Optional[Sequence[arguments.Word]] = None,
+    program: Optional[Sequence[arguments.Argument]] = None,
     counters: bool = False,
     guest: Optional[arguments.Names] = None,
     host: Optional[arguments.Names] = None,
@@ -59,7 +59,7 @@ def compare(
     are the command line's options, with underscores.
     """
     asked = arguments.compared(workload, schemes, guest, host, seeds, set, **options)
-    command = None if program is None else arguments.words("program", program)
+    command = None if program is None else arguments.command("program", program)
     if command is not None and not isinstance(workload, arguments.DefaultWorkload):
         raise UsageError(f"compare takes a workload or a program, not both: {asked.workload} and {command[0]}")
     if not isinstance(counters, bool):
@@ -129,10 +129,10 @@ def explain(
 ) -> CommandOutput:
     """Shows the translations of virtual addresses step by step, as ``perforate explain`` does; without
     addresses, some are chosen that show different cases."""
-    wanted = list(_addresses(addresses))
+    numbers = list(_addresses(addresses))
     name = _one_scheme(scheme)
     asked = arguments.compared(workload, name, set=set, **options)
-    found, text = _native.explain(wanted, asked.workload or "", name, asked.options, asked.set)
+    found, text = _native.explain(numbers, asked.workload or "", name, asked.options, asked.set)
     return CommandOutput(json.loads(found), text)
 
 
@@ -164,7 +164,7 @@ class Recording(CommandOutput):
 
 
 def record(
-    program: Sequence[arguments.Word],
+    program: Sequence[arguments.Argument],
     output: Path,
     *,
     progress: Optional[Progress] = None,
@@ -172,9 +172,9 @@ def record(
 ) -> Recording:
     """Records a program and its arguments into a trace, as ``perforate record`` does; its options are
     keywords (``sample="10M/1G"``). Ctrl-C ends the program, and no trace is kept."""
-    words = arguments.words("program", program)
+    command = arguments.command("program", program)
     arguments.check_progress(progress)
-    found, text = _native.record(words, _pairs({"output": output, **options}), progress)
+    found, text = _native.record(command, _pairs({"output": output, **options}), progress)
     return Recording(json.loads(found), text)
 
 
@@ -205,16 +205,16 @@ def calibrate(*, progress: Optional[Progress] = None, **options: Any) -> Command
 
 
 def validate(
-    program: Optional[Sequence[arguments.Word]] = None,
+    program: Optional[Sequence[arguments.Argument]] = None,
     *,
     progress: Optional[Progress] = None,
     **options: Any,
 ) -> CommandOutput:
     """Measures this machine with and without large pages, and compares with what is predicted, as
     ``perforate validate`` does; a record for each row and one for all."""
-    words = [] if program is None else arguments.words("program", program)
+    command = [] if program is None else arguments.command("program", program)
     arguments.check_progress(progress)
-    found, text = _native.validate(words, _pairs(options), progress)
+    found, text = _native.validate(command, _pairs(options), progress)
     return CommandOutput(objects_of(found), text)
 
 
