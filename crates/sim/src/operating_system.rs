@@ -363,7 +363,7 @@ impl OperatingSystemCosts {
     }
 
     /// Returns the cycles of work for which the program waits. Excludes the first backing of a
-    /// virtual machine's memory, which is not the program's work.
+    /// virtual machine's memory, which happens only once, however many programs run.
     pub(crate) fn program_cycles(&self, program: &ProgramWork, frequency_ghz: f64) -> WorkCycles {
         let ProgramWork { work, background, host, interrupts } = *program;
         let costs = self.without_simulated_interrupts(interrupts);
