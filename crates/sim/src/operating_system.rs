@@ -568,7 +568,7 @@ figures! {
 }
 
 impl OperatingSystemCycles {
-    /// Total cycles of all causes.
+    /// Returns the total cycles of all causes.
     pub fn total(&self) -> u64 {
         let cycles = CAUSES.iter().map(|cause| (cause.value)(self).as_f64() as u64);
         cycles.sum()

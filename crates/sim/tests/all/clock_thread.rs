@@ -20,7 +20,7 @@ fn memory() -> MemoryState {
     MemoryState { host: Some(Box::new(host)), ..native }
 }
 
-/// All counters of a run, as JSON.
+/// Returns all counters of a run, as JSON.
 fn run(
     (workload, scheme): (&str, Composition),
     windows: Option<TimedWindows>,

@@ -13,7 +13,8 @@ fn an_explanation_repeats_itself() {
     let machine = Machine::load("perforated-table2").unwrap();
     let holes = ("fragmentation", "portion=50%,holes=30%,dispersed");
     let mut memory = memory_of(&[("memory", "256M"), holes, ("perforation", "holes=lazy")]);
-    // No register locates the guest's bitmaps, because the host has no free block for them.
+    // No register has the address of the guest's bitmaps, because the host has no free block for
+    // them.
     let everywhere = ("fragmentation", "portion=100%,holes=30%,dispersed");
     memory.host = Some(Box::new(memory_of(&[("memory", "512M"), everywhere])));
     let workload =

@@ -43,7 +43,7 @@ struct Done {
     patched: u64,
 }
 
-/// A storm in the guest, with actions of its host.
+/// A storm of events in the guest, with actions of its host.
 struct VirtualStorm {
     guest: Storm,
     weights: [u64; 11],

@@ -23,9 +23,9 @@ pub enum Defect {
     SkipBitmapInvalidation,
     /// A hole is translated to its place in the 2MB frame block, as if there were no shadow entry.
     IgnoreShadow,
-    /// The filter bit of the neighbouring 256KB region is used.
+    /// The hardware uses the filter bit of the neighbouring 256KB region.
     WrongFilterBit,
-    /// The shootdown of a page that is still perforated is lost, so its cached filter stays.
+    /// The shootdown of a page that is still perforated is dropped, so its cached filter stays.
     KeepStaleFilter,
     /// The shootdown of a 4KB page reaches the second-level TLB only.
     SkipL1Invalidation,
@@ -59,7 +59,7 @@ pub enum Defect {
     IgnoreOffsetB,
     /// A frame of a mechanism's table, such as a range table, keeps its first content.
     KeepStaleOwnTable,
-    /// Shootdowns reach other cores three shootdowns late.
+    /// Shootdowns reach other cores with a delay of three shootdowns.
     LateShootdown,
 }
 
@@ -135,7 +135,7 @@ pub const PLANTED: &[(Defect, &[&str])] = &[
     ),
 ];
 
-/// Connections with a planted defect.
+/// Wiring with a planted defect.
 pub struct Defective {
     defect: Defect,
     segments: HashMap<(Side, SpaceId), Range<u64>>,
@@ -294,7 +294,8 @@ fn is_perforated(mmu: &Mmu, space: SpaceId, page: VirtualPage) -> bool {
     pages.iter().any(|found| found.space == space && covers(found.page))
 }
 
-/// Keeps removed mappings until something else is mapped at the page.
+/// Returns true for an operation to drop, which is the removal of a shadow entry. The entry is
+/// removed when something else is mapped at its page.
 fn keeps_shadow_entry(operation: &dyn FormatOperation, mmu: &mut Mmu) -> bool {
     match operation.downcast_ref() {
         Some(TableOperation::Unmap { .. }) => true,

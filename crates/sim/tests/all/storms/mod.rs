@@ -87,13 +87,15 @@ impl Random {
     }
 }
 
-/// A storm. The seed decides the kinds of events and their frequencies.
+/// A storm: a long run of random events and accesses. The seed determines the kinds of events and
+/// their frequencies.
 pub struct Storm {
     pub random: Random,
     pub system: System,
     processes: Vec<ProcessId>,
     next_process: u16,
-    /// Sub-pages used within a region; few, so that events and accesses meet.
+    /// Sub-pages used within a 2MB region. There are few, so that events and accesses affect the
+    /// same pages.
     subpages: Vec<u64>,
     weights: [u64; 14],
     has_segments: bool,
@@ -391,8 +393,8 @@ impl Storm {
         }
     }
 
-    /// Creates or removes a segment, or lets a page escape. Touches the page before and after, because
-    /// segments are short-lived and cached entries should meet the change.
+    /// Creates or removes a segment, or lets a page escape. Touches the page before and after,
+    /// because segments are short-lived, and the change should affect cached entries.
     fn segment(&mut self) -> Result<(), SimError> {
         let page = VirtualAddress::new(ARENA + self.page() * 4096).page();
         let action = SegmentAction::draw(&mut self.random, page);
@@ -544,9 +546,9 @@ impl Storm {
     }
 }
 
-/// Half of the storms have four hardware threads, on four cores or on two. With a planted defect, only
-/// storms whose defect needs several threads have several, because TLBs used in turn hold fewer wrong
-/// entries.
+/// Returns the number of cores and hardware threads. Half of the storms have four hardware threads,
+/// on four cores or on two. With a planted defect, only storms whose defect needs several threads
+/// have them, because TLBs used in turn hold fewer wrong entries.
 fn processors(mixed: u64, defect: Option<Defect>) -> ProcessorOptions {
     let (cores, threads_per_core) = match (defect, mixed % 4) {
         (None | Some(Defect::LateShootdown), 0) => (4, 1),

@@ -17,7 +17,7 @@ pub fn seeds(otherwise: u64) -> Vec<u64> {
     }
 }
 
-/// Prints the name of the storm if a panic ends it.
+/// Prints the scheme and seed of the storm if a panic ends it.
 pub struct Replay {
     pub scheme: String,
     pub seed: u64,

@@ -25,7 +25,8 @@ impl Tampered {
         Box::new(Self { inner, defect, runs: RefCell::default() })
     }
 
-    /// Applies the defect to the reach of a page.
+    /// Applies the defect to the reach of a page, which is the range over which its translation
+    /// holds.
     fn tamper(&self, space: SpaceId, page: VirtualPage, reach: Reach) -> Reach {
         match self.defect {
             Defect::WrongFilterBit => {
