@@ -157,7 +157,8 @@ impl Reference {
             let steps = attempt.steps.as_slice().iter().chain(attempt.steps.background());
             self.take_over(&mut walk, steps);
         }
-        // A store marks the host's entry after bitmap look-ups, which is a use of the entry.
+        // A store sets the dirty bit of the host's entry after bitmap look-ups, which counts as a
+        // use of the entry.
         let is_store = attempt.kind == AccessKind::Write;
         let is_late = walk.asked_host_bitmap || walk.asked_bitmap && is_store;
         for &(unit, slot) in walk.host_pages.iter().filter(|_| is_late) {

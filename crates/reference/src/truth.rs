@@ -37,7 +37,8 @@ impl Truths {
         oracle.apply(truth).expect("the oracle of the system takes it too");
     }
 
-    /// Returns the frame of a page in its own operating system: a guest frame if virtualized.
+    /// Returns the frame to which the program's operating system maps a page: a guest frame if
+    /// virtualized.
     pub(crate) fn own_frame(&self, space: SpaceId, page: VirtualPage) -> Option<Frame> {
         run_in(&self.own, space, page).map(|(frame, ..)| frame)
     }

@@ -18,7 +18,7 @@ pub enum SimError {
     MachineFile {
         /// Path of the machine file.
         path: PathBuf,
-        /// Error of the system.
+        /// I/O error that the file system reported.
         source: std::io::Error,
     },
     /// A machine file is invalid.

@@ -37,7 +37,7 @@ pub(crate) struct Touched {
     pub(crate) advices: HugePageAdvices,
     /// Number of instructions decoded.
     pub(crate) done: u64,
-    /// True if the run ended early because its figures reached the requested precision.
+    /// True if the run ended early because its results reached the requested precision.
     pub(crate) is_precise: bool,
 }
 
@@ -88,7 +88,8 @@ pub(crate) fn run_all(
     let is_cancelled = &is_cancelled;
     // The decoder needs one more thread.
     let mut threads = Threads::needed(simulations.len() + 1);
-    // With full timing, the clock takes nearly all of the time; a thread for translation gains nothing.
+    // With full timing, the clock takes nearly all of the time, so a separate thread for
+    // translation gains nothing.
     let gain = simulations.iter().filter(|simulation| simulation.has_timed_windows()).count();
     let have_clock_threads = gain > 0 && threads.more_if_spare(gain);
     thread::scope(|scope| {
@@ -183,8 +184,9 @@ fn collect_windows(senders: &[SyncSender<Feed>]) -> Option<Vec<Vec<Tally>>> {
     Some(windows)
 }
 
-/// Delivers every chunk to every scheme, until `goes_on` returns false. Its argument is the number of
-/// chunks delivered. Chunks are reused when all schemes have released them.
+/// Decodes the source and delivers every chunk to every scheme. Before each chunk, `goes_on` is
+/// called with the number of chunks delivered; false ends the delivery. Chunks are reused when all
+/// schemes have released them.
 fn decode(
     source: &mut dyn Source,
     touched: &mut Touched,

@@ -91,8 +91,8 @@ pub struct Virtualization {
     /// [`Machine::walk_cache`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_walk_cache: Option<WalkCacheConfig>,
-    /// True if the second-level TLB holds a guest's large page over 4KB pages of its host as one entry
-    /// (P §V). If false, it holds one entry per 4KB page, as in x86-64 processors.
+    /// True if the second-level TLB holds one entry for a guest's large page that 4KB pages of the
+    /// host back (P §V). If false, it holds one entry per 4KB page, as in x86-64 processors.
     pub intermediate_entries: bool,
     /// Guest-physical pages that get gPA→hPA entries: `all`, or `tables` (the guest's tables, and
     /// data under intermediate entries).

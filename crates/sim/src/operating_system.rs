@@ -363,7 +363,7 @@ impl OperatingSystemCosts {
     }
 
     /// Returns the cycles of work for which the program waits. Excludes the first backing of a
-    /// virtual machine's memory, which is not the program's work.
+    /// virtual machine's memory, which happens only once, however many programs run.
     pub(crate) fn program_cycles(&self, program: &ProgramWork, frequency_ghz: f64) -> WorkCycles {
         let ProgramWork { work, background, host, interrupts } = *program;
         let costs = self.without_simulated_interrupts(interrupts);
@@ -568,7 +568,7 @@ figures! {
 }
 
 impl OperatingSystemCycles {
-    /// Total cycles of all causes.
+    /// Returns the total cycles of all causes.
     pub fn total(&self) -> u64 {
         let cycles = CAUSES.iter().map(|cause| (cause.value)(self).as_f64() as u64);
         cycles.sum()

@@ -39,7 +39,7 @@ impl TimedWindows {
 }
 
 impl Default for TimedWindows {
-    /// One in fifty instructions.
+    /// Returns windows that cover one in fifty instructions.
     fn default() -> Self {
         Self { window: 10_000, period: 500_000 }
     }
