@@ -7,7 +7,7 @@ use perforate_records::{AxisForm, DrawnRecord, Show, Verdict};
 use crate::engine::Plan;
 use crate::error::ExperimentError;
 use crate::file::{Average, Claim, Curve, Experiment, Measure, Place};
-use crate::formula::Formula;
+use crate::formula::{Formula, Reference};
 use crate::kind::Measurement;
 use crate::plan::{Formulas, Point, seeds};
 use crate::statistics::{Summary, geometric_mean, mean, median};
@@ -89,7 +89,7 @@ impl Outcome {
                         measured.get(&(reference.subject.clone(), reference.state.clone()));
                     figures?.get(&reference.figure).copied()
                 });
-                for (column, curve) in columns.iter_mut().zip(formulas.curves()) {
+                for (column, curve) in columns.iter_mut().zip(&formulas.curves) {
                     let of_seed = value(&curve.value);
                     column.values.push(of_seed);
                     if number == 0 {
@@ -175,8 +175,7 @@ fn measured<'a>(
     let kind = experiment.kind().map_err(wrong)?.name;
     let values = experiment.values(place);
     let mut measured = BTreeMap::new();
-    for reference in formulas.references() {
-        let (subject, state) = (reference.subject, reference.state);
+    for Reference { subject, state, .. } in formulas.references.iter().cloned() {
         let settings = experiment.settings(state.as_deref(), &values).map_err(wrong)?;
         let point = Point { kind, settings, seed, subject: subject.clone() };
         let figures = plan
@@ -211,7 +210,7 @@ struct Figures {
 
 impl Figures {
     fn add(&mut self, formulas: &Formulas, measured: &Measured<'_>) {
-        self.asked.extend(formulas.references().into_iter().map(|reference| reference.figure));
+        self.asked.extend(formulas.references.iter().map(|reference| reference.figure.clone()));
         for name in measured.values().flat_map(|figures| figures.keys()) {
             if !self.known.contains(name) {
                 self.known.insert(name.clone());

@@ -171,7 +171,7 @@ fn for_claims(experiment: &Experiment) -> Experiment {
 fn figures(experiment: &Experiment) -> Result<Vec<String>, String> {
     let mut figures = Vec::new();
     for place in experiment.places() {
-        let references = Formulas::at(experiment, &place)?.references();
+        let references = Formulas::at(experiment, &place)?.references;
         let name = |reference: Reference| format!("{}({})", reference.figure, reference.subject);
         figures.extend(references.into_iter().map(name));
     }

@@ -118,7 +118,7 @@ impl Experiment {
             return Err(format!("{formulas} formulas at {places} places are too many"));
         }
         for place in places {
-            for reference in Formulas::at(self, &place)?.references() {
+            for reference in Formulas::at(self, &place)?.references {
                 self.settings(reference.state.as_deref(), &self.values(&place))?;
             }
         }

@@ -4,7 +4,8 @@ use maud::{Markup, html};
 use perforate_records::MemoryPoint;
 
 use super::memory::seeds_note;
-use crate::chart::{Areas, Axis, Ground, Lines, Mark, Sample, Series, changes};
+use super::pictures::OverTime;
+use crate::chart::{Axis, Ground, Lines, Mark, Series};
 use crate::comparison::{Comparison, SchemeRuns};
 use crate::format::{self, MISSING, bytes, compact};
 use crate::html::{Cell, Figure, Grid, Heading, Page, figures, linked};
@@ -163,46 +164,34 @@ fn bloat(
     let units = [(4, "TB"), (3, "GB"), (2, "MB")].map(|(power, name)| (1024f64.powi(power), name));
     let (unit, name) =
         units.into_iter().find(|unit| most >= 10.0 * unit.0).unwrap_or((1024.0, "KB"));
-    let last = samples(schemes).map(|sample| sample.instruction as f64).fold(0.0, f64::max);
     // What is swapped out or unmapped is worth a colour only where there is any.
     let is_gone = samples(schemes).any(|sample| parts(sample)[2] > 0.0);
     let series: Vec<Series> = MEMORY_PARTS[..2 + usize::from(is_gone)].iter().map(part).collect();
-    let points = |scheme: &SchemeRuns<'_>| -> Vec<Sample> {
-        let point = |sample| {
-            let parts = parts(sample).into_iter().take(series.len());
-            (sample.instruction as f64, parts.map(|part| part / unit).collect())
-        };
-        scheme.first().series.memory.iter().map(point).collect()
+    let size = |size: Option<u64>| Cell::value(size.map(|size| size as f64), bytes);
+    let charts = OverTime {
+        key: "bloat",
+        name: "Bloat",
+        series: &series,
+        unit: name,
+        samples: &|scheme| {
+            let sample = |sample| {
+                let parts = parts(sample).into_iter().take(series.len());
+                (sample.instruction as f64, parts.map(|part| part / unit).collect())
+            };
+            scheme.first().series.memory.iter().map(sample).collect()
+        },
+        data: &|scheme| {
+            Grid::of(
+                &scheme.first().series.memory,
+                [
+                    ("instructions".into(), &|sample| instruction(sample)),
+                    (Heading::with_unit("touched", "bytes"), &|sample| size(sample.touched_bytes)),
+                    (Heading::with_unit("mapped", "bytes"), &|sample| size(sample.mapped_bytes)),
+                ],
+            )
+        },
     };
-    let one = |(index, (scheme, points)): (usize, (&&SchemeRuns<'_>, Vec<Sample>))| {
-        let memory = &scheme.first().series.memory;
-        let chart = Areas {
-            series: &series,
-            samples: points,
-            top: (last, most / unit),
-            value: Axis { label: name, suffix: "" },
-        };
-        let size = |size: Option<u64>| Cell::value(size.map(|size| size as f64), bytes);
-        let data = Grid::of(
-            memory,
-            [
-                ("instructions".into(), &|sample| instruction(sample)),
-                (Heading::with_unit("touched", "bytes"), &|sample| size(sample.touched_bytes)),
-                (Heading::with_unit("mapped", "bytes"), &|sample| size(sample.mapped_bytes)),
-            ],
-        );
-        Figure {
-            id: format!("{id}-bloat-{index}"),
-            name: format!("{} Bloat: {}", scheme.first().workload, scheme.name),
-            title: scheme.name.to_string(),
-            caption: String::new(),
-            chart: chart.spec(),
-            data,
-        }
-    };
-    let changing = schemes.iter().map(|scheme| (scheme, points(scheme))).enumerate();
-    let changing = changing.filter(|(_, (_, points))| changes(points, most / unit));
-    let drawn: Vec<Figure> = changing.map(one).collect();
+    let drawn = charts.figures(schemes, id);
     if drawn.is_empty() {
         return html! {};
     }
