@@ -467,6 +467,17 @@ mod tests {
     }
 
     #[test]
+    fn escape_filters_have_the_bits_and_functions_of_the_file() {
+        let values = [
+            ("virtualization.escape_filter_bits", "512"),
+            ("virtualization.escape_filter_functions", "2"),
+        ];
+        let machine = Machine::load_with(Machine::DEFAULT, values.into_iter()).unwrap();
+        let filter = machine.virtualization.escape_filter();
+        assert_eq!((filter.bits, filter.functions), (512, 2));
+    }
+
+    #[test]
     fn values_of_a_machine_can_be_others() {
         let values = [("tlb.l2", "{ entries = 16, ways = 4 }"), ("walker.walkers", "3")];
         let machine = Machine::load_with("gtsm-table4", values.into_iter()).unwrap();
